@@ -1,0 +1,140 @@
+//! How long a queue is, in packets or in bytes: the papers use both.
+
+use std::fmt;
+
+use crate::registry::Quantity;
+use crate::units;
+
+/// A number of packets or of bytes; written `30p`, `1500B` or `20kB` (1000 bytes) in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl Length {
+    /// The bare number.
+    pub const fn count(self) -> u64 {
+        match self {
+            Self::Packets(n) | Self::Bytes(n) => n,
+        }
+    }
+
+    /// Whether this counts bytes.
+    pub const fn in_bytes(self) -> bool {
+        matches!(self, Self::Bytes(_))
+    }
+}
+
+impl Quantity for Length {
+    const UNIT: &'static str = "length: p (packets), B, kB or MB";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let whole = |value: f64| {
+            if value > 1e12 || value != libm::trunc(value) {
+                Err(format!("`{text}` must be a whole number, at most 1e12"))
+            } else {
+                Ok(value as u64)
+            }
+        };
+        // Packets and bytes are not multiples of each other, so the packets are read first.
+        if let Some(number) = text.trim().strip_suffix('p') {
+            return whole(units::parse(&format!("{number}p"), "30p", &[("p", 1.0)])?).map(Self::Packets);
+        }
+        let scale = [("p", 1.0), ("B", 1.0), ("kB", 1e3), ("MB", 1e6)];
+        whole(units::parse(text, "30p", &scale)?).map(Self::Bytes)
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(n) => write!(f, "{n}p"),
+            Self::Bytes(n) => {
+                f.write_str(&units::show(*n, &[("MB", 1_000_000), ("kB", 1_000), ("B", 1)]))
+            }
+        }
+    }
+}
+
+units::quantity_serde!(Length);
+
+/// A size in bytes; written `40B`, `10kB` (1000 bytes) or `2MB` in a scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(u64);
+
+impl Size {
+    /// A size of `bytes` bytes.
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl Quantity for Size {
+    const UNIT: &'static str = "size: B, kB, MB or GB";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let scale = [("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)];
+        let bytes = units::parse(text, "10kB", &scale)?;
+        if bytes > 1e15 || bytes != libm::trunc(bytes) {
+            return Err(format!("`{text}` must be a whole number of bytes, at most 1e15"));
+        }
+        Ok(Self(bytes as u64))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&units::show(
+            self.0,
+            &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)],
+        ))
+    }
+}
+
+units::quantity_serde!(Size);
+
+/// What waits in a queue, the packet on the line not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets waiting.
+    pub packets: u64,
+    /// Bytes waiting.
+    pub bytes: u64,
+}
+
+impl Backlog {
+    /// The backlog in the unit of `like`.
+    pub const fn in_unit_of(self, like: Length) -> u64 {
+        if like.in_bytes() { self.bytes } else { self.packets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_sizes_read_what_they_write() {
+        for text in ["0p", "30p", "1500B", "20kB"] {
+            assert_eq!(Length::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Size::parse("1e3B").unwrap().to_string(), "1kB");
+        for text in ["30", "30q", "-1p", "1.5p", "NaNp", "p", "1e300kB"] {
+            assert!(Length::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_unit_is_named() {
+        let message = Length::parse("30q").unwrap_err();
+        assert!(message.contains("unknown unit `q`, expected p, B, kB, MB"), "{message}");
+    }
+}

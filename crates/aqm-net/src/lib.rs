@@ -1,0 +1,19 @@
+//! The words every room of aqmlab shares: moments and spans of time, rates, lengths, packets,
+//! random streams, and how a family of plug-ins is declared and read.
+//!
+//! This room knows no queue, no protocol and no scenario.
+
+mod length;
+mod packet;
+mod rate;
+pub mod registry;
+mod streams;
+mod time;
+mod units;
+
+pub use length::{Backlog, Length, Size};
+pub use packet::{Ecn, Packet};
+pub use rate::{Pace, Rate};
+pub use registry::{ConfigError, Quantity};
+pub use streams::{Rng, Streams};
+pub use time::{Instant, Span};

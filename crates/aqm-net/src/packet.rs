@@ -1,0 +1,62 @@
+//! What a queue sees of a packet.
+
+/// The two ECN bits of an IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The sender does not understand marks: congestion must be told by dropping.
+    #[default]
+    NotEct,
+    /// ECN-capable transport, code point ECT(1).
+    Ect1,
+    /// ECN-capable transport, code point ECT(0).
+    Ect0,
+    /// A router met congestion.
+    Ce,
+}
+
+impl Ecn {
+    /// Whether a router may mark instead of dropping.
+    pub const fn can_be_marked(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
+/// A copyable description of a packet, 24 bytes. It owns no payload: `id` names what it carries,
+/// which stays with whoever made the packet (the simulator's segments, the live router's buffers).
+/// It has no time stamp either: a discipline that needs one keeps it beside the packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Names the payload; its owner decides what the number means.
+    pub id: u32,
+    /// The flow it belongs to: unique in a run, never used again.
+    pub flow: u32,
+    /// Where on its route the packet is: the business of whoever forwards it.
+    pub hop: u32,
+    /// Bytes on the wire, headers included.
+    pub bytes: u16,
+    /// The sender's congestion window in segments, written at the edge; 0 if it does not tell
+    /// (the "edge hint" of SHRED).
+    pub cwnd: u16,
+    /// ECN bits.
+    pub ecn: Ecn,
+    /// Service class, in the manner of a DSCP; 0 unless something classified the packet.
+    pub class: u8,
+}
+
+impl Packet {
+    /// The sender's window in segments, if the packet tells.
+    pub const fn window(&self) -> Option<u16> {
+        if self.cwnd == 0 { None } else { Some(self.cwnd) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_stays_small() {
+        assert!(size_of::<Packet>() <= 24);
+    }
+}

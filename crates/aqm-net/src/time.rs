@@ -1,0 +1,164 @@
+//! Time on a run's own clock: [`Instant`], a moment, and [`Span`], a length of time.
+//!
+//! Both are whole nanoseconds, so no clock ever drifts by rounding. `std::time::Duration` is not
+//! used because it keeps seconds and nanoseconds apart, and every sum would pay for it.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+use crate::registry::Quantity;
+use crate::units;
+
+/// A moment, in nanoseconds since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+/// A length of time in nanoseconds; written `250us`, `60ms`, `1.5s` or `2min` in a scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(u64);
+
+impl Instant {
+    /// The beginning of the run.
+    pub const START: Self = Self(0);
+    /// A moment no run reaches.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The moment `nanos` nanoseconds after the start.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the start.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The time since `earlier`; zero if `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of `nanos` nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// A span of `millis` milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// A span of `seconds` seconds, rounded to a nanosecond; negative and NaN become zero.
+    pub fn from_seconds(seconds: f64) -> Self {
+        // `as` saturates, and turns NaN and negative values into zero.
+        Self((seconds * 1e9 + 0.5) as u64)
+    }
+
+    /// Nanoseconds.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Whether this is no time at all.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// This span `times` over, at most the longest span there is.
+    pub const fn saturating_mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Add<Span> for Instant {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Instant {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+const SCALE: [(&str, f64); 5] =
+    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
+
+impl Quantity for Span {
+    const UNIT: &'static str = "time: ns, us, ms, s or min";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let nanos = units::parse(text, "60ms", &SCALE)?;
+        // Times beyond a century are a slip of the pen, and would overflow the clock later.
+        if nanos > 3.2e18 {
+            return Err(format!("`{text}` is longer than a century"));
+        }
+        Ok(Self((nanos + 0.5) as u64))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&units::show(self.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)]))
+    }
+}
+
+units::quantity_serde!(Span);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_reads_what_it_writes() {
+        for text in ["0s", "1ns", "779us", "60ms", "1500ms", "160s", "1234567ns"] {
+            let span = Span::parse(text).unwrap();
+            assert_eq!(Span::parse(&span.to_string()).unwrap(), span, "{text}");
+        }
+        assert_eq!(Span::parse("1.5s").unwrap(), Span::from_millis(1500));
+        assert_eq!(Span::from_millis(60).to_string(), "60ms");
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_refused() {
+        for text in ["60", "", "ms", "-1s", "NaNs", "infs", "1 fortnight", "1e300s", "1e-"] {
+            assert!(Span::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn earlier_minus_later_is_nothing() {
+        assert_eq!(Instant::START.since(Instant::from_nanos(5)), Span::ZERO);
+    }
+}

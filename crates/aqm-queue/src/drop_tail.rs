@@ -1,0 +1,48 @@
+//! Drop Tail: first in, first out, refuse what does not fit.
+//!
+//! The limit counts what waits; the packet on the line is not in the queue. (ns-2's DropTail counts
+//! it, so its `limit_ 225` is `224p` here.)
+
+use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
+
+use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
+
+parameters! {
+    /// Drop Tail: first in, first out; a packet that does not fit is dropped.
+    pub struct Config {
+        /// The most that may wait; the packet on the line is not counted.
+        pub limit: Length = Length::Packets(225), "SHRED talk, slide 17 (buffer of RED)";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+        if self.limit.count() == 0 {
+            return Err(ConfigError::new("limit", "must be at least 1p or 1B"));
+        }
+        Ok(Box::new(DropTail { fifo: Fifo::new(self.limit) }))
+    }
+}
+
+/// The running discipline.
+pub struct DropTail {
+    fifo: Fifo,
+}
+
+impl QueueDiscipline for DropTail {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        if self.fifo.has_room_for(&packet) {
+            self.fifo.push(packet);
+        } else {
+            cx.drop(packet, Reason::Overflow);
+        }
+    }
+
+    fn dequeue(&mut self, _cx: &mut Context<'_>) -> Option<Packet> {
+        self.fifo.pop()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.fifo.backlog()
+    }
+}

@@ -1,0 +1,110 @@
+//! Queue disciplines, and the [`Port`] that serves one: what a router does with packets that wait
+//! for a line. Nothing here knows TCP, a simulator or a clock: time, randomness and whoever wants
+//! to know of drops and marks come in as arguments.
+//!
+//! A discipline is one file with a `Config`, and one line in the registry below.
+
+mod drop_tail;
+mod fifo;
+mod port;
+
+use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
+
+pub use fifo::Fifo;
+pub use port::{Counters, Departure, Port, Ties};
+
+registry! {
+    /// The parameters of any queue discipline.
+    pub enum Config: Build, "queue discipline" {
+        "drop-tail" => drop_tail,
+    }
+}
+
+/// What every discipline's `Config` can do.
+pub trait Build {
+    /// Checks all parameters and makes the running discipline for a line of this rate.
+    ///
+    /// # Errors
+    /// The field that is wrong, and what is allowed.
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError>;
+}
+
+/// Packets that wait for a line, and the law that admits, drops, marks and orders them.
+///
+/// A discipline is told of every arrival ([`enqueue`](Self::enqueue)) and asked for a packet each
+/// time the line is free ([`dequeue`](Self::dequeue)). The packet on the line is no longer in the
+/// queue. `dequeue` returns nothing only if nothing waits, and is asked exactly once at the end of
+/// a busy period, at the instant the last transmission ends: this is when a queue becomes idle.
+///
+/// Fates are told through the [`Context`], not returned: RED refuses the packet that arrives,
+/// CoDel drops while serving, fair queueing drops somebody else's packet. Calls come in the order
+/// of time; a law that adapts at intervals catches up on the next call.
+pub trait QueueDiscipline: Send {
+    /// A packet arrives at `cx.now`: keep it, or report its fate to `cx`.
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
+
+    /// The line is free at `cx.now`: the packet to send next, or `None` if nothing waits.
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet>;
+
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+
+    /// Shows the values worth plotting, by name, such as `average` and `probability`.
+    fn gauges(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// What a discipline is told with every call.
+pub struct Context<'a> {
+    /// The present moment.
+    pub now: Instant,
+    /// The queue's own random stream.
+    pub rng: &'a mut Rng,
+    /// Whoever wants to know the fates of packets.
+    pub observer: &'a mut dyn Observer,
+}
+
+impl Context<'_> {
+    /// Drops `packet`.
+    pub fn drop(&mut self, packet: Packet, why: Reason) {
+        self.observer.dropped(&packet, why, self.now);
+    }
+
+    /// Marks `packet` with "congestion experienced". A packet that carries the mark already stays
+    /// as it is, and is not reported twice.
+    pub fn mark(&mut self, packet: &mut Packet, why: Reason) {
+        debug_assert!(packet.ecn.can_be_marked(), "only an ECN-capable packet can be marked");
+        if packet.ecn != aqm_net::Ecn::Ce {
+            packet.ecn = aqm_net::Ecn::Ce;
+            self.observer.marked(packet, why, self.now);
+        }
+    }
+}
+
+/// Is told the fate of packets that are not simply sent.
+pub trait Observer {
+    /// `packet` was dropped at `now`.
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant);
+    /// `packet` was marked at `now`.
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
+}
+
+/// Why a packet was dropped or marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// No room was left.
+    Overflow,
+    /// Chance chose it before the buffer was full.
+    Early,
+    /// The law leaves no choice, such as RED above `max_th`.
+    Forced,
+}
+
+impl Reason {
+    /// Every reason, in the order of [`Reason::code`].
+    pub const NAMES: [&'static str; 3] = ["overflow", "early", "forced"];
+
+    /// The index of this reason in [`Reason::NAMES`].
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+}

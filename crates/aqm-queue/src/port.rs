@@ -1,0 +1,257 @@
+//! A queue and the line that empties it.
+//!
+//! The line is work-conserving and its rate is known, so what it does is a function of the
+//! arrivals: no "transmission done" event is needed. A port is told of arrivals ([`Port::accept`])
+//! and told to catch up ([`Port::serve`]), and hands out departures, each at its own instant.
+//!
+//! Whoever holds a port owes it one thing: to call `serve` before looking at it, and no later than
+//! the moment a packet it handed out reaches the other end. A transmission never starts later than
+//! that, so nothing is ever served late.
+
+use aqm_net::{Instant, Pace, Packet, Rate, Rng};
+
+use crate::{Context, Observer, QueueDiscipline, Reason};
+
+/// What happens first when a packet arrives at the very instant the line becomes free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ties {
+    /// The line takes its next packet first (the rule).
+    #[default]
+    DepartureFirst,
+    /// The arriving packet joins first (to see how much ties matter).
+    ArrivalFirst,
+}
+
+/// A packet leaves the queue: its transmission lasts from `start` to `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The packet.
+    pub packet: Packet,
+    /// When its first bit is sent.
+    pub start: Instant,
+    /// When its last bit is sent.
+    pub end: Instant,
+}
+
+/// What went through a port since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that arrived, the dropped ones included.
+    pub arrivals: u64,
+    /// Bytes that arrived.
+    pub arrived_bytes: u64,
+    /// Packets whose transmission began.
+    pub departures: u64,
+    /// Bytes whose transmission began.
+    pub departed_bytes: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// The integral of the number of waiting packets over time, in packet nanoseconds.
+    pub packet_nanos: u128,
+    /// Arrivals at the very instant of another arrival or of a departure.
+    pub tied: u64,
+}
+
+/// A queue discipline and the line behind it.
+pub struct Port {
+    discipline: Box<dyn QueueDiscipline>,
+    rng: Rng,
+    pace: Pace,
+    ties: Ties,
+    /// When the transmission in progress ends, or the last one ended.
+    free_at: Instant,
+    /// The discipline has said that nothing waits.
+    idle: bool,
+    waiting: u64,
+    changed_at: Instant,
+    last_arrival: Option<Instant>,
+    counters: Counters,
+}
+
+impl Port {
+    /// An idle port.
+    pub fn new(discipline: Box<dyn QueueDiscipline>, rate: Rate, rng: Rng, ties: Ties) -> Self {
+        Self {
+            discipline,
+            rng,
+            pace: rate.pace(),
+            ties,
+            free_at: Instant::START,
+            idle: true,
+            waiting: 0,
+            changed_at: Instant::START,
+            last_arrival: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A packet arrives. Everything due before it departs first.
+    pub fn accept(
+        &mut self,
+        packet: Packet,
+        now: Instant,
+        observer: &mut dyn Observer,
+        mut depart: impl FnMut(Departure),
+    ) {
+        let at_departure = !self.idle && self.free_at == now;
+        match self.ties {
+            Ties::DepartureFirst => self.serve(now, observer, &mut depart),
+            Ties::ArrivalFirst if now > Instant::START => {
+                self.serve(Instant::from_nanos(now.nanos() - 1), observer, &mut depart);
+            }
+            Ties::ArrivalFirst => {}
+        }
+        self.counters.tied += u64::from(at_departure || self.last_arrival == Some(now));
+        self.last_arrival = Some(now);
+        self.counters.arrivals += 1;
+        self.counters.arrived_bytes += u64::from(packet.bytes);
+        self.integrate(now);
+        let mut tally = Tally { counters: &mut self.counters, outer: observer };
+        let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
+        self.discipline.enqueue(packet, &mut cx);
+        self.waiting = self.discipline.backlog().packets;
+        if self.idle && self.waiting > 0 {
+            self.free_at = now;
+            self.idle = false;
+            self.serve(now, observer, depart);
+        }
+    }
+
+    /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
+    pub fn serve(
+        &mut self,
+        until: Instant,
+        observer: &mut dyn Observer,
+        mut depart: impl FnMut(Departure),
+    ) {
+        while !self.idle && self.free_at <= until {
+            let start = self.free_at;
+            self.integrate(start);
+            let mut tally = Tally { counters: &mut self.counters, outer: observer };
+            let mut cx = Context { now: start, rng: &mut self.rng, observer: &mut tally };
+            let next = self.discipline.dequeue(&mut cx);
+            self.waiting = self.discipline.backlog().packets;
+            let Some(packet) = next else {
+                debug_assert_eq!(self.waiting, 0, "a discipline is never silent with packets waiting");
+                self.idle = true;
+                return;
+            };
+            self.free_at = start + self.pace.time_for(u64::from(packet.bytes));
+            self.counters.departures += 1;
+            self.counters.departed_bytes += u64::from(packet.bytes);
+            depart(Departure { packet, start, end: self.free_at });
+        }
+    }
+
+    /// The discipline, for its backlog and gauges. Valid up to the last `accept` or `serve`.
+    pub fn discipline(&self) -> &dyn QueueDiscipline {
+        self.discipline.as_ref()
+    }
+
+    /// What went through up to `now`, to which the port must have caught up.
+    pub fn counters(&mut self, now: Instant) -> Counters {
+        self.integrate(now);
+        self.counters
+    }
+
+    fn integrate(&mut self, now: Instant) {
+        debug_assert!(now >= self.changed_at, "a port never looks back");
+        self.counters.packet_nanos += u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
+        self.changed_at = now;
+    }
+}
+
+/// Counts fates on their way to the observer.
+struct Tally<'a> {
+    counters: &'a mut Counters,
+    outer: &'a mut dyn Observer,
+}
+
+impl Observer for Tally<'_> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.counters.drops += 1;
+        self.counters.dropped_bytes += u64::from(packet.bytes);
+        self.outer.dropped(packet, why, now);
+    }
+
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.counters.marks += 1;
+        self.outer.marked(packet, why, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Length, Quantity, Streams};
+
+    use super::*;
+
+    struct Silent;
+    impl Observer for Silent {
+        fn dropped(&mut self, _: &Packet, _: Reason, _: Instant) {}
+        fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
+    }
+
+    fn port(limit: u64, ties: Ties) -> Port {
+        let rate = Rate::parse("1Mbps").unwrap();
+        let config = crate::Config::drop_tail(crate::drop_tail::Config { limit: Length::Packets(limit) });
+        Port::new(config.build(rate).unwrap(), rate, Streams::new(1).named("port", 0), ties)
+    }
+
+    fn packet(id: u32) -> Packet {
+        Packet { id, bytes: 1000, ..Packet::default() }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn each_departure_keeps_its_own_instant_however_late_it_is_asked_for() {
+        let (mut port, mut ends) = (port(10, Ties::DepartureFirst), Vec::new());
+        for id in 0..3 {
+            port.accept(packet(id), at(1), &mut Silent, |d| ends.push((d.packet.id, d.end)));
+        }
+        assert_eq!(ends, [(0, at(9))]);
+        port.serve(at(500), &mut Silent, |d| ends.push((d.packet.id, d.end)));
+        assert_eq!(ends, [(0, at(9)), (1, at(17)), (2, at(25))]);
+    }
+
+    #[test]
+    fn the_packet_on_the_line_is_not_in_the_queue() {
+        let mut port = port(1, Ties::DepartureFirst);
+        for id in 0..3 {
+            port.accept(packet(id), at(0), &mut Silent, |_| {});
+        }
+        let counters = port.counters(at(0));
+        assert_eq!((counters.arrivals, counters.departures, counters.drops), (3, 1, 1));
+        assert_eq!(port.discipline().backlog().packets, 1);
+    }
+
+    #[test]
+    fn a_tie_of_arrival_and_departure_is_settled_by_rule() {
+        for (ties, drops) in [(Ties::DepartureFirst, 0), (Ties::ArrivalFirst, 1)] {
+            let mut port = port(1, ties);
+            for (id, time) in [(0, 0), (1, 0), (2, 8)] {
+                port.accept(packet(id), at(time), &mut Silent, |_| {});
+            }
+            let counters = port.counters(at(8));
+            assert_eq!((counters.drops, counters.tied), (drops, 2), "{ties:?}");
+        }
+    }
+
+    #[test]
+    fn the_integral_of_the_queue_is_exact() {
+        let mut port = port(10, Ties::DepartureFirst);
+        for id in 0..3 {
+            port.accept(packet(id), at(0), &mut Silent, |_| {});
+        }
+        port.serve(at(100), &mut Silent, |_| {});
+        // Two wait for 8 ms, one for another 8 ms.
+        assert_eq!(port.counters(at(100)).packet_nanos, 24_000_000);
+    }
+}

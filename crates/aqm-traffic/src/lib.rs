@@ -1,0 +1,98 @@
+//! Workloads: who sends what, when. A workload opens transfers and sends datagrams at a [`Desk`];
+//! it knows no queue, no protocol and no topology.
+//!
+//! A workload is one file with a `Config`, and one line in the registry below.
+
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Streams};
+
+/// What every workload's `Config` can do.
+pub trait Build {
+    /// Checks all parameters and makes the running workload.
+    ///
+    /// # Errors
+    /// The field that is wrong, and what is allowed.
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError>;
+
+    /// Whether every flow gets a host (and access lines) of its own; otherwise all flows of the
+    /// workload share one host on each side.
+    fn own_hosts(&self) -> bool;
+
+    /// The most flows that use hosts of their own, so that the stage can build them beforehand.
+    fn hosts(&self) -> u64 {
+        1
+    }
+
+    /// The name of the file it reads, if it reads one.
+    fn file(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What a workload may know of the world it is built into.
+pub struct Setting<'a> {
+    /// The name of the workload in its scenario; random streams are named after it.
+    pub name: &'a str,
+    /// Where the workload's randomness comes from.
+    pub streams: Streams,
+    /// The rate that a load is a share of: that of the bottleneck.
+    pub rate: Rate,
+    /// How long the run lasts.
+    pub duration: aqm_net::Span,
+    /// How a transfer of so many bytes is cut into packets.
+    pub cut: &'a dyn Cut,
+    /// The content of the file the workload names, if it names one.
+    pub file: Option<&'a str>,
+}
+
+/// How a transport cuts a transfer into packets, as far as a load needs to know.
+pub trait Cut {
+    /// Bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of
+    /// the data, connection set-up included.
+    fn wire_bytes(&self, bytes: u64) -> u64;
+    /// Payload bytes of a full packet.
+    fn payload(&self) -> u64;
+}
+
+/// Something that sends.
+pub trait Workload: Send {
+    /// The run begins: ask for the first wake-up.
+    fn start(&mut self, desk: &mut dyn Desk);
+
+    /// A wake-up asked for is due.
+    fn on_wake(&mut self, desk: &mut dyn Desk);
+
+    /// The last byte of a transfer it opened has arrived.
+    fn on_done(&mut self, _transfer: Transfer, _desk: &mut dyn Desk) {}
+
+    /// Facts about the load worth printing, by name: nominal and realised values.
+    fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// What a workload can ask for. Requests are carried out in order, after the call returns.
+pub trait Desk {
+    /// The present moment.
+    fn now(&self) -> Instant;
+
+    /// Wakes the workload at `at`; of several requests each one counts.
+    fn wake_at(&mut self, at: Instant);
+
+    /// Opens a connection and sends `transfer` over it.
+    fn open(&mut self, transfer: Transfer);
+
+    /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted
+    /// from zero.
+    fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
+}
+
+/// A transfer of data over a connection of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Payload bytes; `None` sends for ever.
+    pub bytes: Option<u64>,
+    /// The page it is a part of, counted from zero within the workload.
+    pub page: Option<u64>,
+    /// How many transfers the page has.
+    pub page_objects: u32,
+    /// Which of the workload's hosts it uses, counted from zero; 0 where they share one.
+    pub host: u32,
+}

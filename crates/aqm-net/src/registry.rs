@@ -91,6 +91,12 @@ impl<T: Parameter> Parameter for Option<T> {
     }
 }
 
+impl Parameter for Vec<String> {
+    fn kind() -> String {
+        "list of texts".to_owned()
+    }
+}
+
 macro_rules! plain_parameter {
     ($($type:ty => $kind:literal),+ $(,)?) => {
         $(impl Parameter for $type {

@@ -4,9 +4,14 @@
 //!
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
+mod average;
 mod drop_tail;
 mod fifo;
+pub mod laws;
 mod port;
+mod red;
+mod shred;
+mod spacing;
 
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
 
@@ -17,6 +22,8 @@ registry! {
     /// The parameters of any queue discipline.
     pub enum Config: Build, "queue discipline" {
         "drop-tail" => drop_tail,
+        "red" => red,
+        "shred" => shred,
     }
 }
 
@@ -27,6 +34,14 @@ pub trait Build {
     /// # Errors
     /// The field that is wrong, and what is allowed.
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError>;
+
+    /// The probability with which the law wants to drop a packet at this `average` queue (in the
+    /// unit of the law's thresholds), before drops are spaced; `relative_window` is the window of
+    /// the packet's sender over the average window. Nothing if the law has no such function or
+    /// its parameters are wrong.
+    fn drop_curve(&self, _average: f64, _relative_window: f64) -> Option<f64> {
+        None
+    }
 }
 
 /// Packets that wait for a line, and the law that admits, drops, marks and orders them.

@@ -122,12 +122,7 @@ impl Port {
     }
 
     /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
-    pub fn serve(
-        &mut self,
-        until: Instant,
-        observer: &mut dyn Observer,
-        mut depart: impl FnMut(Departure),
-    ) {
+    pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
         while !self.idle && self.free_at <= until {
             let start = self.free_at;
             self.integrate(start);
@@ -160,7 +155,8 @@ impl Port {
 
     fn integrate(&mut self, now: Instant) {
         debug_assert!(now >= self.changed_at, "a port never looks back");
-        self.counters.packet_nanos += u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
+        self.counters.packet_nanos +=
+            u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
         self.changed_at = now;
     }
 }

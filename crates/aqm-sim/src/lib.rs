@@ -1,1 +1,183 @@
-//! x
+//! The stage: a scenario goes in, tables come out.
+//!
+//! This room alone knows queues, transports and traffic together. It reads no clock, opens no file,
+//! starts no thread, and a scenario that was read cannot fail to run.
+
+mod agenda;
+#[cfg(test)]
+mod eager;
+mod flow;
+mod ledger;
+mod network;
+mod scenario;
+mod tables;
+mod topology;
+mod wheel;
+mod world;
+
+use aqm_net::registry::{Entry, Parameters as _};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::ledger::PacketEvent;
+use crate::network::{Lazy, Look, Network};
+use crate::tables::{DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow};
+use crate::topology::Topology;
+use crate::world::{Harvest, World};
+
+pub use scenario::{Scenario, drop_curve, toml_value};
+pub use tables::{Column, ColumnDoc, Table, TableDoc};
+
+/// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
+pub const RESULTS_VERSION: u32 = 1;
+
+/// What a run leaves behind.
+pub struct Run {
+    /// The tables, in the order of the catalogue.
+    pub tables: Vec<Table>,
+    /// The scenario in full, its digest, versions, and what the workloads say of their loads.
+    pub manifest: Value,
+    /// Events handled.
+    pub events: u64,
+    /// Packets sent by the first managed link over the whole run.
+    pub forwarded: u64,
+}
+
+impl Run {
+    /// A digest of every value of every table: equal for equal runs.
+    pub fn digest(&self) -> String {
+        let mut digest = Sha256::new();
+        self.tables.iter().for_each(|table| table.feed(&mut digest));
+        hex(&digest.finalize())
+    }
+}
+
+/// Runs a scenario.
+pub fn run(scenario: &Scenario) -> Run {
+    let topology = scenario.topology().expect("the topology was built when the scenario was read");
+    run_on(scenario, &topology, Lazy::new(scenario, &topology))
+}
+
+fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Run {
+    let harvest = World::new(scenario, topology, network).run();
+    let forwarded = harvest.looks[1].first().map_or(0, |look| look.counters.departures);
+    let traffic = scenario.traffic.iter().zip(&harvest.facts);
+    let facts: Value = traffic
+        .map(|(one, facts)| {
+            let facts = facts.iter().map(|&(name, value)| (name.to_owned(), json!(value)));
+            (one.name.clone(), Value::Object(facts.collect()))
+        })
+        .collect();
+    let manifest = json!({
+        "scenario": scenario.to_value(),
+        "seed": scenario.seed,
+        "version": env!("CARGO_PKG_VERSION"),
+        "results_version": RESULTS_VERSION,
+        "digest": digest(scenario),
+        "facts": facts,
+    });
+    Run { events: harvest.events, forwarded, manifest, tables: tables(scenario, harvest) }
+}
+
+/// The name of a result: a digest of the scenario in full, the content of its files, its seed and
+/// the results version.
+pub fn digest(scenario: &Scenario) -> String {
+    let mut digest = Sha256::new();
+    digest.update(RESULTS_VERSION.to_le_bytes());
+    digest.update(scenario.to_value().to_string());
+    for (name, content) in &scenario.files {
+        for text in [name, content] {
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text);
+        }
+    }
+    hex(&digest.finalize())
+}
+
+/// Everything that has a name: disciplines, window laws, TCP itself, workloads, sections of a scenario.
+pub fn catalog() -> Vec<Entry> {
+    let mut all = aqm_queue::Config::catalog();
+    all.push(Entry {
+        name: "tcp",
+        family: "TCP",
+        about: aqm_tcp::Config::about(),
+        parameters: aqm_tcp::Config::parameters(),
+    });
+    all.extend(aqm_tcp::control::Control::catalog());
+    all.extend(aqm_traffic::Config::catalog());
+    all.extend(scenario::catalog());
+    all
+}
+
+/// The profiles of TCP: name, what it is, its parameters in full.
+pub fn tcp_profiles() -> Vec<(&'static str, &'static str, Value)> {
+    aqm_tcp::profiles().into_iter().map(|(name, about, config)| (name, about, config.to_value())).collect()
+}
+
+/// The schema of every table.
+pub fn table_catalog() -> Vec<TableDoc> {
+    tables::catalog()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
+    let links = link_rows(scenario, &harvest);
+    let words = |column: &str| -> Vec<String> {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        match column {
+            "traffic" => scenario.traffic.iter().map(|one| one.name.clone()).collect(),
+            "link" => scenario.links.iter().map(|link| link.name.clone()).collect(),
+            "reason" => owned(&aqm_queue::Reason::NAMES),
+            "event" => owned(&PacketEvent::NAMES),
+            _ => unreachable!("no column of words is named {column}"),
+        }
+    };
+    let mut packets = harvest.ledger.packets;
+    packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    let mut drops = harvest.ledger.drops;
+    drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    vec![
+        FlowRow::table(harvest.flows, words),
+        TransferRow::table(harvest.transfers, words),
+        PageRow::table(harvest.pages, words),
+        DropRow::table(drops, words),
+        QueueRow::table(harvest.queue, words),
+        GaugeRow::table(harvest.gauges, words),
+        PacketRow::table(packets, words),
+        LinkRow::table(links, words),
+    ]
+}
+
+fn link_rows(scenario: &Scenario, harvest: &Harvest) -> Vec<LinkRow> {
+    let seconds = (scenario.duration - scenario.warm_up).seconds();
+    let [before, after] = &harvest.looks;
+    let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
+    let looks = before.iter().zip(after);
+    let row = |((number, link), (first, last)): ((usize, &topology::LinkSpec), (&Look, &Look))| {
+        let (first, last) = (&first.counters, &last.counters);
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);
+        let departed_bytes = last.departed_bytes - first.departed_bytes;
+        let waited = (last.packet_nanos - first.packet_nanos) as f64 / 1e9;
+        LinkRow {
+            link: number as u32,
+            rate_bps: link.rate.bps() as f64,
+            arrivals,
+            arrived_bytes: last.arrived_bytes - first.arrived_bytes,
+            departures,
+            departed_bytes,
+            drops: last.drops - first.drops,
+            marks: last.marks - first.marks,
+            utilisation: departed_bytes as f64 * 8.0 / (link.rate.bps() as f64 * seconds),
+            drop_fraction: share(last.drops - first.drops, arrivals),
+            mark_fraction: share(last.marks - first.marks, arrivals),
+            mean_queue_packets: waited / seconds,
+            mean_queue_delay_s: if departures == 0 { 0.0 } else { waited / departures as f64 },
+            tied_fraction: share(last.tied - first.tied, arrivals),
+        }
+    };
+    managed.zip(looks).map(row).collect()
+}

@@ -3,7 +3,30 @@
 //!
 //! A workload is one file with a `Config`, and one line in the registry below.
 
-use aqm_net::{ConfigError, Ecn, Instant, Rate, Streams};
+mod bulk;
+mod constant;
+mod gap;
+mod hosts;
+mod laws;
+mod period;
+mod replay;
+mod sizes;
+#[cfg(test)]
+mod testing;
+mod web;
+mod wire;
+
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Streams, registry};
+
+registry! {
+    /// The parameters of any workload.
+    pub enum Config: Build, "traffic" {
+        "ftp" => bulk,
+        "web" => web,
+        "replay" => replay,
+        "udp" => constant,
+    }
+}
 
 /// What every workload's `Config` can do.
 pub trait Build {

@@ -1,0 +1,23 @@
+//! The one place where a Rust error becomes a Python exception.
+
+use aqm_net::ConfigError;
+use pyo3::exceptions::PyValueError;
+use pyo3::{PyErr, Python, create_exception, prelude::PyAnyMethods};
+
+create_exception!(
+    aqmlab._core,
+    ScenarioError,
+    PyValueError,
+    "Something is wrong in a scenario. `place` is the path of the field, `problem` says what is wrong and what is allowed."
+);
+
+/// The exception for a configuration error, with its two parts as attributes.
+pub(crate) fn to_python(py: Python<'_>, error: &ConfigError) -> PyErr {
+    let exception = ScenarioError::new_err(error.to_string());
+    let value = exception.value(py);
+    let set = value.setattr("place", &error.place).and_then(|()| value.setattr("problem", &error.problem));
+    match set {
+        Ok(()) => exception,
+        Err(other) => other,
+    }
+}

@@ -1,0 +1,142 @@
+//! The door to Python: text goes in, tables come out, and nothing else crosses.
+
+mod error;
+mod table;
+
+use std::collections::BTreeMap;
+
+use aqm_net::ConfigError;
+use aqm_sim::Scenario;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::error::{ScenarioError, to_python};
+use crate::table::PyTable;
+
+/// What a run leaves behind.
+#[pyclass(frozen, name = "Output", module = "aqmlab._core")]
+struct Output {
+    /// The scenario in full, its digest and versions, as JSON.
+    #[pyo3(get)]
+    manifest: String,
+    /// Events handled.
+    #[pyo3(get)]
+    events: u64,
+    /// Packets sent by the first managed link over the whole run.
+    #[pyo3(get)]
+    forwarded: u64,
+    /// A digest of every value of every table.
+    #[pyo3(get)]
+    digest: String,
+    tables: Vec<(&'static str, Py<PyTable>)>,
+}
+
+#[pymethods]
+impl Output {
+    /// The tables by name.
+    fn tables(&self, py: Python<'_>) -> Vec<(&'static str, Py<PyTable>)> {
+        self.tables.iter().map(|(name, table)| (*name, table.clone_ref(py))).collect()
+    }
+}
+
+fn parse(text: &str) -> Result<Value, ConfigError> {
+    serde_json::from_str(text).map_err(|error| ConfigError::new("", error.to_string()))
+}
+
+fn read(text: &str, files: BTreeMap<String, String>) -> Result<Scenario, ConfigError> {
+    Scenario::from_value(parse(text)?, files)
+}
+
+/// Reads TOML as JSON, refusing what no scenario can hold.
+#[pyfunction]
+fn toml_to_json(py: Python<'_>, text: &str) -> PyResult<String> {
+    aqm_sim::toml_value(text).map(|value| value.to_string()).map_err(|e| to_python(py, &e))
+}
+
+/// The names of the files that a scenario (JSON) refers to.
+#[pyfunction]
+fn files_of(py: Python<'_>, scenario: &str) -> PyResult<Vec<String>> {
+    parse(scenario).map(|value| Scenario::files_of(&value)).map_err(|e| to_python(py, &e))
+}
+
+/// Checks a scenario (JSON) and returns it in full with its digest: `(json, digest)`.
+#[pyfunction]
+fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<(String, String)> {
+    let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
+    Ok((scenario.to_value().to_string(), aqm_sim::digest(&scenario)))
+}
+
+/// Runs a scenario (JSON). Other Python threads go on meanwhile.
+#[pyfunction]
+fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
+    let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
+    let (run, digest) = py.detach(|| {
+        let run = aqm_sim::run(&scenario);
+        let digest = run.digest();
+        (run, digest)
+    });
+    let mut tables = Vec::new();
+    for table in run.tables {
+        let name = table.name;
+        let table = PyTable::new(table).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+        tables.push((name, Py::new(py, table)?));
+    }
+    Ok(Output { manifest: run.manifest.to_string(), events: run.events, forwarded: run.forwarded, digest, tables })
+}
+
+/// Everything that has a name, with its parameters, as JSON.
+#[pyfunction]
+fn catalog() -> PyResult<String> {
+    serde_json::to_string(&aqm_sim::catalog()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// The TCP profiles as JSON: name, what it is, and its parameters in full.
+#[pyfunction]
+fn profiles() -> String {
+    let profiles = aqm_sim::tcp_profiles().into_iter();
+    let tables = profiles.map(|(name, about, parameters)| {
+        serde_json::json!({ "name": name, "about": about, "parameters": parameters })
+    });
+    Value::Array(tables.collect()).to_string()
+}
+
+/// The schema of every table, as JSON.
+#[pyfunction]
+fn table_catalog() -> PyResult<String> {
+    serde_json::to_string(&aqm_sim::table_catalog()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// The drop probability of a queue (JSON table) before its count law, at each of `averages` (in the
+/// unit of its thresholds), for a window `relative_window` times the average; None where the
+/// discipline has no such law.
+#[pyfunction]
+fn drop_curve(
+    py: Python<'_>,
+    queue: &str,
+    averages: Vec<f64>,
+    relative_window: f64,
+) -> PyResult<Vec<Option<f64>>> {
+    parse(queue)
+        .and_then(|queue| aqm_sim::drop_curve(queue, &averages, relative_window))
+        .map_err(|e| to_python(py, &e))
+}
+
+/// The compiled core of aqmlab.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("RESULTS_VERSION", aqm_sim::RESULTS_VERSION)?;
+    module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add_class::<Output>()?;
+    module.add_class::<PyTable>()?;
+    module.add_function(wrap_pyfunction!(toml_to_json, module)?)?;
+    module.add_function(wrap_pyfunction!(files_of, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(catalog, module)?)?;
+    module.add_function(wrap_pyfunction!(profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(table_catalog, module)?)?;
+    module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The average queue of RED, and how it falls while the line idles.
+//!
+//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4.
+//!
+//! Ours, where the paper is silent, and after ns-2: an idle line counts as `floor(idle * rate / (8 *
+//! mean_packet))` packets that met an empty queue, and the arrival that ends the idleness adds one
+//! sample more. An arrival that is refused although the line idles does not end the idleness.
+
+use aqm_net::{Instant, Rate, Size};
+
+/// The exponentially weighted average of the queue, one sample for each arrival.
+#[derive(Clone, Debug)]
+pub(crate) struct Average {
+    weight: f64,
+    /// The average now.
+    pub value: f64,
+    /// Since when the line idles without the average knowing.
+    idle_since: Option<Instant>,
+    /// Idle packets fit into time as bits times nanoseconds fit into this: exact, so no rounding
+    /// decides whether one more packet would have been sent.
+    bits_per_second: u128,
+    bit_nanos_per_packet: u128,
+}
+
+impl Average {
+    /// An average of zero, on a line that idles.
+    pub fn new(weight: f64, mean_packet: Size, rate: Rate) -> Self {
+        Self {
+            weight,
+            value: 0.0,
+            idle_since: Some(Instant::START),
+            bits_per_second: u128::from(rate.bps()),
+            bit_nanos_per_packet: u128::from(mean_packet.bytes()) * 8_000_000_000,
+        }
+    }
+
+    /// An arrival at `now` finds this `queue`.
+    pub fn update(&mut self, queue: u64, now: Instant) {
+        let missed = self.idle_since.map_or(0, |since| {
+            self.idle_since = Some(now);
+            u128::from(now.since(since).nanos()) * self.bits_per_second / self.bit_nanos_per_packet
+        });
+        let kept = 1.0 - self.weight;
+        let kept = if missed == 0 { kept } else { libm::pow(kept, missed as f64 + 1.0) };
+        self.value = self.value * kept + self.weight * queue as f64;
+    }
+
+    /// The line has nothing to send from `now` on.
+    pub fn idle_from(&mut self, now: Instant) {
+        self.idle_since.get_or_insert(now);
+    }
+
+    /// A packet has joined: the line idles no more.
+    pub fn busy(&mut self) {
+        self.idle_since = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_line_forgets_by_whole_packets() {
+        // 974 bytes at 10 Mb/s take 779.2 us.
+        for (idle_nanos, samples) in [(0, 1), (779_199, 1), (779_200, 2), (7_792_000, 11)] {
+            let mut average = Average::new(0.25, Size::from_bytes(974), Rate::from_bps(10_000_000));
+            average.busy();
+            average.value = 64.0;
+            average.idle_from(Instant::from_nanos(5));
+            average.update(0, Instant::from_nanos(5 + idle_nanos));
+            let expected = 64.0 * libm::pow(0.75, f64::from(samples));
+            assert!((average.value - expected).abs() < 1e-12, "{idle_nanos}: {}", average.value);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What every discipline owes the world, checked at every call.
+//!
+//! [`watched`] builds a discipline inside a bookkeeper that keeps its own account of every packet:
+//! - a packet is waiting, sent or reported as dropped, once, and nothing else happens to it;
+//! - packets of one flow keep their order;
+//! - no more waits than `limit` says, and the backlog is told truly;
+//! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
+//! - something is sent as long as anything waits;
+//! - gauges are finite, probabilities are probabilities, and the `average` queue is never longer than
+//!   the longest queue there was.
+//!
+//! By convention the parameters `limit`, `ecn` (allowed unless `"off"`) and `min_th` (the unit of
+//! the average) mean the same in every discipline; the law reads them from the configuration.
+//! A broken law is a bug of ours, so the bookkeeper panics.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use aqm_net::{Backlog, ConfigError, Ecn, Instant, Length, Packet, Quantity, Rate};
+use serde_json::Value;
+
+use crate::{Config, Context, Observer, QueueDiscipline, Reason};
+
+/// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
+///
+/// # Errors
+/// As [`crate::Build::build`].
+pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    let parameters = config.to_value();
+    let length =
+        |name| setting(&parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok());
+    let expected = Expected {
+        limit: length("limit"),
+        average_unit: length("min_th"),
+        marks: setting(&parameters, "ecn").is_some_and(|ecn| ecn != "off"),
+    };
+    Ok(Box::new(Watched { inner: config.build(rate)?, expected, book: Book::default() }))
+}
+
+/// The parameter `name`, at the outermost level that has it.
+fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
+    let table = parameters.as_object()?;
+    table.get(name).or_else(|| table.values().find_map(|inner| setting(inner, name)))
+}
+
+/// What the parameters promise.
+struct Expected {
+    limit: Option<Length>,
+    average_unit: Option<Length>,
+    marks: bool,
+}
+
+struct Watched {
+    inner: Box<dyn QueueDiscipline>,
+    expected: Expected,
+    book: Book,
+}
+
+impl QueueDiscipline for Watched {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        self.book.arrive(packet);
+        let mut witness =
+            Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
+        self.inner.enqueue(packet, &mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
+        self.check();
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        let mut witness =
+            Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
+        let packet = self.inner.dequeue(&mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
+        match packet {
+            Some(packet) => self.book.leave(&packet),
+            None => assert_eq!(self.book.backlog.packets, 0, "nothing is sent although packets wait"),
+        }
+        self.check();
+        packet
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        self.inner.gauges(show);
+    }
+}
+
+impl Watched {
+    fn check(&self) {
+        let Backlog { packets, bytes } = self.book.backlog;
+        assert_eq!(self.inner.backlog(), self.book.backlog, "the backlog is not what waits");
+        match self.expected.limit {
+            Some(Length::Packets(limit)) => assert!(packets <= limit, "{packets} packets wait, not {limit}"),
+            Some(Length::Bytes(limit)) => assert!(bytes <= limit, "{bytes} bytes wait, not {limit}"),
+            None => {}
+        }
+        self.inner.gauges(&mut |name, value| {
+            assert!(value.is_finite(), "gauge {name} is {value}");
+            match (name, self.expected.average_unit) {
+                ("probability", _) => assert!((0.0..=1.0).contains(&value), "probability is {value}"),
+                ("average", Some(unit)) => {
+                    // Sums of rounded parts may exceed the whole by a rounding.
+                    let most = self.book.most.in_unit_of(unit) as f64 * (1.0 + 1e-9);
+                    assert!((0.0..=most).contains(&value), "average is {value}, longest queue {most}");
+                }
+                _ => {}
+            }
+        });
+    }
+}
+
+/// Our own account of what waits.
+#[derive(Default)]
+struct Book {
+    flows: BTreeMap<u32, VecDeque<Packet>>,
+    backlog: Backlog,
+    most: Backlog,
+}
+
+impl Book {
+    fn arrive(&mut self, packet: Packet) {
+        // What an average may see includes the packet that arrives, whatever becomes of it.
+        self.flows.entry(packet.flow).or_default().push_back(packet);
+        self.backlog.packets += 1;
+        self.backlog.bytes += u64::from(packet.bytes);
+        self.most.packets = self.most.packets.max(self.backlog.packets);
+        self.most.bytes = self.most.bytes.max(self.backlog.bytes);
+    }
+
+    fn forget(&mut self, packet: &Packet) {
+        self.backlog.packets -= 1;
+        self.backlog.bytes -= u64::from(packet.bytes);
+    }
+
+    fn leave(&mut self, packet: &Packet) {
+        let first = self.flows.get_mut(&packet.flow).and_then(VecDeque::pop_front);
+        assert_eq!(first, Some(*packet), "left is the first packet that waits of its flow; right was sent");
+        self.forget(packet);
+    }
+
+    fn discard(&mut self, packet: &Packet) {
+        let flow = self.flows.entry(packet.flow).or_default();
+        let place = flow.iter().position(|waiting| waiting.id == packet.id);
+        let waiting = place.and_then(|place| flow.remove(place));
+        assert_eq!(waiting, Some(*packet), "left waits; right was dropped");
+        self.forget(packet);
+    }
+
+    fn mark(&mut self, packet: &Packet) {
+        let flow = self.flows.entry(packet.flow).or_default();
+        let waiting = flow.iter_mut().find(|waiting| waiting.id == packet.id);
+        let waiting = waiting.expect("a marked packet waits");
+        assert!(matches!(waiting.ecn, Ecn::Ect0 | Ecn::Ect1), "{:?} cannot be marked", waiting.ecn);
+        waiting.ecn = Ecn::Ce;
+        assert_eq!(waiting, packet, "left waits; right was marked");
+    }
+}
+
+/// Hears of fates, books them and passes them on.
+struct Witness<'a> {
+    book: &'a mut Book,
+    marks: bool,
+    now: Instant,
+    outer: &'a mut dyn Observer,
+}
+
+impl Observer for Witness<'_> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        assert_eq!(now, self.now, "a fate is told when it happens");
+        self.book.discard(packet);
+        self.outer.dropped(packet, why, now);
+    }
+
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        assert_eq!(now, self.now, "a fate is told when it happens");
+        assert!(self.marks, "a packet is marked although the parameters do not allow it");
+        self.book.mark(packet);
+        self.outer.marked(packet, why, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Streams;
+
+    use super::*;
+    use crate::Fifo;
+
+    /// What a bad discipline does wrong.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Sin {
+        None,
+        LosesInSilence,
+        SendsTheNewestFirst,
+        KeepsTooMany,
+        SendsNothing,
+        MarksWhatCannotBe,
+        MarksAgainstTheRules,
+        LosesTheMark,
+    }
+
+    struct Bad(Sin, Vec<Packet>);
+
+    impl QueueDiscipline for Bad {
+        fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
+            let Self(sin, waiting) = self;
+            if waiting.len() == 3 && *sin != Sin::KeepsTooMany {
+                return cx.drop(packet, Reason::Overflow);
+            }
+            match sin {
+                Sin::LosesInSilence => return,
+                Sin::MarksWhatCannotBe => cx.observer.marked(&packet, Reason::Early, cx.now),
+                Sin::MarksAgainstTheRules => cx.mark(&mut packet, Reason::Early),
+                Sin::LosesTheMark => cx.mark(&mut packet.clone(), Reason::Early),
+                _ => {}
+            }
+            waiting.push(packet);
+        }
+
+        fn dequeue(&mut self, _cx: &mut Context<'_>) -> Option<Packet> {
+            let Self(sin, waiting) = self;
+            match sin {
+                Sin::SendsNothing => None,
+                Sin::SendsTheNewestFirst => waiting.pop(),
+                _ if waiting.is_empty() => None,
+                _ => Some(waiting.remove(0)),
+            }
+        }
+
+        fn backlog(&self) -> Backlog {
+            let mut fifo = Fifo::new(Length::Packets(9));
+            self.1.iter().for_each(|packet| fifo.push(*packet));
+            fifo.backlog()
+        }
+    }
+
+    struct Deaf;
+    impl Observer for Deaf {
+        fn dropped(&mut self, _: &Packet, _: Reason, _: Instant) {}
+        fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
+    }
+
+    fn commit(sin: Sin, marks: bool, ecn: Ecn) {
+        let expected = Expected { limit: Some(Length::Packets(3)), average_unit: None, marks };
+        let mut queue = Watched { inner: Box::new(Bad(sin, Vec::new())), expected, book: Book::default() };
+        let mut rng = Streams::new(1).named("laws", 0);
+        let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut Deaf };
+        for id in 0..4 {
+            queue.enqueue(Packet { id, bytes: 100, ecn, ..Packet::default() }, &mut cx);
+        }
+        for _ in 0..4 {
+            queue.dequeue(&mut cx);
+        }
+    }
+
+    #[test]
+    fn an_honest_discipline_passes() {
+        commit(Sin::None, false, Ecn::NotEct);
+    }
+
+    macro_rules! caught {
+        ($($name:ident: $sin:ident, $marks:literal, $ecn:ident, $message:literal;)+) => {
+            $(#[test]
+            #[should_panic(expected = $message)]
+            fn $name() {
+                commit(Sin::$sin, $marks, Ecn::$ecn);
+            })+
+        };
+    }
+    caught! {
+        a_packet_lost_in_silence_is_missed: LosesInSilence, false, NotEct, "backlog is not what waits";
+        a_packet_that_overtakes_is_caught: SendsTheNewestFirst, false, NotEct, "first packet that waits";
+        a_queue_beyond_its_limit_is_caught: KeepsTooMany, false, NotEct, "4 packets wait, not 3";
+        a_silent_queue_is_caught: SendsNothing, false, NotEct, "although packets wait";
+        a_mark_on_a_packet_without_ecn_is_caught: MarksWhatCannotBe, true, NotEct, "cannot be marked";
+        a_mark_against_the_parameters_is_caught: MarksAgainstTheRules, false, Ect0, "do not allow";
+        a_lost_mark_is_caught: LosesTheMark, true, Ect0, "first packet that waits";
+    }
+}

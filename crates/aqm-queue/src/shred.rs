@@ -1,0 +1,200 @@
+//! SHRED: RED that is kind to small windows.
+//!
+//! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International
+//! Performance, Computing and Communications Conference, 2004, and the talk about it. Each packet
+//! carries its sender's congestion window. A packet from a small window meets RED's line later,
+//! one from a large window earlier; the slope never changes:
+//! `min_mod = min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th - min_mod) / (max_th -
+//! min_th)`, where `r` is the packet's window over the average window.
+//!
+//! Ours, where paper and talk are silent:
+//! - The average window starts at the first window seen and does not move while the line idles.
+//! - A packet without a window counts as average, and leaves the average window alone.
+//! - The gentle line starts at the packet's own `maxp_mod`, the only choice without a jump.
+//! - A large window's line may begin below an empty queue: `floor` says what then.
+//! - A packet below its own line is not counted, and does not end RED's turn above the threshold: the
+//!   turn ends below the smallest `min_mod` met so far, or with a queue of at most one packet.
+//!   Otherwise every small window would win the next large one a free pass.
+//!
+//! If all windows are equal this is RED, draw for draw.
+
+use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
+
+use crate::red::{self, Curve, Red};
+use crate::{Build, Context, QueueDiscipline};
+
+parameters! {
+    /// SHRED: RED that drops packets of small congestion windows less often, and of large ones more
+    /// often. Packets must carry their sender's window.
+    pub struct Config {
+        /// The RED it is built on.
+        pub red: red::Config = red::Config::default(), "SHRED talk, slide 17";
+        /// Weight of the newest window in the average window (`w_c`): above 0, at most 1.
+        pub window_weight: f64 = 0.002, "SHRED talk, slide 10";
+        /// What happens to a line that would begin below an empty queue.
+        pub floor: Floor = Floor::Zero, "ours";
+    }
+}
+
+choices! {
+    /// How a line that would begin below an empty queue is treated.
+    pub enum Floor {
+        /// Nothing: a large window is dropped even at a small average, as the formulas read.
+        None = "none",
+        /// The line begins at zero and keeps its slope: windows beyond that are treated alike.
+        Zero = "zero",
+        /// The line begins at zero and still ends at `r max_p`: it gets steeper.
+        ZeroRatio = "zero-ratio",
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        self.red.check().map_err(|error| error.within("red"))?;
+        if !(self.window_weight > 0.0 && self.window_weight <= 1.0) {
+            let problem = format!("must be above 0 and at most 1, not {}", self.window_weight);
+            return Err(ConfigError::new("window_weight", problem));
+        }
+        Ok(())
+    }
+}
+
+impl Build for Config {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+        self.check()?;
+        let curve = self.red.curve();
+        Ok(Box::new(Shred {
+            window_weight: self.window_weight,
+            window_average: None,
+            curve,
+            floor: self.floor,
+            lowest: curve.min,
+            red: self.red.running(rate)?,
+        }))
+    }
+
+    fn drop_curve(&self, average: f64, relative_window: f64) -> Option<f64> {
+        self.check().ok()?;
+        let usable = relative_window >= 0.0 && relative_window.is_finite();
+        usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))
+    }
+}
+
+/// The running discipline.
+pub struct Shred {
+    window_weight: f64,
+    window_average: Option<f64>,
+    curve: Curve,
+    floor: Floor,
+    /// The smallest `min_mod` met so far.
+    lowest: f64,
+    red: Red,
+}
+
+impl QueueDiscipline for Shred {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        self.red.observe(cx.now);
+        let relative_window = packet.window().map_or(1.0, |window| self.compare(f64::from(window)));
+        let curve = moved(self.curve, relative_window, self.floor);
+        self.lowest = self.lowest.min(curve.min);
+        self.red.admit(packet, curve, self.lowest, cx);
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        self.red.dequeue(cx)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.red.backlog()
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        self.red.gauges(show);
+        // Zero until a packet tells its window.
+        show("window_average", self.window_average.unwrap_or(0.0));
+    }
+}
+
+impl Shred {
+    /// Takes `window` into the average, and returns their ratio.
+    fn compare(&mut self, window: f64) -> f64 {
+        let average = self.window_average.get_or_insert(window);
+        *average += self.window_weight * (window - *average);
+        window / *average
+    }
+}
+
+/// The line a packet meets, given its window relative to the average (talk, slide 11).
+fn moved(curve: Curve, relative_window: f64, floor: Floor) -> Curve {
+    let Curve { min, max, max_p, .. } = curve;
+    let start = min + (max - min) * (1.0 - relative_window);
+    // The ratio is formed first so that an average window gets exactly RED's own curve.
+    let end = |start: f64| max_p * ((max - start) / (max - min));
+    let (min, max_p) = match floor {
+        Floor::None => (start, end(start)),
+        Floor::Zero => (start.max(0.0), end(start.max(0.0))),
+        Floor::ZeroRatio => (start.max(0.0), relative_window * max_p),
+    };
+    Curve { min, max_p, ..curve }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn red_curve() -> Curve {
+        red::Config::default().curve()
+    }
+
+    #[test]
+    fn every_window_meets_the_same_slope() {
+        for floor in [Floor::None, Floor::Zero] {
+            for relative_window in [0.1, 0.25, 0.5, 1.0, 1.25, 2.0, 10.0] {
+                let Curve { min, max, max_p, .. } = moved(red_curve(), relative_window, floor);
+                assert!((max_p / (max - min) - 0.1 / 60.0).abs() < 1e-12, "{floor:?} {relative_window}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_average_window_meets_reds_own_curve_to_the_bit() {
+        let odd = Curve { min: 7.0, max: 31.0, max_p: 0.0137, gentle: true };
+        for floor in [Floor::None, Floor::Zero, Floor::ZeroRatio] {
+            assert_eq!(moved(odd, 1.0, floor), odd);
+        }
+    }
+
+    #[test]
+    fn half_the_average_window_meets_the_line_thirty_packets_later() {
+        let half = moved(red_curve(), 0.5, Floor::Zero);
+        for average in [0.0, 30.0, 59.0, 60.0, 70.0, 89.0] {
+            let moved = half.probability(average);
+            assert!((moved - red_curve().probability(average - 30.0)).abs() < 1e-12, "{average}");
+        }
+    }
+
+    #[test]
+    fn a_floor_decides_what_a_large_window_meets_at_an_empty_queue() {
+        let p = |floor, average| moved(red_curve(), 2.0, floor).probability(average);
+        assert!((p(Floor::None, 0.0) - 0.05).abs() < 1e-12);
+        assert_eq!(p(Floor::Zero, 0.0), 0.0);
+        assert!((p(Floor::Zero, 45.0) - 0.075).abs() < 1e-12);
+        assert!((p(Floor::ZeroRatio, 45.0) - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_average_window_starts_at_the_first_and_follows_by_its_weight() {
+        let config = Config { window_weight: 0.5, ..Config::default() };
+        let mut shred = Shred {
+            window_weight: config.window_weight,
+            window_average: None,
+            curve: red_curve(),
+            floor: config.floor,
+            lowest: 30.0,
+            red: config.red.running(Rate::from_bps(10_000_000)).unwrap(),
+        };
+        assert_eq!(shred.compare(4.0), 1.0);
+        assert_eq!(shred.compare(8.0), 8.0 / 6.0);
+        assert_eq!(shred.compare(2.0), 0.5);
+    }
+}

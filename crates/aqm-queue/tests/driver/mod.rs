@@ -1,0 +1,89 @@
+//! Hands that move a discipline, and eyes that count what it does.
+
+use aqm_net::{Ecn, Instant, Packet, Rate, Rng, Streams};
+use aqm_queue::{Config, Context, Observer, QueueDiscipline, Reason, laws};
+use serde_json::Value;
+
+/// What was told, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub early: u64,
+    pub forced: u64,
+    pub overflow: u64,
+    pub marks: u64,
+}
+
+impl Observer for Counts {
+    fn dropped(&mut self, _: &Packet, why: Reason, _: Instant) {
+        match why {
+            Reason::Early => self.early += 1,
+            Reason::Forced => self.forced += 1,
+            Reason::Overflow => self.overflow += 1,
+        }
+    }
+    fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {
+        self.marks += 1;
+    }
+}
+
+impl Counts {
+    pub fn fates(&self) -> u64 {
+        self.early + self.forced + self.overflow + self.marks
+    }
+}
+
+/// A discipline in the hand.
+pub struct Hand {
+    pub queue: Box<dyn QueueDiscipline>,
+    pub rng: Rng,
+    pub counts: Counts,
+    pub now: Instant,
+    next_id: u32,
+}
+
+impl Hand {
+    /// The discipline that `table` describes, for a line of 10 Mb/s; it is watched for its laws.
+    pub fn new(table: Value, seed: u64) -> Self {
+        let config = Config::read(table).unwrap();
+        let queue = laws::watched(&config, Rate::from_bps(10_000_000)).unwrap();
+        let rng = Streams::new(seed).named("queue", 0);
+        Self { queue, rng, counts: Counts::default(), now: Instant::START, next_id: 0 }
+    }
+
+    /// Offers a packet like this one; returns whether chance or law chose it.
+    pub fn offer(&mut self, like: Packet) -> bool {
+        let before = self.counts.fates();
+        let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.counts };
+        self.queue.enqueue(Packet { id: self.next_id, ..like }, &mut cx);
+        self.next_id += 1;
+        self.counts.fates() > before
+    }
+
+    /// Takes a packet.
+    pub fn take(&mut self) -> Option<Packet> {
+        let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.counts };
+        self.queue.dequeue(&mut cx)
+    }
+
+    /// The value of a gauge.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub fn gauge(&self, name: &str) -> f64 {
+        let mut found = None;
+        self.queue.gauges(&mut |gauge, value| {
+            if gauge == name {
+                found = Some(value);
+            }
+        });
+        found.unwrap()
+    }
+}
+
+/// A packet of this size.
+pub fn packet(bytes: u16) -> Packet {
+    Packet { bytes, ..Packet::default() }
+}
+
+/// A packet of this size that may be marked.
+pub fn ect(bytes: u16) -> Packet {
+    Packet { bytes, ecn: Ecn::Ect0, ..Packet::default() }
+}

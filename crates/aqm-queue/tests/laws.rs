@@ -1,0 +1,139 @@
+//! Every member of the registry obeys the laws, whatever arrives.
+
+use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
+use aqm_queue::{Config, Departure, Observer, Port, Reason, Ties, laws};
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
+use serde_json::json;
+
+/// Every member as it comes, and the corners of those that have more.
+fn members() -> Vec<Config> {
+    let red = |change: serde_json::Value| {
+        let mut red = json!({
+            "min_th": "3p", "max_th": "9p", "max_p": 0.5, "weight": 0.3, "limit": "24p", "ecn": "unless-forced",
+        });
+        red.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        red
+    };
+    let bytes = json!({"min_th": "2kB", "max_th": "6kB", "limit": "9999B", "packet_scaling": "after-count"});
+    let variants = [
+        json!({}),
+        json!({"gentle": false, "spacing": "wait", "ecn": "below-max-th"}),
+        json!({"gentle": false, "spacing": "none", "ecn": "always", "limit": "5001B"}),
+        json!({"ecn": "always", "mark_p": 0.3, "spare_first": false, "packet_scaling": "before-count"}),
+        bytes,
+    ];
+    let mut members = Config::every();
+    for variant in variants {
+        let mut plain = red(variant.clone());
+        plain["kind"] = json!("red");
+        members.push(Config::read(plain).unwrap());
+        for floor in ["none", "zero", "zero-ratio"] {
+            let shred = json!({
+                "kind": "shred", "red": red(variant.clone()), "floor": floor, "window_weight": 0.1,
+            });
+            members.push(Config::read(shred).unwrap());
+        }
+    }
+    members
+}
+
+/// Some packets alike, and a pause.
+#[derive(Clone, Debug)]
+struct Burst {
+    packets: u32,
+    like: Packet,
+    gap_us: u64,
+    pause_us: u64,
+}
+
+fn bursts() -> impl Strategy<Value = Vec<Burst>> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    let packet = (0_u32..4, 1_u16..1500, 0_u16..40, ecn).prop_map(|(flow, bytes, cwnd, ecn)| Packet {
+        flow,
+        bytes,
+        cwnd,
+        ecn,
+        ..Packet::default()
+    });
+    let pause = prop_oneof![Just(0), 0_u64..200_000];
+    let burst = (1_u32..120, packet, prop_oneof![Just(0), 0_u64..1500], pause)
+        .prop_map(|(packets, like, gap_us, pause_us)| Burst { packets, like, gap_us, pause_us });
+    prop::collection::vec(burst, 1..24)
+}
+
+/// What became of the packets, in the order in which it did.
+#[derive(Debug, Default, PartialEq)]
+struct Fates {
+    told: Vec<(u32, &'static str, Instant)>,
+    sent: Vec<Departure>,
+}
+
+impl Observer for Fates {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.told.push((packet.id, Reason::NAMES[why.code() as usize], now));
+    }
+    fn marked(&mut self, packet: &Packet, _: Reason, now: Instant) {
+        self.told.push((packet.id, "mark", now));
+    }
+}
+
+fn drive(member: &Config, bursts: &[Burst], seed: u64) -> Fates {
+    let rate = Rate::from_bps(10_000_000);
+    let queue = laws::watched(member, rate).unwrap();
+    let mut port = Port::new(queue, rate, Streams::new(seed).named("queue", 0), Ties::DepartureFirst);
+    let (mut fates, mut sent) = (Fates::default(), Vec::new());
+    let (mut now, mut id) = (Instant::START, 0);
+    for burst in bursts {
+        for _ in 0..burst.packets {
+            port.accept(Packet { id, ..burst.like }, now, &mut fates, |departure| sent.push(departure));
+            let counters = port.counters(now);
+            assert_eq!(
+                counters.arrivals,
+                counters.drops + counters.departures + port.discipline().backlog().packets,
+                "every packet is waiting, sent or dropped"
+            );
+            id += 1;
+            now += Span::from_nanos(burst.gap_us * 1000);
+        }
+        now += Span::from_nanos(burst.pause_us * 1000);
+    }
+    port.serve(now + Span::from_millis(3_600_000), &mut fates, |departure| sent.push(departure));
+    assert_eq!(port.discipline().backlog().packets, 0, "in the end everything is sent");
+    fates.sent = sent;
+    fates
+}
+
+#[test]
+fn every_member_obeys_the_laws_and_the_same_seed_brings_the_same_fate() {
+    for member in members() {
+        let settings = Settings { cases: 24, failure_persistence: None, ..Settings::default() };
+        let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let outcome =
+            TestRunner::new_with_rng(settings, rng).run(&(bursts(), 0_u64..1000), |(bursts, seed)| {
+                let fates = drive(&member, &bursts, seed);
+                prop_assert_eq!(&fates, &drive(&member, &bursts, seed));
+                Ok(())
+            });
+        assert!(outcome.is_ok(), "{member:?}: {}", outcome.unwrap_err());
+        // The laws mean nothing if nothing happens.
+        let like = Packet { bytes: 1000, ecn: Ecn::Ect0, cwnd: 9, ..Packet::default() };
+        let flood = [Burst { packets: 1500, like, gap_us: 400, pause_us: 0 }];
+        let fates = drive(&member, &flood, 1);
+        let drops = fates.told.iter().filter(|(_, fate, _)| *fate != "mark").count();
+        assert!(drops > 0, "{member:?} drops nothing at twice the line rate");
+    }
+}
+
+#[test]
+fn a_member_that_may_mark_marks_packets_that_can_be_marked() {
+    for member in members() {
+        let table = member.to_value();
+        let ecn = table.pointer("/ecn").or(table.pointer("/red/ecn"));
+        let allowed = ecn.is_some_and(|ecn| ecn != "off");
+        let like = Packet { bytes: 1000, ecn: Ecn::Ect0, ..Packet::default() };
+        let flood = [Burst { packets: 300, like, gap_us: 700, pause_us: 0 }];
+        let marks = drive(&member, &flood, 1).told.iter().filter(|(_, fate, _)| *fate == "mark").count();
+        assert_eq!(marks > 0, allowed, "{member:?}");
+    }
+}

@@ -1,0 +1,405 @@
+//! What pins RED and SHRED down, and what other implementations have got wrong.
+
+mod driver;
+
+use aqm_net::{Instant, Packet, Rate};
+use aqm_queue::Config;
+use driver::{Hand, ect, packet};
+use serde_json::{Value, json};
+
+/// A RED whose average is the queue itself.
+fn direct(change: Value) -> Value {
+    let mut table = json!({"kind": "red", "weight": 1.0});
+    table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    table
+}
+
+/// Offers packets to a queue that is kept at 60, the middle of the line: `p_b` is 0.05. Returns the
+/// numbers of packets from drop to drop.
+fn gaps(change: Value, offers: u32) -> Vec<u64> {
+    let mut hand = Hand::new(direct(change), 42);
+    let (mut gap, mut gaps) = (0, Vec::new());
+    while hand.queue.backlog().packets < 60 {
+        hand.offer(packet(974));
+    }
+    // Until the first drop the count carries the history of the filling.
+    let mut counting = false;
+    for _ in 0..offers {
+        gap += 1;
+        if hand.offer(packet(974)) {
+            if counting {
+                gaps.push(gap);
+            }
+            (gap, counting) = (0, true);
+        } else {
+            hand.take();
+        }
+        assert_eq!(hand.gauge("average"), 60.0);
+    }
+    gaps
+}
+
+fn mean(gaps: &[u64]) -> f64 {
+    gaps.iter().sum::<u64>() as f64 / gaps.len() as f64
+}
+
+/// The chi-square statistic of `gaps` against uniform on `from..=to`.
+fn chi_square(gaps: &[u64], from: u64, to: u64) -> f64 {
+    let expected = gaps.len() as f64 / (to - from + 1) as f64;
+    (from..=to)
+        .map(|gap| {
+            let seen = gaps.iter().filter(|g| **g == gap).count() as f64;
+            (seen - expected) * (seen - expected) / expected
+        })
+        .sum()
+}
+
+#[test]
+fn without_waiting_gaps_are_uniform_from_1_to_19_and_a_tenth_is_dropped() {
+    let gaps = gaps(json!({"spacing": "no-wait"}), 200_000);
+    assert!((mean(&gaps) * 0.100 - 1.0).abs() < 0.02, "{}", mean(&gaps));
+    assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&19)));
+    // 18 degrees of freedom: 42.3 is exceeded once in a thousand.
+    let statistic = chi_square(&gaps, 1, 19);
+    assert!(statistic < 42.3, "{statistic}");
+}
+
+#[test]
+fn with_waiting_gaps_are_uniform_from_20_to_39() {
+    let gaps = gaps(json!({"spacing": "wait"}), 600_000);
+    assert!((mean(&gaps) * 0.0339 - 1.0).abs() < 0.02, "{}", mean(&gaps));
+    assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&20), Some(&39)));
+    let statistic = chi_square(&gaps, 20, 39);
+    assert!(statistic < 43.8, "{statistic}");
+}
+
+#[test]
+fn without_a_count_one_in_twenty_is_dropped_and_gaps_have_no_bound() {
+    let gaps = gaps(json!({"spacing": "none"}), 400_000);
+    assert!((mean(&gaps) / 20.0 - 1.0).abs() < 0.02, "{}", mean(&gaps));
+    assert!(gaps.iter().any(|gap| *gap > 100));
+}
+
+#[test]
+fn a_count_that_jumps_past_the_pole_still_drops() {
+    // The average stays near min_th for thousands of packets, and then the queue stands at 12.
+    for seed in 0..50 {
+        let table = json!({
+            "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.02, "weight": 0.002, "limit": "50p",
+        });
+        let mut hand = Hand::new(table, seed);
+        for (queue, offers) in [(6, 3000), (12, 3000)] {
+            hand.counts = driver::Counts::default();
+            for _ in 0..offers {
+                while hand.queue.backlog().packets >= queue {
+                    hand.take();
+                }
+                hand.offer(packet(500));
+            }
+        }
+        let rate = hand.counts.early as f64 / 3000.0;
+        assert!((0.01..0.04).contains(&rate), "seed {seed}: {rate}");
+    }
+}
+
+#[test]
+fn the_first_packet_above_min_th_passes_only_if_it_is_spared() {
+    let chosen = |spared: bool| {
+        let crosses = |seed| {
+            // The third packet finds 1900 bytes: p_b jumps from 0 to 0.9.
+            let table = direct(json!({
+                "min_th": "1kB", "max_th": "2kB", "max_p": 1.0, "limit": "9kB", "spare_first": spared,
+            }));
+            let mut hand = Hand::new(table, seed);
+            (0..2).for_each(|_| assert!(!hand.offer(packet(950))));
+            hand.offer(packet(950))
+        };
+        (0..200).filter(|seed| crosses(*seed)).count()
+    };
+    assert_eq!(chosen(true), 0);
+    assert!((160..200).contains(&chosen(false)));
+}
+
+#[test]
+fn a_limit_in_bytes_is_filled_to_the_byte() {
+    let table = direct(json!({"min_th": "40kB", "max_th": "50kB", "limit": "40001B"}));
+    let mut hand = Hand::new(table, 1);
+    (0..26).for_each(|_| assert!(!hand.offer(packet(1500))));
+    assert!(hand.offer(packet(1002)), "39000 + 1002 is a byte too many");
+    assert!(!hand.offer(packet(1001)));
+    assert!(hand.offer(packet(1)));
+    assert_eq!((hand.queue.backlog().bytes, hand.counts.overflow), (40_001, 2));
+}
+
+#[test]
+fn a_full_queue_is_an_overflow_even_where_drops_are_forced() {
+    let table = direct(json!({
+        "min_th": "2p", "max_th": "5p", "limit": "20p", "gentle": false, "ecn": "always",
+    }));
+    let mut hand = Hand::new(table, 1);
+    (0..20).for_each(|_| {
+        hand.offer(ect(974));
+    });
+    assert_eq!((hand.queue.backlog().packets, hand.counts.overflow), (20, 0));
+    let marks = hand.counts.marks;
+    assert!(marks >= 14, "from max_th on every packet is marked: {marks}");
+    hand.offer(ect(974));
+    assert_eq!((hand.counts.overflow, hand.counts.marks), (1, marks));
+}
+
+#[test]
+fn a_drop_for_lack_of_room_starts_the_count_anew() {
+    // With `wait` and p_b = 0.05 nothing is dropped before the twentieth packet. Every tenth finds
+    // the queue full, so the twentieth never comes.
+    let mut hand = Hand::new(direct(json!({"spacing": "wait", "limit": "60p", "max_p": 0.1})), 1);
+    while hand.queue.backlog().packets < 60 {
+        hand.offer(packet(974));
+    }
+    hand.counts = driver::Counts::default();
+    for k in 0..10_000 {
+        if k % 10 != 0 {
+            hand.take();
+        }
+        hand.offer(packet(974));
+    }
+    assert_eq!((hand.counts.early, hand.counts.overflow), (0, 1000));
+}
+
+#[test]
+fn a_single_waiting_packet_is_no_congestion() {
+    let table = direct(json!({"min_th": "0p", "max_th": "1p", "limit": "9p", "gentle": false}));
+    let mut hand = Hand::new(table, 1);
+    assert!(!hand.offer(packet(974)) && !hand.offer(packet(974)));
+    assert!(hand.offer(packet(974)));
+}
+
+#[test]
+fn above_max_th_every_packet_is_dropped_unless_gentle() {
+    for (gentle, forced_at) in [(false, 5), (true, 10)] {
+        let table = direct(
+            json!({"min_th": "2p", "max_th": "5p", "limit": "20p", "gentle": gentle, "spacing": "none"}),
+        );
+        let mut hand = Hand::new(table, 1);
+        (0..500).for_each(|_| {
+            hand.offer(packet(974));
+        });
+        assert_eq!(hand.queue.backlog().packets, forced_at);
+        assert_eq!((hand.counts.forced > 400, hand.counts.overflow), (true, 0));
+    }
+}
+
+#[test]
+fn each_ecn_rule_marks_in_its_own_region() {
+    // At 3, 7 and 12 packets: below max_th, on the gentle line, where drops are forced.
+    let marks = |ecn: &str, mark_p: Option<f64>, queue: u64| {
+        let table = direct(json!({
+            "min_th": "2p", "max_th": "5p", "max_p": 0.2, "limit": "20p", "ecn": ecn, "mark_p": mark_p,
+        }));
+        let mut hand = Hand::new(table, 1);
+        for _ in 0..100_000 {
+            if hand.queue.backlog().packets == queue {
+                break;
+            }
+            hand.offer(ect(974));
+        }
+        if hand.queue.backlog().packets < queue {
+            return None;
+        }
+        hand.counts = driver::Counts::default();
+        for _ in 0..1000 {
+            hand.offer(ect(974));
+            while hand.queue.backlog().packets > queue {
+                hand.take();
+            }
+        }
+        Some((hand.counts.marks > 0, hand.counts.early + hand.counts.forced > 0))
+    };
+    let (only_marks, only_drops) = (Some((true, false)), Some((false, true)));
+    assert_eq!(marks("below-max-th", None, 3), only_marks);
+    assert_eq!(marks("below-max-th", None, 7), only_drops);
+    assert_eq!(marks("unless-forced", None, 7), only_marks);
+    assert_eq!(marks("unless-forced", None, 10), only_drops);
+    assert_eq!(marks("unless-forced", None, 12), None);
+    assert_eq!(marks("always", None, 12), only_marks);
+    assert_eq!(marks("always", Some(0.1), 3), only_marks);
+    assert_eq!(marks("always", Some(0.1), 4), only_drops);
+}
+
+#[test]
+fn small_packets_are_spared_in_proportion_if_sizes_count() {
+    let rate = |scaling: &str, bytes: u16| {
+        let table = direct(json!({"packet_scaling": scaling, "spacing": "none", "limit": "400p"}));
+        let mut hand = Hand::new(table, 3);
+        while hand.queue.backlog().packets < 60 {
+            hand.offer(packet(bytes));
+        }
+        hand.counts = driver::Counts::default();
+        for _ in 0..100_000 {
+            if !hand.offer(packet(bytes)) {
+                hand.take();
+            }
+        }
+        hand.counts.early as f64 / 100_000.0
+    };
+    for scaling in ["before-count", "after-count"] {
+        assert!((rate(scaling, 487) - 0.025).abs() < 0.0025, "{scaling}");
+        assert!((rate(scaling, 974) - 0.050).abs() < 0.0035, "{scaling}");
+    }
+    assert!((rate("none", 487) - 0.050).abs() < 0.0035);
+}
+
+#[test]
+fn the_average_falls_while_the_line_idles() {
+    let mut hand = Hand::new(json!({"kind": "red", "weight": 0.01}), 1);
+    (0..30).for_each(|_| assert!(!hand.offer(packet(974))));
+    while hand.take().is_some() {}
+    let before = hand.gauge("average");
+    // 100 ms at 10 Mb/s are 128.3 packets of 974 bytes.
+    hand.now = Instant::from_nanos(100_000_000);
+    hand.offer(packet(974));
+    let expected = before * libm::pow(0.99, 129.0);
+    assert!((hand.gauge("average") - expected).abs() < 1e-12);
+    // The queue is busy now: time alone changes nothing.
+    hand.now = Instant::from_nanos(200_000_000);
+    hand.offer(packet(974));
+    assert!((hand.gauge("average") - (expected * 0.99 + 0.01)).abs() < 1e-12);
+}
+
+#[test]
+fn a_packet_too_big_for_an_empty_queue_does_not_stop_the_average_from_falling() {
+    let table = json!({"kind": "red", "weight": 0.01, "min_th": "500B", "max_th": "800B", "limit": "1000B"});
+    let mut hand = Hand::new(table, 1);
+    (0..9).for_each(|_| {
+        hand.offer(packet(100));
+    });
+    while hand.take().is_some() {}
+    let before = hand.gauge("average");
+    for millis in [50, 100] {
+        hand.now = Instant::from_nanos(millis * 1_000_000);
+        assert!(hand.offer(packet(1500)));
+    }
+    // Twice 64 whole packets and the sample of the arrival.
+    let expected = before * libm::pow(0.99, 130.0);
+    assert!((hand.gauge("average") - expected).abs() < 1e-12);
+}
+
+/// Offers a long irregular load and returns, for each packet, whether it was chosen.
+fn fates(table: Value, seed: u64, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
+    let mut hand = Hand::new(table, seed);
+    let mut fates = Vec::new();
+    for k in 0..20_000_u32 {
+        hand.now = Instant::from_nanos(u64::from(k) * 700_000);
+        fates.push(hand.offer(Packet { cwnd: window(k), ..ect(974) }));
+        // Nine in ten arrivals are served, with long pauses now and then.
+        if k % 10 != 0 && k % 4000 > 1500 {
+            hand.take();
+        }
+        if k % 4000 == 3999 {
+            while hand.take().is_some() {}
+        }
+    }
+    (fates, hand.gauge("average"), hand.rng.bits())
+}
+
+#[test]
+fn shred_with_equal_windows_or_none_is_red_draw_for_draw() {
+    let reds = [
+        json!({"weight": 0.01}),
+        json!({"weight": 0.01, "spacing": "wait", "gentle": false, "ecn": "always", "max_p": 0.0137}),
+        json!({"weight": 1.0, "spare_first": false, "spacing": "none", "min_th": "7p", "max_th": "31p"}),
+    ];
+    for red in reds {
+        let mut plain = red.clone();
+        plain["kind"] = json!("red");
+        for floor in ["none", "zero", "zero-ratio"] {
+            for seed in 0..5 {
+                let shred = json!({"kind": "shred", "red": red, "floor": floor});
+                let expected = fates(plain.clone(), seed, |_| 0);
+                assert!(expected.0.contains(&true));
+                assert_eq!(fates(shred.clone(), seed, |_| 7), expected, "{red} {floor}");
+                assert_eq!(fates(shred, seed, |_| 0), expected, "{red} {floor}, no windows");
+            }
+        }
+    }
+}
+
+#[test]
+fn shred_spares_small_windows_and_spaces_the_drops_of_large_ones() {
+    // The queue is kept at 60, and windows 2 and 20 alternate: the average window is 11, the line of
+    // the small ones begins at 79, that of the large ones at the floor, so their p_b is 0.1.
+    let mut hand = Hand::new(json!({"kind": "shred", "red": {"weight": 1.0}}), 1);
+    while hand.queue.backlog().packets < 60 {
+        for cwnd in [2, 20] {
+            hand.offer(Packet { cwnd, ..packet(974) });
+        }
+    }
+    let mut chosen = [0, 0];
+    for k in 0..53_000 {
+        if k == 3000 {
+            // By now the average window has forgotten the first.
+            chosen = [0, 0];
+        }
+        for (class, cwnd) in [2, 20].into_iter().enumerate() {
+            while hand.queue.backlog().packets > 60 {
+                hand.take();
+            }
+            chosen[class] += u32::from(hand.offer(Packet { cwnd, ..packet(974) }));
+        }
+    }
+    assert_eq!(chosen[0], 0);
+    // Gaps between large packets are uniform on 1 to 9: the small ones do not count.
+    let rate = f64::from(chosen[1]) / 50_000.0;
+    assert!((rate - 0.2).abs() < 0.004, "{rate}");
+}
+
+#[test]
+fn small_windows_do_not_win_large_ones_a_free_pass() {
+    // The queue stands at 20, below RED's min_th. Windows 1 and 30 alternate: the small one never
+    // meets its line, and the large one meets a certain drop.
+    let red = json!({"weight": 1.0, "min_th": "30p", "max_th": "31p", "max_p": 1.0, "limit": "99p"});
+    let table = json!({"kind": "shred", "red": red, "floor": "none", "window_weight": 1e-6});
+    let mut hand = Hand::new(table, 1);
+    (0..20).for_each(|_| {
+        hand.offer(Packet { cwnd: 1, ..packet(974) });
+    });
+    let mut passed = 0;
+    for _ in 0..50 {
+        assert!(!hand.offer(Packet { cwnd: 1, ..packet(974) }), "a small window is below its line");
+        hand.take();
+        if !hand.offer(Packet { cwnd: 30, ..packet(974) }) {
+            passed += 1;
+            hand.take();
+        }
+    }
+    assert_eq!(passed, 1, "only the first of all passes");
+}
+
+#[test]
+fn what_would_misbehave_is_refused_with_place_and_remedy() {
+    let problem = |change: Value| {
+        let mut red = json!({"kind": "red"});
+        red.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let config = Config::read(red.clone()).unwrap();
+        assert_eq!(config.drop_curve(60.0, 1.0), None);
+        red.as_object_mut().unwrap().remove("kind");
+        let shred = Config::read(json!({"kind": "shred", "red": red})).unwrap();
+        let outer = shred.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
+        let inner = config.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
+        assert_eq!(outer, format!("red.{inner}"));
+        inner
+    };
+    assert_eq!(problem(json!({"max_th": "30p"})), "max_th: must exceed min_th, 30p");
+    assert_eq!(problem(json!({"max_th": "90kB"})), "max_th: must be in the unit of min_th, 30p");
+    for wrong in [0.0, -0.1, 1.5] {
+        assert!(problem(json!({"max_p": wrong})).starts_with("max_p: must be above 0 and at most 1, not"));
+        assert!(problem(json!({"weight": wrong})).starts_with("weight: must be above 0 and at most 1"));
+    }
+    assert!(problem(json!({"limit": "30p"})).starts_with("limit: must exceed min_th, 30p"));
+    assert!(problem(json!({"limit": "0B"})).starts_with("limit: must be at least"));
+    assert!(problem(json!({"mean_packet": "0B"})).starts_with("mean_packet: must be at least 1B"));
+    assert!(problem(json!({"mark_p": 0.1})).starts_with("mark_p: has no effect"));
+    assert!(problem(json!({"mark_p": 1.1, "ecn": "always"})).starts_with("mark_p: must be from 0 to 1"));
+    let shred = Config::read(json!({"kind": "shred", "window_weight": 0.0})).unwrap();
+    let error = shred.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
+    assert!(error.starts_with("window_weight: must be above 0"), "{error}");
+}

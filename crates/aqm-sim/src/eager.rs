@@ -1,0 +1,321 @@
+//! The oracle: a plain engine with a sorted heap and an event for every transmission that ends, as
+//! a textbook would write it. On scenarios without ties it must end in the same state as the fast
+//! engine, bit for bit; where there are ties, both obey the same rule.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
+use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
+
+use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
+use crate::ledger::{Ledger, gauge};
+use crate::network::{Happening, Look, Network};
+use crate::scenario::Scenario;
+use crate::topology::{HOST, Topology};
+
+enum Event {
+    LineFree(u32),
+    AtEndOfLink(Packet),
+    Processed(Packet),
+    Alarm(Alarm),
+}
+
+/// The line is served before packets of the same instant arrive.
+const LINES_FIRST: u32 = 0;
+const THEN_THE_REST: u32 = 1;
+
+enum Buffer {
+    Endless(VecDeque<Packet>),
+    Managed(Box<Managed>),
+}
+
+struct Managed {
+    discipline: Box<dyn QueueDiscipline>,
+    rng: Rng,
+    counters: Counters,
+    waiting: u64,
+    changed_at: Instant,
+}
+
+struct Link {
+    buffer: Buffer,
+    pace: Pace,
+    delay: Span,
+    busy: bool,
+}
+
+pub(crate) struct Eager {
+    heap: BinaryHeap<Reverse<(u64, u32, u32, usize)>>,
+    events: Vec<Option<Event>>,
+    links: Vec<Link>,
+    hops: Vec<u32>,
+}
+
+impl Eager {
+    pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
+        let endless = |line: &crate::topology::Line| Link {
+            buffer: Buffer::Endless(VecDeque::new()),
+            pace: line.rate.pace(),
+            delay: line.delay,
+            busy: false,
+        };
+        let mut links: Vec<Link> = topology.lines.iter().map(endless).collect();
+        for (number, spec) in scenario.links.iter().enumerate() {
+            if let Some(queue) = &spec.queue {
+                links[number].buffer = Buffer::Managed(Box::new(Managed {
+                    discipline: queue.build(spec.rate).unwrap(),
+                    rng: Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0),
+                    counters: Counters::default(),
+                    waiting: 0,
+                    changed_at: Instant::START,
+                }));
+            }
+        }
+        Self { heap: BinaryHeap::new(), events: Vec::new(), links, hops: topology.hops.clone() }
+    }
+
+    fn schedule(&mut self, at: Instant, phase: u32, rank: u32, event: Event) {
+        self.heap.push(Reverse((at.nanos(), phase, rank, self.events.len())));
+        self.events.push(Some(event));
+    }
+
+    fn put_on(&mut self, number: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+        let link = &mut self.links[number as usize];
+        match &mut link.buffer {
+            Buffer::Endless(waiting) => waiting.push_back(packet),
+            Buffer::Managed(managed) => {
+                ledger.at(number, managed.counters.arrivals);
+                managed.counters.arrivals += 1;
+                managed.counters.arrived_bytes += u64::from(packet.bytes);
+                managed.call(now, ledger, |discipline, cx| discipline.enqueue(packet, cx));
+            }
+        }
+        if !link.busy {
+            self.transmit(number, now, ledger);
+        }
+    }
+
+    fn transmit(&mut self, number: u32, now: Instant, ledger: &mut Ledger) {
+        let link = &mut self.links[number as usize];
+        let next = match &mut link.buffer {
+            Buffer::Endless(waiting) => waiting.pop_front(),
+            Buffer::Managed(managed) => {
+                // An idle queue is not asked again before something waits.
+                if !link.busy && managed.waiting == 0 {
+                    return;
+                }
+                let next = managed.call(now, ledger, |discipline, cx| discipline.dequeue(cx));
+                if let Some(packet) = next {
+                    managed.counters.departures += 1;
+                    managed.counters.departed_bytes += u64::from(packet.bytes);
+                }
+                next
+            }
+        };
+        link.busy = next.is_some();
+        if let Some(packet) = next {
+            let end = now + link.pace.time_for(packet.bytes.into());
+            let arrival = end + link.delay;
+            self.schedule(end, LINES_FIRST, number, Event::LineFree(number));
+            self.schedule(arrival, THEN_THE_REST, rank_of_link(number), Event::AtEndOfLink(packet));
+        }
+    }
+}
+
+impl Managed {
+    fn call<R>(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
+    ) -> R {
+        self.counters.packet_nanos +=
+            u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
+        self.changed_at = now;
+        let mut tally = Tally { counters: &mut self.counters, ledger };
+        let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
+        let result = act(self.discipline.as_mut(), &mut cx);
+        self.waiting = self.discipline.backlog().packets;
+        result
+    }
+}
+
+struct Tally<'a> {
+    counters: &'a mut Counters,
+    ledger: &'a mut Ledger,
+}
+
+impl Observer for Tally<'_> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.counters.drops += 1;
+        self.counters.dropped_bytes += u64::from(packet.bytes);
+        self.ledger.dropped(packet, why, now);
+    }
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.counters.marks += 1;
+        self.ledger.marked(packet, why, now);
+    }
+}
+
+impl Network for Eager {
+    fn send(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
+        self.put_on(self.hops[packet.hop as usize], packet, now, ledger);
+    }
+
+    fn hold(&mut self, packet: Packet, until: Instant) {
+        self.schedule(until, THEN_THE_REST, rank_of_processing(packet.flow), Event::Processed(packet));
+    }
+
+    fn alarm(&mut self, at: Instant, flow: u32, alarm: Alarm) {
+        self.schedule(at, THEN_THE_REST, rank_of_alarm(alarm, flow), Event::Alarm(alarm));
+    }
+
+    fn next(&mut self, until: Instant, ledger: &mut Ledger) -> Option<(Instant, Happening)> {
+        while let Some(&Reverse((time, _, _, index))) = self.heap.peek() {
+            if time > until.nanos() {
+                return None;
+            }
+            self.heap.pop();
+            let now = Instant::from_nanos(time);
+            match self.events[index].take().expect("an event happens once") {
+                Event::LineFree(link) => self.transmit(link, now, ledger),
+                Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
+                Event::Processed(packet) => return Some((now, Happening::Processed(packet))),
+                Event::AtEndOfLink(mut packet) => {
+                    packet.hop += 1;
+                    let next = self.hops[packet.hop as usize];
+                    if next == HOST {
+                        return Some((now, Happening::Arrived(packet)));
+                    }
+                    self.put_on(next, packet, now, ledger);
+                }
+            }
+        }
+        None
+    }
+
+    fn catch_up(&mut self, _now: Instant, _ledger: &mut Ledger) {}
+
+    fn look(&mut self, now: Instant) -> Vec<Look> {
+        let mut looks = Vec::new();
+        for link in &mut self.links {
+            let Buffer::Managed(managed) = &mut link.buffer else { continue };
+            managed.counters.packet_nanos +=
+                u128::from(managed.waiting) * u128::from(now.since(managed.changed_at).nanos());
+            managed.changed_at = now;
+            let queue = managed.discipline.as_ref();
+            looks.push(Look {
+                counters: managed.counters,
+                backlog: queue.backlog(),
+                average: gauge(queue, "average"),
+                probability: gauge(queue, "probability"),
+            });
+        }
+        looks
+    }
+
+    fn events(&self) -> u64 {
+        self.events.len() as u64
+    }
+}
+
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use crate::network::Lazy;
+    use crate::run_on;
+    use crate::scenario::Scenario;
+    use crate::tables::{Column, Table};
+
+    use super::Eager;
+
+    fn scenario(changes: Value) -> Scenario {
+        let mut value = json!({
+            "duration": "20s", "warm_up": "5s", "seed": 3,
+            "bottleneck": {
+                "rate": "1Mbps", "delay": "20ms",
+                "queue": {"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"},
+            },
+            "traffic": {
+                "ftp": {"kind": "ftp", "flows": 4, "extra_delay": ["0ms", "30ms"]},
+                "web": {"kind": "web", "load": 0.4, "objects": 3},
+                "udp": {"kind": "udp", "rate": "30kbps", "flows": 2, "gaps": "poisson"},
+            },
+        });
+        for (key, change) in changes.as_object().unwrap() {
+            value[key] = change.clone();
+        }
+        Scenario::from_value(value, BTreeMap::new()).unwrap()
+    }
+
+    /// The tables of both engines. Only the fast one counts ties, so that column is left out.
+    fn both(scenario: &Scenario) -> [Vec<Table>; 2] {
+        let topology = scenario.topology().unwrap();
+        let lazy = run_on(scenario, &topology, Lazy::new(scenario, &topology));
+        let eager = run_on(scenario, &topology, Eager::new(scenario, &topology));
+        let tied = |tables: &[Table]| {
+            let links = tables.iter().find(|table| table.name == "links").unwrap();
+            let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();
+            let Column::Real(values) = column else { panic!("a share is a real number") };
+            values.iter().sum::<f64>()
+        };
+        assert_eq!(tied(&lazy.tables), 0.0, "the comparison needs a scenario without ties");
+        [lazy.tables, eager.tables].map(|mut tables| {
+            for table in &mut tables {
+                table.columns.retain(|(name, _)| *name != "tied_fraction");
+            }
+            tables
+        })
+    }
+
+    fn assert_equal(lazy: &[Table], eager: &[Table], what: &str) {
+        for (ours, theirs) in lazy.iter().zip(eager) {
+            for ((name, ours_column), (_, theirs_column)) in ours.columns.iter().zip(&theirs.columns) {
+                // The columns are long: what differs is named, not printed.
+                assert!(ours_column == theirs_column, "{what}: {}.{name} differs", ours.name);
+            }
+        }
+    }
+
+    #[test]
+    fn both_engines_end_in_the_same_state() {
+        let queues = [
+            json!({"kind": "drop-tail", "limit": "12p"}),
+            json!({"kind": "drop-tail", "limit": "20kB"}),
+            json!({"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"}),
+            json!({"kind": "shred", "red": {"min_th": "5p", "max_th": "15p", "limit": "30p"}}),
+        ];
+        for queue in queues {
+            let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
+            let [lazy, eager] = both(&scenario(json!({"bottleneck": bottleneck.clone()})));
+            let rows = |tables: &[Table]| match &tables[1].columns[0].1 {
+                Column::Whole(flows) => flows.len(),
+                _ => 0,
+            };
+            assert!(rows(&lazy) > 30, "too little happened to compare");
+            assert_equal(&lazy, &eager, &bottleneck["queue"].to_string());
+        }
+    }
+
+    #[test]
+    fn both_engines_agree_on_a_graph_with_two_queues() {
+        let red = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
+        let link = |from: &str, to: &str, rate: &str| {
+            json!({"from": from, "to": to, "rate": rate, "delay": "7ms", "queue": red, "both_ways": true})
+        };
+        let value = json!({
+            "duration": "20s",
+            "links": {"ab": link("a", "b", "1Mbps"), "bc": link("b", "c", "900kbps")},
+            "traffic": {
+                "through": {"kind": "ftp", "flows": 2, "from": "a", "to": "c", "extra_delay": ["0ms", "9ms"]},
+                "across": {"kind": "ftp", "flows": 2, "from": "b", "to": "c", "extra_delay": ["0ms", "9ms"]},
+            },
+        });
+        let scenario = Scenario::from_value(value, BTreeMap::new()).unwrap();
+        let [lazy, eager] = both(&scenario);
+        assert_equal(&lazy, &eager, "graph");
+    }
+}

@@ -1,0 +1,139 @@
+//! What the stage keeps while packets travel: the segments they carry, and the fates of those that
+//! do not arrive.
+
+use aqm_net::{Instant, Packet};
+use aqm_queue::{Observer, QueueDiscipline, Reason};
+use aqm_tcp::Segment;
+
+use crate::tables::{DropRow, PacketRow};
+
+/// What a packet carries, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) segment: Segment,
+    /// Where its flow is kept.
+    pub(crate) slot: u32,
+    /// Whether it travels with the data, or back.
+    pub(crate) with_data: bool,
+}
+
+/// The parcels under way, by the id of their packet; ids are used again.
+#[derive(Default)]
+pub(crate) struct Parcels {
+    kept: Vec<Parcel>,
+    free: Vec<u32>,
+}
+
+impl Parcels {
+    pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.kept[id as usize] = parcel;
+            return id;
+        }
+        self.kept.push(parcel);
+        (self.kept.len() - 1) as u32
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &Parcel {
+        &self.kept[id as usize]
+    }
+
+    pub(crate) fn take(&mut self, id: u32) -> Parcel {
+        self.free.push(id);
+        self.kept[id as usize]
+    }
+}
+
+/// What may happen to a packet at a link, in the order of events of one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PacketEvent {
+    Start,
+    Deliver,
+    Enqueue,
+    Drop,
+}
+
+impl PacketEvent {
+    pub(crate) const NAMES: [&'static str; 4] = ["start", "deliver", "enqueue", "drop"];
+}
+
+/// Parcels under way, fates not yet told to their flows, and rows for the tables.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    pub(crate) parcels: Parcels,
+    /// Packets dropped since the flows were last told.
+    pub(crate) fallen: Vec<Packet>,
+    /// Slots of the flows of packets marked since the flows were last told.
+    pub(crate) marked: Vec<u32>,
+    pub(crate) drops: Vec<DropRow>,
+    pub(crate) packets: Vec<PacketRow>,
+    keep_drops: bool,
+    /// The link whose queue is at work, and how many packets have arrived there before.
+    link: u32,
+    arrival: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(keep_drops: bool) -> Self {
+        Self { keep_drops, ..Self::default() }
+    }
+
+    /// The queue of `link` is about to be called.
+    pub(crate) fn at(&mut self, link: u32, arrival: u64) {
+        (self.link, self.arrival) = (link, arrival);
+    }
+
+    /// A packet met an event at a traced link.
+    pub(crate) fn trace(
+        &mut self,
+        event: PacketEvent,
+        packet: &Packet,
+        now: Instant,
+        queue: Option<&dyn QueueDiscipline>,
+    ) {
+        let segment = &self.parcels.get(packet.id).segment;
+        self.packets.push(PacketRow {
+            time_s: now.seconds(),
+            link: self.link,
+            event: event as u32,
+            flow: packet.flow.into(),
+            sequence_bytes: segment.seq,
+            payload_bytes: segment.len.into(),
+            size_bytes: packet.bytes.into(),
+            length_packets: queue.map(|queue| queue.backlog().packets),
+            average: queue.and_then(|queue| gauge(queue, "average")),
+        });
+    }
+}
+
+/// The gauge of this name, if the discipline has it.
+pub(crate) fn gauge(queue: &dyn QueueDiscipline, wanted: &str) -> Option<f64> {
+    let mut found = None;
+    queue.gauges(&mut |name, value| {
+        if name == wanted {
+            found = Some(value);
+        }
+    });
+    found
+}
+
+impl Observer for Ledger {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.fallen.push(*packet);
+        if self.keep_drops {
+            self.drops.push(DropRow {
+                time_s: now.seconds(),
+                link: self.link,
+                flow: packet.flow.into(),
+                reason: why.code(),
+                size_bytes: packet.bytes.into(),
+                window: packet.window().map(u64::from),
+                arrival: self.arrival,
+            });
+        }
+    }
+
+    fn marked(&mut self, packet: &Packet, _why: Reason, _now: Instant) {
+        self.marked.push(self.parcels.get(packet.id).slot);
+    }
+}

@@ -1,0 +1,349 @@
+//! What a run leaves behind: the schema of every table, and columns to fill.
+//!
+//! The unit of a column ends its name. Times are seconds since the run began. A missing value is
+//! written as missing, never as zero.
+
+/// One column: its values all have one type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Whole numbers.
+    Whole(Vec<u64>),
+    /// Whole numbers, some missing.
+    MaybeWhole(Vec<Option<u64>>),
+    /// Real numbers.
+    Real(Vec<f64>),
+    /// Real numbers, some missing.
+    MaybeReal(Vec<Option<f64>>),
+    /// True or false.
+    Truth(Vec<bool>),
+    /// One of a few words: an index into `words`.
+    Word {
+        /// Which word.
+        codes: Vec<u32>,
+        /// The words.
+        words: Vec<String>,
+    },
+}
+
+/// A table: named columns of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Name and values of each column.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// One column, as documentation shows it.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct ColumnDoc {
+    /// Its name; the unit is its last part.
+    pub name: &'static str,
+    /// What it holds.
+    pub doc: &'static str,
+}
+
+/// One table, as documentation shows it.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct TableDoc {
+    /// Its name.
+    pub name: &'static str,
+    /// What a row is.
+    pub doc: &'static str,
+    /// Its columns.
+    pub columns: &'static [ColumnDoc],
+}
+
+/// Declares a table: a struct of vectors with one `push`, its documentation and its conversion.
+macro_rules! table {
+    (
+        $(#[doc = $about:literal])+
+        $name:ident as $table:literal {
+            $( $(#[doc = $doc:literal])+ $column:ident : $kind:ident ($type:ty), )+
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name {
+            $( $(#[doc = $doc])+ pub(crate) $column: $type, )+
+        }
+
+        impl $name {
+            pub(crate) const DOC: TableDoc = TableDoc {
+                name: $table,
+                doc: concat!($($about),+),
+                columns: &[$( ColumnDoc { name: stringify!($column), doc: concat!($($doc),+) } ),+],
+            };
+
+            /// The rows as columns; `words` gives the words of a column of words.
+            pub(crate) fn table(rows: Vec<Self>, words: impl Fn(&str) -> Vec<String>) -> Table {
+                let _ = &words;
+                Table {
+                    name: $table,
+                    columns: vec![$( (
+                        stringify!($column),
+                        column!($kind, rows, $column, words),
+                    ) ),+],
+                }
+            }
+        }
+    };
+}
+
+macro_rules! column {
+    (Word, $rows:ident, $column:ident, $words:ident) => {
+        Column::Word {
+            codes: $rows.iter().map(|row| row.$column).collect(),
+            words: $words(stringify!($column)),
+        }
+    };
+    ($kind:ident, $rows:ident, $column:ident, $words:ident) => {
+        Column::$kind($rows.iter().map(|row| row.$column).collect())
+    };
+}
+
+table! {
+    /// A flow: a connection, or a stream of datagrams. Counts are those after the warm-up.
+    FlowRow as "flows" {
+        /// Number of the flow, in the order of opening.
+        flow: Whole(u64),
+        /// The workload it belongs to.
+        traffic: Word(u32),
+        /// When it was opened.
+        start_s: Real(f64),
+        /// When its last payload byte was acknowledged and the connection closed; missing if it was not.
+        end_s: MaybeReal(Option<f64>),
+        /// Payload bytes it was opened for; missing if it sends for ever.
+        size_bytes: MaybeWhole(Option<u64>),
+        /// Unique payload bytes that arrived in order after the warm-up (datagrams: bytes that arrived).
+        delivered_bytes: Whole(u64),
+        /// The same per second of the measured time.
+        goodput_bps: Real(f64),
+        /// Packets sent in the direction of the data, connection set-up and retransmissions included.
+        packets_sent: Whole(u64),
+        /// Of those, dropped by queues.
+        packets_dropped: Whole(u64),
+        /// Of those, marked by queues.
+        packets_marked: Whole(u64),
+        /// Data segments sent again.
+        retransmitted: Whole(u64),
+        /// Retransmission timer expiries.
+        timeouts: Whole(u64),
+    }
+}
+
+table! {
+    /// A transfer of a given size over a connection of its own. Counts are those of its whole life.
+    TransferRow as "transfers" {
+        /// Number of its flow.
+        flow: Whole(u64),
+        /// The workload it belongs to.
+        traffic: Word(u32),
+        /// The page it is a part of, within its workload; missing if none.
+        page: MaybeWhole(Option<u64>),
+        /// When its first SYN was sent.
+        start_s: Real(f64),
+        /// Payload bytes.
+        size_bytes: Whole(u64),
+        /// Data segments the payload needs.
+        segments: Whole(u64),
+        /// From the first SYN to the sender's knowing that the connection stands; missing if it never did.
+        handshake_s: MaybeReal(Option<f64>),
+        /// From the first SYN to the arrival of the first payload byte; missing if none arrived.
+        first_byte_s: MaybeReal(Option<f64>),
+        /// From the first SYN to the arrival of the last payload byte, in order; missing if unfinished.
+        duration_s: MaybeReal(Option<f64>),
+        /// Packets sent in the direction of the data, connection set-up and retransmissions included.
+        packets_sent: Whole(u64),
+        /// Of those, dropped by queues.
+        packets_dropped: Whole(u64),
+        /// Of those, marked by queues.
+        packets_marked: Whole(u64),
+        /// Data segments sent again.
+        retransmitted: Whole(u64),
+        /// Retransmission timer expiries.
+        timeouts: Whole(u64),
+        /// Whether all payload arrived.
+        complete: Truth(bool),
+    }
+}
+
+table! {
+    /// A page: objects fetched together.
+    PageRow as "pages" {
+        /// The workload it belongs to.
+        traffic: Word(u32),
+        /// Its number within the workload.
+        page: Whole(u64),
+        /// When its first SYN was sent.
+        start_s: Real(f64),
+        /// How many objects it has.
+        objects: Whole(u64),
+        /// Payload bytes of all its objects.
+        size_bytes: Whole(u64),
+        /// From the first SYN to the arrival of the last byte of the last object; missing if unfinished.
+        duration_s: MaybeReal(Option<f64>),
+        /// Whether all objects arrived.
+        complete: Truth(bool),
+    }
+}
+
+table! {
+    /// A packet dropped by a queue. Filled if `record.drops` is on.
+    DropRow as "drops" {
+        /// When.
+        time_s: Real(f64),
+        /// By the queue of this link.
+        link: Word(u32),
+        /// Number of the packet's flow.
+        flow: Whole(u64),
+        /// Why: `overflow`, `early` or `forced`.
+        reason: Word(u32),
+        /// Bytes on the wire.
+        size_bytes: Whole(u64),
+        /// The sender's window that the packet told, in segments; missing if it told none.
+        window: MaybeWhole(Option<u64>),
+        /// How many packets had arrived at this queue before it since the run began.
+        arrival: Whole(u64),
+    }
+}
+
+table! {
+    /// A queue, looked at every `record.queue_every`.
+    QueueRow as "queue" {
+        /// When.
+        time_s: Real(f64),
+        /// The queue of this link.
+        link: Word(u32),
+        /// Packets waiting; the one on the line is not counted.
+        length_packets: Whole(u64),
+        /// Bytes waiting.
+        length_bytes: Whole(u64),
+        /// The discipline's average, in the unit of its thresholds; missing if it keeps none.
+        average: MaybeReal(Option<f64>),
+        /// The discipline's drop probability, before its count law; missing if it has none.
+        probability: MaybeReal(Option<f64>),
+    }
+}
+
+table! {
+    /// A sender, after each acknowledgement and time-out. Filled for the workloads in `record.gauges`.
+    GaugeRow as "gauges" {
+        /// When.
+        time_s: Real(f64),
+        /// Number of the flow.
+        flow: Whole(u64),
+        /// The workload it belongs to.
+        traffic: Word(u32),
+        /// Congestion window, in segments.
+        cwnd_segments: Real(f64),
+        /// Slow-start threshold, in segments.
+        ssthresh_segments: Real(f64),
+        /// Smoothed round-trip time; missing before the first sample.
+        srtt_s: MaybeReal(Option<f64>),
+        /// Retransmission timeout.
+        rto_s: Real(f64),
+        /// Duplicate acknowledgements in a row.
+        dupacks: Whole(u64),
+    }
+}
+
+table! {
+    /// A packet at a managed link. Filled for the links in `record.packets`.
+    PacketRow as "packets" {
+        /// When.
+        time_s: Real(f64),
+        /// The link.
+        link: Word(u32),
+        /// `start` (transmission begins), `deliver` (reaches the far end), `enqueue` (joins the queue) or `drop`.
+        event: Word(u32),
+        /// Number of the flow.
+        flow: Whole(u64),
+        /// First payload byte it carries.
+        sequence_bytes: Whole(u64),
+        /// Payload bytes it carries.
+        payload_bytes: Whole(u64),
+        /// Bytes on the wire.
+        size_bytes: Whole(u64),
+        /// Packets waiting after the event; missing for `deliver`.
+        length_packets: MaybeWhole(Option<u64>),
+        /// The discipline's average after the event; missing if it keeps none.
+        average: MaybeReal(Option<f64>),
+    }
+}
+
+table! {
+    /// A managed link over the measured time, from the warm-up to the end.
+    LinkRow as "links" {
+        /// The link.
+        link: Word(u32),
+        /// Its rate.
+        rate_bps: Real(f64),
+        /// Packets that arrived, the dropped ones included.
+        arrivals: Whole(u64),
+        /// Bytes that arrived.
+        arrived_bytes: Whole(u64),
+        /// Packets sent.
+        departures: Whole(u64),
+        /// Bytes sent.
+        departed_bytes: Whole(u64),
+        /// Packets dropped.
+        drops: Whole(u64),
+        /// Packets marked.
+        marks: Whole(u64),
+        /// Share of the time the line was sending.
+        utilisation: Real(f64),
+        /// Drops per arrival.
+        drop_fraction: Real(f64),
+        /// Marks per arrival.
+        mark_fraction: Real(f64),
+        /// Time average of the packets waiting.
+        mean_queue_packets: Real(f64),
+        /// Mean time a sent packet waited, by Little's law.
+        mean_queue_delay_s: Real(f64),
+        /// Share of arrivals at the very instant of another arrival or of a departure.
+        tied_fraction: Real(f64),
+    }
+}
+
+/// Every table, as documentation shows it.
+pub fn catalog() -> Vec<TableDoc> {
+    vec![
+        FlowRow::DOC,
+        TransferRow::DOC,
+        PageRow::DOC,
+        DropRow::DOC,
+        QueueRow::DOC,
+        GaugeRow::DOC,
+        PacketRow::DOC,
+        LinkRow::DOC,
+    ]
+}
+
+impl Table {
+    /// Feeds every value to `digest`, so that two tables are equal if their digests are.
+    pub(crate) fn feed(&self, digest: &mut impl sha2::Digest) {
+        digest.update(self.name);
+        for (name, column) in &self.columns {
+            digest.update(name);
+            let mut word = |bits: u64| digest.update(bits.to_le_bytes());
+            match column {
+                Column::Whole(values) => values.iter().for_each(|&v| word(v)),
+                Column::Real(values) => values.iter().for_each(|v| word(v.to_bits())),
+                Column::Truth(values) => values.iter().for_each(|&v| word(v.into())),
+                Column::MaybeWhole(values) => values.iter().for_each(|v| {
+                    word(v.is_some().into());
+                    word(v.unwrap_or(0));
+                }),
+                Column::MaybeReal(values) => values.iter().for_each(|v| {
+                    word(v.is_some().into());
+                    word(v.map_or(0, f64::to_bits));
+                }),
+                Column::Word { codes, words } => {
+                    codes.iter().for_each(|&code| word(code.into()));
+                    words.iter().for_each(|w| digest.update(w));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The stage: hosts, flows and workloads on a network, from the first event to the last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aqm_net::{Ecn, Instant, Packet, Rng, Span, Streams};
+use aqm_tcp::{Segment, Tcp};
+use aqm_traffic::{Desk, Transfer, Workload};
+
+use crate::agenda::Alarm;
+use crate::flow::{Counted, Ends, Flow, RECEIVER, SENDER};
+use crate::ledger::{Ledger, Parcel};
+use crate::network::{Happening, Look, Network};
+use crate::scenario::Scenario;
+use crate::tables::{FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
+use crate::topology::Topology;
+
+/// What a workload asked for.
+enum Wish {
+    Wake(Instant),
+    Open(Transfer),
+    Datagram(u32, u16, Ecn),
+}
+
+/// Where a workload leaves its wishes.
+struct Counter<'a> {
+    now: Instant,
+    wishes: &'a mut Vec<Wish>,
+}
+
+impl Desk for Counter<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+    fn wake_at(&mut self, at: Instant) {
+        self.wishes.push(Wish::Wake(at));
+    }
+    fn open(&mut self, transfer: Transfer) {
+        self.wishes.push(Wish::Open(transfer));
+    }
+    fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
+        self.wishes.push(Wish::Datagram(flow, bytes, ecn));
+    }
+}
+
+/// A page of which some objects are under way.
+struct Page {
+    opened: Instant,
+    objects: u64,
+    missing: u64,
+    bytes: u64,
+}
+
+/// What the stage knows of a workload.
+struct Actor {
+    workload: Box<dyn Workload>,
+    /// The slots of its streams of datagrams, by their number within the workload.
+    streams: Vec<Option<u32>>,
+    flows_opened: u64,
+    extra_delay: [Span; 2],
+    gauged: bool,
+}
+
+/// Everything that a run leaves behind, before it becomes tables.
+pub(crate) struct Harvest {
+    pub(crate) flows: Vec<FlowRow>,
+    pub(crate) transfers: Vec<TransferRow>,
+    pub(crate) pages: Vec<PageRow>,
+    pub(crate) queue: Vec<QueueRow>,
+    pub(crate) gauges: Vec<GaugeRow>,
+    pub(crate) ledger: Ledger,
+    /// The managed links when the measurement began, and at the end.
+    pub(crate) looks: [Vec<Look>; 2],
+    pub(crate) events: u64,
+    /// What the workloads say of their loads, by position.
+    pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
+}
+
+pub(crate) struct World<'a, N> {
+    scenario: &'a Scenario,
+    topology: &'a Topology,
+    net: N,
+    ledger: Ledger,
+    tcp: Arc<Tcp>,
+    flows: Vec<Flow>,
+    free: Vec<u32>,
+    next_flow: u32,
+    actors: Vec<Actor>,
+    wishes: Vec<Wish>,
+    pages: BTreeMap<(u32, u64), Page>,
+    jitter: Rng,
+    managed: Vec<u32>,
+    harvest: Harvest,
+}
+
+impl<'a, N: Network> World<'a, N> {
+    pub(crate) fn new(scenario: &'a Scenario, topology: &'a Topology, net: N) -> Self {
+        let actors = (0..scenario.traffic.len()).map(|position| {
+            let one = &scenario.traffic[position];
+            Actor {
+                workload: scenario
+                    .workload(position, topology)
+                    .expect("the workload was built when the scenario was read"),
+                streams: Vec::new(),
+                flows_opened: 0,
+                extra_delay: one.extra_delay,
+                gauged: scenario.record.gauges.contains(&one.name),
+            }
+        });
+        let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
+        let harvest = Harvest {
+            flows: Vec::new(),
+            transfers: Vec::new(),
+            pages: Vec::new(),
+            queue: Vec::new(),
+            gauges: Vec::new(),
+            ledger: Ledger::default(),
+            looks: [Vec::new(), Vec::new()],
+            events: 0,
+            facts: Vec::new(),
+        };
+        Self {
+            scenario,
+            topology,
+            net,
+            ledger: Ledger::new(scenario.record.drops),
+            tcp: Arc::new(scenario.tcp.build().expect("the settings were built when the scenario was read")),
+            flows: Vec::new(),
+            free: Vec::new(),
+            next_flow: 0,
+            actors: actors.collect(),
+            wishes: Vec::new(),
+            pages: BTreeMap::new(),
+            jitter: Streams::new(scenario.seed).named("host/jitter", 0),
+            managed: managed.map(|(number, _)| number as u32).collect(),
+            harvest,
+        }
+    }
+
+    /// Runs from the first event to the last.
+    pub(crate) fn run(mut self) -> Harvest {
+        let end = Instant::START + self.scenario.duration;
+        self.net.alarm(Instant::START + self.scenario.warm_up, 0, Alarm::WarmUp);
+        if !self.scenario.record.queue_every.is_zero() {
+            self.net.alarm(Instant::START + self.scenario.record.queue_every, 0, Alarm::Sample);
+        }
+        for position in 0..self.actors.len() as u32 {
+            self.consult(position, Instant::START, |workload, desk| workload.start(desk));
+        }
+        while let Some((now, happening)) = self.net.next(end, &mut self.ledger) {
+            self.step(now, happening);
+        }
+        self.finish(end)
+    }
+
+    fn step(&mut self, now: Instant, happening: Happening) {
+        match happening {
+            Happening::Arrived(packet) => self.on_arrival(packet, now),
+            Happening::Processed(packet) => self.on_packet(packet, now),
+            Happening::Alarm(Alarm::Sender(slot)) => self.on_flow_alarm(slot, SENDER, now),
+            Happening::Alarm(Alarm::Receiver(slot)) => self.on_flow_alarm(slot, RECEIVER, now),
+            Happening::Alarm(Alarm::Workload(position)) => {
+                self.consult(position, now, |workload, desk| workload.on_wake(desk));
+            }
+            Happening::Alarm(Alarm::WarmUp) => self.begin_measuring(now),
+            Happening::Alarm(Alarm::Sample) => self.sample(now),
+        }
+        self.settle();
+    }
+
+    /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
+    fn on_arrival(&mut self, packet: Packet, now: Instant) {
+        let parcel = self.ledger.parcels.get(packet.id);
+        let flow = &mut self.flows[parcel.slot as usize];
+        if self.scenario.jitter.is_zero() && flow.extra_delay.is_zero() {
+            return self.on_packet(packet, now);
+        }
+        let side = if parcel.with_data { RECEIVER } else { SENDER };
+        let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
+        let through = now + flow.extra_delay + Span::from_nanos(jitter as u64);
+        flow.processed_at[side] = flow.processed_at[side].max(through);
+        self.net.hold(packet, flow.processed_at[side]);
+    }
+
+    fn on_packet(&mut self, packet: Packet, now: Instant) {
+        let Parcel { segment, slot, with_data } = self.ledger.parcels.take(packet.id);
+        let flow = &mut self.flows[slot as usize];
+        flow.in_flight -= 1;
+        match (&mut flow.ends, with_data) {
+            (Ends::Datagrams { arrived_bytes, .. }, _) => *arrived_bytes += u64::from(packet.bytes),
+            (Ends::Tcp { receiver, .. }, true) => {
+                receiver.on_segment(&segment, now);
+                if flow.first_byte.is_none() && segment.len > 0 {
+                    flow.first_byte = Some(now);
+                }
+                let completed = flow.completed.is_none() && receiver.is_complete();
+                flow.pump_receiver(slot, now, &mut self.net, &mut self.ledger);
+                if completed {
+                    flow.completed = Some(now);
+                    self.on_completion(slot, now);
+                }
+            }
+            (Ends::Tcp { sender, .. }, false) => {
+                sender.on_segment(&segment, now);
+                flow.pump_sender(slot, now, &mut self.net, &mut self.ledger);
+                self.gauge(slot, now);
+            }
+        }
+        self.retire_if_over(slot);
+    }
+
+    fn on_flow_alarm(&mut self, slot: u32, side: usize, now: Instant) {
+        let flow = &mut self.flows[slot as usize];
+        let alarm = if side == SENDER { Alarm::Sender(slot) } else { Alarm::Receiver(slot) };
+        if flow.is_due(side, alarm, now, &mut self.net) {
+            let Ends::Tcp { sender, receiver } = &mut flow.ends else { return };
+            if side == SENDER {
+                sender.on_timer(now);
+                flow.pump_sender(slot, now, &mut self.net, &mut self.ledger);
+                self.gauge(slot, now);
+            } else {
+                receiver.on_timer(now);
+                flow.pump_receiver(slot, now, &mut self.net, &mut self.ledger);
+            }
+        }
+        self.retire_if_over(slot);
+    }
+
+    /// All payload of a transfer has arrived.
+    fn on_completion(&mut self, slot: u32, now: Instant) {
+        let Flow { traffic, transfer, .. } = self.flows[slot as usize];
+        if let Some(number) = transfer.page
+            && let Some(page) = self.pages.get_mut(&(traffic, number))
+        {
+            page.missing -= 1;
+            if page.missing == 0 {
+                let page = self.pages.remove(&(traffic, number)).expect("the page was just found");
+                self.harvest.pages.push(page_row(traffic, number, &page, Some(now)));
+            }
+        }
+        self.consult(traffic, now, |workload, desk| workload.on_done(transfer, desk));
+    }
+
+    /// Calls a workload and carries out what it asks for.
+    fn consult(&mut self, position: u32, now: Instant, call: impl FnOnce(&mut dyn Workload, &mut dyn Desk)) {
+        let mut wishes = std::mem::take(&mut self.wishes);
+        let actor = &mut self.actors[position as usize];
+        call(actor.workload.as_mut(), &mut Counter { now, wishes: &mut wishes });
+        for wish in wishes.drain(..) {
+            match wish {
+                Wish::Wake(at) => self.net.alarm(at.max(now), 0, Alarm::Workload(position)),
+                Wish::Open(transfer) => self.open(position, transfer, now),
+                Wish::Datagram(stream, bytes, ecn) => self.send_datagram(position, stream, (bytes, ecn), now),
+            }
+        }
+        self.wishes = wishes;
+    }
+
+    fn open(&mut self, position: u32, transfer: Transfer, now: Instant) {
+        if let Some(number) = transfer.page {
+            let page = self.pages.entry((position, number)).or_insert(Page {
+                opened: now,
+                objects: transfer.page_objects.into(),
+                missing: transfer.page_objects.into(),
+                bytes: 0,
+            });
+            page.bytes += transfer.bytes.unwrap_or(0);
+        }
+        let (mut sender, receiver) = (self.tcp.sender(transfer.bytes), self.tcp.receiver(transfer.bytes));
+        sender.open(now);
+        let slot = self.add_flow(position, transfer, Ends::Tcp { sender, receiver }, now);
+        self.flows[slot as usize].pump_sender(slot, now, &mut self.net, &mut self.ledger);
+    }
+
+    fn send_datagram(&mut self, position: u32, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
+        let streams = &mut self.actors[position as usize].streams;
+        if streams.len() <= stream as usize {
+            streams.resize(stream as usize + 1, None);
+        }
+        let slot = streams[stream as usize].unwrap_or_else(|| {
+            let transfer = Transfer { bytes: None, page: None, page_objects: 0, host: stream };
+            self.add_flow(position, transfer, Ends::Datagrams { sent: 0, arrived_bytes: 0 }, now)
+        });
+        self.actors[position as usize].streams[stream as usize] = Some(slot);
+        let flow = &mut self.flows[slot as usize];
+        let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
+        let segment = Segment { seq: *sent, len: bytes.into(), wire: bytes, ..Segment::default() };
+        *sent += 1;
+        flow.in_flight += 1;
+        let packet = Packet {
+            id: self.ledger.parcels.put(Parcel { segment, slot, with_data: true }),
+            flow: flow.number,
+            hop: flow.forward,
+            bytes,
+            ecn,
+            ..Packet::default()
+        };
+        self.net.send(packet, now, &mut self.ledger);
+    }
+
+    fn add_flow(&mut self, position: u32, transfer: Transfer, ends: Ends, now: Instant) -> u32 {
+        let actor = &mut self.actors[position as usize];
+        let [least, most] = actor.extra_delay;
+        let mut extra_delay = least;
+        if most > least {
+            let name = format!("{}/extra-delay", self.scenario.traffic[position as usize].name);
+            let mut rng = Streams::new(self.scenario.seed).named(&name, actor.flows_opened);
+            extra_delay = least + Span::from_nanos(rng.below((most - least).nanos() + 1));
+        }
+        actor.flows_opened += 1;
+        let ways = self.topology.ways[position as usize];
+        let host = if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
+        let flow = Flow {
+            number: self.next_flow,
+            traffic: position,
+            transfer,
+            ends,
+            forward: ways.forward(host),
+            back: ways.back(host),
+            extra_delay,
+            opened: now,
+            first_byte: None,
+            completed: None,
+            closed: None,
+            dropped: 0,
+            marked: 0,
+            before: Counted::default(),
+            in_flight: 0,
+            gauged: actor.gauged,
+            alarms: 0,
+            alarm_at: [Instant::NEVER; 2],
+            processed_at: [Instant::START; 2],
+        };
+        self.next_flow += 1;
+        if let Some(slot) = self.free.pop() {
+            self.flows[slot as usize] = flow;
+            return slot;
+        }
+        self.flows.push(flow);
+        (self.flows.len() - 1) as u32
+    }
+
+    /// Tells flows of the packets that queues dropped and marked.
+    fn settle(&mut self) {
+        while let Some(packet) = self.ledger.fallen.pop() {
+            let parcel = self.ledger.parcels.take(packet.id);
+            let flow = &mut self.flows[parcel.slot as usize];
+            flow.in_flight -= 1;
+            flow.dropped += u64::from(parcel.with_data);
+            self.retire_if_over(parcel.slot);
+        }
+        while let Some(slot) = self.ledger.marked.pop() {
+            self.flows[slot as usize].marked += 1;
+        }
+    }
+
+    fn retire_if_over(&mut self, slot: u32) {
+        let flow = &mut self.flows[slot as usize];
+        if flow.is_over() {
+            self.write_rows(slot);
+            self.free.push(slot);
+            // A slot is freed once: an open flow is never over.
+            self.flows[slot as usize].closed = None;
+        }
+    }
+
+    fn write_rows(&mut self, slot: u32) {
+        let flow = &self.flows[slot as usize];
+        self.harvest.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
+        self.harvest.transfers.extend(flow.transfer_row(|bytes| self.tcp.segments(bytes)));
+    }
+
+    fn begin_measuring(&mut self, now: Instant) {
+        self.net.catch_up(now, &mut self.ledger);
+        self.harvest.looks[0] = self.net.look(now);
+        for flow in &mut self.flows {
+            flow.before = flow.counted();
+        }
+    }
+
+    fn sample(&mut self, now: Instant) {
+        self.net.catch_up(now, &mut self.ledger);
+        for (&link, look) in self.managed.iter().zip(self.net.look(now)) {
+            self.harvest.queue.push(QueueRow {
+                time_s: now.seconds(),
+                link,
+                length_packets: look.backlog.packets,
+                length_bytes: look.backlog.bytes,
+                average: look.average,
+                probability: look.probability,
+            });
+        }
+        self.net.alarm(now + self.scenario.record.queue_every, 0, Alarm::Sample);
+    }
+
+    fn gauge(&mut self, slot: u32, now: Instant) {
+        let flow = &self.flows[slot as usize];
+        let Ends::Tcp { sender, .. } = &flow.ends else { return };
+        if !flow.gauged {
+            return;
+        }
+        self.harvest.gauges.push(GaugeRow {
+            time_s: now.seconds(),
+            flow: flow.number.into(),
+            traffic: flow.traffic,
+            cwnd_segments: sender.cwnd(),
+            ssthresh_segments: sender.ssthresh(),
+            srtt_s: sender.srtt().map(Span::seconds),
+            rto_s: sender.rto().seconds(),
+            dupacks: sender.dupacks().into(),
+        });
+    }
+
+    fn finish(mut self, end: Instant) -> Harvest {
+        self.net.catch_up(end, &mut self.ledger);
+        self.settle();
+        self.harvest.looks[1] = self.net.look(end);
+        let mut idle = vec![false; self.flows.len()];
+        for &slot in &self.free {
+            idle[slot as usize] = true;
+        }
+        for slot in 0..self.flows.len() as u32 {
+            if !idle[slot as usize] {
+                self.write_rows(slot);
+            }
+        }
+        let unfinished: Vec<PageRow> =
+            self.pages.iter().map(|(&(traffic, number), page)| page_row(traffic, number, page, None)).collect();
+        let mut harvest = self.harvest;
+        harvest.pages.extend(unfinished);
+        // Rows are written when a flow ends; tables are read in the order of opening.
+        harvest.flows.sort_unstable_by_key(|row| row.flow);
+        harvest.transfers.sort_unstable_by_key(|row| row.flow);
+        harvest.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
+        harvest.ledger = self.ledger;
+        harvest.events = self.net.events();
+        harvest.facts = self
+            .actors
+            .iter()
+            .map(|actor| {
+                let mut facts = Vec::new();
+                actor.workload.facts(&mut |name, value| facts.push((name, value)));
+                facts
+            })
+            .collect();
+        harvest
+    }
+}
+
+fn page_row(traffic: u32, number: u64, page: &Page, done: Option<Instant>) -> PageRow {
+    PageRow {
+        traffic,
+        page: number,
+        start_s: page.opened.seconds(),
+        objects: page.objects,
+        size_bytes: page.bytes,
+        duration_s: done.map(|at| at.since(page.opened).seconds()),
+        complete: done.is_some(),
+    }
+}

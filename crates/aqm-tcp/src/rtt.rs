@@ -1,0 +1,279 @@
+//! How long to wait for an acknowledgement: round-trip estimate and retransmission time-out.
+//!
+//! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298,
+//! 2011; `ticks` is the integer arithmetic of V. Jacobson, "Congestion Avoidance and Control",
+//! 1988, appendix A, as ns-2.35 runs it (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`).
+//!
+//! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
+//! rounds only the time-out.
+
+use aqm_net::{Instant, Span, choices};
+
+choices! {
+    /// The arithmetic of the estimate.
+    pub enum RtoArithmetic {
+        /// As RFC 6298 writes it, without rounding; a tick is only the clock granularity `G`.
+        Exact = "exact",
+        /// ns-2 and BSD: times in whole ticks, SRTT with 3 and RTTVAR with 2 binary digits, the
+        /// minimum before the back-off, and SRTT forgotten after a back-off beyond 8.
+        Ticks = "ticks",
+    }
+}
+
+/// The settings of an [`Estimator`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Which arithmetic.
+    pub arithmetic: RtoArithmetic,
+    /// Clock granularity `G`; zero for none.
+    pub tick: Span,
+    /// How long before the start of the run the clock ticked last (ns-2: `boot_time_`).
+    pub tick_phase: Span,
+    /// Weight of a sample in SRTT (`alpha`).
+    pub srtt_gain: f64,
+    /// Weight of a sample in RTTVAR (`beta`).
+    pub rttvar_gain: f64,
+    /// The time-out before any sample.
+    pub initial: Span,
+    /// The least time-out.
+    pub min: Span,
+    /// The greatest time-out, backed off or not.
+    pub max: Span,
+}
+
+/// SRTT, RTTVAR and the time-out that follows from them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimator {
+    smoothed: Smoothed,
+    /// The time-out before minimum, back-off and maximum.
+    base: Span,
+    backoff: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Smoothed {
+    Nothing,
+    Exact {
+        srtt: f64,
+        rttvar: f64,
+    },
+    /// `srtt` in eighths, `rttvar` in quarters of a tick; an `srtt` of zero is no estimate.
+    Ticks {
+        srtt: i64,
+        rttvar: i64,
+    },
+}
+
+/// Back-off never needs more: the greatest time-out is reached long before.
+const MAX_BACKOFF: u32 = 1 << 30;
+
+impl Estimator {
+    /// An estimator without a sample.
+    pub fn new(rules: &Rules) -> Self {
+        Self { smoothed: Smoothed::Nothing, base: rules.initial, backoff: 1 }
+    }
+
+    /// A segment sent at `sent` and never retransmitted was acknowledged at `now`. Ends the
+    /// back-off (RFC 6298, section 5, note after 5.7; Karn's algorithm).
+    pub fn sample(&mut self, sent: Instant, now: Instant, rules: &Rules) {
+        self.backoff = 1;
+        match rules.arithmetic {
+            RtoArithmetic::Exact => self.sample_exact(now.since(sent).nanos() as f64, rules),
+            RtoArithmetic::Ticks => self.sample_ticks(sent, now, rules),
+        }
+    }
+
+    /// The time-out passed without an acknowledgement (RFC 6298, 5.5).
+    pub fn back_off(&mut self, rules: &Rules) {
+        if self.backoff < 64 || self.rto(rules) < rules.max {
+            self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
+        }
+        if let Smoothed::Ticks { srtt, rttvar } = &mut self.smoothed
+            && self.backoff > 8
+        {
+            *rttvar += *srtt >> 3;
+            *srtt = 0;
+        }
+    }
+
+    /// Starts again from `base`, without back-off (RFC 6298, 5.7).
+    pub fn restart_from(&mut self, base: Span) {
+        self.base = self.base.max(base);
+        self.backoff = 1;
+    }
+
+    /// The time-out, backed off and within its limits.
+    #[inline]
+    pub fn rto(&self, rules: &Rules) -> Span {
+        let rto = self.base.max(rules.min).saturating_mul(u64::from(self.backoff)).min(rules.max);
+        match rules.arithmetic {
+            RtoArithmetic::Exact => rto,
+            RtoArithmetic::Ticks => rto.max(rules.tick.saturating_mul(2)),
+        }
+    }
+
+    /// By what the time-out is multiplied.
+    pub fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
+    pub fn srtt(&self, rules: &Rules) -> Option<Span> {
+        match self.smoothed {
+            Smoothed::Nothing | Smoothed::Ticks { srtt: 0, .. } => None,
+            Smoothed::Exact { srtt, .. } => Some(nanos(srtt)),
+            Smoothed::Ticks { srtt, .. } => Some(rules.tick.saturating_mul(srtt as u64 >> 3)),
+        }
+    }
+
+    /// The round-trip time's variation, if there was a sample.
+    pub fn rttvar(&self, rules: &Rules) -> Option<Span> {
+        match self.smoothed {
+            Smoothed::Nothing => None,
+            Smoothed::Exact { rttvar, .. } => Some(nanos(rttvar)),
+            Smoothed::Ticks { rttvar, .. } => {
+                Some(Span::from_nanos(rules.tick.saturating_mul(rttvar as u64).nanos() / 4))
+            }
+        }
+    }
+
+    fn sample_exact(&mut self, rtt: f64, rules: &Rules) {
+        let (srtt, rttvar) = match self.smoothed {
+            Smoothed::Exact { srtt, rttvar } => {
+                let distance = (srtt - rtt).abs();
+                // 2.3: RTTVAR first, with the old SRTT.
+                let rttvar = rttvar + rules.rttvar_gain * (distance - rttvar);
+                (srtt + rules.srtt_gain * (rtt - srtt), rttvar)
+            }
+            _ => (rtt, rtt / 2.0), // 2.2
+        };
+        self.smoothed = Smoothed::Exact { srtt, rttvar };
+        self.base = nanos(srtt + (4.0 * rttvar).max(rules.tick.nanos() as f64));
+    }
+
+    fn sample_ticks(&mut self, sent: Instant, now: Instant, rules: &Rules) {
+        let tick = rules.tick.nanos();
+        let past_tick = (sent.nanos() + rules.tick_phase.nanos()) % tick;
+        let rtt = ((now.since(sent).nanos() + past_tick) / tick).max(1) as i64;
+        let (srtt, rttvar) = match self.smoothed {
+            Smoothed::Ticks { srtt, rttvar } if srtt != 0 => {
+                let error = rtt - (srtt >> 3);
+                let rttvar = rttvar + error.abs() - (rttvar >> 2);
+                ((srtt + error).max(1), rttvar.max(1))
+            }
+            _ => (rtt << 3, rtt << 1),
+        };
+        self.smoothed = Smoothed::Ticks { srtt, rttvar };
+        self.base = rules.tick.saturating_mul(((rttvar << 3) + srtt) as u64 >> 3);
+    }
+}
+
+fn nanos(value: f64) -> Span {
+    Span::from_nanos((value + 0.5) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Rules {
+        Rules {
+            arithmetic: RtoArithmetic::Exact,
+            tick: Span::ZERO,
+            tick_phase: Span::ZERO,
+            srtt_gain: 0.125,
+            rttvar_gain: 0.25,
+            initial: Span::from_millis(1000),
+            min: Span::from_millis(1000),
+            max: Span::from_millis(60_000),
+        }
+    }
+
+    fn after(rules: &Rules, samples: &[u64]) -> Vec<(f64, f64)> {
+        let mut estimator = Estimator::new(rules);
+        let millis = |span: Option<Span>| span.unwrap().nanos() as f64 / 1e6;
+        let step = |&rtt: &u64| {
+            estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), rules);
+            (millis(estimator.srtt(rules)), millis(estimator.rttvar(rules)))
+        };
+        samples.iter().map(step).collect()
+    }
+
+    #[test]
+    fn published_samples_give_published_estimates() {
+        assert_eq!(after(&rules(), &[1000, 1200, 900]), [(1000., 500.), (1025., 425.), (1009.375, 350.)]);
+        let gains = |gain| Rules { srtt_gain: gain, rttvar_gain: gain, ..rules() };
+        assert_eq!(after(&gains(0.1), &[1200, 950, 1400]), [(1200., 600.), (1175., 565.), (1197.5, 531.)]);
+        assert_eq!(after(&gains(0.0), &[1000, 2000, 3000]), [(1000., 500.); 3]);
+        assert_eq!(after(&gains(1.0), &[1000, 2500, 7000]), [(1000., 500.), (2500., 1500.), (7000., 4500.)]);
+    }
+
+    #[test]
+    fn before_any_sample_the_time_out_is_the_initial_one() {
+        let estimator = Estimator::new(&rules());
+        assert_eq!(estimator.rto(&rules()), Span::from_millis(1000));
+        assert_eq!((estimator.srtt(&rules()), estimator.rttvar(&rules())), (None, None));
+    }
+
+    #[test]
+    fn the_time_out_is_srtt_and_four_variations_within_its_limits() {
+        let wide = Rules { min: Span::from_millis(1), ..rules() };
+        let mut estimator = Estimator::new(&wide);
+        estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &wide);
+        assert_eq!(estimator.rto(&wide), Span::from_millis(300));
+        assert_eq!(estimator.rto(&rules()), Span::from_millis(1000));
+        let coarse = Rules { tick: Span::from_millis(500), ..wide };
+        estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &coarse);
+        assert_eq!(estimator.rto(&coarse), Span::from_millis(600), "4 RTTVAR counts as no less than a tick");
+    }
+
+    #[test]
+    fn the_back_off_doubles_until_the_maximum_and_ends_with_a_sample() {
+        for arithmetic in [RtoArithmetic::Exact, RtoArithmetic::Ticks] {
+            let rules = Rules { arithmetic, tick: Span::from_millis(10), ..rules() };
+            let mut estimator = Estimator::new(&rules);
+            let mut seconds = Vec::new();
+            for _ in 0..60 {
+                seconds.push(estimator.rto(&rules).nanos() / 1_000_000_000);
+                estimator.back_off(&rules);
+            }
+            assert_eq!(seconds[..9], [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+            assert_eq!(seconds[59], 60);
+            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &rules);
+            assert_eq!((estimator.backoff(), estimator.rto(&rules)), (1, Span::from_millis(1000)));
+        }
+    }
+
+    #[test]
+    fn ticks_count_from_the_phase_of_the_clock() {
+        let with = |phase| Rules {
+            arithmetic: RtoArithmetic::Ticks,
+            tick: Span::from_millis(10),
+            tick_phase: Span::from_millis(phase),
+            min: Span::from_millis(200),
+            ..rules()
+        };
+        let srtt = |rules: Rules| {
+            let mut estimator = Estimator::new(&rules);
+            estimator.sample(Instant::START, Instant::from_nanos(44_768_000), &rules);
+            estimator.srtt(&rules).unwrap()
+        };
+        assert_eq!(srtt(with(5)), Span::from_millis(40));
+        assert_eq!(srtt(with(6)), Span::from_millis(50));
+    }
+
+    #[test]
+    fn in_ticks_a_long_back_off_forgets_the_estimate() {
+        let rules = Rules { arithmetic: RtoArithmetic::Ticks, tick: Span::from_millis(10), ..rules() };
+        let mut estimator = Estimator::new(&rules);
+        estimator.sample(Instant::START, Instant::START + Span::from_millis(300), &rules);
+        for _ in 0..3 {
+            estimator.back_off(&rules);
+            assert_eq!(estimator.srtt(&rules), Some(Span::from_millis(300)));
+        }
+        estimator.back_off(&rules);
+        assert_eq!(estimator.srtt(&rules), None);
+        estimator.sample(Instant::START, Instant::START + Span::from_millis(50), &rules);
+        assert_eq!(estimator.srtt(&rules), Some(Span::from_millis(50)));
+    }
+}

@@ -1,0 +1,153 @@
+//! Bulk transfers ("FTP"): a fixed number of flows, each sends one file or for ever.
+//!
+//! Flows begin at random moments of a short interval, so that their slow starts do not fall
+//! together.
+//!
+//! Ours: the length of that interval; that a flow keeps its moment when the number of flows changes.
+
+use aqm_net::{ConfigError, Instant, Size, Span, parameters};
+
+use crate::hosts::{Hosts, check_flows};
+use crate::laws::Uniform;
+use crate::{Build, Desk, Setting, Transfer, Workload};
+
+parameters! {
+    /// Bulk transfers ("FTP"): so many flows, each sends one file or for ever.
+    pub struct Config {
+        /// How many flows.
+        pub flows: u32 = 1, "ours";
+        /// What each one sends; left out, it sends for ever.
+        pub size: Option<Size> = None, "SHRED talk: FTP flows last for the whole run";
+        /// When the first may begin.
+        pub start: Span = Span::ZERO, "ours";
+        /// Flows begin at random between `start` and so much later.
+        pub stagger: Span = Span::from_millis(5000), "ours: avoids a common slow start";
+        /// Where the flows start and end.
+        pub hosts: Hosts = Hosts::Own, "SHRED talk: each FTP flow has a source and a sink";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        check_flows(self.flows)?;
+        if self.size.is_some_and(|size| size.bytes() == 0) {
+            return Err(ConfigError::new("size", "must be at least 1B; leave it out to send for ever"));
+        }
+        let name = format!("{}/start", setting.name);
+        let wait = Uniform { width: self.stagger.nanos() as f64 };
+        let mut begin: Vec<(Instant, u32)> = (0..self.flows)
+            .map(|flow| {
+                let late = wait.draw(&mut setting.streams.named(&name, u64::from(flow)));
+                (Instant::START + self.start + Span::from_nanos(late as u64), flow)
+            })
+            .filter(|(at, _)| *at < Instant::START + setting.duration)
+            .collect();
+        begin.sort_unstable();
+        let bytes = self.size.map(Size::bytes);
+        Ok(Box::new(Bulk { begin, next: 0, bytes, hosts: self.hosts }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        self.hosts == Hosts::Own
+    }
+
+    fn hosts(&self) -> u64 {
+        self.hosts.count(self.flows)
+    }
+}
+
+/// The running workload.
+struct Bulk {
+    /// When each flow begins, in the order of time.
+    begin: Vec<(Instant, u32)>,
+    /// How many have begun.
+    next: usize,
+    bytes: Option<u64>,
+    hosts: Hosts,
+}
+
+impl Workload for Bulk {
+    fn start(&mut self, desk: &mut dyn Desk) {
+        self.sleep(desk);
+    }
+
+    fn on_wake(&mut self, desk: &mut dyn Desk) {
+        while let Some(&(_, flow)) = self.begin.get(self.next).filter(|(at, _)| *at <= desk.now()) {
+            self.next += 1;
+            desk.open(Transfer { bytes: self.bytes, page: None, page_objects: 1, host: self.hosts.of(flow) });
+        }
+        self.sleep(desk);
+    }
+
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("flows", self.begin.len() as f64);
+        show("opened", self.next as f64);
+    }
+}
+
+impl Bulk {
+    fn sleep(&self, desk: &mut dyn Desk) {
+        if let Some(&(at, _)) = self.begin.get(self.next) {
+            desk.wake_at(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{distance, fact, run, seconds, setting};
+
+    #[test]
+    fn flows_begin_uniformly_in_their_interval() {
+        let config = Config { flows: 2000, start: Span::from_millis(3000), ..Config::default() };
+        let diary = run(&mut *config.build(&setting(1, 100)).unwrap());
+        assert_eq!(diary.opened.len(), 2000);
+        let begin = seconds(diary.opened.iter().map(|(at, _)| *at));
+        assert!(begin.iter().all(|at| (3.0..8.0).contains(at)));
+        assert!(distance(begin, |at| (at - 3.0) / 5.0) < 1.63);
+    }
+
+    #[test]
+    fn a_flow_keeps_its_moment_and_host_whatever_the_number_of_flows() {
+        let begin = |flows| {
+            let config = Config { flows, size: Some(Size::from_bytes(7)), ..Config::default() };
+            run(&mut *config.build(&setting(1, 100)).unwrap()).opened
+        };
+        let (few, many) = (begin(5), begin(50));
+        assert!(few.iter().all(|one| many.contains(one)));
+        assert!(few.iter().all(|(_, transfer)| transfer.bytes == Some(7)));
+        let mut hosts: Vec<u32> = many.iter().map(|(_, transfer)| transfer.host).collect();
+        hosts.sort_unstable();
+        assert_eq!(hosts, (0..50).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn without_stagger_all_begin_at_once_and_on_one_host_if_shared() {
+        let config = Config { flows: 3, stagger: Span::ZERO, hosts: Hosts::Shared, ..Config::default() };
+        assert_eq!((config.own_hosts(), config.hosts()), (false, 1));
+        let diary = run(&mut *config.build(&setting(1, 100)).unwrap());
+        assert_eq!(diary.woken, 1);
+        assert!(
+            diary.opened.iter().all(|(at, it)| *at == Instant::START && it.host == 0 && it.bytes.is_none())
+        );
+    }
+
+    #[test]
+    fn nothing_begins_after_the_end() {
+        let config = Config { flows: 100, ..Config::default() };
+        let mut workload = config.build(&setting(1, 1)).unwrap();
+        let opened = run(&mut *workload).opened;
+        assert!(!opened.is_empty() && opened.len() < 50, "{}", opened.len());
+        assert!(opened.iter().all(|(at, _)| at.seconds() < 1.0));
+        assert_eq!(fact(&*workload, "opened"), opened.len() as f64);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let place = |config: Config| config.build(&setting(1, 1)).err().unwrap().place;
+        assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
+        assert_eq!(place(Config { flows: 1_000_001, ..Config::default() }), "flows");
+        assert_eq!(place(Config { size: Some(Size::from_bytes(0)), ..Config::default() }), "size");
+    }
+}

@@ -1,0 +1,407 @@
+//! Datagrams ("UDP"): flows that send at a rate of their own and do not listen, at equal gaps or
+//! as Poisson processes.
+//!
+//! With Poisson gaps and exponential sizes a queue in front of a line is an M/M/1 system, with
+//! equal sizes M/D/1, with equal gaps and sizes ΣD/D/1 (L. Kleinrock, "Queueing Systems", 1975).
+//!
+//! Ours: datagram k of a flow at equal gaps leaves at k gaps, rounded to a nanosecond, after its
+//! first: rounding never adds up. Exponential sizes are rounded to whole bytes, at least 1 and at
+//! most 65535. At equal moments the flow with the lower number sends first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, choices, parameters};
+
+use crate::gap::{Gap, Rest};
+use crate::hosts::{Hosts, check_flows};
+use crate::laws::{Exponential, Uniform};
+use crate::period::Period;
+use crate::{Build, Desk, Setting, Workload};
+
+choices! {
+    /// What is between two datagrams of a flow.
+    pub enum Gaps {
+        /// Always the same.
+        Constant = "constant",
+        /// Exponential gaps: the flow is a Poisson process, and its first datagram comes after one gap.
+        Poisson = "poisson",
+    }
+}
+
+choices! {
+    /// How big datagrams are.
+    pub enum SizesLaw {
+        /// All the same.
+        Fixed = "fixed",
+        /// Exponential with the given size as mean.
+        Exponential = "exponential",
+    }
+}
+
+choices! {
+    /// When a flow with constant gaps sends its first datagram.
+    pub enum Phase {
+        /// At random within one gap after the start.
+        Random = "random",
+        /// At the start.
+        Zero = "zero",
+    }
+}
+
+parameters! {
+    /// Datagrams ("UDP") at a rate that depends on nothing.
+    pub struct Config {
+        /// How many flows.
+        pub flows: u32 = 1, "ours";
+        /// What each flow sends, headers included; give this or `load`.
+        pub rate: Option<Rate> = None, "no default: this or `load` must be given";
+        /// What all flows together send, as a share of the bottleneck's rate; give this or `rate`.
+        pub load: Option<f64> = None, "no default: this or `rate` must be given";
+        /// Bytes of a datagram on the wire, headers included.
+        pub size: Size = Size::from_bytes(1000), "ours: as in the ns-2 runs";
+        /// Whether every datagram is of that size.
+        pub sizes: SizesLaw = SizesLaw::Fixed, "ours";
+        /// What is between two datagrams of a flow.
+        pub gaps: Gaps = Gaps::Constant, "ours";
+        /// When a flow with constant gaps sends its first datagram.
+        pub phase: Phase = Phase::Random, "ours: flows must not send in step";
+        /// When the flows begin.
+        pub start: Span = Span::ZERO, "ours";
+        /// From when on they are silent; left out, the end of the run.
+        pub stop: Option<Span> = None, "ours";
+        /// Whether routers may mark the datagrams, ECT(0).
+        pub ecn: bool = false, "ours";
+        /// Where the flows start and end.
+        pub hosts: Hosts = Hosts::Own, "ours: as in the ns-2 runs";
+    }
+}
+
+/// An IP packet can have no more bytes.
+const MOST_BYTES: u64 = 65_535;
+/// With this as mean, the sizes cut off at the maximum make up less than 0.01 % of the bytes.
+const MOST_MEAN_BYTES: u64 = 6_500;
+/// No run ends that sends more datagrams than this.
+const MOST_DATAGRAMS: f64 = 1e10;
+
+impl Build for Config {
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        check_flows(self.flows)?;
+        let (most, why) = match self.sizes {
+            SizesLaw::Fixed => (MOST_BYTES, ""),
+            SizesLaw::Exponential => (MOST_MEAN_BYTES, " if sizes are exponential"),
+        };
+        if !(1..=most).contains(&self.size.bytes()) {
+            let problem = format!("must be between 1B and {most}B{why}, is {}", self.size);
+            return Err(ConfigError::new("size", problem));
+        }
+        let gap = self.gap(setting.rate)?;
+        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let expected = f64::from(self.flows) * period.seconds() * 1e9 / gap.nanos();
+        if expected > MOST_DATAGRAMS {
+            let place = if self.rate.is_some() { "rate" } else { "load" };
+            let problem =
+                format!("makes about {expected:.0} datagrams in this run, more than {MOST_DATAGRAMS:.0}");
+            return Err(ConfigError::new(place, problem));
+        }
+        let mut datagrams = Datagrams {
+            gap,
+            gaps: self.gaps,
+            size: self.size.bytes() as u16,
+            sizes: self.sizes,
+            ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            flows: Vec::with_capacity(self.flows as usize),
+            queue: BinaryHeap::with_capacity(self.flows as usize),
+            period,
+            rate: setting.rate,
+            nominal_load: f64::from(self.flows) * self.size.bytes() as f64 * 1e9
+                / (gap.nanos() * setting.rate.bytes_per_second()),
+            sent: 0,
+            sent_bytes: 0,
+        };
+        for flow in 0..self.flows {
+            datagrams.add(flow, self.phase, setting);
+        }
+        Ok(Box::new(datagrams))
+    }
+
+    fn own_hosts(&self) -> bool {
+        self.hosts == Hosts::Own
+    }
+
+    fn hosts(&self) -> u64 {
+        self.hosts.count(self.flows)
+    }
+}
+
+impl Config {
+    /// The mean gap between two datagrams of a flow.
+    fn gap(&self, line: Rate) -> Result<Gap, ConfigError> {
+        match (self.rate, self.load) {
+            (Some(rate), None) => Ok(Gap::new(self.size.bytes(), rate.bps())),
+            (None, Some(load)) if load > 0.0 && load <= 10.0 => {
+                let bps = (load * line.bps() as f64 + 0.5) as u64;
+                Ok(Gap::new(self.size.bytes() * u64::from(self.flows), bps.max(1)))
+            }
+            (None, Some(load)) => {
+                Err(ConfigError::new("load", format!("must be above 0 and at most 10, is {load}")))
+            }
+            (None, None) => Err(ConfigError::new("rate", "is missing: give either `rate` or `load`")),
+            (Some(_), Some(_)) => Err(ConfigError::new("load", "give either `rate` or `load`, not both")),
+        }
+    }
+}
+
+/// The running workload.
+struct Datagrams {
+    gap: Gap,
+    gaps: Gaps,
+    size: u16,
+    sizes: SizesLaw,
+    ecn: Ecn,
+    flows: Vec<Flow>,
+    /// When each flow sends next, the earliest on top. Only the earliest is asked of the desk.
+    queue: BinaryHeap<Reverse<(Instant, u32)>>,
+    period: Period,
+    rate: Rate,
+    nominal_load: f64,
+    sent: u64,
+    sent_bytes: u64,
+}
+
+/// What a flow remembers.
+struct Flow {
+    /// What rounding has kept back.
+    rest: Rest,
+    gaps: Rng,
+    sizes: Rng,
+}
+
+impl Flow {
+    /// How long until the next datagram.
+    fn wait(&mut self, gaps: Gaps, gap: Gap) -> Span {
+        match gaps {
+            Gaps::Poisson => {
+                let wait = Exponential { mean: gap.nanos() }.draw(&mut self.gaps);
+                Span::from_nanos((wait + 0.5) as u64)
+            }
+            Gaps::Constant => gap.next(&mut self.rest),
+        }
+    }
+
+    /// How big the next datagram is.
+    fn size(&mut self, law: SizesLaw, size: u16) -> u16 {
+        match law {
+            SizesLaw::Fixed => size,
+            SizesLaw::Exponential => {
+                let drawn = Exponential { mean: f64::from(size) }.draw(&mut self.sizes);
+                libm::floor(drawn + 0.5).clamp(1.0, MOST_BYTES as f64) as u16
+            }
+        }
+    }
+}
+
+impl Workload for Datagrams {
+    fn start(&mut self, desk: &mut dyn Desk) {
+        self.sleep(desk);
+    }
+
+    fn on_wake(&mut self, desk: &mut dyn Desk) {
+        let now = desk.now();
+        while let Some(mut top) = self.queue.peek_mut() {
+            let Reverse((at, number)) = *top;
+            if at > now {
+                break;
+            }
+            let flow = &mut self.flows[number as usize];
+            let bytes = flow.size(self.sizes, self.size);
+            self.sent += 1;
+            self.sent_bytes += u64::from(bytes);
+            desk.datagram(number, bytes, self.ecn);
+            let next = at + flow.wait(self.gaps, self.gap);
+            if next < self.period.end {
+                *top = Reverse((next, number));
+            } else {
+                PeekMut::pop(top);
+            }
+        }
+        self.sleep(desk);
+    }
+
+    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("nominal_load", self.nominal_load);
+        show("datagrams", self.sent as f64);
+        show("realised_load", self.period.load(self.sent_bytes, self.rate));
+    }
+}
+
+impl Datagrams {
+    /// Adds a flow, and its first datagram to the queue.
+    fn add(&mut self, number: u32, phase: Phase, setting: &Setting<'_>) {
+        let stream =
+            |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), u64::from(number));
+        let mut flow = Flow { rest: self.gap.rest(), gaps: stream("gaps"), sizes: stream("sizes") };
+        let wait = match (self.gaps, phase) {
+            (Gaps::Poisson, _) => flow.wait(self.gaps, self.gap),
+            (Gaps::Constant, Phase::Zero) => Span::ZERO,
+            (Gaps::Constant, Phase::Random) => {
+                let wait = Uniform { width: self.gap.nanos() }.draw(&mut stream("phase"));
+                Span::from_nanos(wait as u64)
+            }
+        };
+        let first = self.period.start + wait;
+        if first < self.period.end {
+            self.queue.push(Reverse((first, number)));
+        }
+        self.flows.push(flow);
+    }
+
+    fn sleep(&self, desk: &mut dyn Desk) {
+        if let Some(&Reverse((at, _))) = self.queue.peek() {
+            desk.wake_at(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Diary, distance, fact, gaps, run, seconds, setting};
+
+    fn rate(bps: u64) -> Config {
+        Config { rate: Some(Rate::from_bps(bps)), ..Config::default() }
+    }
+
+    fn diary(config: &Config, seed: u64) -> Diary {
+        run(&mut *config.build(&setting(seed, 100)).unwrap())
+    }
+
+    /// When flow number `flow` sends.
+    fn moments(diary: &Diary, flow: u32) -> Vec<Instant> {
+        diary.sent.iter().filter(|sent| sent.1 == flow).map(|sent| sent.0).collect()
+    }
+
+    #[test]
+    fn equal_gaps_never_drift() {
+        let diary = diary(&Config { phase: Phase::Zero, ..rate(1_234_700) }, 1);
+        let moments = moments(&diary, 0);
+        assert_eq!(moments.len(), 15_434);
+        let last = 15_433 * 8_000_000_000_000_u64 / 1_234_700;
+        assert!(moments[15_433].nanos() - last <= 1);
+    }
+
+    #[test]
+    fn the_phase_is_uniform_within_a_gap() {
+        let config = Config { flows: 2000, start: Span::from_millis(2000), ..rate(8_000) };
+        let diary = diary(&config, 1);
+        let firsts = seconds((0..2000).map(|flow| moments(&diary, flow)[0]));
+        assert!(firsts.iter().all(|at| (2.0..3.0).contains(at)));
+        assert!(distance(firsts, |at| at - 2.0) < 1.63);
+    }
+
+    #[test]
+    fn a_load_is_shared_among_the_flows() {
+        let config = Config { flows: 3, load: Some(0.6), ..Config::default() };
+        let mut workload = config.build(&setting(1, 100)).unwrap();
+        let diary = run(&mut *workload);
+        assert!((0..3).all(|flow| moments(&diary, flow).len() == 25_000));
+        assert!((fact(&*workload, "nominal_load") - 0.6).abs() < 1e-12);
+        assert!((fact(&*workload, "realised_load") - 0.6).abs() < 1e-12);
+        assert_eq!(fact(&*workload, "datagrams"), 75_000.0);
+    }
+
+    #[test]
+    fn poisson_flows_have_exponential_gaps_alone_and_together() {
+        // The background of the ns-2 runs: 100 flows of 1000 B datagrams at 0.25 Mb/s each.
+        let diary = diary(&Config { flows: 100, gaps: Gaps::Poisson, ..rate(250_000) }, 3);
+        let exponential = |rate: f64| move |x: f64| 1.0 - libm::exp(-rate * x);
+        for flow in [0, 57] {
+            assert!(distance(gaps(&seconds(moments(&diary, flow).into_iter())), exponential(31.25)) < 1.63);
+        }
+        let all = gaps(&seconds(diary.sent.iter().map(|sent| sent.0)));
+        assert!((all.len() as f64 - 312_500.0).abs() < 3.0 * 559.0, "{}", all.len());
+        assert!(distance(all, exponential(3125.0)) < 1.63);
+        // One wake-up a datagram, but for those that share a nanosecond.
+        assert!(diary.woken <= diary.sent.len() as u64);
+    }
+
+    #[test]
+    fn the_first_poisson_datagram_comes_after_a_gap() {
+        let config = Config { flows: 2000, gaps: Gaps::Poisson, ..rate(8_000) };
+        let diary = diary(&config, 4);
+        let firsts = seconds((0..2000).map(|flow| moments(&diary, flow)[0]));
+        assert!(distance(firsts, |x| 1.0 - libm::exp(-x)) < 1.63);
+    }
+
+    #[test]
+    fn exponential_sizes_have_their_mean_and_law() {
+        let config = Config { gaps: Gaps::Poisson, sizes: SizesLaw::Exponential, ..rate(8_000_000) };
+        let sizes: Vec<f64> = diary(&config, 5).sent.iter().map(|sent| f64::from(sent.2)).collect();
+        let n = sizes.len() as f64;
+        let mean = sizes.iter().sum::<f64>() / n;
+        assert!((mean - 1000.0).abs() < 3.0 * 1000.0 / n.sqrt(), "{mean}");
+        assert!(sizes.iter().all(|&size| size >= 1.0));
+        // Half a byte either way is the rounding.
+        let below = sizes.iter().filter(|&&size| size < 700.0).count() as f64 / n;
+        let chance = 1.0 - libm::exp(-0.6995);
+        assert!((below - chance).abs() < 3.0 * (chance * (1.0 - chance) / n).sqrt(), "{below}");
+    }
+
+    #[test]
+    fn a_flow_does_not_depend_on_the_number_of_flows_nor_on_sizes() {
+        let one = Config { gaps: Gaps::Poisson, ..rate(250_000) };
+        let many = Config { flows: 10, sizes: SizesLaw::Exponential, ..one.clone() };
+        assert_eq!(moments(&diary(&one, 1), 0), moments(&diary(&many, 1), 0));
+        assert_ne!(moments(&diary(&one, 1), 0)[..5], moments(&diary(&one, 2), 0)[..5]);
+    }
+
+    #[test]
+    fn at_equal_moments_the_lower_flow_sends_first() {
+        let diary = diary(&Config { flows: 5, phase: Phase::Zero, ..rate(80_000) }, 1);
+        for round in diary.sent.chunks(5) {
+            let flows: Vec<u32> = round.iter().map(|sent| sent.1).collect();
+            assert_eq!(flows, [0, 1, 2, 3, 4]);
+        }
+        assert_eq!(diary.woken, 1000);
+    }
+
+    #[test]
+    fn a_flow_sends_between_start_and_stop() {
+        let (start, stop) = (Span::from_millis(4000), Some(Span::from_millis(5000)));
+        let diary = diary(&Config { start, stop, ecn: true, phase: Phase::Zero, ..rate(80_000) }, 1);
+        assert_eq!(
+            moments(&diary, 0).iter().map(|at| at.nanos() / 1_000_000).collect::<Vec<_>>(),
+            [4000, 4100, 4200, 4300, 4400, 4500, 4600, 4700, 4800, 4900]
+        );
+        assert!(diary.sent.iter().all(|sent| sent.2 == 1000 && sent.3 == Ecn::Ect0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |config: Config| config.build(&setting(1, 100)).err().unwrap();
+        assert_eq!(error(Config::default()).place, "rate");
+        assert_eq!(error(Config { load: Some(0.5), ..rate(1000) }).place, "load");
+        for load in [0.0, -1.0, 10.1, f64::NAN] {
+            assert_eq!(error(Config { load: Some(load), ..Config::default() }).place, "load");
+        }
+        for bytes in [0, 65_536] {
+            assert_eq!(error(Config { size: Size::from_bytes(bytes), ..rate(1000) }).place, "size");
+        }
+        let sizes = SizesLaw::Exponential;
+        assert_eq!(error(Config { size: Size::from_bytes(6501), sizes, ..rate(1000) }).place, "size");
+        assert_eq!(error(Config { flows: 0, ..rate(1000) }).place, "flows");
+        assert_eq!(error(Config { stop: Some(Span::ZERO), ..rate(1000) }).place, "stop");
+    }
+
+    #[test]
+    fn a_flood_of_datagrams_is_refused_with_an_estimate() {
+        let flood = Config { size: Size::from_bytes(1), ..rate(8_000_000_000) };
+        let error = flood.build(&setting(1, 100)).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "rate: makes about 100000000000 datagrams in this run, more than 10000000000"
+        );
+    }
+}

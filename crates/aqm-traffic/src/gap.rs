@@ -1,0 +1,64 @@
+//! Equal gaps that rounding does not add up: the k-th moment is k gaps away, to the nearest
+//! nanosecond. What rounding keeps back is carried on, as in Bresenham's line (1965).
+
+use aqm_net::Span;
+
+/// A gap as a fraction of whole numbers: `whole` + `part`/`of` nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gap {
+    whole: u64,
+    part: u64,
+    of: u64,
+}
+
+/// What rounding has kept back, in parts of a nanosecond.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest(u64);
+
+impl Gap {
+    /// The time `bytes` take at a rate of `bps`, which is not zero.
+    pub(crate) fn new(bytes: u64, bps: u64) -> Self {
+        let numerator = u128::from(bytes) * 8_000_000_000;
+        let whole = u64::try_from(numerator / u128::from(bps)).unwrap_or(u64::MAX);
+        Self { whole, part: (numerator % u128::from(bps)) as u64, of: bps }
+    }
+
+    /// The gap in nanoseconds.
+    pub(crate) fn nanos(self) -> f64 {
+        self.whole as f64 + self.part as f64 / self.of as f64
+    }
+
+    /// The rest before the first gap: a half, so that moments are rounded to the nearest.
+    pub(crate) fn rest(self) -> Rest {
+        Rest(self.of / 2)
+    }
+
+    /// The next gap in whole nanoseconds.
+    pub(crate) fn next(self, rest: &mut Rest) -> Span {
+        rest.0 += self.part;
+        let carry = rest.0 >= self.of;
+        if carry {
+            rest.0 -= self.of;
+        }
+        Span::from_nanos(self.whole.saturating_add(u64::from(carry)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kth_moment_is_k_gaps_away_to_the_nearest_nanosecond() {
+        // 1000 B at 1.2347 Mb/s take 6479306.714... ns; 1 B at 7 Tb/s takes less than one.
+        for (bytes, bps) in [(1000_u64, 1_234_700_u64), (1500, 10_000_000), (1, 7_000_000_000_000)] {
+            let gap = Gap::new(bytes, bps);
+            let (mut rest, mut moment) = (gap.rest(), 0);
+            for k in 1..100_000_u128 {
+                moment += gap.next(&mut rest).nanos();
+                let exact = (k * u128::from(bytes) * 8_000_000_000 + u128::from(bps) / 2) / u128::from(bps);
+                assert_eq!(u128::from(moment), exact, "{k}");
+            }
+        }
+    }
+}

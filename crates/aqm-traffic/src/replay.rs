@@ -1,0 +1,218 @@
+//! A recorded schedule: transfers of given sizes at given moments, from a file, so that runs of
+//! different programs can meet the same traffic.
+//!
+//! One transfer a line: the start in seconds and the size in bytes, separated by a comma or by
+//! blanks. A third column is ignored (the schedules of the ns-2 runs have a number of packets
+//! there), a fourth is refused. Blank lines and what follows a `#` are skipped. The first line may
+//! be a header, and then must name the columns. Lines need not be in the order of time: they are
+//! sorted, and lines of the same moment keep their order. What starts at or after the end of the
+//! run is left out and counted. Starts are rounded to a nanosecond.
+
+use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
+
+use crate::period::Period;
+use crate::wire::Wire;
+use crate::{Build, Desk, Setting, Transfer, Workload};
+
+parameters! {
+    /// A recorded schedule of transfers, read from a file.
+    pub struct Config {
+        /// The file: on each line a start in seconds and a size in bytes.
+        pub file: String = String::new(), "no default: it must be given";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        let wrong = |problem| ConfigError::new("file", problem);
+        if self.file.is_empty() {
+            return Err(wrong(
+                "is missing: name a file with a start in seconds and a size in bytes on each line".into(),
+            ));
+        }
+        let content = setting.file.ok_or_else(|| wrong(format!("`{}` was not read", self.file)))?;
+        let mut schedule = parse(content).map_err(wrong)?;
+        if schedule.is_empty() {
+            return Err(wrong(
+                "has no transfers: write a start in seconds and a size in bytes on each line".into(),
+            ));
+        }
+        schedule.sort_by_key(|(at, _)| *at);
+        let period = Period::new(Span::ZERO, None, setting.duration)?;
+        let within = schedule.partition_point(|(at, _)| *at < period.end);
+        let left_out = schedule.len() - within;
+        schedule.truncate(within);
+        let wire = Wire::of(setting.cut);
+        let wire_bytes = schedule.iter().map(|(_, bytes)| wire.bytes(*bytes)).fold(0, u64::saturating_add);
+        Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: setting.rate, period }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        false
+    }
+
+    fn file(&self) -> Option<&str> {
+        (!self.file.is_empty()).then_some(&self.file)
+    }
+}
+
+/// The running workload.
+struct Replay {
+    /// Start and size of each transfer, in the order of time.
+    schedule: Vec<(Instant, u64)>,
+    /// How many were opened.
+    next: usize,
+    left_out: usize,
+    wire_bytes: u64,
+    rate: Rate,
+    period: Period,
+}
+
+impl Workload for Replay {
+    fn start(&mut self, desk: &mut dyn Desk) {
+        self.sleep(desk);
+    }
+
+    fn on_wake(&mut self, desk: &mut dyn Desk) {
+        while let Some(&(_, bytes)) = self.schedule.get(self.next).filter(|(at, _)| *at <= desk.now()) {
+            self.next += 1;
+            desk.open(Transfer { bytes: Some(bytes), page: None, page_objects: 1, host: 0 });
+        }
+        self.sleep(desk);
+    }
+
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("transfers", self.schedule.len() as f64);
+        show("transfers_after_the_end", self.left_out as f64);
+        show("realised_load", self.period.load(self.wire_bytes, self.rate));
+    }
+}
+
+impl Replay {
+    fn sleep(&self, desk: &mut dyn Desk) {
+        if let Some(&(at, _)) = self.schedule.get(self.next) {
+            desk.wake_at(at);
+        }
+    }
+}
+
+/// Reads a schedule in the order of the file.
+fn parse(content: &str) -> Result<Vec<(Instant, u64)>, String> {
+    let mut schedule = Vec::new();
+    let mut first = true;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    for (number, line) in content.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let fields: Vec<&str> = if line.contains(',') {
+            line.split(',').map(str::trim).collect()
+        } else {
+            line.split_whitespace().collect()
+        };
+        let header = first && is_header(&fields);
+        first = false;
+        if !header {
+            schedule.push(transfer(&fields).map_err(|problem| format!("line {}: {problem}", number + 1))?);
+        }
+    }
+    Ok(schedule)
+}
+
+/// Whether these are the names of the columns, in the order in which they are read.
+fn is_header(fields: &[&str]) -> bool {
+    matches!(fields, [start, size, ..] if start.starts_with("start") && size.starts_with("size"))
+}
+
+/// Reads one line.
+fn transfer(fields: &[&str]) -> Result<(Instant, u64), String> {
+    let (&[start, size] | &[start, size, _]) = fields else {
+        let columns = "a start in seconds, a size in bytes and at most one more";
+        return Err(format!("has {} columns, expected {columns}", fields.len()));
+    };
+    let seconds = start.parse::<f64>().ok().filter(|seconds| (0.0..=3e9).contains(seconds));
+    let Some(seconds) = seconds else {
+        return Err(format!("`{start}` must be a start in seconds, a number from 0 to 3e9"));
+    };
+    match size.parse::<u64>() {
+        Ok(bytes @ 1..=1_000_000_000_000_000) => Ok((Instant::START + Span::from_seconds(seconds), bytes)),
+        _ => Err(format!("`{size}` must be a size in bytes, a whole number from 1 to 1e15")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fact, run, setting};
+
+    fn build(content: &str) -> Result<Box<dyn Workload>, ConfigError> {
+        let config = Config { file: "schedule.csv".to_owned() };
+        config.build(&Setting { file: Some(content), ..setting(1, 100) })
+    }
+
+    fn replay(content: &str) -> Vec<(u64, u64)> {
+        let diary = run(&mut *build(content).unwrap());
+        diary.opened.iter().map(|(at, transfer)| (at.nanos(), transfer.bytes.unwrap())).collect()
+    }
+
+    #[test]
+    fn a_schedule_is_reproduced_to_the_nanosecond() {
+        let expected = [(0, 12), (123_456_789, 2_000_000), (99_999_999_999, 1)];
+        assert_eq!(replay("start_s,size_bytes\n0,12\n0.123456789,2000000\n99.999999999,1\n"), expected);
+        let blanks = "\u{feff}# a schedule of the ns-2 runs\n0 12 1\r\n\n 0.123456789\t2000000 2142 # big\n99.999999999 1 1";
+        assert_eq!(replay(blanks), expected);
+    }
+
+    #[test]
+    fn every_nanosecond_of_a_long_run_survives_the_text_form() {
+        for nanos in (1..1_000_000_000_000_u64).step_by(10_000_019) {
+            let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+            assert_eq!(transfer(&[&text, "1"]).unwrap().0.nanos(), nanos);
+        }
+    }
+
+    #[test]
+    fn lines_are_sorted_by_time_and_otherwise_keep_their_order() {
+        assert_eq!(
+            replay("2,1\n1,2\n2,3\n1,4\n"),
+            [(1_000_000_000, 2), (1_000_000_000, 4), (2_000_000_000, 1), (2_000_000_000, 3)]
+        );
+    }
+
+    #[test]
+    fn what_starts_after_the_end_is_left_out_and_counted() {
+        let mut workload = build("1,934\n100,1\n2e9,1\n").unwrap();
+        assert_eq!(run(&mut *workload).opened.len(), 1);
+        assert_eq!(fact(&*workload, "transfers"), 1.0);
+        assert_eq!(fact(&*workload, "transfers_after_the_end"), 2.0);
+        assert_eq!(fact(&*workload, "realised_load"), 1014.0 / 125e6);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let problem = |content: &str| {
+            let error = build(content).err().unwrap_or_else(|| panic!("accepted {content:?}"));
+            assert_eq!(error.place, "file");
+            error.problem
+        };
+        assert_eq!(
+            problem("start_s,size_bytes\n# first\n1,ten\n"),
+            "line 3: `ten` must be a size in bytes, a whole number from 1 to 1e15"
+        );
+        assert_eq!(problem("-1 5"), "line 1: `-1` must be a start in seconds, a number from 0 to 3e9");
+        for content in
+            ["NaN 5", "inf 5", "1 0", "1 1.5", "1 -3", "1 1e300", "1,,5", "x y", "1,2\nstart,size\n"]
+        {
+            assert!(problem(content).starts_with("line "), "{content}");
+        }
+        assert!(problem("size_bytes,start_s\n1,2").starts_with("line 1: `size_bytes` must be a start"));
+        assert!(problem("1").contains("has 1 columns"));
+        assert!(problem("1 2 3 4").contains("has 4 columns"));
+        assert!(problem("# nothing\n").starts_with("has no transfers"));
+        assert!(problem("start,size\n").starts_with("has no transfers"));
+        let place = |config: Config| config.build(&setting(1, 1)).err().unwrap().to_string();
+        assert!(place(Config::default()).starts_with("file: is missing"));
+        assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` was not read");
+    }
+}

@@ -1,0 +1,134 @@
+//! A desk with a hand-moved clock, and the Kolmogorov-Smirnov test.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use aqm_net::{Ecn, Instant, Rate, Span, Streams};
+
+use crate::{Cut, Desk, Setting, Transfer, Workload};
+
+/// Full packets of 934 payload and 40 header bytes, and a SYN of 40 bytes, as in the ns-2 runs.
+pub(crate) struct FullPackets;
+
+impl Cut for FullPackets {
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        40 + bytes.div_ceil(934) * 974
+    }
+    fn payload(&self) -> u64 {
+        934
+    }
+}
+
+/// Packets of up to 1448 payload and 52 header bytes, the last one as short as its content.
+pub(crate) struct ShortLast;
+
+impl Cut for ShortLast {
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        60 + bytes + 52 * bytes.div_ceil(1448)
+    }
+    fn payload(&self) -> u64 {
+        1448
+    }
+}
+
+/// A world with a bottleneck of 10 Mb/s that lasts so many seconds.
+pub(crate) fn setting(seed: u64, seconds: u64) -> Setting<'static> {
+    Setting {
+        name: "test",
+        streams: Streams::new(seed),
+        rate: Rate::from_bps(10_000_000),
+        duration: Span::from_millis(seconds * 1000),
+        cut: &FullPackets,
+        file: None,
+    }
+}
+
+/// What a workload did, and when.
+#[derive(Default)]
+pub(crate) struct Diary {
+    now: Instant,
+    wakes: BinaryHeap<Reverse<Instant>>,
+    pub opened: Vec<(Instant, Transfer)>,
+    pub sent: Vec<(Instant, u32, u16, Ecn)>,
+    /// Wake-ups carried out.
+    pub woken: u64,
+}
+
+impl Desk for Diary {
+    fn now(&self) -> Instant {
+        self.now
+    }
+    fn wake_at(&mut self, at: Instant) {
+        assert!(at >= self.now, "a workload asked for a moment that is past");
+        self.wakes.push(Reverse(at));
+    }
+    fn open(&mut self, transfer: Transfer) {
+        self.opened.push((self.now, transfer));
+    }
+    fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
+        self.sent.push((self.now, flow, bytes, ecn));
+    }
+}
+
+/// Runs a workload until it asks for nothing more.
+pub(crate) fn run(workload: &mut dyn Workload) -> Diary {
+    let mut diary = Diary::default();
+    workload.start(&mut diary);
+    while let Some(Reverse(at)) = diary.wakes.pop() {
+        diary.now = at;
+        diary.woken += 1;
+        workload.on_wake(&mut diary);
+    }
+    diary
+}
+
+/// One of the facts a workload tells.
+pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
+    let mut value = None;
+    workload.facts(&mut |fact, is| {
+        if fact == name {
+            value = Some(is);
+        }
+    });
+    value.unwrap_or_else(|| panic!("there is no fact `{name}`"))
+}
+
+/// Kolmogorov-Smirnov distance of a sample from a continuous distribution function, times the root
+/// of its size: above 1.63 in one sample of a hundred if the function is the true one.
+pub(crate) fn distance(mut sample: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
+    sample.sort_by(f64::total_cmp);
+    let n = sample.len() as f64;
+    let steps = sample.iter().enumerate().map(|(i, &x)| {
+        let p = law(x);
+        (p - i as f64 / n).max((i + 1) as f64 / n - p)
+    });
+    steps.fold(0.0, f64::max) * n.sqrt()
+}
+
+/// The same between two samples of equal size.
+pub(crate) fn distance_between(mut a: Vec<f64>, mut b: Vec<f64>) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.sort_by(f64::total_cmp);
+    b.sort_by(f64::total_cmp);
+    let n = a.len();
+    let (mut i, mut j, mut most) = (0, 0, 0);
+    while i < n && j < n {
+        if a[i] <= b[j] {
+            i += 1
+        } else {
+            j += 1
+        }
+        most = most.max(i.abs_diff(j));
+    }
+    most as f64 / n as f64 * (n as f64 / 2.0).sqrt()
+}
+
+/// Moments in seconds.
+pub(crate) fn seconds(moments: impl Iterator<Item = Instant>) -> Vec<f64> {
+    moments.map(Instant::seconds).collect()
+}
+
+/// What each moment is later than the one before.
+pub(crate) fn gaps(moments: &[f64]) -> Vec<f64> {
+    moments.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}

@@ -1,0 +1,326 @@
+"""The command line: run, compare, check, list, show, study."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from aqmlab import __version__
+from aqmlab._core import ScenarioError
+from aqmlab.scenario import Scenario, ScenarioFileError, with_settings
+
+if TYPE_CHECKING:
+    from aqmlab.compare import Comparison, Told
+    from aqmlab.run import Run
+
+app = typer.Typer(
+    help="What a router's queue does to the traffic of real users.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+study_app = typer.Typer(help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(study_app, name="study")
+
+USAGE = 2
+"""Exit status of bad input."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+ScenarioPath = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
+]
+Out = Annotated[Path | None, typer.Option(help="A folder to write to.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at once; all cores by default.")]
+ReverseTies = Annotated[
+    bool, typer.Option("--reverse-ties", help="Turn the rule for simultaneous events upside down.")
+]
+
+
+def main() -> None:
+    """The entry point: turns what is wrong in the input into one line and exit status 2."""
+    try:
+        app(standalone_mode=True)
+    except (ScenarioError, ScenarioFileError, LookupError, ValueError) as error:
+        _fail(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as `head` does.
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        print("aqmlab: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """What a router's queue does to the traffic of real users."""
+    if version:
+        print(f"aqmlab {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    scenario: ScenarioPath,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")] = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Out = None,
+    reverse_ties: ReverseTies = False,
+) -> None:
+    """Runs a scenario once and prints what happened."""
+    chosen = _load(scenario, settings, reverse_ties)
+    result = chosen.run(seed)
+    if out is not None:
+        _write_run(result, out)
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=2))
+    else:
+        _print_run(result, chosen.name)
+        if out is not None:
+            print(f"\nTables and manifest are in {out}")
+
+
+@app.command()
+def compare(
+    scenario: ScenarioPath,
+    queues: Annotated[str, typer.Option(help="Names, separated by commas: kinds, or [queues.NAME].")],
+    replications: Annotated[int, typer.Option(min=1, help="Runs of each queue.")] = 10,
+    seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Annotated[Path, typer.Option(help="A folder for the plots and their numbers.")] = Path("out/compare"),
+    jobs: Jobs = None,
+    reverse_ties: ReverseTies = False,
+) -> None:
+    """Puts the same traffic in front of several queues."""
+    from aqmlab.compare import compare as run_comparison
+
+    chosen = _load(scenario, settings, reverse_ties)
+    names = [name.strip() for name in queues.split(",") if name.strip()]
+    with _progress("compare", len(names) * replications) as told:
+        result = run_comparison(
+            chosen, names, replications=replications, first_seed=seed, jobs=jobs, told=told
+        )
+    written = _write_comparison(result, out)
+    if as_json:
+        table = {
+            "queues": result.queues,
+            "replications": replications,
+            "intervals": _finite(result.intervals().to_dicts()),
+            "failures": list(result.failures),
+        }
+        print(json.dumps(table, indent=2))
+    else:
+        _print_comparison(result)
+        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+    for failure in result.failures:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    if result.failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(scenario: ScenarioPath, settings: Settings = None) -> None:
+    """Checks a scenario and prints it in full, every default filled in (JSON)."""
+    chosen = _load(scenario, settings, False)
+    print(json.dumps(chosen.effective, indent=2))
+
+
+@app.command("list")
+def list_(
+    family: Annotated[str, typer.Argument(help="queues, tcp, traffic, profiles, sections, tables or studies.")],
+) -> None:
+    """Lists what there is of a family."""
+    from aqmlab.catalog import FAMILIES, catalog
+
+    if family not in FAMILIES:
+        raise ValueError(f"no family is named `{family}`: write one of {', '.join(FAMILIES)}")
+    for one in catalog():
+        if one.family == FAMILIES[family]:
+            print(f"{one.name:<14} {_first_sentence(one.about)}")
+
+
+@app.command()
+def show(name: str) -> None:
+    """Prints what a name means: its parameters with defaults, units and sources."""
+    from aqmlab.reference import describe
+
+    print(describe(name))
+
+
+@study_app.command("list")
+def study_list() -> None:
+    """Lists the studies."""
+    list_("studies")
+
+
+@study_app.command("run")
+def study_run(
+    name: str,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
+    jobs: Jobs = None,
+    out: Annotated[Path | None, typer.Option(help="A folder; by default out/NAME or out/NAME-quick.")] = None,
+) -> None:
+    """Runs a study: figures, tables, claims with verdicts, and a report."""
+    from aqmlab import study
+
+    chosen = study.load(name)
+    folder = out or Path("out") / (f"{name}-quick" if quick else name)
+    try:
+        result = study.run(chosen, folder, quick=quick, jobs=jobs)
+    except KeyboardInterrupt:
+        print(f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    for judged in result.judged:
+        print(f"{judged.claim.id:<8} {judged.evidence.verdict:<10} {judged.evidence.measured}")
+    for failure in result.failures:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    print(f"\nReport: {result.report}")
+    if result.failures:
+        raise typer.Exit(1)
+
+
+def _load(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
+    scenario = Scenario.load(path)
+    try:
+        scenario = with_settings(scenario, settings or [])
+        return scenario.with_({"reverse_ties": True}) if reverse_ties else scenario
+    except ScenarioError as error:
+        raise ScenarioFileError(f"{path} with --set: {error}") from None
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"aqmlab: {message}", file=sys.stderr)
+    sys.exit(USAGE)
+
+
+def _first_sentence(text: str) -> str:
+    text = " ".join(text.split())
+    end = text.find(". ")
+    return text if end < 0 else text[: end + 1]
+
+
+@contextmanager
+def _progress(label: str, total: int) -> Iterator[Told]:
+    """A progress bar on a terminal's standard error; nothing where output is piped."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda: progress.advance(task)
+
+
+def _write_run(result: Run, out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in result.tables.items():
+        table.write_parquet(out / f"{name}.parquet")
+    (out / "run.json").write_text(json.dumps(result.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+
+def _print_run(result: Run, name: str) -> None:
+    from aqmlab import metrics
+
+    manifest = result.manifest
+    scenario = manifest["scenario"]
+    print(f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}")
+    for link, row in result.summary["links"].items():
+        tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
+        print(
+            f"  link {link}: utilisation {_percent(row['utilisation'])}, dropped {_percent(row['drop_fraction'])}, "
+            f"marked {_percent(row['mark_fraction'])}, mean queue {_number(row['mean_queue_packets'])} packets "
+            f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
+        )
+    for traffic, row in result.summary["flows"].items():
+        print(
+            f"  flows {traffic}: {row['count']}, goodput {_number(row['goodput_bps'], 1e-6)} Mbps in all, "
+            f"Jain's index {_number(row['jain'])}, dropped {_percent(row['drop_fraction'])}"
+        )
+    for traffic, row in result.summary["transfers"].items():
+        print(
+            f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, {_number(row['mean_active'])} "
+            f"active on average), time mean {_number(row['mean_s'])} s, median {_number(row['p50_s'])} s, "
+            f"90 % {_number(row['p90_s'])} s, 99 % {_number(row['p99_s'])} s"
+        )
+    cost = result.performance
+    print(
+        f"  cost: {cost['cpu_s']:.3f} CPU s, {cost['events']:.0f} events, "
+        f"{cost['packets_per_cpu_s'] / 1e6:.2f} million bottleneck packets per CPU s"
+    )
+    warning = metrics.warm_up_warning(result.tables, manifest)
+    if warning:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def _number(value: float | None, factor: float = 1.0) -> str:
+    return "-" if value is None else f"{value * factor:.4g}"
+
+
+def _write_comparison(result: Comparison, out: Path) -> list[Path]:
+    from aqmlab import plot
+
+    out.mkdir(parents=True, exist_ok=True)
+    written = [out / "intervals.csv", out / "values.csv"]
+    result.intervals().write_csv(written[0])
+    result.values.write_csv(written[1])
+    for traffic in sorted(result.times["traffic"].unique().to_list()):
+        chart = result.chart(traffic)
+        if chart is not None:
+            written.append(plot.save(chart, out, f"cdf-{traffic}")["png"])
+    return written
+
+
+def _print_comparison(result: Comparison) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=f"Mean and 95 % interval over {result.replications} replications with common random numbers"
+    )
+    table.add_column("quantity")
+    for queue in result.queues:
+        table.add_column(queue, justify="right")
+    intervals = result.intervals()
+    for (quantity, unit), group in intervals.group_by("quantity", "unit", maintain_order=True):
+        cells = {
+            row["queue"]: f"{row['mean']:.4g} ± {(row['high'] - row['low']) / 2:.2g}"
+            for row in group.iter_rows(named=True)
+        }
+        label = f"{quantity} ({unit})" if unit else str(quantity)
+        table.add_row(label, *(cells.get(queue, "-") for queue in result.queues))
+    table.add_section()
+    for key in sorted({key for queue in result.queues.values() for key in _flat(queue)}):
+        table.add_row(key, *(str(_flat(queue).get(key, "-")) for queue in result.queues.values()))
+    width = None if sys.stdout.isatty() else 48 + 26 * len(result.queues)
+    Console(width=width, highlight=False).print(table)
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: None if value != value else value for key, value in row.items()} for row in rows]

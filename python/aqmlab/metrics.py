@@ -1,0 +1,381 @@
+"""Measures of a run: small pure functions from tables to a number or a small table.
+
+Times are seconds since the run began, sizes are bytes, rates are bits per second. "After warm-up"
+means: transfers that *started* after it, flows' and links' counts made after it. Definitions follow
+the study of Claypool, Kinicki and Hartling (SHRED, 2004) where nothing else is said.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Floats = npt.NDArray[np.float64]
+Tables = Mapping[str, pl.DataFrame]
+
+SHORT_BYTES = 10_000
+"""A short transfer has at most this many bytes: the mean Web object of the SHRED study."""
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def seconds(text: str | float | int) -> float:
+    """Seconds from a time as scenarios write it: `"160s"`, `"1.5ms"`."""
+    if isinstance(text, int | float):
+        return float(text)
+    parts = re.findall(r"([0-9.]+(?:e-?[0-9]+)?)\s*([a-z]+)", text)
+    if not parts or any(unit not in _UNITS for _, unit in parts):
+        raise ValueError(f"not a time: {text!r}")
+    return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def window(manifest: Mapping[str, Any]) -> tuple[float, float]:
+    """The measured part of a run, `(warm-up, end)` in seconds."""
+    scenario = manifest["scenario"]
+    return seconds(scenario.get("warm_up", 0.0)), seconds(scenario["duration"])
+
+
+# Transfers and pages
+
+
+def measured(table: pl.DataFrame, warm_up_s: float) -> pl.DataFrame:
+    """The transfers or pages that started after warm-up."""
+    return table.filter(pl.col("start_s") >= warm_up_s)
+
+
+def completed_times(table: pl.DataFrame, warm_up_s: float) -> Floats:
+    """Times of the transfers (or pages) that started after warm-up and were completed, in seconds.
+
+    For transfers this is the object transmission time, from sending the SYN to the last payload
+    byte in order at the receiver; for pages the Web response time, from the first SYN to the last
+    object.
+    """
+    done = measured(table, warm_up_s).filter(pl.col("complete"))
+    return done["duration_s"].to_numpy().astype(np.float64)
+
+
+def normalised_time(mean_s: float, uncongested_mean_s: float) -> float:
+    """A mean time over the mean time of the same arrivals when nothing queues."""
+    return mean_s / uncongested_mean_s if uncongested_mean_s > 0 else math.nan
+
+
+def ideal_time(segments: pl.Expr, rtt_s: float, initial_window: int) -> pl.Expr:
+    """The time a transfer needs when only slow start limits it, in seconds.
+
+    One round trip for the handshake, one for each doubling of the window but the last, half a round
+    trip for the last data: `rtt * (0.5 + ceil(log2(segments / initial_window + 1)))`.
+    """
+    rounds = (segments / initial_window + 1).log(2.0).ceil()
+    return rtt_s * (rounds + 0.5)
+
+
+def slowdown(transfers: pl.DataFrame, rtt_s: float, initial_window: int) -> float:
+    """Mean over completed transfers of time over [`ideal_time`]: every object counts the same."""
+    done = transfers.filter(pl.col("complete"))
+    return _number(done.select((pl.col("duration_s") / ideal_time(pl.col("segments"), rtt_s, initial_window)).mean()))
+
+
+def mean_active(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> float:
+    """Time average after warm-up of the number of open transfers."""
+    start = pl.col("start_s").clip(warm_up_s, end_s)
+    finish = (pl.col("start_s") + pl.col("duration_s")).fill_null(end_s).clip(warm_up_s, end_s)
+    return _number(transfers.select((finish - start).sum())) / (end_s - warm_up_s)
+
+
+def active_series(transfers: pl.DataFrame, step_s: float, end_s: float) -> npt.NDArray[np.int64]:
+    """The number of open transfers at times 0, `step_s`, 2 `step_s` and so on before the end."""
+    at = np.arange(0.0, end_s, step_s)
+    starts = np.sort(transfers["start_s"].to_numpy())
+    done = transfers.filter(pl.col("complete"))
+    ends = np.sort((done["start_s"] + done["duration_s"]).to_numpy())
+    return np.asarray(np.searchsorted(starts, at, "right") - np.searchsorted(ends, at, "right"), dtype=np.int64)
+
+
+def short_timeouts(transfers: pl.DataFrame, limit_bytes: int = SHORT_BYTES) -> float:
+    """Retransmission time-outs per short transfer."""
+    return _number(transfers.filter(pl.col("size_bytes") <= limit_bytes).select(pl.col("timeouts").mean()))
+
+
+def drop_percent_per_flow(transfers: pl.DataFrame) -> float:
+    """Mean over transfers of the percentage of their packets that were dropped."""
+    share = 100.0 * pl.col("packets_dropped") / pl.col("packets_sent")
+    return _number(transfers.filter(pl.col("packets_sent") > 0).select(share.mean()))
+
+
+# Distributions
+
+
+def cdf(times: Floats, grid: Floats) -> Floats:
+    """The share of `times` that are at most each value of `grid`."""
+    if times.size == 0:
+        return np.full(grid.shape, np.nan)
+    return np.searchsorted(np.sort(times), grid, "right") / times.size
+
+
+def tail(times: Floats, grid: Floats) -> Floats:
+    """The share of `times` that are larger than each value of `grid`."""
+    return 1.0 - cdf(times, grid)
+
+
+def histograms(transfers: pl.DataFrame, grid: Floats, end_s: float) -> tuple[list[int], list[int]]:
+    """Completed and unfinished transfers counted by (observed) time between the values of `grid`.
+
+    The count of place `i` is of times in `(grid[i-1], grid[i]]`; the first starts at minus infinity,
+    and one more place at the end holds what is beyond the grid.
+    """
+    done = transfers["complete"].to_numpy()
+    observed = transfers["duration_s"].fill_null(end_s - transfers["start_s"]).to_numpy()
+    place = np.searchsorted(grid, observed, "left")
+    size = grid.size + 1
+    ended = np.bincount(place[done], minlength=size)
+    censored = np.bincount(place[~done], minlength=size)
+    return ended.tolist(), censored.tolist()
+
+
+def survival(ended: Sequence[int], censored: Sequence[int]) -> Floats:
+    """The share of transfers that take longer than each value of the grid of [`histograms`].
+
+    Transfers still open at the end of a run have taken at least so long; leaving them out would
+    flatter queues that make long transfers longer. The actuarial form of Kaplan and Meier (1958)
+    uses what is known of them.
+    """
+    events = np.asarray(ended, dtype=np.float64)
+    lost = np.asarray(censored, dtype=np.float64)
+    total = events + lost
+    at_risk = total.sum() - np.concatenate([[0.0], np.cumsum(total)[:-1]])
+    exposed = np.maximum(at_risk - lost / 2, 1e-300)
+    stay = np.where(at_risk > 0, 1.0 - events / exposed, 1.0)
+    return np.clip(np.cumprod(stay)[:-1], 0.0, 1.0)
+
+
+def area_between(left: Floats, right: Floats, grid: Floats) -> float:
+    """The area between two distribution functions drawn over `grid`, in the unit of the grid."""
+    return float(np.trapezoid(np.abs(left - right), grid))
+
+
+# Flows and links
+
+
+def jain(rate: pl.Expr) -> pl.Expr:
+    """Jain's fairness index: 1 if all rates are equal, 1/n if one flow has everything (Jain 1984)."""
+    return rate.sum() ** 2 / (rate.len() * (rate**2).sum())
+
+
+def measured_flows(flows: pl.DataFrame, traffic: str, warm_up_s: float) -> pl.DataFrame:
+    """The flows of a workload that were open at some time after warm-up."""
+    return flows.filter(
+        (pl.col("traffic").cast(pl.String) == traffic)
+        & (pl.col("end_s").is_null() | (pl.col("end_s") >= warm_up_s))
+    )
+
+
+def goodput_bps(flows: pl.DataFrame) -> float:
+    """Unique payload bits that reached receivers after warm-up, per second, over all the flows."""
+    return float(flows["goodput_bps"].sum())
+
+
+def drop_fraction(flows: pl.DataFrame) -> float:
+    """Share of the packets sent by the flows after warm-up that were dropped."""
+    return _share(float(flows["packets_dropped"].sum()), float(flows["packets_sent"].sum()))
+
+
+def link(links: pl.DataFrame, name: str) -> dict[str, Any]:
+    """The row of one link, by column."""
+    rows = links.filter(pl.col("link").cast(pl.String) == name)
+    if rows.height != 1:
+        raise KeyError(f"no link {name!r} in the table of links")
+    return rows.row(0, named=True)
+
+
+# What queue management was invented for
+
+
+def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
+    """Groups of drops, as ranges of the drop times (which are in order).
+
+    A loss event begins with a drop and takes in every drop less than one base round trip after that
+    first one: losses so close are one signal of congestion to the senders. The next drop begins the
+    next event, so that steady loss gives many events and not one without end.
+    """
+    events = []
+    first = 0
+    while first < len(times):
+        last = bisect_left(times, times[first] + rtt_s, lo=first)
+        last = max(last, first + 1)
+        events.append((first, last))
+        first = last
+    return events
+
+
+def loss_synchronisation(drops: pl.DataFrame, flows: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
+    """Mean over loss events of the share of active flows that lose a packet in it.
+
+    1 means that all flows back off together. A flow is active if it is open when the event begins;
+    flows that open during the event and lose at once count as active too.
+    """
+    after = drops.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
+    if after.height == 0:
+        return math.nan
+    times: list[float] = after["time_s"].to_list()
+    losers = after["flow"].to_list()
+    starts = np.sort(flows["start_s"].to_numpy())
+    ends = np.sort(flows["end_s"].drop_nulls().to_numpy())
+    shares = []
+    for first, last in loss_events(times, rtt_s):
+        active = np.searchsorted(starts, times[first], "right") - np.searchsorted(ends, times[first], "left")
+        hit = len(set(losers[first:last]))
+        shares.append(hit / max(int(active), hit))
+    return math.fsum(shares) / len(shares)
+
+
+def drop_runs(drops: pl.DataFrame, warm_up_s: float) -> npt.NDArray[np.int64]:
+    """Lengths of runs of drops at one queue: consecutive arrivals that were all refused."""
+    after = drops.filter(pl.col("time_s") >= warm_up_s)
+    arrival = after["arrival"].sort().to_numpy().astype(np.int64)
+    if arrival.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    breaks = np.flatnonzero(np.diff(arrival) != 1) + 1
+    edges = np.concatenate([[0], breaks, [arrival.size]])
+    return np.asarray(np.diff(edges), dtype=np.int64)
+
+
+def largest_burst(queue: pl.DataFrame, drops: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
+    """The largest burst accepted, in packets.
+
+    The largest rise of the sampled queue length between two samples at most one base round trip
+    apart with no drop between them; as fine as the sampling is.
+    """
+    after = queue.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
+    if after.height < 2:
+        return math.nan
+    times = after["time_s"].to_numpy()
+    length = after["length_packets"].to_numpy().astype(np.float64)
+    lost = np.searchsorted(drops["time_s"].sort().to_numpy(), times, "right")
+    best = 0.0
+    for lag in range(1, times.size):
+        near = times[lag:] - times[:-lag] <= rtt_s * (1 + 1e-9)
+        if not near.any():
+            break
+        rise = length[lag:] - length[:-lag]
+        whole = near & (lost[lag:] == lost[:-lag])
+        if whole.any():
+            best = max(best, float(rise[whole].max()))
+    return best
+
+
+# Warm-up
+
+
+def mser5(series: Sequence[float] | Floats) -> int | None:
+    """How many of the first values to leave out, by MSER-5 (White, Cobb and Spratt 2000).
+
+    Values are averaged by fives; the cut is where the rest has the smallest variance over its
+    squared length. `None` if that is in the second half: the series is too short to tell.
+    """
+    values = np.asarray(series, dtype=np.float64)
+    batches = values[: values.size // 5 * 5].reshape(-1, 5).mean(axis=1)
+    count = batches.size
+    if count < 4:
+        return None
+    rest = np.arange(count, 0, -1)
+    total = np.cumsum(batches[::-1])[::-1]
+    squares = np.cumsum((batches**2)[::-1])[::-1]
+    score = (squares - total**2 / rest) / rest**2
+    cut = int(np.argmin(np.maximum(score[: count - 2], 0.0)))
+    return None if cut >= count // 2 else cut * 5
+
+
+def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
+    """A sentence if MSER-5 on the number of open transfers asks for a longer warm-up than given."""
+    transfers = tables.get("transfers")
+    if transfers is None or transfers.height == 0:
+        return None
+    warm_up_s, end_s = window(manifest)
+    step_s = max(end_s / 400, 1e-3)
+    cut = mser5(active_series(transfers, step_s, end_s).astype(np.float64))
+    if cut is None:
+        return "warm-up: the number of open transfers does not settle within the run (MSER-5)"
+    if cut * step_s > warm_up_s:
+        return f"warm-up: MSER-5 asks for {cut * step_s:.3g} s, the scenario gives {warm_up_s:.3g} s"
+    return None
+
+
+# The summary of a run
+
+
+def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What `aqmlab run --json` prints as `summary`: links, flows and transfers, after warm-up.
+
+    A number that does not exist, such as the mean time of no transfers, is `None`.
+    """
+    warm_up_s, end_s = window(manifest)
+    flows = tables["flows"]
+    transfers = tables["transfers"]
+    return {
+        "links": {str(row["link"]): _link_summary(row) for row in tables["links"].iter_rows(named=True)},
+        "flows": {
+            name: _flow_summary(measured_flows(flows, name, warm_up_s)) for name in _traffic(flows)
+        },
+        "transfers": {
+            name: _transfer_summary(_of(transfers, name), warm_up_s, end_s) for name in _traffic(transfers)
+        },
+    }
+
+
+def _link_summary(row: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("utilisation", "drop_fraction", "mark_fraction", "mean_queue_packets", "mean_queue_delay_s")
+    return {key: _plain(row[key]) for key in keys}
+
+
+def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "count": flows.height,
+        "goodput_bps": goodput_bps(flows),
+        "jain": _plain(_number(flows.select(jain(pl.col("goodput_bps"))))) if flows.height else None,
+        "drop_fraction": _plain(drop_fraction(flows)),
+    }
+
+
+def _transfer_summary(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> dict[str, Any]:
+    ours = measured(transfers, warm_up_s)
+    times = completed_times(transfers, warm_up_s)
+    p50, p90, p99 = np.quantile(times, [0.5, 0.9, 0.99]) if times.size else (math.nan,) * 3
+    return {
+        "count": ours.height,
+        "unfinished": ours.height - int(times.size),
+        "mean_active": mean_active(transfers, warm_up_s, end_s),
+        "mean_s": _plain(times.mean() if times.size else math.nan),
+        "p50_s": _plain(p50),
+        "p90_s": _plain(p90),
+        "p99_s": _plain(p99),
+    }
+
+
+def _traffic(table: pl.DataFrame) -> list[str]:
+    return sorted(table["traffic"].cast(pl.String).unique().to_list())
+
+
+def _of(table: pl.DataFrame, traffic: str) -> pl.DataFrame:
+    return table.filter(pl.col("traffic").cast(pl.String) == traffic)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan
+
+
+def _plain(value: Any) -> float | None:
+    if value is None or math.isnan(value):
+        return None
+    return float(value)
+
+
+def _number(frame: pl.DataFrame) -> float:
+    value = frame.item()
+    return math.nan if value is None else float(value)

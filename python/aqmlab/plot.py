@@ -1,0 +1,236 @@
+"""One house style and five kinds of chart.
+
+A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are an
+SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Kind = Literal["cdf", "tail", "line", "bars", "curve"]
+
+COLOURS: Mapping[str, str] = {
+    "Drop Tail": "#0072B2",
+    "drop-tail": "#0072B2",
+    "RED": "#D55E00",
+    "red": "#D55E00",
+    "SHRED": "#009E73",
+    "shred": "#009E73",
+    "uncongested": "#6E6E6E",
+}
+"""Colours of queues, the same in every figure; from the colour-blind safe set of Okabe and Ito."""
+
+_SPARE = ("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)))
+
+_STYLE = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10.0,
+    "axes.titlesize": 11.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10.0,
+    "axes.labelcolor": "#333333",
+    "axes.edgecolor": "#9A9A9A",
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "lines.linewidth": 1.8,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "aqmlab",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A table and how to draw it.
+
+    Columns named by `x`, `y` and `by` are drawn; `low` and `high`, where the table has them, are
+    the ends of the interval of `y`. `panel`, where given, splits the chart side by side.
+    """
+
+    kind: Kind
+    table: pl.DataFrame
+    x: str
+    y: str
+    by: str
+    x_label: str
+    y_label: str
+    panel: str | None = None
+    log_x: bool = False
+    log_y: bool = False
+    x_limits: tuple[float, float] | None = None
+    y_limits: tuple[float, float] | None = None
+    guides: Mapping[str, float] = field(default_factory=dict)
+    """Labelled lines at values of x, such as the initial time-out."""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Labelled lines at values of y, such as a published value."""
+
+
+def save(chart: Chart, folder: Path, name: str) -> dict[str, Path]:
+    """Writes `name.svg`, `name.png` and `name.csv` into `folder`."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {ending: folder / f"{name}.{ending}" for ending in ("svg", "png", "csv")}
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = draw(chart)
+        FigureCanvasAgg(figure)
+        figure.savefig(paths["svg"], format="svg", metadata={"Date": None, "Creator": "aqmlab"})
+        figure.savefig(paths["png"], format="png", dpi=160, metadata={"Software": "aqmlab"})
+    chart.table.write_csv(paths["csv"])
+    return paths
+
+
+def draw(chart: Chart) -> Figure:
+    """The chart as a figure, in the style that is current."""
+    from matplotlib.figure import Figure
+
+    panels = [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
+    width = 6.6 if len(panels) == 1 else 3.9 * len(panels)
+    figure = Figure(figsize=(width, 4.1), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    groups = chart.table[chart.by].unique(maintain_order=True).to_list()
+    for place, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
+        table = chart.table if panel is None else chart.table.filter(pl.col(chart.panel or "") == panel)
+        if chart.kind == "bars":
+            _bars(axis, chart, table, groups)
+        else:
+            _lines(axis, chart, table, groups)
+        _dress(axis, chart, first=place == 0)
+        if panel is not None:
+            axis.set_title(str(panel))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=min(5, max(1, len(labels))))
+    return figure
+
+
+def colour(name: str, place: int) -> str:
+    """The colour of a line: fixed for queues, by its place for others."""
+    return COLOURS.get(name, _SPARE[place % len(_SPARE)])
+
+
+def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    for place, group in enumerate(groups):
+        rows = table.filter(pl.col(chart.by) == group).drop_nulls(chart.y).sort(chart.x)
+        if chart.log_y:
+            rows = rows.filter(pl.col(chart.y) > 0)
+        if rows.height == 0:
+            continue
+        x, y = rows[chart.x].to_numpy(), rows[chart.y].to_numpy()
+        tint = colour(str(group), place)
+        marked = chart.kind == "line"
+        axis.plot(
+            x,
+            y,
+            color=tint,
+            label=str(group),
+            linestyle=(0, (4, 2)) if group == "uncongested" else _DASHES[place % len(_DASHES)] if marked else "-",
+            marker=_MARKERS[place % len(_MARKERS)] if marked else None,
+            markersize=5.0,
+        )
+        if {"low", "high"} <= set(rows.columns):
+            _interval(axis, chart, rows, tint)
+
+
+def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
+    known = rows.filter(pl.col("low").is_not_nan() & pl.col("high").is_not_nan())
+    if known.height == 0:
+        return
+    x, low, high = known[chart.x].to_numpy(), known["low"].to_numpy(), known["high"].to_numpy()
+    if chart.kind == "line":
+        y = known[chart.y].to_numpy()
+        axis.errorbar(x, y, yerr=[y - low, high - y], fmt="none", ecolor=tint, elinewidth=1.1, capsize=3.0)
+    else:
+        axis.fill_between(x, low, high, color=tint, alpha=0.16, linewidth=0)
+
+
+def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    places = chart.table[chart.x].unique(maintain_order=True).to_list()
+    width = 0.8 / max(1, len(groups))
+    for place, group in enumerate(groups):
+        rows = table.filter(pl.col(chart.by) == group)
+        at = [places.index(value) + (place - (len(groups) - 1) / 2) * width for value in rows[chart.x].to_list()]
+        y = rows[chart.y].to_numpy()
+        error = None
+        if {"low", "high"} <= set(rows.columns):
+            error = [y - rows["low"].to_numpy(), rows["high"].to_numpy() - y]
+        axis.bar(
+            at,
+            y,
+            width * 0.92,
+            yerr=error,
+            color=colour(str(group), place),
+            label=str(group),
+            error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
+        )
+    axis.set_xticks(range(len(places)), [str(value) for value in places])
+    axis.grid(visible=False, axis="x")
+
+
+def _dress(axis: Axes, chart: Chart, *, first: bool) -> None:
+    axis.set_xlabel(chart.x_label)
+    if first:
+        axis.set_ylabel(chart.y_label)
+    if chart.log_x:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if chart.log_y:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if chart.kind == "cdf":
+        axis.set_ylim(0.0, 1.0)
+    elif chart.kind == "bars" and chart.y_limits is None:
+        axis.set_ylim(bottom=0.0)
+    if chart.x_limits is not None:
+        axis.set_xlim(*chart.x_limits)
+    if chart.y_limits is not None:
+        axis.set_ylim(*chart.y_limits)
+    for label, x in chart.guides.items():
+        axis.axvline(x, color="#8A8A8A", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)
+        axis.annotate(
+            label,
+            (x, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, -3),
+            textcoords="offset points",
+            va="top",
+            fontsize=8,
+            color="#666666",
+        )
+    for label, y in chart.levels.items():
+        axis.axhline(y, color="#8A8A8A", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)
+        axis.annotate(
+            label,
+            (1.0, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(-3, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+            color="#666666",
+        )

@@ -1,0 +1,92 @@
+"""What a name means, as text: for `aqmlab show` and for the reference pages of the documentation."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aqmlab.catalog import FAMILIES, Entry, catalog, entry
+
+WIDTH = 100
+
+
+def describe(name: str) -> str:
+    """The entry of this name for a terminal: what it is, and each parameter with unit, default, source.
+
+    Raises `LookupError` that suggests names if there is none.
+    """
+    one = entry(name)
+    lines = [f"{one.name} ({one.family})", ""]
+    lines += textwrap.wrap(" ".join(one.about.split()), WIDTH)
+    if one.values:
+        lines += ["", *(f"  {key} = {json.dumps(value)}" for key, value in sorted(_flat(one.values)))]
+    for path, row in _rows(one.parameters):
+        lines += ["", f"  {path}" + (f" = {json.dumps(row['default'])}" if "default" in row else "")]
+        lines += textwrap.wrap(row["doc"].strip(), WIDTH - 6, initial_indent="      ", subsequent_indent="      ")
+        if "kind" in row:
+            lines += textwrap.wrap(row["kind"], WIDTH - 6, initial_indent="      ", subsequent_indent="      ")
+        if row.get("source"):
+            lines.append(f"      source: {row['source']}")
+    return "\n".join(lines)
+
+
+def pages() -> dict[str, str]:
+    """The reference as MyST pages, by file name: one for each family."""
+    written = {}
+    for file, family in FAMILIES.items():
+        entries = [one for one in catalog() if one.family == family]
+        parts = [f"# {family[0].upper()}{family[1:]}", "", _INTRODUCTIONS[file]]
+        for one in entries:
+            parts += ["", f"## {one.name}", "", one.about.strip()]
+            parts += _parameter_table(one)
+        written[f"{file}.md"] = "\n".join(parts) + "\n"
+    return written
+
+
+_INTRODUCTIONS = {
+    "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
+    "tcp": "The `[tcp]` table, and the window laws its `control` table may name.",
+    "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also takes `access` (the access lines of "
+    "its hosts) and `extra_delay` (a time, or a pair of times between which each flow draws its own: one way, "
+    "in each direction); in a graph of `links` it needs `from` and `to`.",
+    "profiles": "Named sets of TCP parameters: `profile = \"NAME\"` in the `[tcp]` table, which may then "
+    "override them one by one.",
+    "sections": "The other tables of a scenario.",
+    "tables": "What a run leaves behind: `run.tables[\"NAME\"]`, or `NAME.parquet` of `aqmlab run --out`.",
+    "studies": "`aqmlab study run NAME`.",
+}
+
+
+def _parameter_table(one: Entry) -> Iterator[str]:
+    if one.values:
+        yield from ("", "| parameter | value |", "| --- | --- |")
+        for key, value in sorted(_flat(one.values)):
+            yield f"| `{key}` | `{json.dumps(value)}` |"
+    elif one.family == "table":
+        yield from ("", "| column | meaning |", "| --- | --- |")
+        for row in one.parameters:
+            yield f"| `{row['name']}` | {row['doc'].strip()} |"
+    elif one.parameters:
+        yield from ("", "| parameter | default | meaning | source |", "| --- | --- | --- | --- |")
+        for path, row in _rows(one.parameters):
+            default = "" if row["default"] is None else f"`{json.dumps(row['default'])}`"
+            yield f"| `{path}` | {default} | {row['doc'].strip()} ({row['kind']}) | {row['source']} |"
+
+
+def _rows(fields: Sequence[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for field in fields:
+        path = f"{prefix}{field['name']}"
+        if field.get("fields"):
+            yield from _rows(field["fields"], f"{path}.")
+        else:
+            yield path, field
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,114 @@
+"""One run of a scenario: its tables, its manifest, and what they say in short."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.scenario import Scenario
+
+
+class Tables(Mapping[str, "pl.DataFrame"]):
+    """The tables of a run by name; each becomes a polars frame when first asked for."""
+
+    def __init__(self, raw: Mapping[str, _core.Table]) -> None:
+        self._raw = dict(raw)
+        self._frames: dict[str, pl.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        import polars as pl
+
+        if name not in self._frames:
+            # A copy that owns its memory, so that the core's may be freed with the run.
+            self._frames[name] = pl.DataFrame(self._raw[name])
+        return self._frames[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run leaves behind.
+
+    `manifest` holds the scenario in full, seed, versions and digest; `performance` what the run cost:
+    packets forwarded by the bottleneck, events, CPU seconds. The tables are described by
+    `aqmlab show tables`.
+    """
+
+    tables: Tables = field(repr=False)
+    manifest: dict[str, Any] = field(repr=False)
+    performance: dict[str, float]
+    tables_digest: str
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Links, flows and transfers in short, after the warm-up (`aqmlab.metrics.summary`)."""
+        from aqmlab import metrics
+
+        return metrics.summary(self.tables, self.manifest)
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow."""
+        return self.tables["flows"]
+
+    @property
+    def transfers(self) -> pl.DataFrame:
+        """One row for each transfer of a given size."""
+        return self.tables["transfers"]
+
+    @property
+    def pages(self) -> pl.DataFrame:
+        """One row for each page."""
+        return self.tables["pages"]
+
+    @property
+    def links(self) -> pl.DataFrame:
+        """One row for each managed link."""
+        return self.tables["links"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `aqmlab run --json` prints."""
+        return {
+            "manifest": {**self.manifest, "tables_digest": self.tables_digest},
+            "summary": self.summary,
+            "performance": self.performance,
+        }
+
+    def _repr_html_(self) -> str:
+        import html
+
+        text = html.escape(json.dumps(self.summary, indent=2))
+        digest = html.escape(self.manifest["digest"][:12])
+        return f"<details open><summary><b>Run {digest}</b></summary><pre>{text}</pre></details>"
+
+
+def run(scenario: Scenario) -> Run:
+    """Runs a scenario. CPU seconds are those of the calling thread, which does all the work."""
+    before = time.thread_time()
+    output = _core.run(scenario._text, dict(scenario.files))
+    cpu_seconds = time.thread_time() - before
+    return Run(
+        tables=Tables(dict(output.tables())),
+        manifest=json.loads(output.manifest),
+        performance={
+            "packets_forwarded": output.forwarded,
+            "events": output.events,
+            "cpu_s": cpu_seconds,
+            "packets_per_cpu_s": output.forwarded / cpu_seconds if cpu_seconds > 0 else 0.0,
+        },
+        tables_digest=output.digest,
+    )

@@ -1,0 +1,155 @@
+"""Scenarios: loaded, changed, checked and run. The core owns every parameter; here are plain tables."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core
+
+if TYPE_CHECKING:
+    from aqmlab.run import Run
+
+Table = dict[str, Any]
+
+
+class ScenarioFileError(ValueError):
+    """A scenario file that cannot be read or holds something wrong: names file, place and remedy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One network, its queues and its traffic. Frozen: `with_` returns a changed copy.
+
+    `given` is what the author wrote; `effective` is the same with every default filled in.
+    """
+
+    given: Table
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str = "scenario"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Scenario:
+        """Reads a TOML file and the files it names (relative to itself), and checks everything.
+
+        Raises `ScenarioFileError`, which names the file, the place, what is wrong and what is allowed.
+        """
+        path = Path(path)
+        given = _read_toml(path)
+        try:
+            files = {name: _read_text(path.parent / name) for name in _core.files_of(json.dumps(given))}
+            scenario = cls(given=given, files=files, name=path.stem)
+            _ = scenario.effective
+        except _core.ScenarioError as error:
+            raise ScenarioFileError(f"{path}: {error}") from None
+        return scenario
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
+        """The scenario of a plain table of the form of a TOML file; `files` holds contents by name."""
+        scenario = cls(given=copy.deepcopy(dict(table)), files=dict(files or {}))
+        _ = scenario.effective
+        return scenario
+
+    def with_(self, changes: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
+        """A copy with the values at some dotted paths replaced: `{"bottleneck.queue.max_p": 0.2}`.
+
+        A table replaces a table whole; `None` removes. Raises `ScenarioError` if the result is wrong.
+        """
+        given = copy.deepcopy(self.given)
+        for path, value in changes.items():
+            _put(given, path, copy.deepcopy(value))
+        scenario = Scenario(given=given, files={**self.files, **(files or {})}, name=self.name)
+        _ = scenario.effective
+        return scenario
+
+    @cached_property
+    def _checked(self) -> tuple[Table, str]:
+        full, digest = _core.check(self._text, dict(self.files))
+        return json.loads(full), digest
+
+    @cached_property
+    def _text(self) -> str:
+        return json.dumps(self.given, allow_nan=False)
+
+    @property
+    def effective(self) -> Table:
+        """The scenario in full, every default filled in."""
+        return self._checked[0]
+
+    @property
+    def digest(self) -> str:
+        """The name of its result: covers every parameter, file contents, seed and results version."""
+        return self._checked[1]
+
+    @property
+    def queues(self) -> Table:
+        """The alternatives of `[queues.NAME]`, complete."""
+        return dict(self.effective.get("queues", {}))
+
+    def run(self, seed: int | None = None) -> Run:
+        """Runs it, with another seed if one is given. Other threads go on meanwhile."""
+        from aqmlab.run import run
+
+        return run(self if seed is None else self.with_({"seed": seed}))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        text = html.escape(json.dumps(self.effective, indent=2))
+        return f"<details open><summary><b>Scenario {html.escape(self.name)}</b></summary><pre>{text}</pre></details>"
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Splits `path=value` as typed on a command line; the value is TOML, or else plain text."""
+    path, separator, value = text.partition("=")
+    if not separator or not path.strip():
+        raise ValueError(f"`{text}` is not of the form path=value, such as bottleneck.queue.max_p=0.2")
+    try:
+        return path.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path.strip(), value.strip()
+
+
+def with_settings(scenario: Scenario, settings: Iterable[str]) -> Scenario:
+    """The scenario with `path=value` settings applied in order."""
+    return scenario.with_(dict(parse_setting(text) for text in settings))
+
+
+def _put(table: Table, path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for key in parents:
+        inner = table.setdefault(key, {})
+        if not isinstance(inner, dict):
+            error = _core.ScenarioError(f"{path}: `{key}` is not a table")
+            error.place, error.problem = path, f"`{key}` is not a table"
+            raise error
+        table = inner
+    if value is None:
+        table.pop(last, None)
+    else:
+        table[last] = value
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioFileError(f"{path}: byte {error.start}: is not UTF-8 text") from None
+    except OSError as error:
+        raise ScenarioFileError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read_toml(path: Path) -> Table:
+    text = _read_text(path)
+    try:
+        table: Table = json.loads(_core.toml_to_json(text))
+    except _core.ScenarioError as error:
+        raise ScenarioFileError(f"{path}: {error}") from None
+    return table

@@ -1,0 +1,9 @@
+"""Studies by name; each module is loaded only when its study is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+STUDIES: Mapping[str, str] = {
+    "shred": "aqmlab.studies.shred",
+}

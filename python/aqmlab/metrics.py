@@ -79,7 +79,9 @@ def ideal_time(segments: pl.Expr, rtt_s: float, initial_window: int) -> pl.Expr:
 def slowdown(transfers: pl.DataFrame, rtt_s: float, initial_window: int) -> float:
     """Mean over completed transfers of time over [`ideal_time`]: every object counts the same."""
     done = transfers.filter(pl.col("complete"))
-    return _number(done.select((pl.col("duration_s") / ideal_time(pl.col("segments"), rtt_s, initial_window)).mean()))
+    return _number(
+        done.select((pl.col("duration_s") / ideal_time(pl.col("segments"), rtt_s, initial_window)).mean())
+    )
 
 
 def mean_active(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> float:
@@ -95,7 +97,9 @@ def active_series(transfers: pl.DataFrame, step_s: float, end_s: float) -> npt.N
     starts = np.sort(transfers["start_s"].to_numpy())
     done = transfers.filter(pl.col("complete"))
     ends = np.sort((done["start_s"] + done["duration_s"]).to_numpy())
-    return np.asarray(np.searchsorted(starts, at, "right") - np.searchsorted(ends, at, "right"), dtype=np.int64)
+    return np.asarray(
+        np.searchsorted(starts, at, "right") - np.searchsorted(ends, at, "right"), dtype=np.int64
+    )
 
 
 def short_timeouts(transfers: pl.DataFrame, limit_bytes: int = SHORT_BYTES) -> float:
@@ -320,9 +324,7 @@ def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
     transfers = tables["transfers"]
     return {
         "links": {str(row["link"]): _link_summary(row) for row in tables["links"].iter_rows(named=True)},
-        "flows": {
-            name: _flow_summary(measured_flows(flows, name, warm_up_s)) for name in _traffic(flows)
-        },
+        "flows": {name: _flow_summary(measured_flows(flows, name, warm_up_s)) for name in _traffic(flows)},
         "transfers": {
             name: _transfer_summary(_of(transfers, name), warm_up_s, end_s) for name in _traffic(transfers)
         },

@@ -80,6 +80,8 @@ class Chart:
     x_label: str
     y_label: str
     panel: str | None = None
+    overlaid: bool = False
+    """Bars: one place for each x, coloured by its group, instead of a place for each group."""
     log_x: bool = False
     log_y: bool = False
     x_limits: tuple[float, float] | None = None
@@ -149,7 +151,11 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             y,
             color=tint,
             label=str(group),
-            linestyle=(0, (4, 2)) if group == "uncongested" else _DASHES[place % len(_DASHES)] if marked else "-",
+            linestyle=(0, (4, 2))
+            if group == "uncongested"
+            else _DASHES[place % len(_DASHES)]
+            if marked
+            else "-",
             marker=_MARKERS[place % len(_MARKERS)] if marked else None,
             markersize=5.0,
         )
@@ -171,10 +177,11 @@ def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
 
 def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     places = chart.table[chart.x].unique(maintain_order=True).to_list()
-    width = 0.8 / max(1, len(groups))
+    width = 0.62 if chart.overlaid else 0.8 / max(1, len(groups))
     for place, group in enumerate(groups):
         rows = table.filter(pl.col(chart.by) == group)
-        at = [places.index(value) + (place - (len(groups) - 1) / 2) * width for value in rows[chart.x].to_list()]
+        shift = 0.0 if chart.overlaid else (place - (len(groups) - 1) / 2) * width
+        at = [places.index(value) + shift for value in rows[chart.x].to_list()]
         y = rows[chart.y].to_numpy()
         error = None
         if {"low", "high"} <= set(rows.columns):
@@ -189,6 +196,7 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
             error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
         )
     axis.set_xticks(range(len(places)), [str(value) for value in places])
+    axis.set_xlim(-0.6, len(places) - 0.4)
     axis.grid(visible=False, axis="x")
 
 

@@ -8,134 +8,22 @@ goes on where it stopped. A run that fails is reported and does not stop the oth
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import itertools
 import json
 import math
-import os
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
+from aqmlab.campaign import Failure, Plan, Store, collect, execute, from_dict, plan_of, tasks_of, version
 from aqmlab.plot import Chart, save
 from aqmlab.stats import Evidence
-
-Labels = Mapping[str, Any]
-Reduction = dict[str, Any]
-
-
-class Run(Protocol):
-    """What a reduction may look at."""
-
-    @property
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The run's tables, by name."""
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """Effective scenario, seed, version, digest, facts."""
-
-    @property
-    def performance(self) -> Mapping[str, Any]:
-        """Packets, events and CPU seconds."""
-
-
-class Runnable(Protocol):
-    """A checked scenario."""
-
-    @property
-    def digest(self) -> str:
-        """The name of its effective parameters, without the seed."""
-
-    def run(self, seed: int | None = None) -> Run:
-        """Runs it."""
-
-
-Prepare = Callable[[Mapping[str, Any]], Runnable]
-Reduce = Callable[[Run], Reduction]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """Scenarios labelled by the values of some axes, each run with the seeds 1 to `seeds`."""
-
-    name: str
-    axes: Mapping[str, Sequence[Any]]
-    scenario: Callable[..., dict[str, Any]]
-    """Makes the scenario from labels given by keyword."""
-    reduce: Reduce
-    seeds: int = 10
-    quick_axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Values of axes in the quick form, where fewer."""
-    quick_seeds: int = 3
-
-    def points(self, *, quick: bool = False) -> list[dict[str, Any]]:
-        """The labels of every scenario."""
-        axes = {name: self.quick_axes.get(name, values) if quick else values for name, values in self.axes.items()}
-        return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-
-    def replications(self, *, quick: bool = False) -> int:
-        """How many seeds each scenario is run with."""
-        return min(self.quick_seeds, self.seeds) if quick else self.seeds
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One run: its labels, its seed, and what it was reduced to."""
-
-    labels: Labels
-    seed: int
-    values: Reduction
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runs:
-    """The finished runs of a sweep, in the order of points and seeds."""
-
-    rows: tuple[Row, ...]
-
-    def where(self, **labels: Any) -> Runs:
-        """The runs that carry these labels; values must be equal."""
-        kept = (row for row in self.rows if all(row.labels.get(k) == v for k, v in labels.items()))
-        return Runs(rows=tuple(kept))
-
-    def axis(self, label: str) -> list[Any]:
-        """The values of a label, each once, in order of appearance."""
-        return list(dict.fromkeys(row.labels[label] for row in self.rows if label in row.labels))
-
-    def seeds(self) -> list[int]:
-        """The seeds there are, ascending."""
-        return sorted({row.seed for row in self.rows})
-
-    def values(self, metric: str, seeds: Sequence[int] | None = None) -> list[float]:
-        """The metric by seed, averaged over the runs of a seed; NaN where a seed has none.
-
-        A seed with fewer runs than another (one failed) is NaN too: its average would not compare.
-        """
-        chosen = self.seeds() if seeds is None else seeds
-        full = max((sum(row.seed == seed for row in self.rows) for seed in self.seeds()), default=0)
-        return [self._value(metric, seed, full) for seed in chosen]
-
-    def _value(self, metric: str, seed: int, full: int) -> float:
-        found = [_as_float(row.values.get(metric)) for row in self.rows if row.seed == seed]
-        return math.fsum(found) / len(found) if len(found) == full and found else math.nan
-
-    def pair(self, metric: str, ours: Labels, theirs: Labels) -> tuple[list[float], list[float]]:
-        """The metric of two selections, seed by seed."""
-        seeds = self.seeds()
-        return self.where(**ours).values(metric, seeds), self.where(**theirs).values(metric, seeds)
-
-
-Results = Mapping[str, Runs]
+from aqmlab.sweep import Prepare, Results, Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,16 +103,6 @@ class Study:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A run that raised."""
-
-    sweep: str
-    labels: Labels
-    seed: int
-    problem: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Drawn:
     """A figure with its chart and files, or the reason why it could not be drawn."""
 
@@ -263,18 +141,6 @@ class StudyResult:
         return {judged.claim.id: judged.evidence.verdict for judged in self.judged}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Task:
-    """One run to be made, for all who asked for it."""
-
-    key: str
-    scenario: Runnable
-    seed: int
-    reduce: Reduce
-    sweep: str
-    labels: Labels
-
-
 def load(name: str) -> Study:
     """The study of this name.
 
@@ -304,27 +170,27 @@ def run(
     """
     from aqmlab import report
 
-    make = prepare or _from_dict
+    make = prepare or from_dict
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    main = _plan(study.sweeps, make, quick)
-    variants = [(variant, _plan(_varied(study, variant), make, quick)) for variant in study.sensitivity]
-    store = _Store(out / "runs.jsonl")
+    main = plan_of(study.sweeps, make, quick)
+    variants = [(variant, plan_of(_varied(study, variant), make, quick)) for variant in study.sensitivity]
+    store = Store(out / "runs.jsonl")
     failures: list[Failure] = []
-    stages = [("main grid", _tasks([main])), ("sensitivity", _tasks([plan for _, plan in variants]))]
+    stages = [("main grid", tasks_of([main])), ("sensitivity", tasks_of([plan for _, plan in variants]))]
     timing: dict[str, Any] = {}
     with store:
         for label, tasks in stages:
             at = time.monotonic()
-            made = _execute(tasks, store, failures, jobs=jobs, label=f"{study.name}: {label}")
+            made = execute(tasks, store, failures, jobs=jobs, label=f"{study.name}: {label}")
             timing[label] = {"runs": len(tasks), "made now": made, "seconds": time.monotonic() - at}
-    results = _collect(main, store)
+    results = collect(main, store)
     evidence = {claim.id: _judge(claim, results) for claim in study.claims}
     sensitivity: list[tuple[Variant | None, Mapping[str, Evidence]]] = []
     if variants:
         chosen = [claim for claim in study.claims if claim.id in study.sensitivity_claims]
         for variant, plan in variants:
-            found = _collect(plan, store)
+            found = collect(plan, store)
             sensitivity.append((variant, {claim.id: _judge(claim, found) for claim in chosen}))
     at = time.monotonic()
     drawn = tuple(_draw(figure, results, out / "figures") for figure in study.figures)
@@ -347,34 +213,6 @@ def run(
     return result
 
 
-# Planning: which runs are needed, each once
-
-
-_Plan = list[tuple[Sweep, dict[str, Any], _Task]]
-
-
-def _from_dict(table: Mapping[str, Any]) -> Runnable:
-    from aqmlab.scenario import Scenario
-
-    scenario: Runnable = Scenario.from_dict(dict(table))
-    return scenario
-
-
-def _plan(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> _Plan:
-    plan: _Plan = []
-    for sweep in sweeps:
-        code = _code(sweep.reduce)
-        for labels in sweep.points(quick=quick):
-            scenario = make(sweep.scenario(**labels))
-            for seed in range(1, sweep.replications(quick=quick) + 1):
-                key = f"{scenario.digest}:{seed}:{code}"
-                task = _Task(
-                    key=key, scenario=scenario, seed=seed, reduce=sweep.reduce, sweep=sweep.name, labels=labels
-                )
-                plan.append((sweep, labels, task))
-    return plan
-
-
 def _varied(study: Study, variant: Variant) -> list[Sweep]:
     """The sensitivity sweeps with every scenario changed."""
 
@@ -384,146 +222,7 @@ def _varied(study: Study, variant: Variant) -> list[Sweep]:
     return [replace(sweep, scenario=changed(sweep.scenario)) for sweep in study.sensitivity_sweeps]
 
 
-def _code(reduce: Reduce) -> str:
-    """A name for the code a reduction depends on, so that old reductions are not taken for new ones."""
-    from aqmlab import metrics
-
-    module = sys.modules[reduce.__module__]
-    digest = hashlib.sha256(_version().encode())
-    for path in (metrics.__file__, module.__file__):
-        digest.update(Path(path or "").read_bytes())
-    return f"{reduce.__qualname__}-{digest.hexdigest()[:12]}"
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("aqmlab")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _tasks(plans: Iterable[_Plan]) -> list[_Task]:
-    return list({task.key: task for plan in plans for _, _, task in plan}.values())
-
-
-# Running
-
-
-class _Store:
-    """The reductions in `runs.jsonl`, by key; a line that was cut off by a crash is ignored."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.known: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                self._take(line)
-
-    def __enter__(self) -> _Store:
-        self._file = self.path.open("a", encoding="utf-8")
-        if self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
-            self._file.write("\n")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def _take(self, line: str) -> None:
-        try:
-            record = json.loads(line)
-            self.known[record["key"]] = record
-        except (ValueError, KeyError, TypeError):
-            return
-
-    def add(self, record: dict[str, Any]) -> None:
-        self.known[record["key"]] = record
-        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
-        self._file.flush()
-
-
-def _execute(tasks: list[_Task], store: _Store, failures: list[Failure], *, jobs: int | None, label: str) -> int:
-    """Makes the runs that the store lacks; returns how many it made."""
-    waiting = [task for task in tasks if task.key not in store.known]
-    threads = max(1, jobs or os.cpu_count() or 1)
-    pool = ThreadPoolExecutor(max_workers=threads)
-    queue = iter(waiting)
-    open_: dict[Future[dict[str, Any]], _Task] = {}
-    try:
-        with _progress(label, len(tasks), len(tasks) - len(waiting)) as advance:
-            for task in itertools.islice(queue, 2 * threads):
-                open_[pool.submit(_one, task)] = task
-            while open_:
-                done, _ = wait(open_, return_when=FIRST_COMPLETED)
-                for future in done:
-                    _settle(future, open_.pop(future), store, failures)
-                    advance()
-                    for task in itertools.islice(queue, 1):
-                        open_[pool.submit(_one, task)] = task
-    except KeyboardInterrupt:
-        pool.shutdown(wait=True, cancel_futures=True)
-        for future, task in open_.items():
-            if future.done() and not future.cancelled():
-                _settle(future, task, store, failures)
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    return len(waiting)
-
-
-def _one(task: _Task) -> dict[str, Any]:
-    run = task.scenario.run(seed=task.seed)
-    manifest = run.manifest
-    return {
-        "key": task.key,
-        "sweep": task.sweep,
-        "labels": dict(task.labels),
-        "seed": task.seed,
-        "digest": manifest.get("digest", ""),
-        "version": manifest.get("version", ""),
-        "cpu_s": run.performance.get("cpu_seconds"),
-        "facts": manifest.get("facts", {}),
-        "scenario": manifest["scenario"] if task.seed == 1 else None,
-        "values": task.reduce(run),
-    }
-
-
-def _settle(future: Future[dict[str, Any]], task: _Task, store: _Store, failures: list[Failure]) -> None:
-    problem = future.exception()
-    if problem is None:
-        store.add(future.result())
-    else:
-        text = "".join(traceback.format_exception_only(problem)).strip()
-        failures.append(Failure(sweep=task.sweep, labels=task.labels, seed=task.seed, problem=text))
-
-
-@contextmanager
-def _progress(label: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on standard error if that is a terminal."""
-    if not sys.stderr.isatty() or total == done:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(label, total=total, completed=done)
-        yield lambda: progress.advance(task)
-
-
 # Judging
-
-
-def _collect(plan: _Plan, store: _Store) -> dict[str, Runs]:
-    rows: dict[str, list[Row]] = {}
-    for sweep, labels, task in plan:
-        found = rows.setdefault(sweep.name, [])
-        record = store.known.get(task.key)
-        if record is not None:
-            found.append(Row(labels=labels, seed=task.seed, values=record["values"]))
-    return {name: Runs(rows=tuple(found)) for name, found in rows.items()}
 
 
 def _judge(claim: Claim, results: Results) -> Evidence:
@@ -577,11 +276,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _as_float(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _provenance(main: _Plan, store: _Store, timing: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def _provenance(main: Plan, store: Store, timing: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """What the report prints so that a reader can repeat and check every number."""
     records = [store.known[task.key] for _, _, task in main if task.key in store.known]
     first: dict[str, dict[str, Any]] = {}
@@ -592,7 +287,7 @@ def _provenance(main: _Plan, store: _Store, timing: Mapping[str, Any], seconds: 
             first.setdefault(name, {"digest": task.scenario.digest, "scenario": record["scenario"]})
     cpu = [record["cpu_s"] for record in records if record["cpu_s"] is not None]
     return {
-        "version": _version(),
+        "version": version(),
         "python": sys.version.split()[0],
         "polars": pl.__version__,
         "seeds": {

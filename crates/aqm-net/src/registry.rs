@@ -97,6 +97,12 @@ impl Parameter for Vec<String> {
     }
 }
 
+impl Parameter for Vec<u64> {
+    fn kind() -> String {
+        "list of whole numbers".to_owned()
+    }
+}
+
 macro_rules! plain_parameter {
     ($($type:ty => $kind:literal),+ $(,)?) => {
         $(impl Parameter for $type {

@@ -5,6 +5,7 @@
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
 mod average;
+mod drop_nth;
 mod drop_tail;
 mod fifo;
 pub mod laws;
@@ -22,6 +23,7 @@ registry! {
     /// The parameters of any queue discipline.
     pub enum Config: Build, "queue discipline" {
         "drop-tail" => drop_tail,
+        "drop-nth" => drop_nth,
         "red" => red,
         "shred" => shred,
     }

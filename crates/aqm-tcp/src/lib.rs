@@ -8,18 +8,22 @@
 //! ([`Scoreboard`]), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
 
 pub mod control;
+mod counts;
 mod profile;
 mod receiver;
 pub mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;
+mod settings;
 
+pub use counts::{Counts, GaveUp};
 pub use profile::{
     Close, Config, DelayedAck, ExitAck, FastRetransmitGuard, GrowthWhenLimited, Handshake, Hint, LastSegment,
-    LimitedTransmit, ReductionBasis, RepeatedTimeout, Tcp, profiles, read,
+    LimitedTransmit, ReductionBasis, RepeatedTimeout, profiles, read,
 };
 pub use receiver::Receiver;
 pub use scoreboard::{News, Scoreboard};
 pub use segment::{Flags, Segment};
-pub use sender::{Counts, GaveUp, Sender};
+pub use sender::Sender;
+pub use settings::Tcp;

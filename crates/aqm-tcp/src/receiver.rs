@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use aqm_net::Instant;
 
-use crate::profile::{DelayedAck, Tcp};
+use crate::profile::DelayedAck;
 use crate::segment::{Flags, Segment};
+use crate::settings::Tcp;
 
 /// The receiving end of a connection.
 #[derive(Debug)]

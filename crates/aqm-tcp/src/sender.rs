@@ -8,42 +8,17 @@
 //! the FIN on the last; the FIN of the receiver rides on its last acknowledgement and is not
 //! answered. A FIN that is alone counts as outstanding until it is answered.
 
-use std::fmt;
 use std::sync::Arc;
 
 use aqm_net::{Instant, Span};
 
 use crate::control::{Ack, Congestion, CongestionControl, Start};
-use crate::profile::{
-    Close, ExitAck, GrowthWhenLimited, Handshake, Hint, ReductionBasis, RepeatedTimeout, Tcp,
-};
+use crate::counts::{Counts, GaveUp};
+use crate::profile::{Close, ExitAck, GrowthWhenLimited, Handshake, Hint, ReductionBasis, RepeatedTimeout};
 use crate::rtt::Estimator;
 use crate::scoreboard::{News, Scoreboard, Windows};
 use crate::segment::{Flags, Segment};
-
-/// What a sender has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Segments sent, SYN, FIN and retransmissions included.
-    pub segments_sent: u64,
-    /// Of these, those sent before.
-    pub retransmitted: u64,
-    /// How often the retransmission timer ran out.
-    pub timeouts: u32,
-    /// How often duplicate acknowledgements led to a retransmission.
-    pub fast_retransmits: u32,
-    /// When the SYN-ACK came.
-    pub handshake_done: Option<Instant>,
-}
-
-/// Why a sender stopped before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GaveUp {
-    /// No SYN was answered (`max_syn_retries`).
-    NoAnswer,
-    /// Retransmissions brought no progress (`max_retries`).
-    NoProgress,
-}
+use crate::settings::Tcp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -406,16 +381,4 @@ struct Advance {
 
 fn first_ssthresh(tcp: &Tcp) -> f64 {
     tcp.config.initial_ssthresh.unwrap_or(tcp.config.receiver_window as f64)
-}
-
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("phase", &self.phase)
-            .field("cwnd", &self.window)
-            .field("ssthresh", &self.control.ssthresh())
-            .field("scoreboard", &self.scoreboard)
-            .field("timer", &self.poll_timeout())
-            .finish_non_exhaustive()
-    }
 }

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.study import Reduction, Run, Sweep, Variant
+from aqmlab.study import Variant
+from aqmlab.sweep import Reduction, Run, Sweep
 
 QUEUES = ("Drop Tail", "RED", "SHRED")
 REFERENCE = "uncongested"
@@ -372,7 +373,9 @@ def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
 VARIANTS = (
     Variant(name="as decided", what="The main reading on the reduced grid, to compare with.", change=_keep),
     Variant(name="RED not gentle", what="RED drops everything above max_th.", change=_only_red(gentle=False)),
-    Variant(name="nobody gentle", what="SHRED, too, drops everything above max_th.", change=_red(gentle=False)),
+    Variant(
+        name="nobody gentle", what="SHRED, too, drops everything above max_th.", change=_red(gentle=False)
+    ),
     Variant(
         name="floor none",
         what="SHRED's formulas taken literally: large windows are dropped at an empty average queue.",
@@ -389,7 +392,9 @@ VARIANTS = (
         change=_red(spacing="wait"),
     ),
     Variant(name="packets of 1040 B", what="Payload 1000 B, on the wire 1040 B.", change=_packets_of_1000),
-    Variant(name="window 20", what="The receiver's window of ns-2's defaults.", change=_tcp(receiver_window=20)),
+    Variant(
+        name="window 20", what="The receiver's window of ns-2's defaults.", change=_tcp(receiver_window=20)
+    ),
     Variant(
         name="RTO 1 s and 3 s",
         what="Minimum time-out 1 s, initial 3 s.",

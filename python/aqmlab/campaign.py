@@ -1,0 +1,217 @@
+"""A campaign: the runs that sweeps need, each made once, on all cores, and kept as soon as known.
+
+Each run is reduced at once to a few numbers by its sweep's `reduce`, and the reduction is appended to
+a file: whatever stops a campaign loses nothing, and the same command goes on where it stopped. A run
+that fails is told and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aqmlab.sweep import Labels, Prepare, Reduce, Row, Runnable, Runs, Sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A run that raised."""
+
+    sweep: str
+    labels: Labels
+    seed: int
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One run to be made, for all who asked for it."""
+
+    key: str
+    scenario: Runnable
+    seed: int
+    reduce: Reduce
+    sweep: str
+    labels: Labels
+
+
+# Planning: which runs are needed, each once
+
+
+Plan = list[tuple[Sweep, dict[str, Any], Task]]
+
+
+def from_dict(table: Mapping[str, Any]) -> Runnable:
+    from aqmlab.scenario import Scenario
+
+    scenario: Runnable = Scenario.from_dict(dict(table))
+    return scenario
+
+
+def plan_of(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> Plan:
+    plan: Plan = []
+    for sweep in sweeps:
+        code = _code(sweep.reduce)
+        for labels in sweep.points(quick=quick):
+            scenario = make(sweep.scenario(**labels))
+            for seed in range(1, sweep.replications(quick=quick) + 1):
+                key = f"{scenario.digest}:{seed}:{code}"
+                task = Task(
+                    key=key,
+                    scenario=scenario,
+                    seed=seed,
+                    reduce=sweep.reduce,
+                    sweep=sweep.name,
+                    labels=labels,
+                )
+                plan.append((sweep, labels, task))
+    return plan
+
+
+def collect(plan: Plan, store: Store) -> dict[str, Runs]:
+    rows: dict[str, list[Row]] = {}
+    for sweep, labels, task in plan:
+        found = rows.setdefault(sweep.name, [])
+        record = store.known.get(task.key)
+        if record is not None:
+            found.append(Row(labels=labels, seed=task.seed, values=record["values"]))
+    return {name: Runs(rows=tuple(found)) for name, found in rows.items()}
+
+
+def _code(reduce: Reduce) -> str:
+    """A name for the code a reduction depends on, so that old reductions are not taken for new ones."""
+    from aqmlab import metrics
+
+    module = sys.modules[reduce.__module__]
+    digest = hashlib.sha256(version().encode())
+    for path in (metrics.__file__, module.__file__):
+        digest.update(Path(path or "").read_bytes())
+    return f"{reduce.__qualname__}-{digest.hexdigest()[:12]}"
+
+
+def version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("aqmlab")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def tasks_of(plans: Iterable[Plan]) -> list[Task]:
+    return list({task.key: task for plan in plans for _, _, task in plan}.values())
+
+
+# Running
+
+
+class Store:
+    """The reductions in `runs.jsonl`, by key; a line that was cut off by a crash is ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                self._take(line)
+
+    def __enter__(self) -> Store:
+        self._file = self.path.open("a", encoding="utf-8")
+        if self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
+            self._file.write("\n")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _take(self, line: str) -> None:
+        try:
+            record = json.loads(line)
+            self.known[record["key"]] = record
+        except (ValueError, KeyError, TypeError):
+            return
+
+    def add(self, record: dict[str, Any]) -> None:
+        self.known[record["key"]] = record
+        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+
+def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: int | None, label: str) -> int:
+    """Makes the runs that the store lacks; returns how many it made."""
+    waiting = [task for task in tasks if task.key not in store.known]
+    threads = max(1, jobs or os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(max_workers=threads)
+    queue = iter(waiting)
+    open_: dict[Future[dict[str, Any]], Task] = {}
+    try:
+        with _progress(label, len(tasks), len(tasks) - len(waiting)) as advance:
+            for task in itertools.islice(queue, 2 * threads):
+                open_[pool.submit(_one, task)] = task
+            while open_:
+                done, _ = wait(open_, return_when=FIRST_COMPLETED)
+                for future in done:
+                    _settle(future, open_.pop(future), store, failures)
+                    advance()
+                    for task in itertools.islice(queue, 1):
+                        open_[pool.submit(_one, task)] = task
+    except KeyboardInterrupt:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for future, task in open_.items():
+            if future.done() and not future.cancelled():
+                _settle(future, task, store, failures)
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return len(waiting)
+
+
+def _one(task: Task) -> dict[str, Any]:
+    run = task.scenario.run(seed=task.seed)
+    manifest = run.manifest
+    return {
+        "key": task.key,
+        "sweep": task.sweep,
+        "labels": dict(task.labels),
+        "seed": task.seed,
+        "digest": manifest.get("digest", ""),
+        "version": manifest.get("version", ""),
+        "cpu_s": run.performance.get("cpu_s"),
+        "facts": manifest.get("facts", {}),
+        "scenario": manifest["scenario"] if task.seed == 1 else None,
+        "values": task.reduce(run),
+    }
+
+
+def _settle(future: Future[dict[str, Any]], task: Task, store: Store, failures: list[Failure]) -> None:
+    problem = future.exception()
+    if problem is None:
+        store.add(future.result())
+    else:
+        text = "".join(traceback.format_exception_only(problem)).strip()
+        failures.append(Failure(sweep=task.sweep, labels=task.labels, seed=task.seed, problem=text))
+
+
+@contextmanager
+def _progress(label: str, total: int, done: int) -> Iterator[Callable[[], None]]:
+    """A progress bar on standard error if that is a terminal."""
+    if not sys.stderr.isatty() or total == done:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=total, completed=done)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,111 @@
+"""A study as one web page that works offline: figures, their numbers, claims, provenance."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from aqmlab.study import StudyResult
+
+TEMPLATE = "report.html.jinja"
+_MOST_ROWS = 400
+
+
+def render(result: StudyResult) -> str:
+    """The page as text. It refers to no other file and to no network."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("aqmlab", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["number"] = number
+    environment.filters["data_uri"] = data_uri
+    environment.filters["rows"] = rows
+    environment.filters["pretty"] = pretty
+    environment.filters["labels"] = labels
+    study = result.study
+    counts = {
+        word: sum(v == word for v in result.verdicts.values()) for word in ("holds", "fails", "undecided")
+    }
+    page = environment.get_template(TEMPLATE).render(
+        result=result,
+        study=study,
+        answer=study.answer({judged.claim.id: judged.evidence for judged in result.judged}),
+        counts=counts,
+        most_rows=_MOST_ROWS,
+        **shared_parameters(result.provenance["scenarios"]),
+    )
+    return str(page)
+
+
+def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Splits effective scenarios into what all share and what each has of its own.
+
+    Parameters are told by dotted path, so that a page prints each of them once.
+    """
+    flat = {name: _flat(entry["scenario"]) for name, entry in scenarios.items()}
+    if not flat:
+        return {"shared": {}, "own": {}}
+    first, *others = flat.values()
+    shared = {
+        path: value for path, value in first.items() if all(path in o and o[path] == value for o in others)
+    }
+    own = {
+        name: {
+            "digest": scenarios[name]["digest"],
+            "parameters": {path: value for path, value in entry.items() if path not in shared},
+        }
+        for name, entry in flat.items()
+    }
+    return {"shared": shared, "own": own}
+
+
+def number(value: Any) -> str:
+    """A number as people read it; a dash where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def data_uri(path: Path) -> str:
+    """An SVG file as an address that holds the file itself."""
+    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+
+
+def rows(table: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """The first rows of a table, as many as a page can bear."""
+    return table.head(_MOST_ROWS).rows()
+
+
+def pretty(value: Any) -> str:
+    """A parameter as a scenario file writes it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def labels(value: Mapping[str, Any]) -> str:
+    """Labels of a run in one line."""
+    return ", ".join(f"{key} {item}" for key, item in value.items())
+
+
+def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        place = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, place)
+        else:
+            found[place] = value
+    return found

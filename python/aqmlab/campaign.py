@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import sys
 import traceback
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aqmlab.sweep import Labels, Prepare, Reduce, Row, Runnable, Runs, Sweep
+from aqmlab.sweep import Labels, Prepare, Reduce, Row, Run, Runnable, Runs, Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,11 @@ class Task:
 
 
 Plan = list[tuple[Sweep, dict[str, Any], Task]]
+"""Sweep, labels and run."""
 
 
 def from_dict(table: Mapping[str, Any]) -> Runnable:
+    """The scenario of a plain table, checked by the core."""
     from aqmlab.scenario import Scenario
 
     scenario: Runnable = Scenario.from_dict(dict(table))
@@ -59,11 +62,12 @@ def from_dict(table: Mapping[str, Any]) -> Runnable:
 
 
 def plan_of(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> Plan:
+    """Every run that the sweeps ask for; the same run may stand in several of them."""
     plan: Plan = []
     for sweep in sweeps:
         code = _code(sweep.reduce)
         for labels in sweep.points(quick=quick):
-            scenario = make(sweep.scenario(**labels))
+            scenario = _made(make, sweep.scenario(**labels))
             for seed in range(1, sweep.replications(quick=quick) + 1):
                 key = f"{scenario.digest}:{seed}:{code}"
                 task = Task(
@@ -78,7 +82,27 @@ def plan_of(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> Plan:
     return plan
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """A scenario that did not pass its checks: it fails when run, as one of many."""
+
+    problem: Exception
+    digest: str
+
+    def run(self, seed: int | None = None) -> Run:
+        raise self.problem
+
+
+def _made(make: Prepare, table: Mapping[str, Any]) -> Runnable:
+    try:
+        return make(table)
+    except Exception as problem:
+        text = json.dumps(table, sort_keys=True, default=str)
+        return _Refused(problem=problem, digest=f"refused-{hashlib.sha256(text.encode()).hexdigest()}")
+
+
 def collect(plan: Plan, store: Store) -> dict[str, Runs]:
+    """The finished runs of a plan, by sweep."""
     rows: dict[str, list[Row]] = {}
     for sweep, labels, task in plan:
         found = rows.setdefault(sweep.name, [])
@@ -100,6 +124,7 @@ def _code(reduce: Reduce) -> str:
 
 
 def version() -> str:
+    """The version of the installed package."""
     from importlib import metadata
 
     try:
@@ -109,6 +134,7 @@ def version() -> str:
 
 
 def tasks_of(plans: Iterable[Plan]) -> list[Task]:
+    """The runs of some plans, each once."""
     return list({task.key: task for plan in plans for _, _, task in plan}.values())
 
 
@@ -142,6 +168,7 @@ class Store:
             return
 
     def add(self, record: dict[str, Any]) -> None:
+        """Keeps a record, in memory and at once in the file."""
         self.known[record["key"]] = record
         self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
         self._file.flush()
@@ -189,8 +216,13 @@ def _one(task: Task) -> dict[str, Any]:
         "cpu_s": run.performance.get("cpu_s"),
         "facts": manifest.get("facts", {}),
         "scenario": manifest["scenario"] if task.seed == 1 else None,
-        "values": task.reduce(run),
+        "values": {key: _plain(value) for key, value in task.reduce(run).items()},
     }
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN: a number that does not exist is `None`."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _settle(future: Future[dict[str, Any]], task: Task, store: Store, failures: list[Failure]) -> None:

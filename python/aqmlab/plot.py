@@ -113,8 +113,8 @@ def draw(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
     panels = [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
-    width = 6.6 if len(panels) == 1 else 3.9 * len(panels)
-    figure = Figure(figsize=(width, 4.1), layout="constrained")
+    width = 5.8 if len(panels) == 1 else 3.4 * len(panels)
+    figure = Figure(figsize=(width, 3.8), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     groups = chart.table[chart.by].unique(maintain_order=True).to_list()
     for place, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
@@ -127,7 +127,7 @@ def draw(chart: Chart) -> Figure:
         if panel is not None:
             axis.set_title(str(panel))
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=min(5, max(1, len(labels))))
+    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels) if len(labels) <= 4 else 3)
     return figure
 
 
@@ -161,6 +161,13 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         )
         if {"low", "high"} <= set(rows.columns):
             _interval(axis, chart, rows, tint)
+
+
+def _dash(group: str, place: int, *, marked: bool) -> Any:
+    """Queues are told apart by colour, others and lines with marks by their dashes as well."""
+    if group == "uncongested":
+        return (0, (4, 2))
+    return "-" if group in COLOURS and not marked else _DASHES[place % len(_DASHES)]
 
 
 def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
@@ -201,11 +208,15 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
 
 
 def _dress(axis: Axes, chart: Chart, *, first: bool) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     axis.set_xlabel(chart.x_label)
     if first:
         axis.set_ylabel(chart.y_label)
     if chart.log_x:
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if chart.log_y:
         axis.set_yscale("log")

@@ -23,15 +23,23 @@ pub(crate) const LANES: usize = 8;
 /// The lane of those that have none.
 pub(crate) const NO_LANE: u8 = LANES as u8;
 
-/// When an event is due, and its place among those of the same nanosecond.
+/// When an event is due, and its place among those of the same nanosecond: one number, the time
+/// above the rank, so that the order of events is the order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) time: u64,
-    pub(crate) rank: u32,
-}
+pub(crate) struct Key(u128);
 
 impl Key {
-    const NEVER: Self = Self { time: u64::MAX, rank: u32::MAX };
+    pub(crate) const fn new(time: u64, rank: u32) -> Self {
+        Self((time as u128) << 32 | rank as u128)
+    }
+
+    pub(crate) const fn time(self) -> u64 {
+        (self.0 >> 32) as u64
+    }
+
+    pub(crate) const fn rank(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// Something that happens.
@@ -61,8 +69,7 @@ pub(crate) enum Alarm {
 const PROCESSING: u32 = 1 << 30;
 const ALARMS: u32 = 1 << 31;
 const WORKLOADS: u32 = ALARMS | 1 << 30;
-/// No rank reaches the greatest number: as a limit, that lies behind all of them.
-const SAMPLERS: u32 = u32::MAX - 2;
+const SAMPLERS: u32 = WORKLOADS | 1 << 29;
 
 /// The place among ties of a packet that comes over `link`.
 pub(crate) const fn rank_of_link(link: u32) -> u32 {
@@ -86,9 +93,26 @@ pub(crate) const fn rank_of_alarm(alarm: Alarm, flow: u32) -> u32 {
 }
 
 /// The order of a run's ties: the rule, or the rule upside down to see how much ties matter.
-pub(crate) const fn with_ties(rank: u32, reversed: bool) -> u32 {
-    // Samplers look last either way.
-    if reversed && rank < SAMPLERS { SAMPLERS - 1 - rank } else { rank }
+/// Samplers look last either way.
+#[derive(Clone, Copy, Debug)]
+struct TieOrder {
+    flip: u32,
+    offset: u32,
+}
+
+impl TieOrder {
+    const fn new(reversed: bool) -> Self {
+        // Together they make of a rank below the samplers what is missing to the greatest of those.
+        if reversed { Self { flip: !0, offset: SAMPLERS } } else { Self { flip: 0, offset: 0 } }
+    }
+
+    const fn of_packet(self, rank: u32) -> u32 {
+        (rank ^ self.flip).wrapping_add(self.offset)
+    }
+
+    const fn of_alarm(self, rank: u32) -> u32 {
+        if rank < SAMPLERS { self.of_packet(rank) } else { rank }
+    }
 }
 
 struct Entry {
@@ -96,28 +120,45 @@ struct Entry {
     packet: Packet,
 }
 
-#[derive(Default)]
+/// Packets in order of time; `tail` is the key of the last one that joined.
 struct Lane {
     waiting: VecDeque<Entry>,
-    tail: Option<Key>,
+    tail: Key,
 }
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), tail: Key::new(0, 0) }
+    }
+}
+
+/// The head of a lane: its time above the number of the lane, so that the least head names its lane.
+/// The clock keeps 61 bits, which are 73 years.
+type Head = u64;
+
+const LANE_BITS: u32 = LANES.ilog2();
+const NOTHING: Head = Head::MAX;
 
 /// All that is due.
 pub(crate) struct Agenda {
-    heads: [u64; LANES],
+    heads: [Head; LANES],
     lanes: [Lane; LANES],
     wheel: Wheel,
-    reversed: bool,
+    ties: TieOrder,
     taken: u64,
+}
+
+const fn head(key: Key, lane: usize) -> Head {
+    key.time() << LANE_BITS | lane as Head
 }
 
 impl Agenda {
     pub(crate) fn new(reversed: bool) -> Self {
         Self {
-            heads: [u64::MAX; LANES],
+            heads: [NOTHING; LANES],
             lanes: Default::default(),
             wheel: Wheel::new(),
-            reversed,
+            ties: TieOrder::new(reversed),
             taken: 0,
         }
     }
@@ -130,14 +171,15 @@ impl Agenda {
     /// A packet is due at `at`; `lane` is where those like it wait.
     #[inline]
     pub(crate) fn put_packet(&mut self, lane: u8, at: Instant, rank: u32, packet: Packet) {
-        let key = Key { time: at.nanos(), rank: with_ties(rank, self.reversed) };
-        if let Some(queue) = self.lanes.get_mut(lane as usize)
-            && queue.tail.is_none_or(|tail| key >= tail)
-        {
-            queue.tail = Some(key);
-            if queue.waiting.is_empty() {
-                self.heads[lane as usize] = key.time;
+        let key = Key::new(at.nanos(), self.ties.of_packet(rank));
+        let lane = lane as usize;
+        if let Some(queue) = self.lanes.get_mut(lane) {
+            if self.heads[lane] == NOTHING {
+                self.heads[lane] = head(key, lane);
+            } else if key < queue.tail {
+                return self.wheel.push(key, Event::Packet(packet));
             }
+            queue.tail = key;
             queue.waiting.push_back(Entry { key, packet });
         } else {
             self.wheel.push(key, Event::Packet(packet));
@@ -146,54 +188,42 @@ impl Agenda {
 
     /// An alarm is due at `at`.
     pub(crate) fn put_alarm(&mut self, at: Instant, rank: u32, alarm: Alarm) {
-        let key = Key { time: at.nanos(), rank: with_ties(rank, self.reversed) };
+        let key = Key::new(at.nanos(), self.ties.of_alarm(rank));
         self.wheel.push(key, Event::Alarm(alarm));
     }
 
     /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {
-        let (first, lane) = self.first_lane();
-        let limit = first.min(Key { time: until.nanos(), rank: u32::MAX });
+        let [a, b, c, d, e, f, g, h] = self.heads;
+        let mut least = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+        let at_once = self.heads.iter().map(|head| u32::from(head >> LANE_BITS == least >> LANE_BITS)).sum::<u32>();
+        if at_once > 1 {
+            least = self.first_of_tied(least);
+        }
+        let lane = least as usize % LANES;
+        let end = Key::new(until.nanos(), u32::MAX);
+        let limit = self.lanes[lane].waiting.front().map_or(end, |first| first.key.min(end));
         if let Some((key, event)) = self.wheel.pop_before(limit) {
             self.taken += 1;
-            return Some((Instant::from_nanos(key.time), event));
+            return Some((Instant::from_nanos(key.time()), event));
         }
-        if first.time > until.nanos() {
+        if limit == end {
             return None;
         }
-        let queue = &mut self.lanes[lane];
-        let entry = queue.waiting.pop_front()?;
-        match queue.waiting.front() {
-            Some(next) => self.heads[lane] = next.key.time,
-            None => {
-                self.heads[lane] = u64::MAX;
-                // An empty lane takes anything again.
-                queue.tail = None;
-            }
-        }
+        let queue = &mut self.lanes[lane].waiting;
+        let entry = queue.pop_front()?;
+        self.heads[lane] = queue.front().map_or(NOTHING, |next| head(next.key, lane));
         self.taken += 1;
-        Some((Instant::from_nanos(entry.key.time), Event::Packet(entry.packet)))
+        Some((Instant::from_nanos(entry.key.time()), Event::Packet(entry.packet)))
     }
 
-    /// The lane whose head is due first, and that head's key.
-    #[inline]
-    fn first_lane(&self) -> (Key, usize) {
-        let [a, b, c, d, e, f, g, h] = self.heads;
-        let earliest = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
-        if earliest == u64::MAX {
-            return (Key::NEVER, 0);
-        }
-        let mut first = (Key::NEVER, 0);
-        for (lane, &head) in self.heads.iter().enumerate() {
-            if head == earliest {
-                let key = self.lanes[lane].waiting.front().map_or(Key::NEVER, |entry| entry.key);
-                if key < first.0 {
-                    first = (key, lane);
-                }
-            }
-        }
-        first
+    /// Of the heads of the same nanosecond as `least`, the one of the lowest rank.
+    #[cold]
+    fn first_of_tied(&self, least: Head) -> Head {
+        let tied = self.heads.iter().filter(|&&head| head >> LANE_BITS == least >> LANE_BITS);
+        let key = |head: &&Head| self.lanes[**head as usize % LANES].waiting.front().map(|first| first.key);
+        tied.min_by_key(key).copied().unwrap_or(least)
     }
 }
 
@@ -235,7 +265,7 @@ mod tests {
                     agenda.put_packet(lane, at, rank_of_link(lane.into()), packet(number));
                     lane.into()
                 };
-                list.push((Key { time, rank: with_ties(rank, reversed) }, number));
+                list.push((Key::new(time, TieOrder::new(reversed).of_alarm(rank)), number));
             }
             for _ in 0..rng.below(4) {
                 let until = now + rng.below(2 * spread);
@@ -243,11 +273,11 @@ mod tests {
                 match agenda.next(Instant::from_nanos(until)) {
                     Some((at, event)) => {
                         let (key, number) = list.remove(0);
-                        assert_eq!((at.nanos(), id(event)), (key.time, number));
-                        now = key.time;
+                        assert_eq!((at.nanos(), id(event)), (key.time(), number));
+                        now = key.time();
                     }
                     None => {
-                        assert!(list.first().is_none_or(|(key, _)| key.time > until));
+                        assert!(list.first().is_none_or(|(key, _)| key.time() > until));
                         now = until;
                     }
                 }

@@ -108,20 +108,25 @@ impl Lazy {
     }
 
     /// Puts `packet` on `link`, before which it stands.
-    #[inline]
+    #[inline(always)]
     fn forward(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
         let line = &mut self.links[link as usize];
-        if line.port == UNMANAGED {
-            line.free_at = line.free_at.max(now) + line.pace.time_for(packet.bytes.into());
-            self.agenda.put_packet(line.lane, line.free_at + line.delay, rank_of_link(link), packet);
-            return;
+        if line.port != UNMANAGED {
+            return self.offer(link, packet, now, ledger);
         }
+        line.free_at = line.free_at.max(now) + line.pace.time_for(packet.bytes.into());
+        self.agenda.put_packet(line.lane, line.free_at + line.delay, rank_of_link(link), packet);
+    }
+
+    /// Offers `packet` to the queue of a managed link.
+    fn offer(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+        let line = &self.links[link as usize];
         let (delay, lane) = (line.delay, line.lane);
         let managed = &mut self.managed[line.port as usize];
         ledger.at(link, managed.arrivals);
         managed.arrivals += 1;
         if managed.traced {
-            return self.forward_traced(link, packet, now, ledger);
+            return self.offer_traced(link, packet, now, ledger);
         }
         let agenda = &mut self.agenda;
         managed.port.accept(packet, now, ledger, |departure| {
@@ -153,7 +158,7 @@ impl Lazy {
     }
 
     #[cold]
-    fn forward_traced(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn offer_traced(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
         // Departures due by now come first, so that each row shows the queue as it was.
         self.serve_traced(link, now, ledger);
         let fallen = ledger.fallen.len();

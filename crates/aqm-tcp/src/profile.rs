@@ -4,7 +4,9 @@
 //! (section 4.2.3), RFC 5681 (congestion control), RFC 6298 (retransmission timer), RFC 3042
 //! (limited transmit), RFC 6928 (initial window), RFC 6582 (only its guard against a second fast
 //! retransmit). `ns-2.35` is that simulator's `Agent/TCP/Reno` with `Agent/TCPSink` and their
-//! defaults (`ns-default.tcl`, `tcp.cc`, `tcp-reno.cc`, `tcp-sink.cc`).
+//! defaults (`ns-default.tcl`, `tcp.cc`, `tcp-reno.cc`, `tcp-sink.cc`). It differs in two things:
+//! all connections share one `tick_phase`, which ns-2 draws for each, and a second SYN-ACK is
+//! ignored, which ns-2 counts as a duplicate acknowledgement.
 //!
 //! Ours, where the sources are silent: a receiver's window that never limits, and the delay of an
 //! acknowledgement within RFC 5681's bound, which is that of Linux.

@@ -154,3 +154,47 @@ impl Receiver {
         self.beyond.splice(first..behind, [(from, to)]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn receiver(delayed_ack: &str) -> Receiver {
+        let tcp = crate::read(json!({ "delayed_ack": delayed_ack })).unwrap().build().unwrap();
+        Arc::new(tcp).receiver(Some(100))
+    }
+
+    fn data(from: u64, to: u64) -> Segment {
+        Segment { seq: from, len: (to - from) as u32, ..Segment::default() }
+    }
+
+    #[test]
+    fn pieces_that_overlap_and_touch_are_joined() {
+        let mut receiver = receiver("off");
+        for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60), (5, 12)] {
+            receiver.on_segment(&data(from, to), Instant::START);
+            assert_eq!(receiver.delivered(), 0);
+        }
+        assert_eq!(receiver.beyond, [(5, 40), (50, 70)]);
+        receiver.on_segment(&data(0, 6), Instant::START);
+        assert_eq!((receiver.delivered(), &receiver.beyond[..]), (40, &[(50, 70)][..]));
+        receiver.on_segment(&data(30, 55), Instant::START);
+        assert_eq!((receiver.delivered(), receiver.beyond.len()), (70, 0));
+        receiver.on_segment(&data(0, 70), Instant::START);
+        assert_eq!(receiver.poll_transmit(Instant::START).unwrap().ack, 70);
+        assert_eq!(receiver.poll_transmit(Instant::START), None, "they merged into one");
+    }
+
+    #[test]
+    fn the_end_of_the_data_is_acknowledged_at_once() {
+        let mut receiver = receiver("every-second");
+        receiver.on_segment(&data(0, 50), Instant::START);
+        assert!(receiver.poll_transmit(Instant::START).is_none());
+        receiver.on_segment(&data(50, 60), Instant::START);
+        assert!(receiver.poll_transmit(Instant::START).is_some());
+        receiver.on_segment(&Segment { flags: Flags::FIN, ..data(60, 100) }, Instant::START);
+        assert!(receiver.poll_transmit(Instant::START).unwrap().flags.has(Flags::FIN));
+        assert_eq!(receiver.poll_timeout(), None);
+    }
+}

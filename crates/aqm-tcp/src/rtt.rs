@@ -276,4 +276,23 @@ mod tests {
         estimator.sample(Instant::START, Instant::START + Span::from_millis(50), &rules);
         assert_eq!(estimator.srtt(&rules), Some(Span::from_millis(50)));
     }
+
+    #[test]
+    fn in_ticks_nothing_is_shorter_than_a_tick_and_no_time_out_than_two() {
+        let millis = Span::from_millis;
+        let rules = Rules { arithmetic: RtoArithmetic::Ticks, tick: millis(10), min: millis(1), ..rules() };
+        let mut estimator = Estimator::new(&rules);
+        estimator.sample(Instant::START, Instant::START + millis(1), &rules);
+        assert_eq!(estimator.srtt(&rules), Some(millis(10)));
+        let short = Rules { initial: millis(1), ..rules };
+        assert_eq!(Estimator::new(&short).rto(&short), millis(20));
+    }
+
+    #[test]
+    fn the_back_off_itself_goes_to_64_even_beyond_the_maximum() {
+        let rules = Rules { max: Span::from_millis(2000), ..rules() };
+        let mut estimator = Estimator::new(&rules);
+        (0..20).for_each(|_| estimator.back_off(&rules));
+        assert_eq!((estimator.backoff(), estimator.rto(&rules)), (64, rules.max));
+    }
 }

@@ -176,3 +176,94 @@ impl Scoreboard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
+
+    /// Sends all it may, of data without end; returns what.
+    fn send(scoreboard: &mut Scoreboard, windows: Windows, rules: &Config) -> Vec<u64> {
+        scoreboard.open(windows, rules);
+        std::iter::from_fn(|| scoreboard.next(u64::MAX, 1)).map(|(seq, ..)| seq).collect()
+    }
+
+    fn filled(rules: &Config) -> Scoreboard {
+        let mut scoreboard = Scoreboard::default();
+        send(&mut scoreboard, WINDOWS, rules);
+        scoreboard
+    }
+
+    fn duplicates(scoreboard: &mut Scoreboard, count: usize, rules: &Config) -> Vec<News> {
+        (0..count).map(|_| scoreboard.on_ack(scoreboard.una(), rules)).collect()
+    }
+
+    #[test]
+    fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
+        let rules = Config::default();
+        let mut scoreboard = filled(&rules);
+        assert_eq!(scoreboard.on_ack(11, &rules), News::Stale);
+        assert_eq!(scoreboard.on_ack(10, &rules), News::Advance { bytes: 10, ends_recovery: false });
+        assert_eq!(scoreboard.on_ack(9, &rules), News::Stale);
+        assert_eq!(scoreboard.on_ack(10, &rules), News::Stale, "nothing is outstanding");
+    }
+
+    #[test]
+    fn only_the_duplicate_at_the_threshold_shows_a_loss() {
+        for guard in [FastRetransmitGuard::None, FastRetransmitGuard::Recover] {
+            let rules = Config { fast_retransmit_guard: guard, ..Config::default() };
+            let news = duplicates(&mut filled(&rules), 9, &rules);
+            assert_eq!(news[2], News::Loss);
+            assert_eq!(news.iter().filter(|&&news| news == News::Loss).count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_guard_decides_whether_duplicates_after_a_time_out_show_a_loss() {
+        use FastRetransmitGuard::{None, Recover, RecoverOrFirst};
+        for (guard, at_first, later) in
+            [(None, true, true), (Recover, false, false), (RecoverOrFirst, true, false)]
+        {
+            let rules = Config { fast_retransmit_guard: guard, ..Config::default() };
+            for (una, expected) in [(0, at_first), (5, later)] {
+                let mut scoreboard = filled(&rules);
+                scoreboard.on_ack(una, &rules);
+                scoreboard.on_timeout();
+                send(&mut scoreboard, WINDOWS, &rules);
+                let lost = duplicates(&mut scoreboard, 4, &rules).contains(&News::Loss);
+                assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
+            }
+        }
+    }
+
+    #[test]
+    fn limited_transmit_sends_one_segment_a_duplicate() {
+        for (limited_transmit, fresh, after_timeout) in [
+            (LimitedTransmit::Off, vec![], vec![]),
+            (LimitedTransmit::New, vec![10], vec![]),
+            (LimitedTransmit::Next, vec![10], vec![1]),
+        ] {
+            let rules = Config { limited_transmit, ..Config::default() };
+            let mut scoreboard = filled(&rules);
+            duplicates(&mut scoreboard, 1, &rules);
+            assert_eq!(send(&mut scoreboard, WINDOWS, &rules), fresh);
+            assert_eq!(scoreboard.flight(), 10, "what it sends is not part of the flight size");
+            scoreboard.on_timeout();
+            let one = Windows { congestion: 1, ..WINDOWS };
+            assert_eq!(send(&mut scoreboard, one, &rules), [0]);
+            duplicates(&mut scoreboard, 1, &rules);
+            assert_eq!(send(&mut scoreboard, one, &rules), after_timeout);
+        }
+    }
+
+    #[test]
+    fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
+        let rules = Config::default();
+        let mut scoreboard = filled(&rules);
+        duplicates(&mut scoreboard, 3, &rules);
+        scoreboard.on_timeout();
+        let one = Windows { congestion: 1, ..WINDOWS };
+        assert_eq!(send(&mut scoreboard, one, &rules), [0]);
+    }
+}

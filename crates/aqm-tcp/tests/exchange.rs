@@ -328,6 +328,28 @@ fn a_sender_gives_up_after_the_stated_retries() {
 }
 
 #[test]
+fn progress_starts_the_count_of_retries_again() {
+    let settings = rfc(json!({"max_retries": 1, "initial_window": 1}));
+    let pair = exchange(settings, 3, |sent| (1..=3).any(|number| first(number)(sent)));
+    assert_eq!((pair.sender.counts().timeouts, pair.sender.gave_up()), (2, None));
+}
+
+#[test]
+fn ns_2_halves_no_more_than_the_receivers_window() {
+    let mut pair = Pair::new(ns2(json!({"receiver_window": 8, "initial_window": 20})), None);
+    let mut lose_data = |sent: &Sent| if sent.segment.len > 0 { vec![] } else { vec![ONE_WAY] };
+    pair.run(Instant::from_nanos(410_000_000), &mut lose_data);
+    assert_eq!((pair.sender.counts().timeouts, pair.sender.ssthresh()), (1, 4.0));
+}
+
+#[test]
+fn a_connection_opens_once() {
+    let mut pair = exchange(rfc(json!({})), 1, |_| false);
+    pair.sender.open(pair.now);
+    assert!(pair.sender.is_done() && pair.sender.poll_transmit(pair.now).is_none());
+}
+
+#[test]
 fn slow_start_takes_the_rounds_of_the_formula() {
     // Rounds for d segments from a window w: ceil(log_g(d (g - 1) / w + 1)); g = 2, or 1.5 with an
     // acknowledgement every second segment.

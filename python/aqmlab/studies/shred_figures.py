@@ -21,6 +21,9 @@ from aqmlab.sweep import Results, Row, Runs
 TALK_ACTIVE = 140
 """Active flows at 100 % Web load, on slides 21 and 22."""
 
+RATIOS = (0.25, 0.5, 1.0, 1.5, 2.0)
+"""Windows over the average window at which SHRED's drop function is drawn."""
+
 AREA_TO_S = 10.0
 """How far the area between two distribution functions is taken."""
 
@@ -145,7 +148,7 @@ def _against_load(sweep: str, metric: str) -> Callable[[Results], Chart]:
     def chart(results: Results) -> Chart:
         table = means(normalised(results[sweep], metric), "normalised", by="queue", x="web")
         return _line(
-            table.with_columns(100 * pl.col("web")),
+            table.with_columns(pl.col("web") * 100),
             x="web",
             x_label="Web load (% of the bottleneck), beside 10 FTP flows",
             y_label="time over uncongested time",
@@ -157,7 +160,7 @@ def _against_load(sweep: str, metric: str) -> Callable[[Results], Chart]:
 def _drops_against_load(results: Results) -> Chart:
     table = means(congested(results["web-mixed"]), "drop_percent", by="queue", x="web")
     return _line(
-        table.with_columns(100 * pl.col("web")),
+        table.with_columns(pl.col("web") * 100),
         x="web",
         x_label="Web load (% of the bottleneck), beside 10 FTP flows",
         y_label="packets dropped per Web flow (%)",
@@ -179,31 +182,34 @@ def _ftp_alone(metric: str, y_label: str) -> Callable[[Results], Chart]:
     return chart
 
 
-def _drop_functions(_: Results) -> Chart:
-    from aqmlab._core import drop_curve
+def _drop_functions(*, up_to: float, least: float) -> Callable[[Results], Chart]:
+    def chart(_: Results) -> Chart:
+        from aqmlab._core import drop_curve
 
-    averages = [float(length) for length in range(201)]
-    lines = [("RED", "RED", 1.0), *(("SHRED", f"SHRED, r = {r:g}", r) for r in (0.25, 0.5, 1.0, 1.5, 2.0))]
-    frames = [
-        pl.DataFrame(
-            {
-                "line": name,
-                "average_packets": averages,
-                "probability": drop_curve(json.dumps(DISCIPLINES[queue]), averages, r),
-            }
+        averages = [float(length) for length in range(int(up_to) + 1)]
+        lines = [("RED", "RED", 1.0), *(("SHRED", f"SHRED, r = {r:g}", r) for r in RATIOS)]
+        frames = [
+            pl.DataFrame(
+                {
+                    "line": name,
+                    "average_packets": averages,
+                    "probability": drop_curve(json.dumps(DISCIPLINES[queue]), averages, r),
+                }
+            )
+            for queue, name, r in lines
+        ]
+        return Chart(
+            kind="curve",
+            table=pl.concat(frames),
+            x="average_packets",
+            y="probability",
+            by="line",
+            x_label="average queue (packets)",
+            y_label="drop probability p_b",
+            y_limits=(0.0, least),
         )
-        for queue, name, r in lines
-    ]
-    return Chart(
-        kind="curve",
-        table=pl.concat(frames),
-        x="average_packets",
-        y="probability",
-        by="line",
-        x_label="average queue (packets)",
-        y_label="drop probability p_b",
-        y_limits=(0.0, 1.02),
-    )
+
+    return chart
 
 
 def _pages(results: Results) -> Chart:
@@ -261,15 +267,16 @@ def _stable(results: Results) -> Chart:
             if begin < WARM_UP_S:
                 continue
             count, total = count + some, total + seconds
-            rows.append((row.labels["queue"], begin + LONG_BIN_S, total / count))
-    table = pl.DataFrame(rows, schema=["queue", "until_s", "mean_time_s"], orient="row")
+            rows.append((row.labels["mix"], row.labels["queue"], begin + LONG_BIN_S, total / count))
+    table = pl.DataFrame(rows, schema=["mix", "queue", "until_s", "mean_time_s"], orient="row")
     return Chart(
         kind="curve",
         table=table,
         x="until_s",
         y="mean_time_s",
         by="queue",
-        x_label="objects begun between 20 s and this time (s)",
+        panel="mix",
+        x_label="objects begun from 20 s to this time (s)",
         y_label="mean object transmission time (s)",
         guides={"runs of the talk end": 160.0},
     )
@@ -365,7 +372,14 @@ FIGURES = (
         title="Drop functions of RED and SHRED (slides 8 and 12)",
         caption="Drawn from the disciplines' own code; r is a packet's window over the average window. "
         "Large windows meet RED's line earlier, small ones later; r = 1 is RED.",
-        chart=_drop_functions,
+        chart=_drop_functions(up_to=200, least=1.02),
+    ),
+    Figure(
+        id="drop-functions-near",
+        title="The same below max_th",
+        caption="The lines are parallel. Those of r = 1.5 and r = 2 are one: a line that would begin below an "
+        "empty queue begins at zero.",
+        chart=_drop_functions(up_to=90, least=0.16),
     ),
     Figure(
         id="pages",
@@ -382,9 +396,9 @@ FIGURES = (
     Figure(
         id="stable",
         title="When the means are stable (slide 18)",
-        caption="One run of 1000 s for each queue: the mean time of all objects begun so far. Object sizes "
-        "have "
-        "so heavy a tail that single runs still move after 160 s; hence many seeds, and comparison in pairs.",
+        caption="One run of 1000 s for each queue: the mean time of all objects begun so far. At 100 % Web load the "
+        "line has nothing to spare for retransmissions, and sizes have a heavy tail: the mean of a single run "
+        "goes on wandering long after 160 s. Hence many seeds, compared in pairs.",
         chart=_stable,
     ),
     Figure(

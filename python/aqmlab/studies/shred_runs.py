@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ LONG_BIN_S = 10.0
 SERIES_STEP_S = 0.5
 
 TAIL_AT_S = (1.0, 3.0, 6.0)
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
 GRID = np.unique(np.concatenate([np.geomspace(0.1, 100.0, 241).round(5), np.array(TAIL_AT_S)]))
 """Object times at which distributions are counted, in seconds."""
 
@@ -104,8 +107,9 @@ def _ftp_only(*, queue: str, ftp: int) -> dict[str, Any]:
     return scenario(queue=queue, ftp=ftp, record={"drops": True, "queue_every": "20ms"})
 
 
-def _long(*, queue: str, web: float) -> dict[str, Any]:
-    return scenario(queue=queue, web=web, duration="1000s")
+def _long(*, queue: str, mix: str) -> dict[str, Any]:
+    traffic = {"Web 100 %": {"web": 1.0}, "Web 70 % + 10 FTP": {"web": 0.7, "ftp": 10}}[mix]
+    return scenario(queue=queue, duration="1000s", **traffic)  # type: ignore[arg-type]
 
 
 def _lost(*, lost: str) -> dict[str, Any]:
@@ -231,6 +235,7 @@ WEB_LOADS = (0.4, 0.5, 0.6, 0.7, 0.8)
 FTP_MIXED = (0, 5, 10, 20, 30, 40)
 FTP_ONLY = tuple(range(10, 101, 10))
 PAGES = (8, 16, 32)
+MIXES = ("Web 100 %", "Web 70 % + 10 FTP")
 LOST = ("none", "SYN", *(str(k) for k in range(1, 11)))
 
 SWEEPS = (
@@ -281,7 +286,7 @@ SWEEPS = (
         reduce=ftp_measures,
         quick_axes={"ftp": (10, 40, 70, 100)},
     ),
-    Sweep(name="long", axes={"queue": QUEUES, "web": (1.0,)}, scenario=_long, reduce=long_measures, seeds=1),
+    Sweep(name="long", axes={"mix": MIXES, "queue": QUEUES}, scenario=_long, reduce=long_measures, seeds=1),
     Sweep(name="lost-packet", axes={"lost": LOST}, scenario=_lost, reduce=lost_measures, seeds=1),
 )
 
@@ -320,7 +325,7 @@ def _keep(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def _red(**changes: Any) -> Any:
+def _red(**changes: Any) -> Change:
     """Changes the RED of the queue, SHRED's own included."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
@@ -334,7 +339,7 @@ def _red(**changes: Any) -> Any:
     return change
 
 
-def _only_red(**changes: Any) -> Any:
+def _only_red(**changes: Any) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         if table["bottleneck"]["queue"]["kind"] == "red":
             table["bottleneck"]["queue"].update(changes)
@@ -343,7 +348,7 @@ def _only_red(**changes: Any) -> Any:
     return change
 
 
-def _only_shred(**changes: Any) -> Any:
+def _only_shred(**changes: Any) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         if table["bottleneck"]["queue"]["kind"] == "shred":
             table["bottleneck"]["queue"].update(changes)
@@ -352,7 +357,7 @@ def _only_shred(**changes: Any) -> Any:
     return change
 
 
-def _tcp(**changes: Any) -> Any:
+def _tcp(**changes: Any) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         table["tcp"].update(changes)
         return table

@@ -8,6 +8,8 @@ use aqm_net::registry::Parameter;
 use aqm_net::{ConfigError, Instant, Rate, registry};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use reno::{Config as RenoConfig, SlowStartEnd, SsthreshRounding};
+
 /// A window law. It counts in segments and hears of every event that may move the window; loss
 /// detection, retransmission, the receiver's window and the inflation of fast recovery are not
 /// its business.
@@ -104,7 +106,3 @@ impl Parameter for Control {
         format!("table with a `kind`: {}", Self::NAMES.join(", "))
     }
 }
-
-/// The parameters of Reno's window.
-pub use reno::Config as RenoConfig;
-pub use reno::{SlowStartEnd, SsthreshRounding};

@@ -1,0 +1,111 @@
+# Everything is made from here: `make demo` and `make test` set themselves up. Needed are Python 3.11
+# or newer, a Rust toolchain and make; `uv` is used where it is installed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON := $(BIN)/python
+TOOLS := $(VENV)/.tools
+CORE := $(VENV)/.core
+DOCTOOLS := $(VENV)/.doctools
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.toml') Cargo.toml Cargo.lock rust-toolchain.toml
+OUT ?= out/shred-quick
+
+# A virtual environment of somebody else's must not be mistaken for ours.
+unexport CONDA_PREFIX
+unexport PYTHONPATH
+unexport PYTHONHOME
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PYO3_PYTHON := $(CURDIR)/$(PYTHON)
+
+UV := $(shell command -v uv 2>/dev/null)
+ifdef UV
+INSTALL := uv pip install --quiet
+DEVELOP := $(BIN)/maturin develop --uv
+else
+INSTALL := $(PYTHON) -m pip install --quiet --disable-pip-version-check
+DEVELOP := $(BIN)/maturin develop
+endif
+
+.PHONY: help
+help:  ## Show this list.
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name what; do \
+	    printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+.PHONY: demo
+demo: $(CORE)  ## Run the SHRED study quickly on all cores and say where its report is.
+	$(BIN)/aqmlab study run shred --quick --out $(OUT)
+	@echo "Open $(OUT)/report.html in a browser."
+
+.PHONY: build
+build: $(CORE)  ## Make .venv with aqmlab in it, optimised.
+
+.PHONY: test
+test: $(CORE)  ## Check formats, lints, types and documentation, and run all tests.
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cargo test --locked --workspace --exclude aqm-py
+	$(PYTHON) -m pytest -n auto
+
+.PHONY: reference
+reference: $(CORE)  ## Compare with recorded ns-2 runs and print one table.
+	$(PYTHON) reference/agreement.py
+
+.PHONY: bench
+bench: $(CORE)  ## Measure speed, beside ns2 if it is installed.
+	$(PYTHON) benches/bench.py
+
+.PHONY: studies
+studies: $(CORE)  ## Run every study in full.
+	$(PYTHON) -c 'from aqmlab.studies import STUDIES; print(*STUDIES, sep="\n")' | while read -r study; do \
+	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; done
+
+.PHONY: docs
+docs: $(CORE) $(DOCTOOLS)  ## Write the reference pages and build the documentation as a site.
+	$(PYTHON) -m aqmlab.reference docs/reference
+	$(PYTHON) -m sphinx --quiet --fail-on-warning -b html docs docs/_build
+	@echo "Open docs/_build/index.html in a browser."
+
+.PHONY: snapshots
+snapshots: $(CORE)  ## Accept changed numbers: pinned results, and outputs shown in the documentation.
+	AQM_UPDATE_SNAPSHOTS=1 cargo test --locked --workspace --exclude aqm-py
+	AQM_UPDATE_SNAPSHOTS=1 $(PYTHON) -m pytest
+	@git status --short
+
+.PHONY: fmt
+fmt: $(TOOLS)  ## Format Rust and Python.
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: clean
+clean:  ## Remove everything that was made here, the environment and the results included.
+	rm -rf $(VENV) target out docs/_build .pytest_cache .mypy_cache .ruff_cache
+
+$(PYTHON):
+ifdef UV
+	uv venv --quiet --python '>=3.11' $(VENV)
+else
+	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        exec "$$python" -m venv $(VENV); fi; done; \
+	echo 'aqmlab needs Python 3.11 or newer, with its venv module' >&2; exit 1
+endif
+
+$(TOOLS): pyproject.toml | $(PYTHON)
+	$(INSTALL) 'maturin>=1.9,<2' ruff
+	@touch $@
+
+$(CORE): $(TOOLS) pyproject.toml $(RUST_SOURCES)
+	$(DEVELOP) --release --locked --extras dev
+	@touch $@
+
+$(DOCTOOLS): docs/requirements.txt $(TOOLS)
+	$(INSTALL) -r docs/requirements.txt
+	@touch $@

@@ -1,0 +1,453 @@
+//! Whatever is wrong in a scenario is found when it is read, with its place and a remedy; and what
+//! is accepted runs.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use aqm_net::{ConfigError, Rng, Streams};
+use aqm_sim::{Scenario, digest, run};
+use serde_json::{Map, Value, json};
+
+const GOOD: &str = r#"
+duration = "10s"
+warm_up = "1s"
+
+[bottleneck]
+rate = "10Mbps"
+delay = "60ms"
+
+[bottleneck.queue]
+kind = "red"
+min_th = "30p"
+max_th = "90p"
+weight = 0.0008
+limit = "225p"
+
+[tcp]
+profile = "rfc"
+
+[traffic.long]
+kind = "ftp"
+flows = 2
+
+[traffic.web]
+kind = "web"
+load = 0.5
+objects = 4
+
+[traffic.datagrams]
+kind = "udp"
+rate = "100kbps"
+"#;
+
+const GRAPH: &str = r#"
+duration = "5s"
+links.one = { from = "a", to = "b", rate = "5Mbps", delay = "5ms", queue = { kind = "shred" }, both_ways = true }
+links.two = { from = "b", to = "c", rate = "5Mbps", delay = "5ms", queue = { kind = "drop-tail" }, both_ways = true }
+queues.short = { kind = "drop-tail", limit = "3000B" }
+access = { rate = "1Gbps", delay = "100us" }
+host.jitter = "1ms"
+record = { gauges = ["long"], packets = ["one"], queue_every = "1s" }
+tcp = { profile = "ns-2.35", control = { kind = "reno", ssthresh_rounding = "exact" } }
+
+[traffic.long]
+kind = "ftp"
+from = "a"
+to = "c"
+extra_delay = ["1ms", "20ms"]
+
+[traffic.replayed]
+kind = "replay"
+from = "b"
+to = "c"
+file = "schedule.csv"
+"#;
+
+fn files() -> BTreeMap<String, String> {
+    BTreeMap::from([("schedule.csv".to_owned(), "0.5,1000\n1.25,70000\n".to_owned())])
+}
+
+fn read(text: &str) -> Result<Scenario, ConfigError> {
+    Scenario::from_toml(text, files())
+}
+
+/// The good scenario with one piece of its text exchanged.
+fn with(old: &str, new: &str) -> String {
+    assert!(GOOD.contains(old), "`{old}` is not in the scenario");
+    GOOD.replacen(old, new, 1)
+}
+
+#[track_caller]
+fn refused(text: &str, place: &str, parts: &[&str]) {
+    let error = read(text).map(|_| ()).expect_err(text);
+    assert_eq!(error.place, place, "{error}\n{text}");
+    for part in parts {
+        assert!(error.problem.contains(part), "`{error}` does not say `{part}`\n{text}");
+    }
+}
+
+#[test]
+fn the_examples_of_this_file_are_good() {
+    for text in [GOOD, GRAPH] {
+        assert!(read(text).is_ok(), "{:?}", read(text).map(|_| ()));
+    }
+}
+
+#[test]
+fn missing_parts_are_named_with_what_to_write() {
+    refused("", "", &["missing field `duration`"]);
+    refused("duration = \"1s\"", "bottleneck", &["is missing", "[bottleneck]", "[links.NAME]"]);
+    refused("duration = \"1s\"\n[bottleneck]\nrate = \"1Mbps\"", "bottleneck.queue", &["is missing", "drop-tail"]);
+    refused(&with("kind = \"red\"", ""), "bottleneck.queue.kind", &["is missing", "`red`", "`shred`"]);
+    refused(&with("kind = \"ftp\"", ""), "traffic.long.kind", &["is missing", "`web`"]);
+    refused(&with("rate = \"100kbps\"", ""), "traffic.datagrams.rate", &["`rate` or `load`"]);
+    let queue = "duration = \"1s\"\n[bottleneck.queue]\nkind = \"drop-tail\"";
+    refused(queue, "traffic", &["is missing", "[traffic.NAME]"]);
+}
+
+#[test]
+fn unknown_keys_are_named_with_the_known_ones() {
+    let cases = [
+        ("warm_up = \"1s\"", "warmup = \"1s\"", "", "`warmup`", "`warm_up`"),
+        ("delay = \"60ms\"", "dealy = \"60ms\"", "bottleneck", "`dealy`", "`delay`"),
+        ("min_th", "min_thresh", "bottleneck.queue", "`min_thresh`", "`min_th`"),
+        ("profile = \"rfc\"", "iw = 3", "tcp", "`iw`", "`initial_window`"),
+        ("flows = 2", "flow = 2", "traffic.long", "`flow`", "`flows`"),
+        ("load = 0.5", "laod = 0.5", "traffic.web", "`laod`", "`load`"),
+        ("[tcp]", "[acess]\n[tcp]", "", "`acess`", "`access`"),
+    ];
+    for (old, new, outer, unknown, known) in cases {
+        let error = read(&with(old, new)).map(|_| ()).unwrap_err();
+        assert!(error.place.starts_with(outer), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("unknown field") && said.contains(unknown) && said.contains(known), "{said}");
+    }
+    refused(&with("kind = \"red\"", "kind = \"blue\""), "bottleneck.queue.kind", &["\"blue\"", "`red`"]);
+    refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["\"Web\"", "`web`"]);
+    refused(&with("\"rfc\"", "\"linux\""), "tcp.profile", &["\"linux\"", "`rfc`", "`ns-2.35`"]);
+}
+
+#[test]
+fn every_quantity_needs_its_unit() {
+    refused(&with("\"10s\"", "\"10\""), "duration", &["`10` has no unit"]);
+    refused(&with("\"10s\"", "10"), "duration", &["10", "text with a unit", "ms"]);
+    refused(&with("\"10s\"", "\"10 fortnights\""), "duration", &["unknown unit `fortnights`", "ms"]);
+    refused(&with("\"10Mbps\"", "\"10Mb\""), "bottleneck.rate", &["unknown unit `Mb`", "Mbps"]);
+    refused(&with("\"30p\"", "30"), "bottleneck.queue.min_th", &["30", "text with a unit"]);
+    refused(&with("\"30p\"", "\"30 packets\""), "bottleneck.queue.min_th", &["`packets`", "p, B"]);
+    refused(&with("\"60ms\"", "\"1e999ms\""), "bottleneck.delay", &["1e999ms"]);
+    refused(&with("\"60ms\"", "\"-60ms\""), "bottleneck.delay", &["-60ms", "zero or more"]);
+    refused(&with("\"60ms\"", "\"NaNms\""), "bottleneck.delay", &["NaNms"]);
+    refused(&with("\"60ms\"", "\"\""), "bottleneck.delay", &["number with a unit"]);
+}
+
+#[test]
+fn values_that_make_no_sense_are_named_with_what_is_allowed() {
+    refused(&with("\"10s\"", "\"0s\""), "duration", &["more than 0s"]);
+    refused(&with("\"1s\"", "\"10s\""), "warm_up", &["shorter than the duration", "10s"]);
+    refused(&with("\"10Mbps\"", "\"0bps\""), "bottleneck.rate", &["0bps", "between"]);
+    refused(&with("\"90p\"", "\"30p\""), "bottleneck.queue.max_th", &["exceed min_th", "30p"]);
+    refused(&with("\"90p\"", "\"90kB\""), "bottleneck.queue.max_th", &["unit of min_th"]);
+    refused(&with("0.0008", "0.0"), "bottleneck.queue.weight", &["above 0", "not 0"]);
+    refused(&with("0.0008", "-1.0"), "bottleneck.queue.weight", &["above 0", "-1"]);
+    refused(&with("\"225p\"", "\"30p\""), "bottleneck.queue.limit", &["exceed min_th"]);
+    refused(&with("flows = 2", "flows = 0"), "traffic.long.flows", &["between 1 and", "is 0"]);
+    refused(&with("flows = 2", "flows = -2"), "traffic.long.flows", &["-2"]);
+    refused(&with("load = 0.5", "load = -0.5"), "traffic.web.load", &["-0.5"]);
+    refused(&with("load = 0.5", "load = 1e300"), "traffic.web.load", &["above 0 and at most"]);
+    refused(&with("objects = 4", "objects = 0"), "traffic.web.objects", &["0"]);
+    refused(&with("rate = \"100kbps\"", "rate = \"1Mbps\"\nload = 0.1"), "traffic.datagrams.load", &["not both"]);
+    refused(&with("profile = \"rfc\"", "mss = \"0B\""), "tcp.mss", &["at least 1B"]);
+    refused(&with("profile = \"rfc\"", "mss = \"64kB\"\nheader = \"2kB\""), "tcp.mss", &["65535B"]);
+    refused(&with("profile = \"rfc\"", "min_rto = \"2min\""), "tcp.max_rto", &["min_rto"]);
+    refused(&with("profile = \"rfc\"", "srtt_gain = 2"), "tcp.srtt_gain", &["0 to 1"]);
+    refused(&with("[tcp]", "[host]\njitter = \"2s\"\n[tcp]"), "host.jitter", &["at most 1s"]);
+    refused(&with("[tcp]", "[record]\ngauges = [\"ftp\"]\n[tcp]"), "record.gauges", &["`ftp`", "long"]);
+    refused(&with("[tcp]", "[record]\npackets = [\"line\"]\n[tcp]"), "record.packets", &["`line`", "bottleneck"]);
+    refused(&with("flows = 2", "from = \"left\""), "traffic.long.from", &["graph"]);
+    refused(&with("flows = 2", "extra_delay = [\"2s\", \"1s\"]"), "traffic.long.extra_delay", &["first time"]);
+    refused(&with("[tcp]", "[links.a]\nfrom=\"a\"\nto=\"b\"\nrate=\"1Mbps\"\ndelay=\"1s\"\n[tcp]"), "links", &["not both"]);
+    refused(&with("[traffic.web]", "[traffic.\"a b\"]"), "traffic.a b", &["letters, digits"]);
+}
+
+#[test]
+fn a_graph_that_hangs_together_badly_is_refused() {
+    let with = |old: &str, new: &str| {
+        assert!(GRAPH.contains(old));
+        GRAPH.replacen(old, new, 1)
+    };
+    refused(&with("to = \"b\"", "to = \"a\""), "links.one.to", &["differ from `from`"]);
+    refused(&with("from = \"a\"\nto = \"c\"", "from = \"a\"\nto = \"x\""), "traffic.long.to", &["`x`", "a, b, c"]);
+    refused(&with("from = \"a\"\nto = \"c\"", "from = \"a\""), "traffic.long.to", &["node"]);
+    refused(&with("\"schedule.csv\"", "\"other.csv\""), "traffic.replayed.file", &["other.csv"]);
+    let no_way_back = GRAPH.replace("both_ways = true", "both_ways = false");
+    refused(&no_way_back, "traffic.long.from", &["no way leads", "both_ways"]);
+}
+
+#[test]
+fn a_schedule_with_nonsense_is_refused_with_its_line() {
+    for (content, part) in [
+        ("", "no transfers"),
+        ("0.5,1000\nnow,5\n", "now"),
+        ("0.5,-3\n", "-3"),
+        ("0.5\n", "0.5"),
+        ("nan,5\n", "nan"),
+        ("1e300,5\n", "1e300"),
+        ("0.1,99999999999999999999\n", "99999999999999999999"),
+    ] {
+        let files = BTreeMap::from([("schedule.csv".to_owned(), content.to_owned())]);
+        match Scenario::from_toml(GRAPH, files) {
+            Ok(_) => panic!("{content} is accepted"),
+            Err(error) => {
+                assert_eq!(error.place, "traffic.replayed.file");
+                assert!(error.problem.contains(part), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_that_no_machine_can_run_are_refused_with_an_estimate() {
+    refused(&with("\"10s\"", "\"1e9s\"").replace("10Mbps", "10Tbps"), "bottleneck.queue", &["packets", "hours"]);
+    refused(&with("\"60ms\"", "\"100s\"").replace("10Mbps", "10Tbps"), "bottleneck.queue", &["GB of memory"]);
+    refused(&with("flows = 2", "flows = 1000000000000"), "traffic.long.flows", &["1000000000000"]);
+    refused(&with("flows = 2", "flows = 4000000000"), "traffic", &["4000000000 hosts", "GB of memory", "at most"]);
+    refused(&with("[tcp]", "[record]\nqueue_every = \"1ns\"\n[tcp]"), "record.queue_every", &["rows"]);
+    let year = with("\"10s\"", "\"525600min\"").replace("10Mbps", "10Tbps");
+    refused(&year, "bottleneck.queue", &["at most 1e12"]);
+    assert!(read(&with("\"10s\"", "\"1e30s\"")).is_err());
+    assert!(read(&with("\"10s\"", "\"1e9s\"")).is_err(), "thirty years of Web traffic");
+    let many = r#"kind = "ftp"
+        flows = 1000000
+        [traffic.b]
+        kind = "ftp"
+        flows = 1000000
+        [traffic.c]
+        kind = "ftp"
+        flows = 1000000
+        [traffic.d]
+        kind = "ftp"
+        flows = 1000000"#;
+    refused(&with("kind = \"ftp\"\nflows = 2", many), "traffic", &["hosts", "GB of memory"]);
+}
+
+#[test]
+fn what_is_not_toml_is_refused_with_its_line() {
+    refused("duration = \"1s\"\nduration = \"2s\"", "line 2", &["duplicate key"]);
+    refused("duration = \n", "line 1", &[]);
+    refused("a = 1\nb = [", "line 2", &[]);
+    refused("\u{0}", "line 1", &[]);
+    refused(&with("load = 0.5", "load = nan"), "traffic.web.load", &["not a finite number"]);
+    refused(&with("load = 0.5", "load = -inf"), "traffic.web.load", &["not a finite number"]);
+    refused(&with("load = 0.5", "load = 1979-05-27"), "traffic.web.load", &["date"]);
+    refused(&with("flows = 2", "flows = 99999999999999999999"), "line 21", &["99999999999999999999"]);
+}
+
+/// Every place in a value, as JSON pointers.
+fn places(value: &Value, here: &str, found: &mut Vec<String>) {
+    if !here.is_empty() {
+        found.push(here.to_owned());
+    }
+    match value {
+        Value::Object(table) => table.iter().for_each(|(key, inner)| {
+            places(inner, &format!("{here}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+        }),
+        Value::Array(list) => list.iter().enumerate().for_each(|(n, inner)| {
+            places(inner, &format!("{here}/{n}"), found);
+        }),
+        _ => {}
+    }
+}
+
+/// The good scenarios with every default written out, so that every parameter can be spoilt.
+fn complete() -> Vec<Value> {
+    let mut red = read(GOOD).unwrap().to_value();
+    red["record"]["gauges"] = json!(["long"]);
+    let mut all = vec![red, read(GRAPH).unwrap().to_value()];
+    let kinds = [
+        json!({ "kind": "shred" }), json!({ "kind": "drop-tail" }), json!({ "kind": "drop-nth", "packets": [1, 5] }),
+    ];
+    for queue in kinds {
+        let mut value = all[0].clone();
+        value["bottleneck"]["queue"] = queue;
+        all.push(Scenario::from_value(value, files()).unwrap().to_value());
+    }
+    all
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_wherever_it_stands() {
+    let mut tried = 0;
+    for good in complete() {
+        let mut all = Vec::new();
+        places(&good, "", &mut all);
+        for place in all {
+            let right = good.pointer(&place).unwrap();
+            for wrong in [json!([[]]), json!({ "a": 1 }), json!(true), json!("?"), json!(-1), json!(1.5)] {
+                let same = std::mem::discriminant(right) == std::mem::discriminant(&wrong);
+                if same || place.ends_with("/kind") && wrong.is_string() {
+                    continue;
+                }
+                let mut value = good.clone();
+                *value.pointer_mut(&place).unwrap() = wrong.clone();
+                let error = Scenario::from_value(value, files()).map(|_| ()).expect_err(&format!("{wrong} at {place}"));
+                let parent = place[1..].replace('/', ".");
+                let named = error.to_string();
+                let key = parent.rsplit('.').next().unwrap();
+                let outer = parent.split('.').next().unwrap();
+                assert!(named.contains(key) || named.starts_with(outer), "{wrong} at {place}: {named}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
+const TEXTS: [&str; 28] = [
+    "", "?", "0s", "1ns", "1e9s", "1e300s", "-5ms", "NaNs", "1_000ms", " 5 ms ", "0bps", "16bps", "1Gbps", "10Tbps",
+    "0p", "1p", "1e18p", "18446744073709551615p", "1B", "64kB", "1e15B", "red", "web", "ns-2.35", "\u{0}", "é\u{202e}",
+    "left", "bottleneck",
+];
+
+fn any_value(rng: &mut Rng) -> Value {
+    match rng.below(9) {
+        0 => Value::Null,
+        1 => json!(rng.chance(0.5)),
+        2 => json!([0, 1, 2, -1, i64::MIN, i64::MAX, 1_000_000][rng.below(7) as usize]),
+        3 => json!(u64::MAX >> rng.below(64)),
+        4 => json!([0.0, -0.0, 1.0, 0.5, 1e-300, 1e300, -1e-9, 5e-324, f64::MAX][rng.below(9) as usize]),
+        5 | 6 => json!(TEXTS[rng.below(TEXTS.len() as u64) as usize]),
+        7 => json!((0..rng.below(9)).map(|_| char::from_u32(rng.below(0x3000) as u32).unwrap_or('?')).collect::<String>()),
+        _ => match rng.below(3) {
+            0 => json!([]),
+            1 => json!({}),
+            _ => json!([any_value(rng), any_value(rng)]),
+        },
+    }
+}
+
+/// Deletes, alters, exchanges or adds something somewhere.
+fn mangle(value: &mut Value, rng: &mut Rng) {
+    let mut all = Vec::new();
+    places(value, "", &mut all);
+    if all.is_empty() {
+        return;
+    }
+    let any = |rng: &mut Rng| all[rng.below(all.len() as u64) as usize].clone();
+    let place = any(rng);
+    match rng.below(6) {
+        0 => {
+            let (parent, key) = place.rsplit_once('/').expect("a pointer begins with a slash");
+            match value.pointer_mut(parent) {
+                Some(Value::Object(table)) => drop(table.remove(key)),
+                Some(Value::Array(list)) => drop(list.pop()),
+                _ => {}
+            }
+        }
+        1 => {
+            let other = value.pointer(&any(rng)).cloned().unwrap_or(Value::Null);
+            *value.pointer_mut(&place).expect("the place was just found") = other;
+        }
+        2 => {
+            let key = if rng.chance(0.5) { "kind" } else { TEXTS[rng.below(TEXTS.len() as u64) as usize] };
+            let new = any_value(rng);
+            if let Some(Value::Object(table)) = value.pointer_mut(&place) {
+                table.insert(key.to_owned(), new);
+            }
+        }
+        _ => *value.pointer_mut(&place).expect("the place was just found") = any_value(rng),
+    }
+}
+
+/// Small enough to be run here and now.
+fn is_small(value: &Value) -> bool {
+    let flows = |one: &Value| one["flows"].as_u64().unwrap_or(1) <= 1000;
+    value["traffic"].as_object().is_some_and(|all| all.values().all(flows))
+        && value.pointer("/record/queue_every").is_some_and(|every| every != "1ns")
+}
+
+#[test]
+fn thousands_of_mangled_scenarios_are_read_or_refused_but_never_break() {
+    let good = complete();
+    let mut rng = Streams::new(1).named("mangle", 0);
+    let (mut accepted, mut ran) = (0, 0);
+    for number in 0..6000 {
+        let mut value = good[number % good.len()].clone();
+        for _ in 0..=rng.below(3) {
+            mangle(&mut value, &mut rng);
+        }
+        let text = value.to_string();
+        let outcome = catch_unwind(AssertUnwindSafe(|| match Scenario::from_value(value, files()) {
+            Err(error) => {
+                assert!(!error.problem.is_empty());
+                (false, false)
+            }
+            Ok(scenario) => {
+                let full = scenario.to_value();
+                let again = Scenario::from_value(full.clone(), files()).expect("what is written can be read");
+                let written = again.to_value();
+                assert_eq!(full, written, "what is written means the same");
+                assert_eq!(digest(&again), digest(&scenario));
+                (true, ran < 150 && run_shortly(&full))
+            }
+        }));
+        match outcome {
+            Ok((read, run)) => (accepted, ran) = (accepted + u32::from(read), ran + u32::from(run)),
+            Err(_) => panic!("broken by {text}"),
+        }
+    }
+    assert!(accepted > 300 && ran > 100, "{accepted} accepted, {ran} run");
+}
+
+/// Runs the first moments of a scenario, if they are a scenario too.
+fn run_shortly(full: &Value) -> bool {
+    let mut short = full.clone();
+    short["duration"] = "300ms".into();
+    short["warm_up"] = "50ms".into();
+    if !is_small(&short) {
+        return false;
+    }
+    Scenario::from_value(short, files()).is_ok_and(|scenario| {
+        let found = run(&scenario);
+        assert_eq!(found.tables.len(), 8);
+        true
+    })
+}
+
+#[test]
+fn mangled_text_is_read_or_refused_but_never_breaks() {
+    let mut rng = Streams::new(2).named("mangle", 0);
+    for number in 0..4000 {
+        let mut text: Vec<char> = [GOOD, GRAPH][number % 2].chars().collect();
+        for _ in 0..=rng.below(4) {
+            let (at, to) = (rng.below(text.len() as u64) as usize, rng.below(text.len() as u64) as usize);
+            match rng.below(4) {
+                0 => text[at] = char::from_u32(rng.below(0x500) as u32).unwrap_or('?'),
+                1 => text.truncate(at.max(1)),
+                2 => text.swap(at, to),
+                _ => {
+                    let piece: Vec<char> = text[at.min(to)..at.max(to)].iter().copied().take(40).collect();
+                    text.splice(at..at, piece);
+                }
+            }
+        }
+        let text: String = text.into_iter().collect();
+        let outcome = catch_unwind(|| read(&text).map(|_| ()));
+        match outcome {
+            Ok(Err(error)) => assert!(!error.to_string().is_empty()),
+            Ok(Ok(())) => {}
+            Err(_) => panic!("broken by {text}"),
+        }
+    }
+}
+
+#[test]
+fn only_a_table_is_a_scenario() {
+    for value in [Value::Null, json!(3), json!("duration"), json!([{ "duration": "1s" }])] {
+        let error = Scenario::from_value(value, files()).map(|_| ()).unwrap_err();
+        assert!(error.problem.contains("must be a table"), "{error}");
+    }
+    assert!(Scenario::from_value(Value::Object(Map::new()), files()).is_err());
+}

@@ -1,0 +1,159 @@
+"""The documentation tells the truth: its commands run and print what it shows, its scenarios are
+right, its links lead somewhere, and its reference pages are those of this version.
+
+A `console` block holds commands (`$ ...`) and lines of their output; a `python` block is run in the
+namespace of its page, and a `text` block right after it holds lines of what it prints. Shown lines must
+be found in the output in their order; `...` in a line stands for anything. Pages run in a folder
+with the repository's `scenarios`. With `AQM_UPDATE_SNAPSHOTS=1`, lines that differ in their numbers only
+are rewritten.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import aqmlab as al
+from aqmlab.reference import pages
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    path
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    if not path.is_relative_to(ROOT / "docs/reference") and not path.is_relative_to(ROOT / "docs/_build")
+)
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
+FENCE = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+UPDATE = os.environ.get("AQM_UPDATE_SNAPSHOTS") == "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Something to run, and the lines it is shown to print."""
+
+    run: str
+    language: str
+    shown: tuple[str, ...]
+
+
+def steps(text: str) -> Iterator[Step]:
+    """What a page asks its reader to run, in order."""
+    blocks = list(FENCE.finditer(text))
+    for place, block in enumerate(blocks):
+        language, body = block["language"], block["body"]
+        if language == "console":
+            commands = re.split(r"^\$ ", body, flags=re.MULTILINE)
+            assert not commands[0].strip(), f"a console block begins with a command: {body!r}"
+            for command in commands[1:]:
+                first, *lines = command.splitlines()
+                while first.endswith("\\"):
+                    first = first[:-1] + lines.pop(0)
+                yield Step(run=first, language=language, shown=tuple(line for line in lines if line.strip()))
+        elif language == "python":
+            after = blocks[place + 1] if place + 1 < len(blocks) else None
+            follows = after is not None and not text[block.end() : after.start()].strip()
+            shown = after["body"].splitlines() if after and follows and after["language"] == "text" else []
+            yield Step(run=body, language=language, shown=tuple(line for line in shown if line.strip()))
+
+
+def run(step: Step, folder: Path, namespace: dict[str, object]) -> str:
+    """What a step prints; it must succeed."""
+    if step.language == "python":
+        with chdir(folder), redirect_stdout(io.StringIO()) as said:
+            exec(compile(step.run, "documentation", "exec"), namespace)
+        return said.getvalue()
+    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": commands, "COLUMNS": "160"}
+    done = subprocess.run(
+        ["bash", "-c", step.run], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, f"$ {step.run}\nexit status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def masked(line: str) -> str:
+    """A line without its numbers and without the width of its columns."""
+    return re.sub(r"[\s─━┄]+", " ", re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", line)).strip()
+
+
+def matches(shown: str, line: str) -> bool:
+    parts = [re.escape(part.rstrip() if "..." in shown else part) for part in shown.rstrip().split("...")]
+    return re.fullmatch(".*".join(parts), line.rstrip()) is not None
+
+
+def missing(step: Step, output: str) -> dict[str, str | None]:
+    """The shown lines that the output lacks, and the printed lines that differ in numbers only."""
+    lines, found, at = output.splitlines(), {}, 0
+    for shown in step.shown:
+        if shown.strip() == "...":
+            continue
+        place = next((k for k in range(at, len(lines)) if matches(shown, lines[k])), None)
+        if place is None:
+            like = (k for k in range(at, len(lines)) if masked(lines[k]) == masked(shown))
+            place = next(like, None)
+            found[shown] = None if place is None else lines[place].rstrip()
+        at = at if place is None else place + 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    text, namespace = page.read_text(encoding="utf-8"), {"__name__": "__documentation__"}
+    for step in steps(text):
+        lacking = missing(step, run(step, tmp_path, namespace))
+        if UPDATE:
+            for shown, printed in lacking.items():
+                if printed is not None:
+                    text = text.replace(f"\n{shown}\n", f"\n{printed}\n")
+            lacking = {shown: printed for shown, printed in lacking.items() if printed is None}
+        assert not lacking, f"{page.name}: {step.run}\nnot printed: {lacking}"
+    if UPDATE and text != page.read_text(encoding="utf-8"):
+        page.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_scenario_shown_in_full_is_right(page: Path) -> None:
+    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] != "toml":
+            continue
+        table = tomllib.loads(block["body"])
+        if "duration" in table and "traffic" in table:
+            files = {one["file"]: "0,1000\n" for one in table["traffic"].values() if "file" in one}
+            assert al.Scenario.from_dict(table, files=files).effective["duration"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    local = [target for target in targets if "://" not in target]
+    lost = [target for target in local if not (page.parent / target).exists()]
+    assert not lost, f"{page.name} links to {lost}"
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_worth_starting_from_runs_quickly(path: Path) -> None:
+    run = al.Scenario.load(path).run()
+    assert run.performance["packets_forwarded"] > 1000
+    assert run.performance["cpu_s"] < 5, "the folder is for scenarios that take a second or so"
+
+
+def test_the_reference_is_that_of_this_version() -> None:
+    folder = ROOT / "docs/reference"
+    committed = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    generated = pages()
+    stale = sorted(name for name in generated if committed.get(name) != generated[name])
+    stale += sorted(set(committed) - set(generated) - {"index.md"})
+    assert not stale, f"docs/reference: {', '.join(stale)}: run `make docs`"

@@ -1,0 +1,78 @@
+"""Charts: what is saved is what is drawn, the same bytes each time."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+from aqmlab import plot
+from aqmlab.plot import Chart
+
+TABLE = pl.DataFrame(
+    {
+        "queue": ["Drop Tail", "Drop Tail", "RED", "RED"],
+        "x": [1.0, 2.0, 1.0, 2.0],
+        "value": [3.0, 4.0, 2.0, 2.5],
+        "low": [2.5, 3.0, math.nan, 2.0],
+        "high": [3.5, 5.0, math.nan, 3.0],
+    }
+)
+
+
+def chart(kind: plot.Kind, table: pl.DataFrame = TABLE, **more: object) -> Chart:
+    return Chart(
+        kind=kind, table=table, x="x", y="value", by="queue", x_label="load (%)", y_label="time (s)", **more
+    )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["cdf", "tail", "line", "bars", "curve"])
+def test_every_kind_is_saved_in_three_forms(kind: plot.Kind, tmp_path: Path) -> None:
+    paths = plot.save(chart(kind), tmp_path, "one")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.csv", "one.png", "one.svg"]
+    assert paths["png"].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in paths["svg"].read_text()
+    assert pl.read_csv(paths["csv"]).equals(TABLE, null_equal=True)
+
+
+def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
+    first = plot.save(chart("line", log_x=True), tmp_path / "a", "one")
+    second = plot.save(chart("line", log_x=True), tmp_path / "b", "one")
+    for ending in ("svg", "png", "csv"):
+        assert first[ending].read_bytes() == second[ending].read_bytes(), ending
+
+
+def test_lines_hold_the_numbers_of_the_table() -> None:
+    axis = plot.draw(chart("curve")).axes[0]
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in axis.lines}  # type: ignore[union-attr]
+    assert drawn == {"Drop Tail": [3.0, 4.0], "RED": [2.0, 2.5]}
+
+
+def test_bars_stand_at_the_heights_of_the_table() -> None:
+    axis = plot.draw(chart("bars")).axes[0]
+    assert [bar.get_height() for bar in axis.patches] == [3.0, 4.0, 2.0, 2.5]  # type: ignore[attr-defined]
+
+
+def test_a_queue_has_its_colour_in_every_chart() -> None:
+    only = plot.draw(chart("curve", TABLE.filter(pl.col("queue") == "RED"))).axes[0]
+    both = plot.draw(chart("curve")).axes[0]
+    assert only.lines[0].get_color() == both.lines[1].get_color() == plot.COLOURS["RED"]
+
+
+def test_axes_carry_their_labels_and_distributions_end_at_one() -> None:
+    axis = plot.draw(chart("cdf")).axes[0]
+    assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_ylim()) == ("load (%)", "time (s)", (0.0, 1.0))
+
+
+def test_panels_split_the_table() -> None:
+    table = TABLE.with_columns(pl.Series("mix", ["a", "b", "a", "b"]))
+    axes = plot.draw(chart("bars", table, panel="mix")).axes
+    assert [axis.get_title(loc="left") or axis.get_title() for axis in axes] == ["a", "b"]
+    assert [len(axis.patches) for axis in axes] == [2, 2]
+
+
+def test_zeros_do_not_disturb_a_logarithmic_axis(tmp_path: Path) -> None:
+    table = TABLE.with_columns(pl.Series("value", [0.0, 4.0, 2.0, 0.0]))
+    paths = plot.save(chart("tail", table, log_y=True), tmp_path, "one")
+    assert pl.read_csv(paths["csv"])["value"].to_list() == [0.0, 4.0, 2.0, 0.0]

@@ -1,0 +1,150 @@
+"""Intervals against scipy and numbers worked out by hand; verdicts at their edges."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from aqmlab import stats
+from aqmlab.stats import Band, Interval
+
+OURS = [10.0, 12.0, 9.0, 11.0, 13.0]
+THEIRS = [9.0, 12.0, 8.0, 9.0, 12.0]
+
+
+def interval(low: float, high: float) -> Interval:
+    return Interval(value=(low + high) / 2, low=low, high=high, count=10)
+
+
+def test_the_mean_interval_is_the_one_of_the_textbook() -> None:
+    found = stats.mean_interval(OURS)
+    # Mean 11, variance 2.5, t(0.975, 4) = 2.776445: half width 2.776445 sqrt(2.5 / 5).
+    assert found.value == 11.0
+    assert found.half_width == pytest.approx(1.963243, abs=1e-6)
+
+
+def test_the_mean_interval_agrees_with_scipy() -> None:
+    from scipy import stats as reference
+
+    low, high = reference.ttest_1samp(OURS, 0.0).confidence_interval(0.95)
+    found = stats.mean_interval(OURS)
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_the_paired_difference_agrees_with_scipy() -> None:
+    from scipy import stats as reference
+
+    low, high = reference.ttest_rel(OURS, THEIRS).confidence_interval(0.95)
+    found = stats.paired_difference(OURS, THEIRS)
+    assert found.value == pytest.approx(1.0)
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_welch_agrees_with_scipy_on_samples_of_unequal_length() -> None:
+    from scipy import stats as reference
+
+    low, high = reference.ttest_ind(OURS, THEIRS[:3], equal_var=False).confidence_interval(0.95)
+    found = stats.welch(OURS, THEIRS[:3])
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_pairing_is_worth_it_where_pairs_move_together() -> None:
+    paired, apart = stats.paired_difference(OURS, THEIRS), stats.welch(OURS, THEIRS)
+    assert paired.half_width < apart.half_width / 2
+
+
+def test_the_paired_ratio_is_the_ratio_of_means_with_the_spread_of_its_residuals() -> None:
+    found = stats.paired_ratio([2.0, 4.0, 6.0], [1.0, 2.0, 4.0])
+    # Ratio 12/7; residuals (a - 12/7 b) / (7/3) are 6/49, 12/49, -18/49: variance 252/2401.
+    assert found.value == pytest.approx(12 / 7)
+    assert found.half_width == pytest.approx(4.302653 * math.sqrt(252 / 2401 / 3), rel=1e-6)
+
+
+def test_a_constant_ratio_has_no_spread_and_a_zero_in_one_replication_does_no_harm() -> None:
+    same = stats.paired_ratio([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    assert (same.low, same.high) == pytest.approx((2.0, 2.0))
+    assert stats.paired_ratio([0.0, 1.0, 2.0], [0.0, 2.0, 4.0]).value == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_paired_ratio_covers_the_truth_as_often_as_it_says(seed: int) -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    hits = 0
+    for _ in range(600):
+        common = rng.gamma(20.0, 0.1, 10)
+        found = stats.paired_ratio(
+            (0.8 * common + rng.normal(0, 0.05, 10)).tolist(), (common + rng.normal(0, 0.05, 10)).tolist()
+        )
+        hits += found.low <= 0.8 <= found.high
+    assert 0.92 <= hits / 600 <= 0.98
+
+
+def test_missing_values_leave_their_pair_out() -> None:
+    found = stats.paired_difference([*OURS, math.nan, 5.0], [*THEIRS, 1.0, math.nan])
+    assert found == stats.paired_difference(OURS, THEIRS)
+    assert stats.mean_interval([*OURS, math.nan]).count == 5
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [math.nan, 1.0]])
+def test_too_few_replications_give_no_interval_and_no_verdict(values: list[float]) -> None:
+    found = stats.mean_interval(values)
+    assert not found.decided
+    assert stats.verdict(found, stats.below(1e9)) == "undecided"
+    assert not stats.paired_ratio(values, values).decided
+    assert not stats.welch(values, OURS).decided
+
+
+def test_a_ratio_to_nothing_is_undecided() -> None:
+    assert stats.verdict(stats.paired_ratio([1.0, 2.0], [0.0, 0.0]), stats.below(1)) == "undecided"
+
+
+def test_pairs_of_unequal_length_are_an_error() -> None:
+    with pytest.raises(ValueError, match="5 and 4"):
+        stats.paired_difference(OURS, THEIRS[:4])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "band", "verdict"),
+    [
+        (0.8, 0.9, stats.below(1), "holds"),
+        (0.8, 1.0, stats.below(1), "undecided"),
+        (1.0, 1.2, stats.below(1), "fails"),
+        (1.0, 1.0, stats.below(1), "fails"),
+        (0.9, 1.0, stats.at_most(1), "holds"),
+        (1.01, 1.2, stats.at_most(1), "fails"),
+        (0.1, 0.2, stats.above(0), "holds"),
+        (-0.1, 0.2, stats.above(0), "undecided"),
+        (-0.2, 0.0, stats.above(0), "fails"),
+        (0.98, 1.5, stats.at_least(0.98), "holds"),
+        (0.90, 0.99, stats.within(0.90, 0.99), "holds"),
+        (0.89, 0.95, stats.within(0.90, 0.99), "undecided"),
+        (0.80, 0.89, stats.within(0.90, 0.99), "fails"),
+        (1.00, 1.10, stats.within(0.90, 0.99), "fails"),
+        (0.80, 1.10, stats.within(0.90, 0.99), "undecided"),
+    ],
+)
+def test_verdicts_follow_the_rule(low: float, high: float, band: Band, verdict: str) -> None:
+    assert stats.verdict(interval(low, high), band) == verdict
+
+
+def test_a_claim_in_parts_holds_only_if_all_parts_hold() -> None:
+    good = stats.judge("a", interval(0.8, 0.9), stats.below(1))
+    open_ = stats.judge("b", interval(0.8, 1.1), stats.below(1))
+    bad = stats.judge("c", interval(1.1, 1.2), stats.below(1))
+    assert stats.together(good, good).verdict == "holds"
+    assert stats.together(good, open_).verdict == "undecided"
+    worst = stats.together(good, open_, bad)
+    assert (worst.verdict, worst.low, worst.parts) == ("fails", 1.1, (good, open_, bad))
+
+
+def test_evidence_says_what_was_measured_and_claimed() -> None:
+    said = stats.judge("ratio", interval(0.8, 0.9), stats.within(0.7, 1.0)).measured
+    assert said == "ratio 0.85 [0.8, 0.9], claimed in [0.7, 1]"
+
+
+def test_the_slope_is_that_of_least_squares() -> None:
+    assert stats.slope([1.0, 2.0, 4.0], [3.0, 5.0, 9.0]) == pytest.approx(2.0)
+    assert stats.slope([0.0, 1.0, 2.0], [0.0, 3.0, 3.0]) == pytest.approx(1.5)
+    assert math.isnan(stats.slope([1.0, 1.0], [2.0, 3.0]))

@@ -13,6 +13,9 @@ from judge import Row
 Measured = Any
 """What a case keeps of a run."""
 
+Changes = Mapping[str, Any]
+"""Values by dotted path, as `Scenario.with_` takes them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -28,21 +31,22 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Why a quantity may miss: shown only if it agrees once `changes` are made to the scenario."""
+    """Why quantities of a case may miss. It counts only if they agree in the experiment `again`."""
 
-    quantity: str
     why: str
-    changes: Mapping[str, Any]
+    switch: str
+    """What the experiment changes, in few words."""
+    again: Case
+    """The same case with a switch set on our side, or beside runs of theirs with one set on their side."""
+    same_runs: bool = False
+    """Whether ours stay as they are, so that none need be made again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Some runs of ours beside some of the reference.
-
-    `jobs` makes the runs for given changes to the scenario (none, or those of a cause).
-    """
+    """Some runs of ours beside some of the reference."""
 
     name: str
-    jobs: Callable[[Mapping[str, Any]], Sequence[Job]]
+    jobs: Callable[[], Sequence[Job]]
     judge: Callable[[Sequence[Measured]], Sequence[Row]]
     causes: tuple[Cause, ...] = ()

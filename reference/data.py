@@ -14,6 +14,7 @@ NS2 = HERE / "ns2"
 SCENARIOS = HERE.parent / "scenarios" / "reference"
 
 
+@lru_cache(maxsize=16)
 def rows(name: str) -> list[dict[str, str]]:
     """The rows of `ns2/NAME.csv.gz` by column; lines that begin with `#` are skipped."""
     with gzip.open(NS2 / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:

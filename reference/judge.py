@@ -66,8 +66,10 @@ class Quantity:
         return max(BAND * abs(theirs), self.floor)
 
 
-def of_interval(case: str, quantity: Quantity, theirs: float, difference: stats.Interval, error: float) -> Row:
-    """Judges a difference with its interval; `error` is its standard error in units of Student's t."""
+def of_interval(
+    case: str, quantity: Quantity, theirs: float, difference: stats.Interval, error: float
+) -> Row:
+    """Judges a difference with its interval; `error` is its standard error."""
     band = quantity.band(theirs)
     row = Row(
         case=case,
@@ -152,7 +154,10 @@ def exact(case: str, quantity: str, theirs: float, ours: float, tolerance: float
 
 
 def _chance(half: float, band: float, error: float) -> float:
-    """How probable a miss is if the true difference is zero: the estimate lies beyond half + band."""
+    """How probable a miss is if the true difference is zero: the estimate lies beyond half + band.
+
+    The estimate is taken as normal, which is good enough for a sum that is told with two digits.
+    """
     if half == 0 or error == 0:
         return 0.0
     return math.erfc((half + band) / error / math.sqrt(2))
@@ -193,7 +198,6 @@ def _cells(row: Row) -> list[str]:
 
     known = not (math.isnan(row.low) or math.isnan(row.high))
     interval = f"[{of_theirs(row.low)}, {of_theirs(row.high)}]" if known else ""
-    note = f"because: {row.cause}" if row.cause else row.note
     return [
         row.case,
         row.quantity,
@@ -202,7 +206,7 @@ def _cells(row: Row) -> list[str]:
         of_theirs(row.difference),
         interval,
         row.verdict.upper() if row.verdict == "misses" else row.verdict,
-        note,
+        row.note,
     ]
 
 
@@ -218,7 +222,8 @@ def summary(rows: Sequence[Row]) -> tuple[str, int]:
         f"{wide} of the {len(judged) - len(misses)} agreements rest on an interval wider than their band.",
         f"Misses that chance alone would give: {chance:.2g}.",
     ]
-    lines += [f"Explained: {row.case}, {row.quantity}: {row.cause}" for row in misses if row.explained]
+    for cause in dict.fromkeys(row.cause for row in misses if row.explained):
+        lines.append(f"{sum(row.cause == cause for row in misses)} misses are explained: {cause}.")
     lines += [f"No cause known: {row.case}, {row.quantity}" for row in unexplained]
     lines.append(
         f"reference: {len(judged)} judged, {len(judged) - len(misses)} agree, "

@@ -1,27 +1,274 @@
 """Scenario A of the reference: permanent flows, Web objects, and both, over one 10 Mb/s line.
 
 The settings are those of `scenarios/reference/a-*.toml`. Beyond them:
-- `droptail_oh`: ns-2's senders wait up to one packet time (779 us) before they send (`overhead_`).
+- `droptail_oh`: ns-2's senders wait up to the time of one packet before they send (`overhead_`).
 - `droptail` is printed, not judged: its round-trip times are all equal, so ties decide who loses.
 - The smallest goodput of a flow is printed, not judged: it belongs to a flow or two that time-outs
-  kept silent, and varies by its own size from run to run.
+  kept silent, and varies by its own size from run to run. So is the longest hundredth of object times.
 - Time-outs count from the start of the run, as ns-2 counts them; all else after the warm-up.
+- ns-2's object times end when the sender hears of the last byte; ours when the byte arrives. The
+  way back of an acknowledgement, 62.0384 ms, is taken off theirs.
+- Each schedule of objects is run with ten seeds of ours, which vary what RED draws and when the
+  permanent flows begin. A pooled decile of theirs is judged as one more draw among ten of ours.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import batched_ as batched
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
+import data
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-
-import data
+from aqmlab.metrics import mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Job
+from case import Case, Cause, Changes, Job
 from judge import Quantity, Row, independent, paired, single
+
+SEEDS = 20
+REPEATS = 10
+ACK_WAY_BACK = 0.0620384
+WARM_UP, END = 20.0, 160.0
+OBJECTS_FROM, OBJECTS_BEFORE = 20.0, 130.0
+PRINTED_QUEUES = frozenset({"droptail"})
+SETTINGS: dict[str, Changes] = {"droptail_oh": {"host.jitter": "779us"}}
+
+FTP_QUANTITIES = (
+    Quantity(name="goodput_payload_mbps"),
+    Quantity(name="jain"),
+    Quantity(name="drop_frac"),
+    Quantity(name="mean_queue"),
+    Quantity(name="util"),
+    Quantity(name="max_flow_mbps"),
+    Quantity(name="min_flow_mbps", judged=False, note="an extreme"),
+    Quantity(name="timeouts_per_flow"),
+)
+
+WEB_QUANTITIES = (
+    Quantity(name="util"),
+    Quantity(name="drop_frac"),
+    Quantity(name="mean_queue"),
+    Quantity(name="mean_active"),
+    Quantity(name="web_object_goodput_mbps"),
+    Quantity(name="obj_time_mean"),
+    Quantity(name="obj_time_median"),
+    Quantity(name="obj_time_p90"),
+    Quantity(name="obj_time_p99", judged=False, note="a few objects"),
+    Quantity(name="obj_frac_over_3s", floor=0.001, note="floor 0.001"),
+    Quantity(name="unfinished_20_130", floor=1.0, note="floor 1 object"),
+)
+
+MIX_QUANTITIES = (*WEB_QUANTITIES, Quantity(name="jain"), Quantity(name="goodput_ftp_payload_mbps"))
+
+QUANTILES = ("p10", "p20", "p30", "p40", "p50", "p60", "p70", "p80", "p90")
+
+SIZE_CLASSES = {
+    "all": (1, None),
+    "1": (1, 1),
+    "2-3": (2, 3),
+    "4-7": (4, 7),
+    "8-15": (8, 15),
+    "16-63": (16, 63),
+    "64+": (64, None),
+}
+"""Classes of objects by data segments, first and last."""
+
+Measures = dict[str, float]
+
+
+def cases() -> list[Case]:
+    """Every case of scenario A that was recorded, but for queues that came later."""
+    ftp = {(row["q"], int(row["nftp"])): None for row in data.rows("a_ftp_only_per_seed")}
+    web = {(row["label"], row["q"]): None for row in data.rows("a_web_per_seed")}
+    known = _scenario("a-ftp").queues
+    return [
+        *(ftp_case(queue, flows) for queue, flows in sorted(ftp) if queue in known),
+        *(web_case(label, queue) for label, queue in sorted(web) if queue in known),
+    ]
+
+
+def _quantities(quantities: Sequence[Quantity], queue: str) -> list[Quantity]:
+    if queue not in PRINTED_QUEUES:
+        return list(quantities)
+    return [Quantity(name=one.name, judged=False, note="ties decide") for one in quantities]
+
+
+@lru_cache(maxsize=8)
+def _scenario(name: str) -> Scenario:
+    return Scenario.load(data.SCENARIOS / f"{name}.toml")
+
+
+def _with_queue(name: str, queue: str) -> Scenario:
+    scenario = _scenario(name)
+    return scenario.with_({"bottleneck.queue": scenario.queues[queue]})
+
+
+# Permanent flows only
+
+
+def ftp_case(queue: str, flows: int, seeds: int = SEEDS) -> Case:
+    """Permanent flows through one queue."""
+    theirs = [
+        row for row in data.rows("a_ftp_only_per_seed") if row["q"] == queue and int(row["nftp"]) == flows
+    ]
+    name = f"a ftp {queue} N={flows}"
+
+    def jobs() -> list[Job]:
+        scenario = _with_queue("a-ftp", queue).with_({"traffic.ftp.flows": flows, **SETTINGS.get(queue, {})})
+        whole = scenario.with_({"warm_up": "0s"})
+        numbers = range(1, seeds + 1)
+        return [
+            *(Job(scenario=scenario, seed=seed, measure=_ftp_measures) for seed in numbers),
+            *(Job(scenario=whole, seed=seed, measure=_timeouts) for seed in numbers),
+        ]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        runs = [{**after, **whole} for after, whole in zip(measured[:seeds], measured[seeds:], strict=True)]
+
+        def of_runs(quantity: Quantity) -> Row:
+            ours = [run[quantity.name] for run in runs]
+            return independent(name, quantity, [float(row[quantity.name]) for row in theirs], ours)
+
+        return [of_runs(quantity) for quantity in _quantities(FTP_QUANTITIES, queue)]
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _ftp_measures(run: Run) -> Measures:
+    link = run.links.row(0, named=True)
+    # Theirs per flow counts headers, the sum does not.
+    payload = run.flows["goodput_bps"].to_numpy() / 1e6
+    wire = payload * 974 / 934
+    return {
+        "goodput_payload_mbps": float(payload.sum()),
+        "jain": _jain(payload),
+        "drop_frac": link["drop_fraction"],
+        "mean_queue": link["mean_queue_packets"],
+        "util": link["utilisation"],
+        "max_flow_mbps": float(wire.max()),
+        "min_flow_mbps": float(wire.min()),
+    }
+
+
+def _timeouts(run: Run) -> Measures:
+    return {"timeouts_per_flow": float(run.flows["timeouts"].to_numpy().mean())}
+
+
+def _jain(rates: npt.NDArray[np.float64]) -> float:
+    return float(rates.sum() ** 2 / (rates.size * (rates**2).sum()))
+
+
+# Web objects, alone or beside ten permanent flows
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebMeasures:
+    """What is kept of a run with Web objects."""
+
+    values: Measures
+    segments: npt.NDArray[np.int64]
+    times: npt.NDArray[np.float64]
+
+
+def web_case(label: str, queue: str, repeats: int = REPEATS, *, fresh: bool = False) -> Case:
+    """The recorded schedules of a load, replayed through one queue; `fresh` is ns-2 without its defect."""
+    kind = "_fresh" if fresh else ""
+
+    def recorded(name: str) -> list[dict[str, str]]:
+        return [row for row in data.rows(name) if row["label"] == label and row["q"] == queue]
+
+    theirs = recorded(f"a_web{kind}_per_seed")
+    deciles = {row["size_class_packets"]: row for row in recorded(f"a_object_time_deciles{kind}")}
+    mixed = label.startswith("mix")
+    load = int(label.removeprefix("mix").removeprefix("web")) / 100
+    schedules = [int(row["seed"]) for row in theirs]
+    name = f"a {label} {queue}"
+
+    def jobs() -> list[Job]:
+        scenario = _with_queue("a-mix" if mixed else "a-web", queue)
+        made = []
+        for number in schedules:
+            file = f"web_{100 * load:.0f}_{number}.txt"
+            replayed = scenario.with_({"traffic.web.file": file}, files={file: data.schedule(load, number)})
+            made += [
+                Job(scenario=replayed, seed=seed, measure=_web_measures) for seed in range(1, repeats + 1)
+            ]
+        return made
+
+    def judge(measured: Sequence[WebMeasures]) -> list[Row]:
+        by_schedule = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
+        rows = [
+            paired(
+                name,
+                quantity,
+                [float(row[quantity.name]) - _at_sender(quantity.name) for row in theirs],
+                [sum(run.values[quantity.name] for run in runs) / repeats for runs in by_schedule],
+            )
+            for quantity in _quantities(MIX_QUANTITIES if mixed else WEB_QUANTITIES, queue)
+        ]
+        for group, (first, last) in SIZE_CLASSES.items():
+            pooled = [
+                _deciles([runs[place] for runs in by_schedule], first, last) for place in range(repeats)
+            ]
+            for place, quantile in enumerate(QUANTILES):
+                [quantity] = _quantities([Quantity(name=f"{group} segments, {quantile}")], queue)
+                value = float(deciles[group][quantile]) - ACK_WAY_BACK
+                rows.append(single(name, quantity, value, [float(values[place]) for values in pooled]))
+        return rows
+
+    known = fresh or queue in PRINTED_QUEUES
+    causes = () if known else (_agents(web_case(label, queue, repeats, fresh=True)),)
+    return Case(name=name, jobs=jobs, judge=judge, causes=causes)
+
+
+def _agents(fresh: Case) -> Cause:
+    why = (
+        "the recorded ns-2 runs use each agent again for later objects, and one that ever lost a SYN "
+        "keeps an initial window of 1 for good; in ns-2 runs that give it back its window they agree"
+    )
+    return Cause(why=why, switch="fresh agents", again=fresh, same_runs=True)
+
+
+def _at_sender(quantity: str) -> float:
+    """What of a quantity of theirs is the way back of the last acknowledgement."""
+    return ACK_WAY_BACK if quantity.startswith("obj_time") else 0.0
+
+
+def _web_measures(run: Run) -> WebMeasures:
+    link = run.links.row(0, named=True)
+    # The same moments as the reference: an object is done when its sender knows.
+    known = run.transfers.with_columns(pl.col("duration_s") + ACK_WAY_BACK)
+    done = known.filter(pl.col("complete"))
+    ends = pl.col("start_s") + pl.col("duration_s")
+    finished = done.filter((ends >= WARM_UP) & (ends < END))
+    looked_at = known.filter((pl.col("start_s") >= OBJECTS_FROM) & (pl.col("start_s") < OBJECTS_BEFORE))
+    complete = looked_at.filter(pl.col("complete") & (ends < END))
+    times = complete["duration_s"].to_numpy() - ACK_WAY_BACK
+    values = {
+        "util": link["utilisation"],
+        "drop_frac": link["drop_fraction"],
+        "mean_queue": link["mean_queue_packets"],
+        "mean_active": mean_active(known, WARM_UP, END),
+        "web_object_goodput_mbps": float(finished["size_bytes"].sum()) * 8 / (END - WARM_UP) / 1e6,
+        "obj_time_mean": float(times.mean()),
+        "obj_time_median": float(np.quantile(times, 0.5)),
+        "obj_time_p90": float(np.quantile(times, 0.9)),
+        "obj_time_p99": float(np.quantile(times, 0.99)),
+        "obj_frac_over_3s": float((times + ACK_WAY_BACK > 3.0).mean()),
+        "unfinished_20_130": float(looked_at.height - complete.height),
+    }
+    ftp = run.flows.filter(pl.col("traffic").cast(pl.String) == "ftp")["goodput_bps"].to_numpy()
+    if ftp.size:
+        values |= {"jain": _jain(ftp), "goodput_ftp_payload_mbps": float(ftp.sum()) / 1e6}
+    return WebMeasures(values=values, segments=complete["segments"].to_numpy().astype(np.int64), times=times)
+
+
+def _deciles(runs: Sequence[WebMeasures], first: int, last: int | None) -> npt.NDArray[np.float64]:
+    segments = np.concatenate([run.segments for run in runs])
+    times = np.concatenate([run.times for run in runs])
+    inside = (segments >= first) & (segments <= (last if last is not None else segments.max()))
+    values: npt.NDArray[np.float64] = np.quantile(times[inside], np.arange(1, 10) / 10)
+    return values

@@ -85,7 +85,8 @@ def test_the_page_holds_claims_figures_numbers_and_provenance(page: str) -> None
 
 def test_what_is_printed_cannot_break_the_page(tmp_path: Path) -> None:
     sly = dataclasses.replace(
-        STUDY, decisions=(Decision(question="<script>alert(1)</script>", decision="a & b", reason="</table>"),)
+        STUDY,
+        decisions=(Decision(question="<script>alert(1)</script>", decision="a & b", reason="</table>"),),
     )
     text = study.run(sly, tmp_path, prepare=FakeScenario).report.read_text(encoding="utf-8")
     assert "<script>" not in text
@@ -94,7 +95,10 @@ def test_what_is_printed_cannot_break_the_page(tmp_path: Path) -> None:
 
 def test_parameters_are_told_once_where_all_share_them() -> None:
     scenarios = {
-        "a": {"digest": "1", "scenario": {"duration": "1s", "queue": {"kind": "red", "max_p": 0.1}, "list": []}},
+        "a": {
+            "digest": "1",
+            "scenario": {"duration": "1s", "queue": {"kind": "red", "max_p": 0.1}, "list": []},
+        },
         "b": {"digest": "2", "scenario": {"duration": "1s", "queue": {"kind": "shred"}, "list": []}},
     }
     found = report.shared_parameters(scenarios)
@@ -105,7 +109,14 @@ def test_parameters_are_told_once_where_all_share_them() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(float("nan"), "–"), (None, "–"), (1234567, "1,234,567"), (0.123456, "0.1235"), ("RED", "RED"), (True, "True")],
+    [
+        (float("nan"), "–"),
+        (None, "–"),
+        (1234567, "1,234,567"),
+        (0.123456, "0.1235"),
+        ("RED", "RED"),
+        (True, "True"),
+    ],
 )
 def test_numbers_are_shown_as_people_read_them(value: object, text: str) -> None:
     assert report.number(value) == text

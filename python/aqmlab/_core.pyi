@@ -2,6 +2,22 @@
 
 from typing import Any, final
 
+__all__ = [
+    "RESULTS_VERSION",
+    "Output",
+    "ScenarioError",
+    "Table",
+    "__version__",
+    "catalog",
+    "check",
+    "drop_curve",
+    "files_of",
+    "profiles",
+    "run",
+    "table_catalog",
+    "toml_to_json",
+]
+
 __version__: str
 RESULTS_VERSION: int
 

@@ -188,7 +188,9 @@ def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: i
             while open_:
                 done, _ = wait(open_, return_when=FIRST_COMPLETED)
                 for future in done:
-                    _settle(future, open_.pop(future), store, failures)
+                    # Kept before it is forgotten, so that an interrupt in between loses nothing.
+                    _settle(future, open_[future], store, failures)
+                    del open_[future]
                     advance()
                     for task in itertools.islice(queue, 1):
                         open_[pool.submit(_one, task)] = task

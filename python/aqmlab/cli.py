@@ -57,6 +57,8 @@ def main() -> None:
         # Whoever read our output has seen enough, as `head` does.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename}: cannot be written: {error.strerror}")
     except KeyboardInterrupt:
         print("aqmlab: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -129,6 +131,9 @@ def compare(
         print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
+    if result.interrupted:
+        print("aqmlab: interrupted; the table holds the runs that were finished", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
     if result.failures:
         raise typer.Exit(1)
 

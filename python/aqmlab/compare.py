@@ -33,6 +33,7 @@ class Comparison:
     times: pl.DataFrame
     replications: int
     failures: Sequence[str] = field(default_factory=tuple)
+    interrupted: bool = False
 
     def intervals(self) -> pl.DataFrame:
         """Mean and 95 % interval of every quantity and queue, over replications (Student's t)."""
@@ -105,7 +106,8 @@ def compare(
 
     A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. Every managed
     link gets it. Seeds count up from `first_seed`, by default the scenario's own. `told` is called
-    after each run. A run that fails is named in `failures` and does not lose the others.
+    after each run. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps
+    what is finished (`interrupted`).
     """
     import polars as pl
 
@@ -119,9 +121,10 @@ def compare(
     values: list[dict[str, Any]] = []
     times: list[pl.DataFrame] = []
     failures: list[str] = []
+    interrupted = False
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(_reduced, variants[name], name, seed) for name, seed in tasks]
         try:
+            futures = [pool.submit(_reduced, variants[name], name, seed) for name, seed in tasks]
             for (name, seed), future in zip(tasks, futures, strict=True):
                 try:
                     rows, frame = future.result()
@@ -134,13 +137,14 @@ def compare(
                     told()
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
-            failures.append(f"interrupted after {len(times)} of {len(tasks)} runs")
+            interrupted = True
     return Comparison(
         queues={name: _queue_of(variant) for name, variant in variants.items()},
         values=pl.DataFrame(values, schema=_VALUES),
         times=pl.concat(times) if times else pl.DataFrame(schema=_TIMES),
         replications=replications,
         failures=tuple(failures),
+        interrupted=interrupted,
     )
 
 

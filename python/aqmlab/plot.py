@@ -32,7 +32,7 @@ COLOURS: Mapping[str, str] = {
 
 _SPARE = ("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)))
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 
 _STYLE = {
     "font.family": ["DejaVu Sans"],
@@ -146,16 +146,15 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         x, y = rows[chart.x].to_numpy(), rows[chart.y].to_numpy()
         tint = colour(str(group), place)
         marked = chart.kind == "line"
+        # A queue's own line shows beneath lines of other things that may lie on it.
+        crossed = not marked and any(str(other) not in COLOURS for other in groups)
         axis.plot(
             x,
             y,
             color=tint,
             label=str(group),
-            linestyle=(0, (4, 2))
-            if group == "uncongested"
-            else _DASHES[place % len(_DASHES)]
-            if marked
-            else "-",
+            linestyle=_dash(str(group), place, marked=marked),
+            linewidth=3.2 if crossed and str(group) in COLOURS else None,
             marker=_MARKERS[place % len(_MARKERS)] if marked else None,
             markersize=5.0,
         )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from aqmlab.catalog import FAMILIES, Entry, catalog, entry
@@ -24,9 +26,13 @@ def describe(name: str) -> str:
         lines += ["", *(f"  {key} = {json.dumps(value)}" for key, value in sorted(_flat(one.values)))]
     for path, row in _rows(one.parameters):
         lines += ["", f"  {path}" + (f" = {json.dumps(row['default'])}" if "default" in row else "")]
-        lines += textwrap.wrap(row["doc"].strip(), WIDTH - 6, initial_indent="      ", subsequent_indent="      ")
+        lines += textwrap.wrap(
+            row["doc"].strip(), WIDTH - 6, initial_indent="      ", subsequent_indent="      "
+        )
         if "kind" in row:
-            lines += textwrap.wrap(row["kind"], WIDTH - 6, initial_indent="      ", subsequent_indent="      ")
+            lines += textwrap.wrap(
+                row["kind"], WIDTH - 6, initial_indent="      ", subsequent_indent="      "
+            )
         if row.get("source"):
             lines.append(f"      source: {row['source']}")
     return "\n".join(lines)
@@ -45,16 +51,26 @@ def pages() -> dict[str, str]:
     return written
 
 
+def main() -> None:
+    """Writes the pages to the folder named on the command line, as `docs/reference`."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m aqmlab.reference FOLDER")
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 _INTRODUCTIONS = {
     "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
     "tcp": "The `[tcp]` table, and the window laws its `control` table may name.",
     "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also takes `access` (the access lines of "
-    "its hosts) and `extra_delay` (a time, or a pair of times between which each flow draws its own: one way, "
-    "in each direction); in a graph of `links` it needs `from` and `to`.",
-    "profiles": "Named sets of TCP parameters: `profile = \"NAME\"` in the `[tcp]` table, which may then "
+    "its hosts) and `extra_delay` (a time, or a pair of times between which each flow draws its own: one "
+    "way, in each direction); in a graph of `links` it needs `from` and `to`.",
+    "profiles": 'Named sets of TCP parameters: `profile = "NAME"` in the `[tcp]` table, which may then '
     "override them one by one.",
     "sections": "The other tables of a scenario.",
-    "tables": "What a run leaves behind: `run.tables[\"NAME\"]`, or `NAME.parquet` of `aqmlab run --out`.",
+    "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`.',
     "studies": "`aqmlab study run NAME`.",
 }
 
@@ -90,3 +106,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+if __name__ == "__main__":
+    main()

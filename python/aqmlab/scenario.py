@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Scenario:
     @classmethod
     def from_dict(cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
         """The scenario of a plain table of the form of a TOML file; `files` holds contents by name."""
+        _check_plain("", dict(table))
         scenario = cls(given=copy.deepcopy(dict(table)), files=dict(files or {}))
         _ = scenario.effective
         return scenario
@@ -64,6 +66,7 @@ class Scenario:
         """
         given = copy.deepcopy(self.given)
         for path, value in changes.items():
+            _check_plain(path, value)
             _put(given, path, copy.deepcopy(value))
         scenario = Scenario(given=given, files={**self.files, **(files or {})}, name=self.name)
         _ = scenario.effective
@@ -127,14 +130,32 @@ def _put(table: Table, path: str, value: Any) -> None:
     for key in parents:
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
-            error = _core.ScenarioError(f"{path}: `{key}` is not a table")
-            error.place, error.problem = path, f"`{key}` is not a table"
-            raise error
+            raise _error(path, f"`{key}` is not a table")
         table = inner
     if value is None:
         table.pop(last, None)
     else:
         table[last] = value
+
+
+def _error(place: str, problem: str) -> _core.ScenarioError:
+    error = _core.ScenarioError(f"{place}: {problem}")
+    error.place, error.problem = place, problem
+    return error
+
+
+def _check_plain(place: str, value: Any) -> None:
+    """Refuses what no scenario holds: dates, infinities, NaN, objects of a program."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_plain(f"{place}.{key}" if place else str(key), inner)
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            _check_plain(f"{place}.{number}", inner)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise _error(place, f"`{value}` is not a finite number")
+    elif not isinstance(value, str | int | float | bool | None):
+        raise _error(place, f"`{value}` is a {type(value).__name__}, which no scenario holds")
 
 
 def _read_text(path: Path) -> str:

@@ -38,7 +38,7 @@ impl Rate {
 
 /// Nanoseconds per byte as a fixed-point number with 32 binary places: exact to a nanosecond for
 /// any packet up to 64 kB at 16 bps and above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pace(u64);
 
 impl Pace {

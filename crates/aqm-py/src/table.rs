@@ -1,7 +1,6 @@
 //! A table as an Arrow stream, which any library that knows the Arrow C data interface can read.
 
-use std::ffi::CString;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use aqm_sim::{Column, Table};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -11,7 +10,6 @@ use arrow_array::{
     StringArray, UInt64Array,
 };
 use arrow_schema::{ArrowError, Field, Schema};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -63,10 +61,6 @@ impl PyTable {
         let _ = requested_schema;
         let batches = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));
-        let name = CString::new("arrow_array_stream").map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-        PyCapsule::new(py, stream, Some(name))
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }
-
-/// Kept behind a lock so that a run can hand each table over once, from any thread.
-pub(crate) type Shelf = Mutex<Vec<Table>>;

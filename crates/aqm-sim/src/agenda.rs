@@ -23,22 +23,16 @@ pub(crate) const LANES: usize = 8;
 /// The lane of those that have none.
 pub(crate) const NO_LANE: u8 = LANES as u8;
 
-/// When an event is due, and its place among those of the same nanosecond: one number, the time
-/// above the rank, so that the order of events is the order of numbers.
+/// When an event is due, and its place among those of the same nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key(u128);
+pub(crate) struct Key {
+    pub(crate) time: u64,
+    pub(crate) rank: u32,
+}
 
 impl Key {
     pub(crate) const fn new(time: u64, rank: u32) -> Self {
-        Self((time as u128) << 32 | rank as u128)
-    }
-
-    pub(crate) const fn time(self) -> u64 {
-        (self.0 >> 32) as u64
-    }
-
-    pub(crate) const fn rank(self) -> u32 {
-        self.0 as u32
+        Self { time, rank }
     }
 }
 
@@ -115,9 +109,17 @@ impl TieOrder {
     }
 }
 
+/// A packet and its key, flat, because lanes are most of what a run writes to memory.
 struct Entry {
-    key: Key,
+    time: u64,
+    rank: u32,
     packet: Packet,
+}
+
+impl Entry {
+    const fn key(&self) -> Key {
+        Key::new(self.time, self.rank)
+    }
 }
 
 /// Packets in order of time; `tail` is the key of the last one that joined.
@@ -148,8 +150,8 @@ pub(crate) struct Agenda {
     taken: u64,
 }
 
-const fn head(key: Key, lane: usize) -> Head {
-    key.time() << LANE_BITS | lane as Head
+const fn head(time: u64, lane: usize) -> Head {
+    time << LANE_BITS | lane as Head
 }
 
 impl Agenda {
@@ -175,12 +177,12 @@ impl Agenda {
         let lane = lane as usize;
         if let Some(queue) = self.lanes.get_mut(lane) {
             if self.heads[lane] == NOTHING {
-                self.heads[lane] = head(key, lane);
+                self.heads[lane] = head(key.time, lane);
             } else if key < queue.tail {
                 return self.wheel.push(key, Event::Packet(packet));
             }
             queue.tail = key;
-            queue.waiting.push_back(Entry { key, packet });
+            queue.waiting.push_back(Entry { time: key.time, rank: key.rank, packet });
         } else {
             self.wheel.push(key, Event::Packet(packet));
         }
@@ -203,26 +205,26 @@ impl Agenda {
         }
         let lane = least as usize % LANES;
         let end = Key::new(until.nanos(), u32::MAX);
-        let limit = self.lanes[lane].waiting.front().map_or(end, |first| first.key.min(end));
+        let limit = self.lanes[lane].waiting.front().map_or(end, |first| first.key().min(end));
         if let Some((key, event)) = self.wheel.pop_before(limit) {
             self.taken += 1;
-            return Some((Instant::from_nanos(key.time()), event));
+            return Some((Instant::from_nanos(key.time), event));
         }
         if limit == end {
             return None;
         }
         let queue = &mut self.lanes[lane].waiting;
         let entry = queue.pop_front()?;
-        self.heads[lane] = queue.front().map_or(NOTHING, |next| head(next.key, lane));
+        self.heads[lane] = queue.front().map_or(NOTHING, |next| head(next.time, lane));
         self.taken += 1;
-        Some((Instant::from_nanos(entry.key.time()), Event::Packet(entry.packet)))
+        Some((Instant::from_nanos(entry.time), Event::Packet(entry.packet)))
     }
 
     /// Of the heads of the same nanosecond as `least`, the one of the lowest rank.
     #[cold]
     fn first_of_tied(&self, least: Head) -> Head {
         let tied = self.heads.iter().filter(|&&head| head >> LANE_BITS == least >> LANE_BITS);
-        let key = |head: &&Head| self.lanes[**head as usize % LANES].waiting.front().map(|first| first.key);
+        let key = |head: &&Head| self.lanes[**head as usize % LANES].waiting.front().map(Entry::key);
         tied.min_by_key(key).copied().unwrap_or(least)
     }
 }
@@ -273,11 +275,11 @@ mod tests {
                 match agenda.next(Instant::from_nanos(until)) {
                     Some((at, event)) => {
                         let (key, number) = list.remove(0);
-                        assert_eq!((at.nanos(), id(event)), (key.time(), number));
-                        now = key.time();
+                        assert_eq!((at.nanos(), id(event)), (key.time, number));
+                        now = key.time;
                     }
                     None => {
-                        assert!(list.first().is_none_or(|(key, _)| key.time() > until));
+                        assert!(list.first().is_none_or(|(key, _)| key.time > until));
                         now = until;
                     }
                 }

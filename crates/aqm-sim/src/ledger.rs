@@ -1,6 +1,8 @@
 //! What the stage keeps while packets travel: the segments they carry, and the fates of those that
 //! do not arrive.
 
+use std::collections::VecDeque;
+
 use aqm_net::{Instant, Packet};
 use aqm_queue::{Observer, QueueDiscipline, Reason};
 use aqm_tcp::Segment;
@@ -17,16 +19,17 @@ pub(crate) struct Parcel {
     pub(crate) with_data: bool,
 }
 
-/// The parcels under way, by the id of their packet; ids are used again.
+/// The parcels under way, by the id of their packet. Ids are used again in the order in which they
+/// became free, which is nearly that in which they were given out: so memory is walked in order.
 #[derive(Default)]
 pub(crate) struct Parcels {
     kept: Vec<Parcel>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
 }
 
 impl Parcels {
     pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
-        if let Some(id) = self.free.pop() {
+        if let Some(id) = self.free.pop_front() {
             self.kept[id as usize] = parcel;
             return id;
         }
@@ -39,7 +42,7 @@ impl Parcels {
     }
 
     pub(crate) fn take(&mut self, id: u32) -> Parcel {
-        self.free.push(id);
+        self.free.push_back(id);
         self.kept[id as usize]
     }
 }
@@ -83,13 +86,13 @@ impl Ledger {
         (self.link, self.arrival) = (link, arrival);
     }
 
-    /// A packet met an event at a traced link.
+    /// A packet met an event at a traced link, whose queue has sent so many packets since.
     pub(crate) fn trace(
         &mut self,
         event: PacketEvent,
         packet: &Packet,
         now: Instant,
-        queue: Option<&dyn QueueDiscipline>,
+        queue: Option<(&dyn QueueDiscipline, usize)>,
     ) {
         let segment = &self.parcels.get(packet.id).segment;
         self.packets.push(PacketRow {
@@ -100,8 +103,8 @@ impl Ledger {
             sequence_bytes: segment.seq,
             payload_bytes: segment.len.into(),
             size_bytes: packet.bytes.into(),
-            length_packets: queue.map(|queue| queue.backlog().packets),
-            average: queue.and_then(|queue| gauge(queue, "average")),
+            length_packets: queue.map(|(queue, sent)| queue.backlog().packets + sent as u64),
+            average: queue.and_then(|(queue, _)| gauge(queue, "average")),
         });
     }
 }

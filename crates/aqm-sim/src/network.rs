@@ -4,13 +4,15 @@
 //! moment of its arrival is known. Only a link with a queue discipline owns a [`Port`], which
 //! catches up whenever a packet arrives at it or from it.
 
+use std::collections::BTreeSet;
+
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
 use aqm_queue::{Counters, Departure, Port, Ties};
 
 use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link, rank_of_processing};
 use crate::ledger::{Ledger, PacketEvent, gauge};
 use crate::scenario::Scenario;
-use crate::topology::{HOST, Topology};
+use crate::topology::{HOST, Line, Topology};
 
 /// Something the hosts and workloads must hear of.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +56,9 @@ pub(crate) trait Network {
 /// The number of a link's port, or that it has none.
 const UNMANAGED: u32 = u32::MAX;
 
-struct Link {
-    free_at: Instant,
+/// What links have in common: there may be four links for each flow, but only a few kinds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
     pace: Pace,
     delay: Span,
     port: u32,
@@ -72,31 +75,24 @@ struct Managed {
 /// The engine: lanes and a wheel, links that hold only when they are free.
 pub(crate) struct Lazy {
     agenda: Agenda,
-    links: Vec<Link>,
+    /// By link: when it is free, and its kind.
+    free_at: Vec<Instant>,
+    kind_of: Vec<u16>,
+    kinds: Vec<Kind>,
     managed: Vec<Managed>,
     hops: Vec<u32>,
 }
 
 impl Lazy {
     pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
-        let mut links: Vec<Link> = topology
-            .lines
-            .iter()
-            .map(|line| Link {
-                free_at: Instant::START,
-                pace: line.rate.pace(),
-                delay: line.delay,
-                port: UNMANAGED,
-                lane: line.lane,
-            })
-            .collect();
+        let mut ports = vec![UNMANAGED; scenario.links.len()];
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
         let mut managed = Vec::new();
         for (number, spec) in scenario.links.iter().enumerate() {
             let Some(queue) = &spec.queue else { continue };
             let discipline = queue.build(spec.rate).expect("the queue was built when the scenario was read");
             let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
-            links[number].port = managed.len() as u32;
+            ports[number] = managed.len() as u32;
             managed.push(Managed {
                 port: Port::new(discipline, spec.rate, rng, ties),
                 link: number as u32,
@@ -104,23 +100,44 @@ impl Lazy {
                 traced: scenario.record.packets.contains(&spec.name),
             });
         }
-        Self { agenda: Agenda::new(scenario.reverse_ties), links, managed, hops: topology.hops.clone() }
+        let kind = |(number, line): (usize, &Line)| Kind {
+            pace: line.rate.pace(),
+            delay: line.delay,
+            port: ports.get(number).copied().unwrap_or(UNMANAGED),
+            lane: line.lane,
+        };
+        let kinds: BTreeSet<Kind> = topology.lines.iter().enumerate().map(kind).collect();
+        let kinds: Vec<Kind> = kinds.into_iter().collect();
+        let place = |line| kinds.binary_search(&kind(line)).expect("every kind was listed") as u16;
+        Self {
+            agenda: Agenda::new(scenario.reverse_ties),
+            free_at: vec![Instant::START; topology.lines.len()],
+            kind_of: topology.lines.iter().enumerate().map(place).collect(),
+            kinds,
+            managed,
+            hops: topology.hops.clone(),
+        }
+    }
+
+    fn kind(&self, link: u32) -> Kind {
+        self.kinds[self.kind_of[link as usize] as usize]
     }
 
     /// Puts `packet` on `link`, before which it stands.
     #[inline(always)]
     fn forward(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        let line = &mut self.links[link as usize];
-        if line.port != UNMANAGED {
+        let kind = &self.kinds[self.kind_of[link as usize] as usize];
+        if kind.port != UNMANAGED {
             return self.offer(link, packet, now, ledger);
         }
-        line.free_at = line.free_at.max(now) + line.pace.time_for(packet.bytes.into());
-        self.agenda.put_packet(line.lane, line.free_at + line.delay, rank_of_link(link), packet);
+        let free_at = &mut self.free_at[link as usize];
+        *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
+        self.agenda.put_packet(kind.lane, *free_at + kind.delay, rank_of_link(link), packet);
     }
 
     /// Offers `packet` to the queue of a managed link.
     fn offer(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        let line = &self.links[link as usize];
+        let line = self.kind(link);
         let (delay, lane) = (line.delay, line.lane);
         let managed = &mut self.managed[line.port as usize];
         ledger.at(link, managed.arrivals);
@@ -136,7 +153,7 @@ impl Lazy {
 
     /// Lets the port of a managed link send what is due.
     fn serve(&mut self, link: u32, now: Instant, ledger: &mut Ledger) {
-        let line = &self.links[link as usize];
+        let line = self.kind(link);
         let (delay, lane) = (line.delay, line.lane);
         let managed = &mut self.managed[line.port as usize];
         ledger.at(link, managed.arrivals);
@@ -152,7 +169,7 @@ impl Lazy {
     /// A packet has left a managed link at its far end.
     fn leave(&mut self, link: u32, packet: &Packet, now: Instant, ledger: &mut Ledger) {
         self.serve(link, now, ledger);
-        if self.managed[self.links[link as usize].port as usize].traced {
+        if self.managed[self.kind(link).port as usize].traced {
             ledger.trace(PacketEvent::Deliver, packet, now, None);
         }
     }
@@ -163,27 +180,33 @@ impl Lazy {
         self.serve_traced(link, now, ledger);
         let fallen = ledger.fallen.len();
         let mut departures = Vec::new();
-        let managed = &mut self.managed[self.links[link as usize].port as usize];
+        let port = self.kind(link).port;
+        let managed = &mut self.managed[port as usize];
         managed.port.accept(packet, now, ledger, |departure| departures.push(departure));
         let dropped = ledger.fallen[fallen..].contains(&packet);
+        // A packet that goes straight to the line has joined the queue for a moment.
+        let in_service = departures.len();
         let event = if dropped { PacketEvent::Drop } else { PacketEvent::Enqueue };
-        ledger.trace(event, &packet, now, Some(managed.port.discipline()));
+        ledger.trace(event, &packet, now, Some((managed.port.discipline(), in_service)));
         self.depart_traced(link, &departures, ledger);
     }
 
     #[cold]
     fn serve_traced(&mut self, link: u32, now: Instant, ledger: &mut Ledger) {
         let mut departures = Vec::new();
-        let managed = &mut self.managed[self.links[link as usize].port as usize];
+        let port = self.kind(link).port;
+        let managed = &mut self.managed[port as usize];
         managed.port.serve(now, ledger, |departure| departures.push(departure));
         self.depart_traced(link, &departures, ledger);
     }
 
     fn depart_traced(&mut self, link: u32, departures: &[Departure], ledger: &mut Ledger) {
-        let line = &self.links[link as usize];
+        let line = self.kind(link);
         let queue = self.managed[line.port as usize].port.discipline();
-        for departure in departures {
-            ledger.trace(PacketEvent::Start, &departure.packet, departure.start, Some(queue));
+        for (place, departure) in departures.iter().enumerate() {
+            // The queue has already seen the departures that follow this one.
+            let following = departures.len() - 1 - place;
+            ledger.trace(PacketEvent::Start, &departure.packet, departure.start, Some((queue, following)));
             let at = departure.end + line.delay;
             self.agenda.put_packet(line.lane, at, rank_of_link(link), departure.packet);
         }
@@ -217,7 +240,7 @@ impl Network for Lazy {
             if link == HOST {
                 return Some((now, Happening::Processed(packet)));
             }
-            if self.links[link as usize].port != UNMANAGED {
+            if self.kind(link).port != UNMANAGED {
                 self.leave(link, &packet, now, ledger);
             }
             packet.hop += 1;

@@ -264,7 +264,7 @@ impl Scenario {
             (one.name.clone(), table)
         });
         value["traffic"] = Value::Object(traffic.collect());
-        without_nulls(value)
+        value
     }
 
     /// Where the links are and which way packets go.
@@ -352,6 +352,14 @@ impl Scenario {
                 return Err(ConfigError::new(link.place.clone(), problem));
             }
         }
+        if self.links.len() > 10_000 {
+            let problem = format!("{} links; at most 10000 are allowed", self.links.len());
+            return Err(ConfigError::new("links", problem));
+        }
+        if self.traffic.len() > 10_000 {
+            let problem = format!("{} workloads; at most 10000 are allowed", self.traffic.len());
+            return Err(ConfigError::new("traffic", problem));
+        }
         let hosts: u64 = self.traffic.iter().map(|one| one.config.hosts()).fold(0, u64::saturating_add);
         if hosts > 4_000_000 {
             let problem = format!(
@@ -435,15 +443,6 @@ fn plain(value: toml::Value) -> Result<Value, ConfigError> {
             )
         }
     })
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(table) => Value::Object(
-            table.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, without_nulls(v))).collect(),
-        ),
-        other => other,
-    }
 }
 
 fn check_name(section: &str, name: &str) -> Result<(), ConfigError> {

@@ -111,7 +111,7 @@ table! {
         traffic: Word(u32),
         /// When it was opened.
         start_s: Real(f64),
-        /// When its last payload byte was acknowledged and the connection closed; missing if it was not.
+        /// When its connection was closed, or given up after too many time-outs; missing if it was not.
         end_s: MaybeReal(Option<f64>),
         /// Payload bytes it was opened for; missing if it sends for ever.
         size_bytes: MaybeWhole(Option<u64>),

@@ -52,7 +52,7 @@ impl Wheel {
 
     /// Adds an entry, which must not lie before one that was already taken.
     pub(crate) fn push(&mut self, key: Key, event: Event) {
-        debug_assert!(key.time() >= self.base, "the past cannot be scheduled");
+        debug_assert!(key.time >= self.base, "the past cannot be scheduled");
         let node = Node { key, next: NONE, event };
         let index = if self.free == NONE {
             self.nodes.push(node);
@@ -63,14 +63,14 @@ impl Wheel {
             self.nodes[index as usize] = node;
             index
         };
-        self.bound = self.bound.min(key.time());
-        self.link(index, key.time());
+        self.bound = self.bound.min(key.time);
+        self.link(index, key.time);
     }
 
     /// Takes the earliest entry if it comes before `limit`. The wheel never moves beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {
-        if self.bound > limit.time() { None } else { self.search(limit) }
+        if self.bound > limit.time { None } else { self.search(limit) }
     }
 
     fn search(&mut self, limit: Key) -> Option<(Key, Event)> {
@@ -83,24 +83,24 @@ impl Wheel {
             let slot = self.occupied[level].trailing_zeros() as usize;
             let head = self.buckets[level][slot].head;
             if level == 0 {
-                let time = self.nodes[head as usize].key.time();
+                let time = self.nodes[head as usize].key.time;
                 self.bound = time;
-                return if time > limit.time() { None } else { self.take_first_rank(slot, limit) };
+                return if time > limit.time { None } else { self.take_first_rank(slot, limit) };
             }
             let node = &self.nodes[head as usize];
             if node.next == NONE {
                 let key = node.key;
-                self.bound = key.time();
+                self.bound = key.time;
                 if key >= limit {
                     return None;
                 }
-                self.base = key.time();
+                self.base = key.time;
                 self.empty(level, slot);
                 return Some(self.release(head));
             }
-            let start = node.key.time() >> (6 * level) << (6 * level);
+            let start = node.key.time >> (6 * level) << (6 * level);
             self.bound = start;
-            if start > limit.time() {
+            if start > limit.time {
                 return None;
             }
             self.base = start;
@@ -114,7 +114,7 @@ impl Wheel {
         while index != NONE {
             let next = self.nodes[index as usize].next;
             self.nodes[index as usize].next = NONE;
-            self.link(index, self.nodes[index as usize].key.time());
+            self.link(index, self.nodes[index as usize].key.time);
             index = next;
         }
     }
@@ -125,7 +125,7 @@ impl Wheel {
         let (mut best, mut before_best, mut previous, mut index) = (bucket.head, NONE, NONE, bucket.head);
         while index != NONE {
             let node = &self.nodes[index as usize];
-            if node.key.rank() < self.nodes[best as usize].key.rank() {
+            if node.key.rank < self.nodes[best as usize].key.rank {
                 (best, before_best) = (index, previous);
             }
             (previous, index) = (index, node.next);
@@ -134,7 +134,7 @@ impl Wheel {
         if key >= limit {
             return None;
         }
-        self.base = key.time();
+        self.base = key.time;
         if before_best == NONE {
             self.buckets[0][slot].head = next;
         } else {

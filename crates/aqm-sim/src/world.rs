@@ -89,6 +89,8 @@ pub(crate) struct World<'a, N> {
     wishes: Vec<Wish>,
     pages: BTreeMap<(u32, u64), Page>,
     jitter: Rng,
+    /// Whether any host has jitter, or any flow extra delay.
+    hosts_take_time: bool,
     managed: Vec<u32>,
     harvest: Harvest,
 }
@@ -125,13 +127,16 @@ impl<'a, N: Network> World<'a, N> {
             net,
             ledger: Ledger::new(scenario.record.drops),
             tcp: Arc::new(scenario.tcp.build().expect("the settings were built when the scenario was read")),
-            flows: Vec::new(),
+            // Flows with hosts of their own are all open in the end; room for them is taken at once.
+            flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
             free: Vec::new(),
             next_flow: 0,
             actors: actors.collect(),
             wishes: Vec::new(),
             pages: BTreeMap::new(),
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
+            hosts_take_time: !scenario.jitter.is_zero()
+                || scenario.traffic.iter().any(|one| !one.extra_delay[1].is_zero()),
             managed: managed.map(|(number, _)| number as u32).collect(),
             harvest,
         }
@@ -170,11 +175,11 @@ impl<'a, N: Network> World<'a, N> {
 
     /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
     fn on_arrival(&mut self, packet: Packet, now: Instant) {
-        let parcel = self.ledger.parcels.get(packet.id);
-        let flow = &mut self.flows[parcel.slot as usize];
-        if self.scenario.jitter.is_zero() && flow.extra_delay.is_zero() {
+        if !self.hosts_take_time {
             return self.on_packet(packet, now);
         }
+        let parcel = self.ledger.parcels.get(packet.id);
+        let flow = &mut self.flows[parcel.slot as usize];
         let side = if parcel.with_data { RECEIVER } else { SENDER };
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
         let through = now + flow.extra_delay + Span::from_nanos(jitter as u64);
@@ -190,13 +195,13 @@ impl<'a, N: Network> World<'a, N> {
             (Ends::Datagrams { arrived_bytes, .. }, _) => *arrived_bytes += u64::from(packet.bytes),
             (Ends::Tcp { receiver, .. }, true) => {
                 receiver.on_segment(&segment, now);
-                if flow.first_byte.is_none() && segment.len > 0 {
-                    flow.first_byte = Some(now);
+                if flow.first_byte == Instant::NEVER && segment.len > 0 {
+                    flow.first_byte = now;
                 }
-                let completed = flow.completed.is_none() && receiver.is_complete();
+                let completed = flow.completed == Instant::NEVER && receiver.is_complete();
                 flow.pump_receiver(slot, now, &mut self.net, &mut self.ledger);
                 if completed {
-                    flow.completed = Some(now);
+                    flow.completed = now;
                     self.on_completion(slot, now);
                 }
             }
@@ -266,7 +271,10 @@ impl<'a, N: Network> World<'a, N> {
             });
             page.bytes += transfer.bytes.unwrap_or(0);
         }
-        let (mut sender, receiver) = (self.tcp.sender(transfer.bytes), self.tcp.receiver(transfer.bytes));
+        let (streams, number) = (Streams::new(self.scenario.seed), u64::from(self.next_flow));
+        let sender = self.tcp.sender(transfer.bytes);
+        let mut sender = sender.with_chance(|| streams.named("tcp/send-overhead", number));
+        let receiver = self.tcp.receiver(transfer.bytes);
         sender.open(now);
         let slot = self.add_flow(position, transfer, Ends::Tcp { sender, receiver }, now);
         self.flows[slot as usize].pump_sender(slot, now, &mut self.net, &mut self.ledger);
@@ -319,9 +327,9 @@ impl<'a, N: Network> World<'a, N> {
             back: ways.back(host),
             extra_delay,
             opened: now,
-            first_byte: None,
-            completed: None,
-            closed: None,
+            first_byte: Instant::NEVER,
+            completed: Instant::NEVER,
+            closed: Instant::NEVER,
             dropped: 0,
             marked: 0,
             before: Counted::default(),
@@ -360,7 +368,7 @@ impl<'a, N: Network> World<'a, N> {
             self.write_rows(slot);
             self.free.push(slot);
             // A slot is freed once: an open flow is never over.
-            self.flows[slot as usize].closed = None;
+            self.flows[slot as usize].closed = Instant::NEVER;
         }
     }
 

@@ -92,7 +92,8 @@ fn every_packet_that_arrives_leaves_falls_or_waits() {
 #[test]
 fn the_trace_counts_every_packet_at_every_moment() {
     for Case { found, value, .. } in cases() {
-        let (events, lengths) = (words(&found, "packets.event"), maybe_whole(&found, "packets.length_packets"));
+        let (events, lengths) =
+            (words(&found, "packets.event"), maybe_whole(&found, "packets.length_packets"));
         let times = real(&found, "packets.time_s");
         assert!(times.is_sorted(), "{value}");
         let mut counts = [0_u64; 3];
@@ -106,7 +107,10 @@ fn the_trace_counts_every_packet_at_every_moment() {
             // An arrival at an idle line joins and starts at once: `start` is listed after `enqueue`.
             let waiting = counts[0] - counts[1];
             let seen = length.unwrap();
-            assert!(seen == waiting || (event == "enqueue" && seen + 1 == waiting), "{seen} {waiting} {value}");
+            assert!(
+                seen == waiting || (event == "enqueue" && seen + 1 == waiting),
+                "{seen} {waiting} {value}"
+            );
         }
         let of = |column: &str| whole(&found, &format!("links.{column}"))[0];
         assert_eq!(counts, [of("arrivals") - of("drops"), of("departures"), of("drops")], "{value}");
@@ -233,7 +237,10 @@ fn no_transfer_is_faster_than_light() {
             }
         }
         let ends = maybe_real(&found, "flows.end_s").iter().zip(real(&found, "flows.start_s"));
-        assert!(ends.filter_map(|(end, start)| Some((*end)? - start)).all(|life| life > 4.0 * flight), "{value}");
+        assert!(
+            ends.filter_map(|(end, start)| Some((*end)? - start)).all(|life| life > 4.0 * flight),
+            "{value}"
+        );
     }
 }
 

@@ -55,7 +55,8 @@ fn scenario(queue: &Value, traffic: &Value, profile: &str) -> Value {
 
 /// The median time of the completed transfers.
 fn median(found: &Run) -> Option<f64> {
-    let mut times: Vec<f64> = maybe_real(found, "transfers.duration_s").iter().filter_map(|time| *time).collect();
+    let mut times: Vec<f64> =
+        maybe_real(found, "transfers.duration_s").iter().filter_map(|time| *time).collect();
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied()
 }
@@ -68,9 +69,17 @@ fn row(labels: [&str; 3], found: &Run) -> String {
     let median = median(found).map_or("-".to_owned(), |time| format!("{time:.6}"));
     format!(
         "{:<8} {:<5} {:<17} {:>8} {:>6} {:>6} {:>11.6} {:>11.6} {:>7} {:>8} {:>9}",
-        labels[0], labels[1], labels[2],
-        count("arrivals"), count("drops"), count("marks"), of("utilisation"), of("mean_queue_packets"),
-        retransmitted, timeouts, median,
+        labels[0],
+        labels[1],
+        labels[2],
+        count("arrivals"),
+        count("drops"),
+        count("marks"),
+        of("utilisation"),
+        of("mean_queue_packets"),
+        retransmitted,
+        timeouts,
+        median,
     )
 }
 
@@ -79,8 +88,17 @@ fn picture() -> String {
         "Results version {}. 2 Mbps, 30 ms, 40 s of which 5 s are not measured, seed 1.\n\n\
          {:<8} {:<5} {:<17} {:>8} {:>6} {:>6} {:>11} {:>11} {:>7} {:>8} {:>9}\n",
         aqm_sim::RESULTS_VERSION,
-        "profile", "load", "queue", "arrivals", "drops", "marks", "utilisation", "mean queue", "resent",
-        "timeouts", "median s",
+        "profile",
+        "load",
+        "queue",
+        "arrivals",
+        "drops",
+        "marks",
+        "utilisation",
+        "mean queue",
+        "resent",
+        "timeouts",
+        "median s",
     );
     for profile in ["rfc", "ns-2.35"] {
         for (load, flows) in traffic() {

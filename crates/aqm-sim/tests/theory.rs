@@ -58,16 +58,16 @@ fn assert_met(what: &str, values: &[f64], theory: f64, cap: f64) {
 
 #[test]
 fn exponential_packets_wait_as_in_m_m_1() {
-    for (load, seconds) in [(0.5, 1600), (0.8, 2400)] {
+    for (load, seconds) in [(0.5, 1600), (0.8, 5000)] {
         let theory = load * load / (1.0 - load);
         let found = waiting(&line(endless(), poisson(load, "exponential"), seconds));
-        assert_met(&format!("M/M/1 at {load}"), &found, theory, if load > 0.6 { 0.02 } else { 0.01 });
+        assert_met(&format!("M/M/1 at {load}"), &found, theory, 0.01);
     }
 }
 
 #[test]
 fn equal_packets_wait_as_in_m_d_1() {
-    for (load, seconds) in [(0.5, 1600), (0.8, 2400)] {
+    for (load, seconds) in [(0.5, 1600), (0.8, 5000)] {
         let theory = load * load / (2.0 * (1.0 - load));
         let found = waiting(&line(endless(), poisson(load, "fixed"), seconds));
         assert_met(&format!("M/D/1 at {load}"), &found, theory, 0.01);
@@ -81,7 +81,8 @@ fn mixed_packets_wait_as_pollaczek_and_khinchine_say() {
     let traffic: Value = classes
         .iter()
         .map(|&(size, load)| {
-            let stream = json!({ "kind": "udp", "gaps": "poisson", "size": format!("{size}B"), "load": load });
+            let stream =
+                json!({ "kind": "udp", "gaps": "poisson", "size": format!("{size}B"), "load": load });
             (format!("udp-{size}"), stream)
         })
         .collect::<serde_json::Map<String, Value>>()
@@ -90,12 +91,12 @@ fn mixed_packets_wait_as_pollaczek_and_khinchine_say() {
     let residual: f64 = classes.iter().map(|(size, load)| load * second(*size) / 2.0).sum();
     let rate: f64 = classes.iter().map(|(size, load)| load / second(*size)).sum();
     let wait = residual / (1.0 - 0.7);
-    assert_met("M/G/1", &waiting(&line(endless(), traffic, 900)), rate * wait, 0.02);
+    assert_met("M/G/1", &waiting(&line(endless(), traffic, 1100)), rate * wait, 0.02);
 }
 
 #[test]
 fn the_number_waiting_is_geometric_in_m_m_1() {
-    let mut value = line(endless(), poisson(0.7, "exponential"), 1100);
+    let mut value = line(endless(), poisson(0.7, "exponential"), 2100);
     value["record"]["queue_every"] = "100ms".into();
     let lengths = replicate(&value, REPLICATIONS, |run| {
         let after = real(run, "queue.time_s").iter().position(|&at| at > 100.0).unwrap();
@@ -150,10 +151,14 @@ fn m_d_1_k(load: f64, k: usize) -> f64 {
 
 #[test]
 fn the_closed_forms_of_loss_give_the_tables_of_the_literature() {
-    for (load, loss) in [(0.8, 2.327e-3), (0.9, 1.365e-2), (0.95, 2.718e-2), (1.0, 4.762e-2), (1.05, 7.428e-2)] {
+    for (load, loss) in
+        [(0.8, 2.327e-3), (0.9, 1.365e-2), (0.95, 2.718e-2), (1.0, 4.762e-2), (1.05, 7.428e-2)]
+    {
         assert!((m_m_1_k(load, 20) / loss - 1.0).abs() < 3e-4, "{load}");
     }
-    for (load, k, loss) in [(0.8, 10, 3.639e-3), (0.9, 10, 1.663e-2), (1.0, 10, 5.085e-2), (0.95, 20, 8.069e-3)] {
+    for (load, k, loss) in
+        [(0.8, 10, 3.639e-3), (0.9, 10, 1.663e-2), (1.0, 10, 5.085e-2), (0.95, 20, 8.069e-3)]
+    {
         assert!((m_d_1_k(load, k) / loss - 1.0).abs() < 3e-4, "{load} {k} {}", m_d_1_k(load, k));
     }
 }
@@ -167,7 +172,7 @@ fn lost(load: f64, sizes: &str, k: u64, seconds: u32) -> Vec<f64> {
 #[test]
 fn a_short_queue_of_exponential_packets_loses_as_m_m_1_k() {
     for (load, k) in [(0.9, 10), (1.0, 20), (1.05, 20)] {
-        let found = lost(load, "exponential", k, 1300);
+        let found = lost(load, "exponential", k, 2600);
         assert_met(&format!("M/M/1/{k} at {load}"), &found, m_m_1_k(load, k as i32), 0.03);
     }
 }
@@ -175,7 +180,7 @@ fn a_short_queue_of_exponential_packets_loses_as_m_m_1_k() {
 #[test]
 fn a_short_queue_of_equal_packets_loses_as_m_d_1_k() {
     for (load, k) in [(0.9, 10), (1.0, 10), (1.0, 20)] {
-        let found = lost(load, "fixed", k, 1300);
+        let found = lost(load, "fixed", k, 2600);
         assert_met(&format!("M/D/1/{k} at {load}"), &found, m_d_1_k(load, k as usize), 0.03);
     }
 }
@@ -295,8 +300,14 @@ fn rounds(segments: u64, initial_window: u64) -> (u64, u64) {
 fn a_transfer_over_an_idle_line_takes_a_handshake_and_its_rounds_to_the_nanosecond() {
     // Segments, initial window, rounds by ceil(log2(segments / window + 1)).
     let cases = [
-        (10, 1, 4), (10, 2, 3), (10, 4, 2), (10, 10, 1),
-        (100, 1, 7), (100, 2, 6), (100, 4, 5), (100, 10, 4),
+        (10, 1, 4),
+        (10, 2, 3),
+        (10, 4, 2),
+        (10, 10, 1),
+        (100, 1, 7),
+        (100, 2, 6),
+        (100, 4, 5),
+        (100, 10, 4),
     ];
     for (segments, window, expected_rounds) in cases {
         let (rounds, last) = rounds(segments, window);

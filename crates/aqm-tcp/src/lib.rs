@@ -8,6 +8,7 @@
 //! ([`Scoreboard`]), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
 
 pub mod control;
+mod overhead;
 mod counts;
 mod profile;
 mod receiver;

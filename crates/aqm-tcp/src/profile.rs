@@ -173,6 +173,10 @@ parameters! {
         pub growth_when_limited: GrowthWhenLimited = GrowthWhenLimited::Holds, "RFC 7661";
         /// What a further time-out of the same segment does to `ssthresh`.
         pub repeated_timeout: RepeatedTimeout = RepeatedTimeout::Holds, "RFC 5681, 3.1";
+        /// What the window allows is sent after a time uniform on [0, `send_overhead`], together with what
+        /// it allows meanwhile; fast retransmissions and limited transmit do not wait. It breaks the phase
+        /// effects of equal round-trip times at the sender.
+        pub send_overhead: Span = Span::ZERO, "ns-2: `overhead_`";
         /// The arithmetic of the retransmission timer.
         pub rto_arithmetic: RtoArithmetic = RtoArithmetic::Exact, "RFC 6298";
         /// Clock granularity (`G`); 0s for none.

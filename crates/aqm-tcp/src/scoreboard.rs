@@ -120,6 +120,17 @@ impl Scoreboard {
         }
     }
 
+    /// Whether the next segment answers duplicate acknowledgements at once: a fast retransmission, or
+    /// limited transmit.
+    pub(crate) fn is_urgent(&self, rules: &Config) -> bool {
+        self.retransmit || (1..rules.dupthresh).contains(&self.dupacks)
+    }
+
+    /// Whether the window allows a segment, at most up to `end`.
+    pub(crate) fn has_next(&self, end: u64) -> bool {
+        self.nxt < self.limit.min(end)
+    }
+
     /// The next segment to send, at most up to `end`: where it begins, how long it is, and whether
     /// it was sent before.
     #[inline]

@@ -10,11 +10,12 @@
 
 use std::sync::Arc;
 
-use aqm_net::{Instant, Span};
+use aqm_net::{Instant, Rng, Span};
 
 use crate::control::{Ack, Congestion, CongestionControl, Start};
 use crate::counts::{Counts, GaveUp};
 use crate::profile::{Close, ExitAck, GrowthWhenLimited, Handshake, Hint, ReductionBasis, RepeatedTimeout};
+use crate::overhead::Overhead;
 use crate::rtt::Estimator;
 use crate::scoreboard::{News, Scoreboard, Windows};
 use crate::segment::{Flags, Segment};
@@ -52,6 +53,7 @@ pub struct Sender {
     /// Time-outs since the last progress.
     retries: u32,
     counts: Counts,
+    overhead: Option<Box<Overhead>>,
 }
 
 /// No acknowledgement reaches this.
@@ -74,8 +76,17 @@ impl Sender {
             bare_sent: 0,
             retries: 0,
             counts: Counts::default(),
+            overhead: None,
             tcp,
         }
+    }
+
+    /// Gives it the chance it needs for `send_overhead`; without it the parameter has no effect.
+    #[must_use]
+    pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
+        let longest = self.tcp.config.send_overhead;
+        self.overhead = (!longest.is_zero()).then(|| Box::new(Overhead::new(longest, chance())));
+        self
     }
 
     /// Opens the connection.
@@ -138,6 +149,12 @@ impl Sender {
         if self.phase != Phase::Open {
             return None;
         }
+        if let Some(overhead) = &mut self.overhead
+            && !self.scoreboard.is_urgent(&self.tcp.config)
+            && overhead.holds(self.scoreboard.has_next(self.end), now)
+        {
+            return None;
+        }
         let (seq, len, again) = self.scoreboard.next(self.end, self.tcp.mss)?;
         self.counts.segments_sent += 1;
         let mut flags = Flags::ACK;
@@ -161,7 +178,9 @@ impl Sender {
     /// When `on_timer` wants to be called next.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        (self.timer != Instant::NEVER).then_some(self.timer)
+        let held = self.overhead.as_ref().map_or(Instant::NEVER, |overhead| overhead.until());
+        let next = self.timer.min(held);
+        (next != Instant::NEVER).then_some(next)
     }
 
     /// The window that packets tell routers: whole segments, at least 1, without inflation.

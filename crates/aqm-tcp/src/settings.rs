@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use aqm_net::ConfigError;
+use aqm_net::{ConfigError, Span};
 
 use crate::profile::{Close, Config, DelayedAck, Handshake, LastSegment};
 use crate::rtt::{RtoArithmetic, Rules};
@@ -72,6 +72,7 @@ impl Config {
             let fixed = self.srtt_gain == 0.125 && self.rttvar_gain == 0.25;
             check(fixed, place, "must be left alone: `ticks` knows only 0.125 for SRTT and 0.25 for RTTVAR")?;
         }
+        check(self.send_overhead <= Span::from_millis(1000), "send_overhead", "must be at most 1s")?;
         check(self.tick_phase < self.tick || self.tick_phase.is_zero(), "tick_phase", "must be below tick")?;
         for (place, gain) in [("srtt_gain", self.srtt_gain), ("rttvar_gain", self.rttvar_gain)] {
             check((0.0..=1.0).contains(&gain), place, "must be 0 to 1")?;

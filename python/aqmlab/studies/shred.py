@@ -367,7 +367,8 @@ def _checks(results: Results) -> list[str]:
     never = sum(math.isinf(cut) for cut in longer)
     most = max((cut for cut in longer if math.isfinite(cut)), default=math.nan)
     said = (
-        f"Warm-up: MSER-5 on the mean number of open transfers asks for more than the talk's {WARM_UP_S:g} s at "
+        f"Warm-up: MSER-5 on the mean number of open transfers asks for more than the talk's {WARM_UP_S:g} "
+        f"s at "
         f"{len(longer)} of {len(points)} points"
     )
     if math.isfinite(most):

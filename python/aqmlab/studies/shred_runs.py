@@ -40,6 +40,7 @@ RATE_BPS = 10e6
 RTT_S = 0.124  # 2 (1 + 60 + 1) ms
 INITIAL_WINDOW = 2  # of the profile ns-2.35
 WARM_UP_S = 20.0
+DURATION_S = 160.0
 LONG_BIN_S = 10.0
 SERIES_STEP_S = 0.5
 
@@ -123,6 +124,13 @@ def _lost(*, lost: str) -> dict[str, Any]:
     return table | {"duration": "60s", "warm_up": "0s", "host": {"jitter": "0s"}}
 
 
+def _sizes(*, queue: str, web: float, sizes: str) -> dict[str, Any]:
+    truncation, calibration = SIZES[sizes]
+    table = scenario(queue=queue, web=web)
+    table["traffic"]["web"]["sizes"] = {"truncation": truncation, "calibration": calibration}
+    return table
+
+
 def _rows(run: Run, table: str, traffic: str) -> pl.DataFrame:
     return run.tables[table].filter(pl.col("traffic").cast(pl.String) == traffic)
 
@@ -136,8 +144,7 @@ def web_measures(run: Run) -> Reduction:
     ended, censored = metrics.histograms(ours, GRID, end_s)
     beyond = metrics.survival(ended, censored)
     p50, p90, p99 = np.quantile(times, [0.5, 0.9, 0.99]) if times.size else (math.nan,) * 3
-    flows = run.tables["flows"]
-    ftp = metrics.measured_flows(flows, "ftp", warm_up_s)
+    web, ftp = (metrics.measured_flows(run.tables["flows"], name, warm_up_s) for name in ("web", "ftp"))
     line = metrics.link(run.tables["links"], "bottleneck")
     offered = float(ours["size_bytes"].sum()) * 8 / (end_s - warm_up_s)
     pages = metrics.completed_times(_rows(run, "pages", "web"), warm_up_s)
@@ -160,7 +167,7 @@ def web_measures(run: Run) -> Reduction:
         "mean_active": metrics.mean_active(everything, warm_up_s, end_s),
         "active": metrics.active_series(everything, SERIES_STEP_S, end_s).tolist(),
         "payload_load": offered / RATE_BPS,
-        "goodput_bps": metrics.goodput_bps(flows),
+        "goodput_bps": metrics.goodput_bps(web) + metrics.goodput_bps(ftp),
         "ftp_goodput_bps": metrics.goodput_bps(ftp),
         "utilisation": float(line["utilisation"]),
         "drop_fraction": float(line["drop_fraction"]),
@@ -231,6 +238,14 @@ def _mean(values: metrics.Floats) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
+SIZES = {
+    "cut, mean 10 kB": ("clip", "exact"),
+    "redrawn, mean 10 kB": ("redraw", "exact"),
+    "cut, 10 kB before the cut": ("clip", "nominal"),
+    "redrawn, 10 kB before the cut": ("redraw", "nominal"),
+}
+"""Readings of "mean 10 KB, min 12 bytes, max 2 MB"; the first is the one we use."""
+
 WEB_LOADS = (0.4, 0.5, 0.6, 0.7, 0.8)
 FTP_MIXED = (0, 5, 10, 20, 30, 40)
 FTP_ONLY = tuple(range(10, 101, 10))
@@ -243,6 +258,12 @@ SWEEPS = (
         name="web-only",
         axes={"queue": WITH_REFERENCE, "web": (1.0,)},
         scenario=_web_only,
+        reduce=web_measures,
+    ),
+    Sweep(
+        name="sizes",
+        axes={"sizes": tuple(SIZES), "queue": ("RED",), "web": (1.0,)},
+        scenario=_sizes,
         reduce=web_measures,
     ),
     Sweep(

@@ -77,7 +77,7 @@ pub trait Build {
 
 registry! {
     /// A window law and its parameters.
-    pub enum Control: Build, "window law" {
+    pub enum Control: Build, "TCP" {
         "reno" => reno,
     }
 }

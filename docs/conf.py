@@ -1,0 +1,14 @@
+"""Sphinx: the pages are MyST Markdown, the theme is Furo. `make docs` builds the site."""
+
+from importlib.metadata import version as version_of
+
+project = "aqmlab"
+author = "the aqmlab authors"
+copyright = f"2026, {author}"
+release = version = version_of("aqmlab")
+
+extensions = ["myst_parser"]
+exclude_patterns = ["_build", "requirements.txt"]
+html_theme = "furo"
+html_title = f"aqmlab {release}"
+myst_heading_anchors = 3

@@ -1,0 +1,132 @@
+"""Compares recorded runs of ns-2 and closed forms with ours, and prints one table.
+
+    python reference/agreement.py [--only TEXT]... [--jobs N] [--json] [--out DIR]
+
+Exit status 1 if a judged quantity misses and no cause was shown. A cause is shown only by an
+experiment, in which the quantity must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import micro
+import queueing
+import scenario_a
+from case import Case, Job, Measured
+from judge import Row, summary, table
+from rich.console import Console
+from rich.progress import Progress
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what is asked for; returns the exit status."""
+    options = _options(arguments)
+    only = options.only or [""]
+    wanted = [case for case in all_cases() if any(text in case.name for text in only)]
+    if not wanted:
+        print(f"no case has any of {only} in its name", file=sys.stderr)
+        return 2
+    rows = compare(wanted, jobs=options.jobs)
+    text, status = summary(rows)
+    write(rows, options.out)
+    if options.json:
+        print(json.dumps({"rows": _plain(rows), "summary": text.splitlines(), "status": status}))
+    else:
+        print(table(rows), "", text, sep="\n")
+    return status
+
+
+def all_cases() -> list[Case]:
+    """Every case, the exact ones first."""
+    return [*micro.cases(), *queueing.cases(), *scenario_a.cases()]
+
+
+def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:
+    """The rows of all cases, in their order; after a miss come the experiments on its causes."""
+    cases = list(cases)
+    made = [case.jobs() for case in cases]
+    rows: list[Row] = []
+    console = Console(stderr=True)
+    with (
+        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
+        ThreadPoolExecutor(jobs or os.cpu_count()) as pool,
+    ):
+        task = progress.add_task("reference", total=sum(map(len, made)))
+
+        def run(job: Job) -> Measured:
+            measured = job()
+            progress.advance(task)
+            return measured
+
+        pending = [[pool.submit(run, job) for job in some] for some in made]
+        try:
+            for case, futures in zip(cases, pending, strict=True):
+                measured = [future.result() for future in futures]
+                rows += with_causes(case, measured, lambda some: list(pool.map(Job.__call__, some)))
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return rows
+
+
+def with_causes(
+    case: Case, measured: Sequence[Measured], run: Callable[[Sequence[Job]], Sequence[Measured]]
+) -> list[Row]:
+    """The rows of a case, with the cause told of every miss that an experiment of the case removes."""
+    shown = list(case.judge(measured))
+    for cause in case.causes:
+        missing = [place for place, row in enumerate(shown) if row.verdict == "misses" and not row.cause]
+        if not missing:
+            break
+        again = cause.again.judge(measured if cause.same_runs else run(cause.again.jobs()))
+        for place in missing:
+            other = again[place]
+            if other.quantity == shown[place].quantity and other.verdict == "agrees":
+                note = f"with {cause.switch}: {other.theirs:.4g}, {other.ours:.4g}, agrees"
+                shown[place] = replace(shown[place], cause=cause.why, note=note)
+    return shown
+
+
+def write(rows: Sequence[Row], out: Path) -> None:
+    """Leaves the rows as `agreement.csv` and `agreement.json`."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "agreement.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+    (out / "agreement.json").write_text(json.dumps(_plain(rows), indent=1) + "\n", encoding="utf-8")
+
+
+def _plain(rows: Sequence[Row]) -> list[dict[str, str | float | None]]:
+    """Rows without the NaN that JSON does not know."""
+    return [
+        {
+            key: None if isinstance(value, float) and value != value else value
+            for key, value in asdict(row).items()
+        }
+        for row in rows
+    ]
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agreement.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", action="append", metavar="TEXT", help="only cases with TEXT in their name")
+    parser.add_argument("--jobs", type=int, metavar="N", help="so many runs at once; all cores if left out")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/reference"), metavar="DIR", help="where the rows go"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""Micro traces of the reference, event by event: one Reno flow, and RED's average.
+
+Nothing in them is random but the phase of the sender's clock, which is an option (`tcp.tick_phase`).
+Up to the first time-out everything must be the same; after it the same events in the same order,
+shifted by less than a tick of 10 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import data
+import polars as pl
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job
+from judge import Row, exact
+
+TICK = 0.01
+PRINTED_EVENTS = 1e-6
+"""Times of events are printed to a microsecond, those of variables to ten."""
+PRINTED_VARIABLES = 1e-5
+SEGMENT = 960
+NS2_EVENTS = {"start": "start_tx", "deliver": "arrive_r2", "enqueue": "enqueue", "drop": "drop"}
+
+Event = tuple[float, str, int]
+"""Time, what, and the number of the segment; the SYN is 0."""
+Gauge = tuple[float, float, float]
+"""Time, congestion window, slow-start threshold."""
+
+
+def cases() -> list[Case]:
+    """The traces that were recorded."""
+    return [reno_case(10), reno_case(30), average_case()]
+
+
+# One Reno flow behind a Drop Tail queue
+
+
+def reno_case(limit: int) -> Case:
+    """Every event at the bottleneck, and the window after every one at the sender."""
+    name = f"micro reno limit {limit}"
+
+    def jobs() -> list[Job]:
+        scenario = Scenario.load(data.SCENARIOS / "micro-reno.toml")
+        scenario = scenario.with_({"bottleneck.queue": scenario.queues[f"limit{limit}"]})
+        return [Job(scenario=scenario, seed=1, measure=reno_trace)]
+
+    def judge(measured: Sequence[tuple[list[Event], list[Gauge]]]) -> list[Row]:
+        [(events, gauges)] = measured
+        variables = their_variables(limit)
+        first = first_timeout(variables)
+        rows = judge_events(name, their_events(limit), events, first)
+        return [*rows, *_judge_gauges(name, variables, gauges, first)]
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def reno_trace(run: Run) -> tuple[list[Event], list[Gauge]]:
+    """The events at the bottleneck and the windows of the sender."""
+    packets = run.tables["packets"].select(
+        "time_s", pl.col("event").cast(pl.String), "sequence_bytes", "payload_bytes"
+    )
+    events = [
+        (time, NS2_EVENTS[event], first // SEGMENT + 1 if payload else 0)
+        for time, event, first, payload in packets.iter_rows()
+    ]
+    gauges = run.tables["gauges"].select("time_s", "cwnd_segments", "ssthresh_segments")
+    return events, list(gauges.iter_rows())
+
+
+def their_events(limit: int) -> list[Event]:
+    """The recorded events at the bottleneck; ns-2 writes `enqueue` also for a packet it then drops."""
+    rows = data.rows(f"micro/tcp_reno_limit{limit}_events")
+    events = [
+        (float(row["time_s"]), row["event"], int(row["seq"]))
+        for row in rows
+        if row["event"] in NS2_EVENTS.values()
+    ]
+    dropped = {(time, number) for time, event, number in events if event == "drop"}
+    return [one for one in events if one[1] != "enqueue" or (one[0], one[2]) not in dropped]
+
+
+def their_variables(limit: int) -> list[tuple[float, str, float]]:
+    """The recorded changes of the sender's variables."""
+    rows = data.rows(f"micro/tcp_reno_limit{limit}_vars")
+    return [(float(row["time_s"]), row["variable"], float(row["value"])) for row in rows]
+
+
+def first_timeout(variables: Sequence[tuple[float, str, float]]) -> float:
+    """When the sender first backed off."""
+    return next((time for time, name, value in variables if name == "backoff" and value > 1), math.inf)
+
+
+def judge_events(case: str, theirs: list[Event], ours: list[Event], first_timeout: float) -> list[Row]:
+    """Compares the events kind by kind, since those of one moment may be written in any order."""
+    pairs: list[tuple[Event, Event]] = []
+    longest = same = 0
+    for kind in NS2_EVENTS.values():
+        a = [event for event in theirs if event[1] == kind]
+        b = [event for event in ours if event[1] == kind]
+        alike = list(zip(a, b, strict=False))
+        differ = next((at for at, (x, y) in enumerate(alike) if x[2] != y[2]), len(alike))
+        longest += max(len(a), len(b))
+        # A shift moves some events of the last tick across the end of the run.
+        tail = (
+            len(a) != len(b) and differ == len(alike) and min(a[-1][0], b[-1][0]) > theirs[-1][0] - 2 * TICK
+        )
+        same += max(len(a), len(b)) if tail else differ
+        pairs += alike
+    shifts = [(theirs[0], abs(theirs[0] - ours[0])) for theirs, ours in sorted(pairs)]
+    before = max((shift for time, shift in shifts if time < first_timeout - PRINTED_EVENTS), default=0.0)
+    largest = max((shift for _, shift in shifts), default=0.0)
+    shifted = next((time for time, shift in shifts if shift > PRINTED_EVENTS), None)
+    note = "exact to the end" if shifted is None else f"exact up to t={shifted:.6f} s"
+    return [
+        exact(case, "events in the same order", longest, same, 0, note=note),
+        exact(case, "shift up to the first time-out (s)", 0, before, PRINTED_EVENTS),
+        exact(case, "largest shift (s)", 0, largest, TICK - PRINTED_EVENTS),
+    ]
+
+
+def _judge_gauges(
+    case: str, theirs: Sequence[tuple[float, str, float]], ours: Sequence[Gauge], first_timeout: float
+) -> list[Row]:
+    """Compares the values after every event at the sender, in the order of events."""
+    rows = []
+    for place, name, printed in ((1, "cwnd", 0.0005), (2, "ssthresh", 0.0)):
+        told = [(time, value) for time, variable, value in theirs if variable == name and time > 0]
+        a = _changes(told, printed)
+        b = _changes([(gauge[0], gauge[place]) for gauge in ours], printed)
+        # Theirs is first told when it changes, ours from the first acknowledgement on.
+        b = b[len(b) - len(a) :] if name == "ssthresh" else b
+        same = 0
+        for x, y in zip(a, b, strict=False):
+            if abs(x[1] - y[1]) > printed + 1e-9 or _late(x, y, first_timeout):
+                break
+            same += 1
+        rows.append(exact(case, f"{name}: same values in order", max(len(a), len(b)), same, 0))
+    return rows
+
+
+def _late(theirs: tuple[float, float], ours: tuple[float, float], first_timeout: float) -> bool:
+    allowed = PRINTED_VARIABLES if theirs[0] < first_timeout else TICK
+    return abs(theirs[0] - ours[0]) > allowed
+
+
+def _changes(values: Sequence[tuple[float, float]], printed: float) -> list[tuple[float, float]]:
+    """The last value of each moment, where it differs from that of the moment before as printed."""
+    last = {round(time / PRINTED_VARIABLES): (time, value) for time, value in values}
+    kept: list[tuple[float, float]] = []
+    for time, value in last.values():
+        shown = round(value, 3) if printed else value
+        if not kept or abs(shown - kept[-1][1]) > 1e-9:
+            kept.append((time, shown))
+    return kept
+
+
+# RED's average while packets arrive at constant rates
+
+
+def average_case() -> Case:
+    """The average after every arrival, and the drops of the full queue."""
+    name = "micro red average"
+
+    def jobs() -> list[Job]:
+        scenario = Scenario.load(data.SCENARIOS / "micro-red-average.toml")
+        return [Job(scenario=scenario, seed=1, measure=_averages)]
+
+    def judge(measured: Sequence[tuple[list[tuple[float, float]], int, int]]) -> list[Row]:
+        [(ours, arrivals, drops)] = measured
+        theirs = [
+            (float(row["time_s"]), float(row["value"]))
+            for row in data.rows("micro/red_average_wq0.002")
+            if row["variable"] == "a"
+        ]
+        off = max(abs(x[1] - y[1]) / x[1] for x, y in zip(theirs, ours, strict=False))
+        late = max(abs(x[0] - y[0]) for x, y in zip(theirs, ours, strict=False))
+        # Theirs are printed with six significant digits.
+        return [
+            exact(name, "values of the average", len(theirs), len(ours), 0),
+            exact(name, "largest difference (share)", 0, off, 5.001e-6),
+            exact(name, "largest shift (s)", 0, late, 5.001e-5),
+            exact(name, "arrivals", 1777, arrivals, 0),
+            exact(name, "drops", 213, drops, 0),
+        ]
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _averages(run: Run) -> tuple[list[tuple[float, float]], int, int]:
+    events = pl.col("event").cast(pl.String)
+    arrivals = run.tables["packets"].filter(events.is_in(["enqueue", "drop"]))
+    changed: list[tuple[float, float]] = []
+    for time, average in arrivals.select("time_s", "average").iter_rows():
+        if average != (changed[-1][1] if changed else 0.0):
+            changed.append((time, average))
+    return changed, arrivals.height, arrivals.filter(events == "drop").height

@@ -1,0 +1,55 @@
+"""Single queues with Poisson arrivals, against the closed forms: M/D/1, M/M/1 and both with room for K.
+
+L. Kleinrock, "Queueing Systems", 1975. Tolerance: three standard errors over twenty long runs, and
+never more than 3 % of the exact value. The exact values stand in the reference's own table, where
+they were computed apart from any simulator; "waiting" leaves out the packet on the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job
+from judge import Row, formula
+
+SEEDS = 20
+CAP = 0.03
+
+
+def cases() -> list[Case]:
+    """One case for each system and load that was recorded."""
+    return [queue_case(row) for row in data.rows("micro/mg1")]
+
+
+def queue_case(row: Mapping[str, str], seeds: int = SEEDS) -> Case:
+    """One system at one load."""
+    bounded = row["kind"].endswith("k")
+    name = f"{row['kind']} rho={row['rho']}" + (f" K={row['limit']}" if bounded else "")
+
+    def jobs() -> list[Job]:
+        scenario = Scenario.load(data.SCENARIOS / "mg1.toml")
+        scenario = scenario.with_(
+            {
+                "traffic.udp.load": float(row["rho"]),
+                "traffic.udp.sizes": "exponential" if row["kind"].startswith("mm") else "fixed",
+                "bottleneck.queue": scenario.queues["k10" if bounded else "infinite"],
+            }
+        )
+        return [Job(scenario=scenario, seed=seed, measure=_measures) for seed in range(1, seeds + 1)]
+
+    def judge(measured: Sequence[tuple[float, float]]) -> list[Row]:
+        drops, waiting = zip(*measured, strict=True)
+        rows = [formula(name, "waiting", float(row["theory_waiting_pkts"]), waiting, CAP)]
+        if bounded:
+            rows.append(formula(name, "drop fraction", float(row["theory_drop_frac"]), drops, CAP))
+        return rows
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _measures(run: Run) -> tuple[float, float]:
+    link = run.links.row(0, named=True)
+    return link["drop_fraction"], link["mean_queue_packets"]

@@ -1,0 +1,73 @@
+"""What the tests share: a small scenario, and the command line as a user types it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SMALL = """\
+# A small scenario that runs in a moment.
+duration = "12s"
+warm_up = "2s"
+seed = 3
+
+[bottleneck]
+rate = "2Mbps"
+delay = "20ms"
+
+[bottleneck.queue]
+kind = "red"
+min_th = "5p"
+max_th = "15p"
+max_p = 0.1
+weight = 0.01
+limit = "40p"
+
+[traffic.ftp]
+kind = "ftp"
+flows = 3
+stagger = "1s"
+
+[traffic.web]
+kind = "web"
+load = 0.3
+objects = 2
+
+[queues.short]
+kind = "drop-tail"
+limit = "5p"
+"""
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """The file of a small scenario, in a folder of its own."""
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Runs `aqmlab` with these arguments in the test's folder."""
+
+    def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", COMMAND, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+        )
+
+    return call
+
+
+COMMAND = "from aqmlab.cli import main; main()"
+"""What the installed `aqmlab` does, for the interpreter of the tests."""

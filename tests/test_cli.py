@@ -1,0 +1,224 @@
+"""The command line as a user types it: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import COMMAND, Cli
+
+import aqmlab as al
+
+
+def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:
+    done = cli("run", small)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "small: 12s of which 2s warm-up, seed 3"
+    assert lines[1].startswith("  link bottleneck: utilisation ")
+    assert any(line.startswith("  flows ftp: 3, goodput ") for line in lines)
+    assert any(line.startswith("  transfers web: ") for line in lines)
+    assert "million bottleneck packets per CPU s" in lines[-1]
+    assert len(lines) < 10
+
+
+def test_run_json_has_the_promised_shape(cli: Cli, small: Path) -> None:
+    done = cli("run", small, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert list(found) == ["manifest", "summary", "performance"]
+    assert found["manifest"]["scenario"] == al.Scenario.load(small).effective
+    assert found["manifest"]["seed"] == 3
+    assert found["manifest"]["version"] == al.__version__
+    assert found["manifest"]["digest"] == al.Scenario.load(small).digest
+    summary = found["summary"]
+    assert set(summary) >= {"links", "flows", "transfers"}
+    assert set(summary["links"]) == {"bottleneck"}
+    assert set(summary["links"]["bottleneck"]) >= {
+        "utilisation",
+        "drop_fraction",
+        "mark_fraction",
+        "mean_queue_packets",
+        "mean_queue_delay_s",
+    }
+    assert set(summary["flows"]) == {"ftp", "web"}
+    assert set(summary["flows"]["ftp"]) >= {"count", "goodput_bps", "jain", "drop_fraction"}
+    assert set(summary["transfers"]) == {"web"}
+    assert set(summary["transfers"]["web"]) >= {
+        "count",
+        "unfinished",
+        "mean_active",
+        "mean_s",
+        "p50_s",
+        "p90_s",
+        "p99_s",
+    }
+    assert set(found["performance"]) >= {"packets_forwarded", "events", "cpu_s"}
+    link = summary["links"]["bottleneck"]
+    assert 0.5 < link["utilisation"] <= 1.001
+    assert 0 < link["drop_fraction"] < 0.3
+    times = summary["transfers"]["web"]
+    assert 0 < times["p50_s"] <= times["p90_s"] <= times["p99_s"]
+    assert 1 / 3 <= summary["flows"]["ftp"]["jain"] <= 1
+
+
+def test_run_takes_a_seed_and_settings(cli: Cli, small: Path) -> None:
+    done = cli(
+        "run", small, "--json", "--seed", "8", "--set", "bottleneck.queue.max_p=0.2", "--set", "tcp.profile=ns-2.35",
+        "--set", "bottleneck.delay=40ms",
+    )
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads(done.stdout)["manifest"]
+    assert manifest["seed"] == manifest["scenario"]["seed"] == 8
+    assert manifest["scenario"]["bottleneck"]["queue"]["max_p"] == 0.2
+    assert manifest["scenario"]["bottleneck"]["delay"] == "40ms"
+    assert manifest["scenario"]["tcp"]["rto_arithmetic"] == "ticks"
+
+
+def test_run_is_the_run_of_the_library(cli: Cli, small: Path) -> None:
+    found = json.loads(cli("run", small, "--json", "--seed", "5").stdout)
+    run = al.Scenario.load(small).run(seed=5)
+    assert found["manifest"]["tables_digest"] == run.tables_digest
+    assert found["summary"] == run.summary
+
+
+def test_run_reverses_ties_when_asked(cli: Cli, small: Path) -> None:
+    found = json.loads(cli("run", small, "--json", "--reverse-ties").stdout)
+    assert found["manifest"]["scenario"]["reverse_ties"] is True
+
+
+def test_run_writes_every_table_and_the_manifest(cli: Cli, small: Path, tmp_path: Path) -> None:
+    done = cli("run", small, "--out", tmp_path / "deep" / "folder")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "deep" / "folder"
+    run = al.Scenario.load(small).run()
+    assert {path.name for path in out.iterdir()} == {f"{name}.parquet" for name in run.tables} | {"run.json"}
+    assert pl.read_parquet(out / "transfers.parquet").equals(run.transfers)
+    assert json.loads((out / "run.json").read_text())["manifest"]["tables_digest"] == run.tables_digest
+
+
+@pytest.mark.parametrize("profile", ["rfc", "ns-2.35"])
+def test_what_check_prints_is_the_same_scenario(cli: Cli, small: Path, profile: str) -> None:
+    done = cli("check", small, "--set", f"tcp.profile={profile}")
+    assert done.returncode == 0, done.stderr
+    again = al.Scenario.from_dict(json.loads(done.stdout))
+    assert again.digest == al.Scenario.load(small).with_({"tcp.profile": profile}).digest
+
+
+def test_show_and_list_answer(cli: Cli) -> None:
+    shown = cli("show", "red")
+    assert shown.returncode == 0, shown.stderr
+    assert "max_p = 0.1" in shown.stdout
+    assert "source: " in shown.stdout
+    listed = cli("list", "queues")
+    assert {"drop-tail", "red", "shred"} <= {line.split()[0] for line in listed.stdout.splitlines()}
+    for wrong, part in [(("show", "shed"), "shred"), (("list", "cats"), "queues"), (("show", "xyzzy"), "red")]:
+        done = cli(*wrong)
+        assert done.returncode == 2
+        assert part in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_help_and_version_answer(cli: Cli) -> None:
+    assert cli("--version").stdout == f"aqmlab {al.__version__}\n"
+    for command in ([], ["run"], ["compare"], ["check"], ["list"], ["show"], ["study"], ["study", "run"]):
+        done = cli(*command, "--help")
+        assert done.returncode == 0
+        assert "Usage" in done.stdout
+
+
+def test_compare_prints_a_table_and_writes_plots_with_their_numbers(cli: Cli, small: Path, tmp_path: Path) -> None:
+    done = cli("compare", small, "--queues", "drop-tail,short,shred", "--replications", "3", "--out", "here")
+    assert done.returncode == 0, done.stderr
+    for part in ("3 replications", "utilisation", "±", "drop-tail", "short", "limit", "5p", "225p", "web time, mean"):
+        assert part in done.stdout, part
+    here = tmp_path / "here"
+    assert {"intervals.csv", "values.csv", "cdf-web.png", "cdf-web.csv", "cdf-web.svg"} <= {
+        path.name for path in here.iterdir()
+    }
+    assert (here / "cdf-web.png").read_bytes().startswith(b"\x89PNG")
+    intervals = pl.read_csv(here / "intervals.csv")
+    assert set(intervals["queue"]) == {"drop-tail", "short", "shred"}
+    assert set(intervals["replications"]) == {3}
+    assert (intervals["low"] <= intervals["mean"]).all()
+    assert done.stderr == ""
+
+
+def test_compare_prints_json_when_asked(cli: Cli, small: Path) -> None:
+    done = cli("compare", small, "--queues", "red,short", "--replications", "2", "--json", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["queues"]["short"] == {"kind": "drop-tail", "limit": "5p"}
+    assert found["queues"]["red"]["gentle"] is True
+    assert found["replications"] == 2
+    assert found["failures"] == []
+
+
+def test_output_can_be_cut_off(small: Path, tmp_path: Path) -> None:
+    for arguments in (["run", str(small), "--json"], ["check", str(small)], ["show", "tcp"]):
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-c", COMMAND, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        process.wait(timeout=60)
+        assert said == b"", arguments
+
+
+def test_a_closed_pipe_is_no_error(small: Path, tmp_path: Path) -> None:
+    script = f'"{sys.executable}" -c "{COMMAND}" show tcp | head -1'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.stdout == "tcp (TCP)\n"
+    assert done.stderr == ""
+
+
+LOUD = """
+import sys
+from aqmlab.scenario import Scenario
+
+quiet = Scenario.run
+
+
+def run(self, seed=None):
+    done = quiet(self, seed)
+    print("a run is done", file=sys.stderr, flush=True)
+    return done
+
+
+Scenario.run = run
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_control_c_keeps_finished_runs_and_says_so(small: Path, tmp_path: Path) -> None:
+    arguments = ["compare", str(small), "--queues", "red,short", "--replications", "3000"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOUD + COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stderr is not None
+    for _ in range(20):
+        assert process.stderr.readline() == "a run is done\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "interrupted after " in err
+    assert "Traceback" not in err
+    assert "utilisation" in out
+    assert (tmp_path / "out" / "compare" / "values.csv").exists()

@@ -1,0 +1,112 @@
+"""Scenarios are loaded, changed and checked; what the author wrote stays as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import aqmlab as al
+from aqmlab.scenario import ScenarioFileError, parse_setting, with_settings
+
+
+def test_a_file_becomes_a_scenario_with_every_default_filled_in(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    assert scenario.name == "small"
+    assert scenario.given["bottleneck"]["queue"]["max_p"] == 0.1
+    assert "gentle" not in scenario.given["bottleneck"]["queue"]
+    queue = scenario.effective["bottleneck"]["queue"]
+    assert queue["gentle"] is True
+    assert queue["mean_packet"] == "974B"
+    assert scenario.effective["access"] == {"rate": "100Mbps", "delay": "1ms"}
+    assert scenario.queues == {"short": {"kind": "drop-tail", "limit": "5p"}}
+
+
+@pytest.mark.parametrize("profile", ["rfc", "ns-2.35"])
+def test_the_effective_scenario_is_the_same_scenario(small: Path, profile: str) -> None:
+    scenario = al.Scenario.load(small).with_({"tcp.profile": profile})
+    again = al.Scenario.from_dict(scenario.effective)
+    assert again.effective == scenario.effective
+    assert again.digest == scenario.digest
+
+
+def test_a_default_written_out_does_not_change_the_digest_and_a_changed_value_does(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    assert scenario.with_({"bottleneck.queue.gentle": True}).digest == scenario.digest
+    assert scenario.with_({"bottleneck.queue.gentle": False}).digest != scenario.digest
+    assert scenario.with_({"seed": 4}).digest != scenario.digest
+
+
+def test_with_leaves_the_original_alone(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    before = json.dumps(scenario.given)
+    changed = scenario.with_({"bottleneck.queue": {"kind": "shred"}, "traffic.web": None, "tcp.mss": "1000B"})
+    assert changed.effective["bottleneck"]["queue"]["kind"] == "shred"
+    assert list(changed.effective["traffic"]) == ["ftp"]
+    assert changed.effective["tcp"]["mss"] == "1kB"
+    assert json.dumps(scenario.given) == before
+    assert scenario.effective["bottleneck"]["queue"]["kind"] == "red"
+
+
+def test_with_does_not_share_tables_with_its_caller(small: Path) -> None:
+    queue = {"kind": "drop-tail", "limit": "7p"}
+    changed = al.Scenario.load(small).with_({"bottleneck.queue": queue})
+    queue["limit"] = "9p"
+    assert changed.given["bottleneck"]["queue"]["limit"] == "7p"
+
+
+def test_a_wrong_change_is_refused_with_its_place(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    with pytest.raises(al.ScenarioError, match="exceed min_th, 5p") as caught:
+        scenario.with_({"bottleneck.queue.max_th": "4p"})
+    assert caught.value.place == "bottleneck.queue.max_th"
+    assert caught.value.problem == "must exceed min_th, 5p"
+    with pytest.raises(al.ScenarioError, match="`seed` is not a table") as caught:
+        scenario.with_({"seed.of": 3})
+    assert caught.value.place == "seed.of"
+
+
+def test_a_settings_value_is_toml_or_plain_text() -> None:
+    assert parse_setting("bottleneck.queue.max_p=0.2") == ("bottleneck.queue.max_p", 0.2)
+    assert parse_setting("a = [1, 2]") == ("a", [1, 2])
+    assert parse_setting("a=true") == ("a", True)
+    assert parse_setting("a=20ms") == ("a", "20ms")
+    assert parse_setting('a="20ms"') == ("a", "20ms")
+    assert parse_setting("a=b=c") == ("a", "b=c")
+    assert parse_setting('a={ kind = "shred" }') == ("a", {"kind": "shred"})
+    for text in ["", "a", "=3", " = 3"]:
+        with pytest.raises(ValueError, match="path=value"):
+            parse_setting(text)
+
+
+def test_later_settings_build_on_earlier_ones(small: Path) -> None:
+    scenario = with_settings(al.Scenario.load(small), ["bottleneck.rate=3Mbps", "bottleneck.rate=4Mbps"])
+    assert scenario.effective["bottleneck"]["rate"] == "4Mbps"
+
+
+def test_a_file_named_by_a_scenario_is_read_from_its_folder_and_part_of_its_digest(tmp_path: Path) -> None:
+    text = '[bottleneck.queue]\nkind = "drop-tail"\n[traffic.replayed]\nkind = "replay"\nfile = "in/times.csv"\n'
+    path = tmp_path / "replay.toml"
+    path.write_text('duration = "5s"\n' + text, encoding="utf-8")
+    with pytest.raises(ScenarioFileError, match=r"times\.csv: cannot be read: No such file"):
+        al.Scenario.load(path)
+    (tmp_path / "in").mkdir()
+    schedule = tmp_path / "in" / "times.csv"
+    schedule.write_text("0.5,3000\n1.5,90000\n", encoding="utf-8")
+    scenario = al.Scenario.load(path)
+    run = scenario.run()
+    assert run.transfers["start_s"].to_list() == [0.5, 1.5]
+    assert run.transfers["size_bytes"].to_list() == [3000, 90000]
+    schedule.write_text("0.5,3000\n1.5,90001\n", encoding="utf-8")
+    assert al.Scenario.load(path).digest != scenario.digest
+    schedule.write_bytes(b"0.5,3000\n\xff")
+    with pytest.raises(ScenarioFileError, match=r"times\.csv: byte 9: is not UTF-8"):
+        al.Scenario.load(path)
+
+
+def test_a_scenario_shows_itself_in_a_notebook(small: Path) -> None:
+    scenario = al.Scenario.load(small).with_({"traffic.a+b": {"kind": "ftp"}})
+    shown = scenario._repr_html_()
+    assert "<b>Scenario small</b>" in shown
+    assert "&quot;min_th&quot;: &quot;5p&quot;" in shown

@@ -1,8 +1,7 @@
 """One run of a small scenario: a table of links, and the slowest transfers."""
 
-import polars as pl
-
 import aqmlab as al
+import polars as pl
 
 scenario = al.Scenario.from_dict(
     {

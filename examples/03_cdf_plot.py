@@ -1,4 +1,4 @@
-"""Two queues compared over replications with common random numbers: intervals, and a plot with its numbers."""
+"""Two queues compared over replications with common random numbers: intervals, and a plot."""
 
 from pathlib import Path
 
@@ -11,7 +11,10 @@ scenario = al.Scenario.from_dict(
         "warm_up": "4s",
         "bottleneck": {"rate": "5Mbps", "delay": "30ms", "queue": {"kind": "drop-tail", "limit": "60p"}},
         "traffic": {"ftp": {"kind": "ftp", "flows": 4}, "web": {"kind": "web", "load": 0.4}},
-        "queues": {"long": {"kind": "drop-tail", "limit": "200p"}, "short": {"kind": "drop-tail", "limit": "20p"}},
+        "queues": {
+            "long": {"kind": "drop-tail", "limit": "200p"},
+            "short": {"kind": "drop-tail", "limit": "20p"},
+        },
     }
 )
 found = al.compare(scenario, ["long", "short"], replications=4)

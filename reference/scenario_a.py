@@ -1,7 +1,8 @@
 """Scenario A of the reference: permanent flows, Web objects, and both, over one 10 Mb/s line.
 
 The settings are those of `scenarios/reference/a-*.toml`. Beyond them:
-- `droptail_oh`: ns-2's senders wait up to the time of one packet before they send (`overhead_`).
+- `droptail_oh`: ns-2's senders wait at random, up to the time of one packet, before they send
+  (`overhead_`). A wait at both ends (`host.jitter`) is more: it nearly doubles the time-outs at N=10.
 - `droptail` is printed, not judged: its round-trip times are all equal, so ties decide who loses.
 - The smallest goodput of a flow is printed, not judged: it belongs to a flow or two that time-outs
   kept silent, and varies by its own size from run to run. So is the longest hundredth of object times.
@@ -34,7 +35,7 @@ ACK_WAY_BACK = 0.0620384
 WARM_UP, END = 20.0, 160.0
 OBJECTS_FROM, OBJECTS_BEFORE = 20.0, 130.0
 PRINTED_QUEUES = frozenset({"droptail"})
-SETTINGS: dict[str, Changes] = {"droptail_oh": {"host.jitter": "779us"}}
+SETTINGS: dict[str, Changes] = {"droptail_oh": {"tcp.send_overhead": "779us"}}
 
 FTP_QUANTITIES = (
     Quantity(name="goodput_payload_mbps"),

@@ -1,4 +1,4 @@
-"""Bad input on the command line: one line that names file, place and remedy, exit status 2, nothing written."""
+"""Bad input ends in one line that names file, place and remedy, with exit status 2 and nothing written."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 import random
 from pathlib import Path
 
-import pytest
-from conftest import SMALL, Cli
-from typer.testing import CliRunner
-
 import aqmlab as al
+import pytest
 from aqmlab import _core
 from aqmlab.cli import app
 from aqmlab.scenario import ScenarioFileError
+from conftest import SMALL, Cli
+from typer.testing import CliRunner
 
 EMPTY = ""
 NO_TOML = "duration = "
@@ -29,7 +28,10 @@ BAD_FILES = {
     "only a comment": ("# nothing\n", ["missing field `duration`"]),
     "no toml": (NO_TOML, ["line 1"]),
     "a key twice": ('duration = "1s"\nduration = "2s"\n', ["line 2", "duplicate key"]),
-    "no queue": ('duration = "1s"\n[bottleneck]\nrate = "1Mbps"\n', ["bottleneck.queue", "is missing", "drop-tail"]),
+    "no queue": (
+        'duration = "1s"\n[bottleneck]\nrate = "1Mbps"\n',
+        ["bottleneck.queue", "is missing", "drop-tail"],
+    ),
     "no traffic": (
         'duration = "1s"\n[bottleneck.queue]\nkind = "red"\n',
         ["traffic", "is missing", "[traffic.NAME]"],
@@ -47,13 +49,19 @@ BAD_FILES = {
     "a date": (spoilt("0.1", "2026-01-01"), ["bottleneck.queue.max_p", "date"]),
     "too probable": (spoilt("0.1", "1.5"), ["bottleneck.queue.max_p", "at most 1", "1.5"]),
     "a billion years": (spoilt('"12s"', '"3e16s"'), ["duration"]),
-    "a trillion flows": (spoilt("flows = 3", "flows = 1000000000000"), ["traffic.ftp.flows", "1000000000000"]),
+    "a trillion flows": (
+        spoilt("flows = 3", "flows = 1000000000000"),
+        ["traffic.ftp.flows", "1000000000000"],
+    ),
     "a terabit for a year": (
         spoilt('"12s"', '"31536000s"').replace("2Mbps", "10Tbps"),
         ["bottleneck.queue", "packets", "hours of computing"],
     ),
     "a list for a table": ('duration = "1s"\nbottleneck = []\n', ["bottleneck"]),
-    "a table for a text": (spoilt('duration = "12s"', "duration = { s = 12 }"), ["duration", "text with a unit"]),
+    "a table for a text": (
+        spoilt('duration = "12s"', "duration = { s = 12 }"),
+        ["duration", "text with a unit"],
+    ),
 }
 
 
@@ -134,7 +142,9 @@ def test_a_nonsense_setting_is_refused(setting: str, parts: list[str], small: Pa
         assert part in str(caught.value), str(caught.value)
 
 
-@pytest.mark.parametrize("setting", ["nonsense", "bottleneck.queue.max_p=2", "bottleneck.queue.max_p=nan", "seed.of=1"])
+@pytest.mark.parametrize(
+    "setting", ["nonsense", "bottleneck.queue.max_p=2", "bottleneck.queue.max_p=nan", "seed.of=1"]
+)
 def test_a_nonsense_setting_ends_the_command_line_with_status_2(setting: str, cli: Cli, small: Path) -> None:
     done = cli("run", small, "--set", setting, "--out", "out")
     assert done.returncode == 2, done.stderr
@@ -187,7 +197,23 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_one_line(cli: Cli, small
 
 def test_mangled_files_are_read_or_refused_but_never_break() -> None:
     rng = random.Random(5)
-    pieces = ["", "[", "]", "=", '"', "'''", "\x00", "é", "\u202e", "nan", "-1", "1e999", "[[a]]", "\n", "{", ".", "9" * 40]
+    pieces = [
+        "",
+        "[",
+        "]",
+        "=",
+        '"',
+        "\x00",
+        "é",
+        "\u202e",
+        "nan",
+        "-1",
+        "1e999",
+        "[[a]]",
+        "\n",
+        "{",
+        "9" * 40,
+    ]
     refused = 0
     for _ in range(1500):
         text = SMALL

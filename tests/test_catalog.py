@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pytest
-from typer.testing import CliRunner
-
 import aqmlab as al
+import pytest
 from aqmlab.catalog import FAMILIES
 from aqmlab.cli import app
 from aqmlab.reference import describe, pages
+from typer.testing import CliRunner
 
 NAMES = [one.name for one in al.catalog()]
 
@@ -69,10 +68,11 @@ def test_a_name_shows_every_parameter(name: str) -> None:
 
 
 def test_a_name_that_is_nearly_right_is_put_right() -> None:
-    for wrong, right in [("shed", "shred"), ("droptail", "drop-tail"), ("ns2.35", "ns-2.35"), ("transfer", "transfers")]:
+    slips = {"shed": "shred", "droptail": "drop-tail", "ns2.35": "ns-2.35", "transfer": "transfers"}
+    for wrong, right in slips.items():
         with pytest.raises(LookupError, match=f"did you mean .*{right}"):
             al.entry(wrong)
-    with pytest.raises(LookupError, match="there is .*red"):
+    with pytest.raises(LookupError, match=r"there is .*red"):
         al.entry("xyzzy")
 
 

@@ -9,11 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import aqmlab as al
 import polars as pl
 import pytest
 from conftest import COMMAND, Cli
-
-import aqmlab as al
 
 
 def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:
@@ -69,10 +68,9 @@ def test_run_json_has_the_promised_shape(cli: Cli, small: Path) -> None:
 
 
 def test_run_takes_a_seed_and_settings(cli: Cli, small: Path) -> None:
-    done = cli(
-        "run", small, "--json", "--seed", "8", "--set", "bottleneck.queue.max_p=0.2", "--set", "tcp.profile=ns-2.35",
-        "--set", "bottleneck.delay=40ms",
-    )
+    settings = ["bottleneck.queue.max_p=0.2", "tcp.profile=ns-2.35", "bottleneck.delay=40ms"]
+    typed = [word for setting in settings for word in ("--set", setting)]
+    done = cli("run", small, "--json", "--seed", "8", *typed)
     assert done.returncode == 0, done.stderr
     manifest = json.loads(done.stdout)["manifest"]
     assert manifest["seed"] == manifest["scenario"]["seed"] == 8
@@ -118,8 +116,8 @@ def test_show_and_list_answer(cli: Cli) -> None:
     assert "source: " in shown.stdout
     listed = cli("list", "queues")
     assert {"drop-tail", "red", "shred"} <= {line.split()[0] for line in listed.stdout.splitlines()}
-    for wrong, part in [(("show", "shed"), "shred"), (("list", "cats"), "queues"), (("show", "xyzzy"), "red")]:
-        done = cli(*wrong)
+    for wrong, part in [("show shed", "shred"), ("list cats", "queues"), ("show xyzzy", "red")]:
+        done = cli(*wrong.split())
         assert done.returncode == 2
         assert part in done.stderr
         assert "Traceback" not in done.stderr
@@ -133,10 +131,10 @@ def test_help_and_version_answer(cli: Cli) -> None:
         assert "Usage" in done.stdout
 
 
-def test_compare_prints_a_table_and_writes_plots_with_their_numbers(cli: Cli, small: Path, tmp_path: Path) -> None:
+def test_compare_prints_a_table_and_writes_plots_and_numbers(cli: Cli, small: Path, tmp_path: Path) -> None:
     done = cli("compare", small, "--queues", "drop-tail,short,shred", "--replications", "3", "--out", "here")
     assert done.returncode == 0, done.stderr
-    for part in ("3 replications", "utilisation", "±", "drop-tail", "short", "limit", "5p", "225p", "web time, mean"):
+    for part in ("3 replications", "utilisation", "±", "drop-tail", "short", "5p", "225p", "web time, mean"):
         assert part in done.stdout, part
     here = tmp_path / "here"
     assert {"intervals.csv", "values.csv", "cdf-web.png", "cdf-web.csv", "cdf-web.svg"} <= {
@@ -218,7 +216,7 @@ def test_control_c_keeps_finished_runs_and_says_so(small: Path, tmp_path: Path) 
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "interrupted after " in err
+    assert "aqmlab: interrupted" in err
     assert "Traceback" not in err
     assert "utilisation" in out
     assert (tmp_path / "out" / "compare" / "values.csv").exists()

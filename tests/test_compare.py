@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import aqmlab as al
 import polars as pl
 import pytest
-from scipy.stats import sem, t
-
-import aqmlab as al
 from aqmlab import _core
 from aqmlab.compare import _with_queue
+from scipy.stats import sem, t
 
 
 @pytest.fixture
@@ -26,7 +25,8 @@ def test_every_queue_meets_every_seed(scenario: al.Scenario) -> None:
     assert len(told) == 6
     assert found.failures == ()
     assert found.queues["short"] == {"kind": "drop-tail", "limit": "5p"}
-    assert found.queues["red"] == scenario.with_({"bottleneck.queue": {"kind": "red"}}).effective["bottleneck"]["queue"]
+    default = scenario.with_({"bottleneck.queue": {"kind": "red"}})
+    assert found.queues["red"] == default.effective["bottleneck"]["queue"]
 
 
 def test_a_value_is_that_of_the_run(scenario: al.Scenario) -> None:
@@ -99,8 +99,8 @@ def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
 
 
 def test_what_cannot_be_compared_is_refused(scenario: al.Scenario) -> None:
-    with pytest.raises(_core.ScenarioError, match="unknown kind .*blue"):
+    with pytest.raises(_core.ScenarioError, match=r"unknown kind .*blue"):
         al.compare(scenario, ["blue"], replications=2)
     for queues, replications in ([], 2), (["red", "red"], 2), (["red"], 0):
-        with pytest.raises(ValueError, match="at least|each once"):
+        with pytest.raises(ValueError, match=r"at least|each once"):
             al.compare(scenario, queues, replications=replications)

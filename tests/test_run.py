@@ -6,10 +6,9 @@ import json
 import threading
 from pathlib import Path
 
+import aqmlab as al
 import polars as pl
 import pytest
-
-import aqmlab as al
 from aqmlab import _core
 
 
@@ -19,7 +18,8 @@ def run(small: Path) -> al.Run:
 
 
 def test_every_table_of_the_catalogue_is_there_with_its_columns(run: al.Run) -> None:
-    described = {one["name"]: [row["name"] for row in one["columns"]] for one in json.loads(_core.table_catalog())}
+    tables = json.loads(_core.table_catalog())
+    described = {one["name"]: [row["name"] for row in one["columns"]] for one in tables}
     assert {name: frame.columns for name, frame in run.tables.items()} == described
     assert len(run.tables) == len(described)
 
@@ -27,7 +27,7 @@ def test_every_table_of_the_catalogue_is_there_with_its_columns(run: al.Run) -> 
 def test_columns_have_the_types_that_their_names_promise(run: al.Run) -> None:
     for name, frame in run.tables.items():
         for column, kind in frame.schema.items():
-            if column.endswith("_s") or column.endswith("_bps") or column.endswith("_fraction"):
+            if column.endswith(("_s", "_bps", "_fraction")):
                 assert kind == pl.Float64, f"{name}.{column}"
             if column.endswith("_bytes") or column in {"flow", "page", "timeouts"}:
                 assert kind == pl.UInt64, f"{name}.{column}"
@@ -88,7 +88,8 @@ def test_runs_in_threads_are_the_runs_one_by_one(small: Path) -> None:
 
 def test_another_queue_meets_the_same_arrivals(small: Path) -> None:
     scenario = al.Scenario.load(small)
-    runs = [scenario.with_({"bottleneck.queue": {"kind": kind}}).run() for kind in ("red", "shred", "drop-tail")]
+    kinds = ("red", "shred", "drop-tail")
+    runs = [scenario.with_({"bottleneck.queue": {"kind": kind}}).run() for kind in kinds]
     for other in runs[1:]:
         for column in ("start_s", "size_bytes"):
             assert other.transfers[column].equals(runs[0].transfers[column])

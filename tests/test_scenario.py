@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 import aqmlab as al
+import pytest
 from aqmlab.scenario import ScenarioFileError, parse_setting, with_settings
 
 
@@ -86,7 +85,8 @@ def test_later_settings_build_on_earlier_ones(small: Path) -> None:
 
 
 def test_a_file_named_by_a_scenario_is_read_from_its_folder_and_part_of_its_digest(tmp_path: Path) -> None:
-    text = '[bottleneck.queue]\nkind = "drop-tail"\n[traffic.replayed]\nkind = "replay"\nfile = "in/times.csv"\n'
+    text = '[bottleneck.queue]\nkind = "drop-tail"\n[traffic.replayed]\nkind = "replay"\n'
+    text += 'file = "in/times.csv"\n'
     path = tmp_path / "replay.toml"
     path.write_text('duration = "5s"\n' + text, encoding="utf-8")
     with pytest.raises(ScenarioFileError, match=r"times\.csv: cannot be read: No such file"):

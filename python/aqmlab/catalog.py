@@ -17,7 +17,6 @@ FAMILIES = {
     "profiles": "TCP profile",
     "sections": "scenario section",
     "tables": "table",
-    "studies": "study",
 }
 """What `aqmlab list` takes, and the family it lists."""
 
@@ -39,9 +38,11 @@ class Entry:
 
 @cache
 def catalog() -> tuple[Entry, ...]:
-    """Every entry, by family in the order of `FAMILIES`. Names are unique over all families."""
-    from aqmlab.studies import STUDIES
+    """Every entry with parameters or columns, by family in the order of `FAMILIES`.
 
+    Names are unique over all families. Studies have none of their own: one may be named after the
+    queue it studies.
+    """
     entries = [
         Entry(
             name=one["name"], family=one["family"], about=one["about"], parameters=tuple(one["parameters"])
@@ -56,7 +57,6 @@ def catalog() -> tuple[Entry, ...]:
         Entry(name=one["name"], family="table", about=one["doc"].strip(), parameters=tuple(one["columns"]))
         for one in json.loads(_core.table_catalog())
     ]
-    entries += [Entry(name=name, family="study", about=_study_title(name)) for name in STUDIES]
     order = list(FAMILIES.values())
     return tuple(sorted(entries, key=lambda one: order.index(one.family)))
 
@@ -71,7 +71,9 @@ def entry(name: str) -> Entry:
     raise LookupError(f"nothing is named `{name}`: {hint}")
 
 
-def _study_title(name: str) -> str:
+def studies() -> dict[str, str]:
+    """The title of every study, by name."""
     from aqmlab import study
+    from aqmlab.studies import STUDIES
 
-    return study.load(name).title
+    return {name: study.load(name).title for name in STUDIES}

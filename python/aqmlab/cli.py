@@ -152,8 +152,10 @@ def list_(
     """Lists what there is of a family."""
     from aqmlab.catalog import FAMILIES, catalog
 
+    if family == "studies":
+        return study_list()
     if family not in FAMILIES:
-        raise ValueError(f"no family is named `{family}`: write one of {', '.join(FAMILIES)}")
+        raise ValueError(f"no family is named `{family}`: write one of {', '.join(FAMILIES)}, studies")
     for one in catalog():
         if one.family == FAMILIES[family]:
             print(f"{one.name:<14} {_first_sentence(one.about)}")
@@ -170,7 +172,10 @@ def show(name: str) -> None:
 @study_app.command("list")
 def study_list() -> None:
     """Lists the studies."""
-    list_("studies")
+    from aqmlab.catalog import studies
+
+    for name, title in studies().items():
+        print(f"{name:<14} {title}")
 
 
 @study_app.command("run")

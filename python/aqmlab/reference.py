@@ -71,7 +71,6 @@ _INTRODUCTIONS = {
     "override them one by one.",
     "sections": "The other tables of a scenario.",
     "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`.',
-    "studies": "`aqmlab study run NAME`.",
 }
 
 

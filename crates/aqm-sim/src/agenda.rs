@@ -11,10 +11,9 @@
 //! position in the scenario; samplers look last. The rule knows nothing of lanes and wheels, so
 //! every engine that obeys it gives the same run.
 
-use std::collections::VecDeque;
-
 use aqm_net::{Instant, Packet};
 
+use crate::ring::Ring;
 use crate::wheel::Wheel;
 
 /// How many lanes there are; what finds no lane uses the wheel.
@@ -104,12 +103,18 @@ impl TieOrder {
         (rank ^ self.flip).wrapping_add(self.offset)
     }
 
+    /// The place of a lane: as the ranks of its links turn round, so does its place.
+    const fn of_lane(self, lane: u8) -> usize {
+        if self.flip == 0 || lane == NO_LANE { lane as usize } else { LANES - 1 - lane as usize }
+    }
+
     const fn of_alarm(self, rank: u32) -> u32 {
         if rank < SAMPLERS { self.of_packet(rank) } else { rank }
     }
 }
 
 /// A packet and its key, flat, because lanes are most of what a run writes to memory.
+#[derive(Clone, Copy, Default)]
 struct Entry {
     time: u64,
     rank: u32,
@@ -124,18 +129,13 @@ impl Entry {
 
 /// Packets in order of time; `tail` is the key of the last one that joined.
 struct Lane {
-    waiting: VecDeque<Entry>,
+    waiting: Ring<Entry>,
     tail: Key,
 }
 
-impl Default for Lane {
-    fn default() -> Self {
-        Self { waiting: VecDeque::new(), tail: Key::new(0, 0) }
-    }
-}
-
-/// The head of a lane: its time above the number of the lane, so that the least head names its lane.
-/// The clock keeps 61 bits, which are 73 years.
+/// The head of a lane: its time above the place of the lane, so that the least head names its lane.
+/// Lanes stand in the order of the ranks of their links, so that this settles ties, too. The clock
+/// keeps 61 bits, which are 73 years.
 type Head = u64;
 
 const LANE_BITS: u32 = LANES.ilog2();
@@ -158,7 +158,7 @@ impl Agenda {
     pub(crate) fn new(reversed: bool) -> Self {
         Self {
             heads: [NOTHING; LANES],
-            lanes: Default::default(),
+            lanes: std::array::from_fn(|_| Lane { waiting: Ring::new(), tail: Key::new(0, 0) }),
             wheel: Wheel::new(),
             ties: TieOrder::new(reversed),
             taken: 0,
@@ -174,7 +174,7 @@ impl Agenda {
     #[inline]
     pub(crate) fn put_packet(&mut self, lane: u8, at: Instant, rank: u32, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank));
-        let lane = lane as usize;
+        let lane = self.ties.of_lane(lane);
         if let Some(queue) = self.lanes.get_mut(lane) {
             if self.heads[lane] == NOTHING {
                 self.heads[lane] = head(key.time, lane);
@@ -182,7 +182,7 @@ impl Agenda {
                 return self.wheel.push(key, Event::Packet(packet));
             }
             queue.tail = key;
-            queue.waiting.push_back(Entry { time: key.time, rank: key.rank, packet });
+            queue.waiting.push(Entry { time: key.time, rank: key.rank, packet });
         } else {
             self.wheel.push(key, Event::Packet(packet));
         }
@@ -198,34 +198,21 @@ impl Agenda {
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {
         let [a, b, c, d, e, f, g, h] = self.heads;
-        let mut least = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
-        let at_once = self.heads.iter().map(|head| u32::from(head >> LANE_BITS == least >> LANE_BITS)).sum::<u32>();
-        if at_once > 1 {
-            least = self.first_of_tied(least);
-        }
+        let least = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
         let lane = least as usize % LANES;
         let end = Key::new(until.nanos(), u32::MAX);
-        let limit = self.lanes[lane].waiting.front().map_or(end, |first| first.key().min(end));
+        let first = self.lanes[lane].waiting.first().copied();
+        let limit = first.as_ref().map_or(end, |first| first.key().min(end));
         if let Some((key, event)) = self.wheel.pop_before(limit) {
             self.taken += 1;
             return Some((Instant::from_nanos(key.time), event));
         }
-        if limit == end {
-            return None;
-        }
+        let first = first.filter(|_| limit != end)?;
         let queue = &mut self.lanes[lane].waiting;
-        let entry = queue.pop_front()?;
-        self.heads[lane] = queue.front().map_or(NOTHING, |next| head(next.time, lane));
+        queue.drop_first();
+        self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
         self.taken += 1;
-        Some((Instant::from_nanos(entry.time), Event::Packet(entry.packet)))
-    }
-
-    /// Of the heads of the same nanosecond as `least`, the one of the lowest rank.
-    #[cold]
-    fn first_of_tied(&self, least: Head) -> Head {
-        let tied = self.heads.iter().filter(|&&head| head >> LANE_BITS == least >> LANE_BITS);
-        let key = |head: &&Head| self.lanes[**head as usize % LANES].waiting.front().map(Entry::key);
-        tied.min_by_key(key).copied().unwrap_or(least)
+        Some((Instant::from_nanos(first.time), Event::Packet(first.packet)))
     }
 }
 
@@ -259,15 +246,25 @@ mod tests {
                 let time = now + rng.below(spread) * (1 + rng.below(3) * rng.below(spread));
                 let (lane, at) = (rng.below(10) as u8, Instant::from_nanos(time));
                 let number = list.len() as u32 + round * 16;
-                let rank = if lane == 9 {
-                    let rank = rank_of_alarm(Alarm::Sender(number), lane.into());
-                    agenda.put_alarm(at, rank, Alarm::Sender(number));
-                    rank
+                // Links of a lane have neighbouring numbers; those without a lane may have any.
+                let link = if lane < NO_LANE {
+                    u32::from(lane) * 8 + rng.below(8) as u32
                 } else {
-                    agenda.put_packet(lane, at, rank_of_link(lane.into()), packet(number));
-                    lane.into()
+                    rng.below(99) as u32
                 };
-                list.push((Key::new(time, TieOrder::new(reversed).of_alarm(rank)), number));
+                let alarm = Alarm::Sender(number);
+                let rank = if lane == 9 { rank_of_alarm(alarm, link) } else { rank_of_link(link) };
+                let key = Key::new(time, TieOrder::new(reversed).of_alarm(rank));
+                // A link delivers one packet at a time.
+                if list.iter().any(|(other, _)| *other == key) {
+                    continue;
+                }
+                if lane == 9 {
+                    agenda.put_alarm(at, rank, alarm);
+                } else {
+                    agenda.put_packet(lane, at, rank, packet(number));
+                }
+                list.push((key, number));
             }
             for _ in 0..rng.below(4) {
                 let until = now + rng.below(2 * spread);

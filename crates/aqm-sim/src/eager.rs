@@ -303,9 +303,7 @@ mod tests {
     #[test]
     fn both_engines_agree_on_a_graph_with_two_queues() {
         let red = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
-        let link = |from: &str, to: &str, rate: &str| {
-            json!({"from": from, "to": to, "rate": rate, "delay": "7ms", "queue": red, "both_ways": true})
-        };
+        let link = |from: &str, to: &str, rate: &str| json!({"from": from, "to": to, "rate": rate, "delay": "7ms", "queue": red, "both_ways": true});
         let value = json!({
             "duration": "20s",
             "links": {"ab": link("a", "b", "1Mbps"), "bc": link("b", "c", "900kbps")},

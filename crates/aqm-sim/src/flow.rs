@@ -9,7 +9,9 @@ use crate::ledger::{Ledger, Parcel};
 use crate::network::Network;
 use crate::tables::{FlowRow, TransferRow};
 
-/// What stands at the two ends.
+/// What stands at the two ends. A sender lives in place, though streams of datagrams waste the room:
+/// there are few of those.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Ends {
     /// A connection.
     Tcp { sender: Sender, receiver: Receiver },
@@ -99,7 +101,13 @@ impl Flow {
     }
 
     /// Sends what the sender wants to send, and sets its alarm.
-    pub(crate) fn pump_sender(&mut self, slot: u32, now: Instant, net: &mut impl Network, ledger: &mut Ledger) {
+    pub(crate) fn pump_sender(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        net: &mut impl Network,
+        ledger: &mut Ledger,
+    ) {
         let Ends::Tcp { sender, .. } = &mut self.ends else { return };
         while let Some(segment) = sender.poll_transmit(now) {
             let packet = Packet {
@@ -122,7 +130,13 @@ impl Flow {
     }
 
     /// Sends what the receiver wants to send, and sets its alarm.
-    pub(crate) fn pump_receiver(&mut self, slot: u32, now: Instant, net: &mut impl Network, ledger: &mut Ledger) {
+    pub(crate) fn pump_receiver(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        net: &mut impl Network,
+        ledger: &mut Ledger,
+    ) {
         let Ends::Tcp { receiver, .. } = &mut self.ends else { return };
         while let Some(segment) = receiver.poll_transmit(now) {
             let packet = Packet {

@@ -1,12 +1,11 @@
 //! What the stage keeps while packets travel: the segments they carry, and the fates of those that
 //! do not arrive.
 
-use std::collections::VecDeque;
-
 use aqm_net::{Instant, Packet};
 use aqm_queue::{Observer, QueueDiscipline, Reason};
 use aqm_tcp::Segment;
 
+use crate::ring::Ring;
 use crate::tables::{DropRow, PacketRow};
 
 /// What a packet carries, and for whom.
@@ -24,12 +23,13 @@ pub(crate) struct Parcel {
 #[derive(Default)]
 pub(crate) struct Parcels {
     kept: Vec<Parcel>,
-    free: VecDeque<u32>,
+    free: Ring<u32>,
 }
 
 impl Parcels {
     pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
-        if let Some(id) = self.free.pop_front() {
+        if let Some(&id) = self.free.first() {
+            self.free.drop_first();
             self.kept[id as usize] = parcel;
             return id;
         }
@@ -42,7 +42,7 @@ impl Parcels {
     }
 
     pub(crate) fn take(&mut self, id: u32) -> Parcel {
-        self.free.push_back(id);
+        self.free.push(id);
         self.kept[id as usize]
     }
 }

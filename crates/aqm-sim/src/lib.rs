@@ -9,6 +9,7 @@ mod eager;
 mod flow;
 mod ledger;
 mod network;
+mod ring;
 mod scenario;
 mod tables;
 mod topology;

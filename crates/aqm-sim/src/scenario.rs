@@ -171,7 +171,10 @@ impl Scenario {
                 ));
             }
             (Some(_), false) => {
-                return Err(ConfigError::new("links", "a scenario has either `bottleneck` or `links`, not both"));
+                return Err(ConfigError::new(
+                    "links",
+                    "a scenario has either `bottleneck` or `links`, not both",
+                ));
             }
         };
         let tcp = aqm_tcp::read(raw.tcp.unwrap_or_else(|| json!({}))).map_err(|e| e.within("tcp"))?;
@@ -182,7 +185,10 @@ impl Scenario {
             traffic.push(one.map_err(|e| e.within(&format!("traffic.{name}")))?);
         }
         if traffic.is_empty() {
-            return Err(ConfigError::new("traffic", "is missing: write a `[traffic.NAME]` table for each workload"));
+            return Err(ConfigError::new(
+                "traffic",
+                "is missing: write a `[traffic.NAME]` table for each workload",
+            ));
         }
         let mut queues = BTreeMap::new();
         for (name, table) in raw.queues {
@@ -273,7 +279,11 @@ impl Scenario {
     }
 
     /// Makes the workload at `position`.
-    pub(crate) fn workload(&self, position: usize, topology: &Topology) -> Result<Box<dyn Workload>, ConfigError> {
+    pub(crate) fn workload(
+        &self,
+        position: usize,
+        topology: &Topology,
+    ) -> Result<Box<dyn Workload>, ConfigError> {
         let one = &self.traffic[position];
         let tcp = self.tcp.build().map_err(|e| e.within("tcp"))?;
         let setting = Setting {
@@ -371,7 +381,8 @@ impl Scenario {
         if !self.record.queue_every.is_zero() {
             let rows = seconds / self.record.queue_every.seconds() * self.links.len() as f64;
             if rows > 1e8 {
-                let problem = format!("would make {rows:.0e} rows; at most 1e8 are allowed: sample less often");
+                let problem =
+                    format!("would make {rows:.0e} rows; at most 1e8 are allowed: sample less often");
                 return Err(ConfigError::new("record.queue_every", problem));
             }
         }
@@ -535,9 +546,10 @@ fn read_traffic(name: &str, table: Value, dumbbell: bool, access: &Access) -> Re
     };
     let mut node = |key: &str, fallback: &str| match (table.remove(key), dumbbell) {
         (None, true) => Ok(fallback.to_owned()),
-        (Some(_), true) => {
-            Err(ConfigError::new(key, "belongs to a graph of `links`; in a dumbbell data go from left to right"))
-        }
+        (Some(_), true) => Err(ConfigError::new(
+            key,
+            "belongs to a graph of `links`; in a dumbbell data go from left to right",
+        )),
         (Some(Value::String(node)), false) => Ok(node),
         (_, false) => Err(ConfigError::new(key, "must name the node where the hosts stand")),
     };
@@ -584,7 +596,11 @@ fn read_range(value: &Value) -> Result<[Span; 2], String> {
 ///
 /// # Errors
 /// If the table is no queue discipline, or its parameters are wrong.
-pub fn drop_curve(queue: Value, averages: &[f64], relative_window: f64) -> Result<Vec<Option<f64>>, ConfigError> {
+pub fn drop_curve(
+    queue: Value,
+    averages: &[f64],
+    relative_window: f64,
+) -> Result<Vec<Option<f64>>, ConfigError> {
     let config = aqm_queue::Config::read(queue)?;
     config.build(Rate::from_bps(10_000_000))?;
     Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window)).collect())

@@ -54,7 +54,10 @@ impl Ways {
     }
 }
 
-/// Links by number (those between routers first, in the scenario's order), and routes over them.
+/// Links by number, and routes over them. Those between routers come first, in the scenario's order;
+/// then the access lines by what they do: from the senders' hosts, to the receivers' hosts, from
+/// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
+/// workloads and hosts. So lines of a kind are neighbours.
 pub(crate) struct Topology {
     pub(crate) lines: Vec<Line>,
     /// Link numbers, each route closed by [`HOST`].
@@ -65,15 +68,16 @@ pub(crate) struct Topology {
     slowest_managed: Rate,
 }
 
-/// What links of one kind have in common: those that share a lane must share a delay.
-type Class = (Rate, Span, usize);
+/// What links of one kind have in common: what they do, rate and delay. Those that share a lane must
+/// share a delay.
+type Class = (usize, Rate, Span);
 
 impl Topology {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ConfigError> {
         let routers = &scenario.links;
         let mut building = Building::default();
         for (number, link) in routers.iter().enumerate() {
-            building.add(link.rate, link.delay, ROLES + number, 0);
+            building.add(number, link.rate, link.delay);
         }
         let (mut hops, mut ways, mut slowest) = (Vec::new(), Vec::new(), Vec::new());
         for one in &scenario.traffic {
@@ -88,8 +92,8 @@ impl Topology {
             }
             let first = hops.len() as u32;
             for _ in 0..hosts {
-                hops.extend(building.with_access(&one.access, &there, 0));
-                hops.extend(building.with_access(&one.access, &back, 2));
+                hops.extend(building.with_access(&one.access, &there, FROM_SENDER));
+                hops.extend(building.with_access(&one.access, &back, FROM_RECEIVER));
             }
             let forward_length = there.len() as u32 + 3;
             ways.push(Ways { first, forward_length, length: forward_length + back.len() as u32 + 3 });
@@ -98,7 +102,11 @@ impl Topology {
         }
         let managed = routers.iter().filter(|link| link.queue.is_some()).map(|link| link.rate);
         let slowest_managed = managed.min().unwrap_or(routers[0].rate);
-        Ok(Self { lines: building.lines(), hops, ways, slowest, slowest_managed })
+        let (lines, number_of) = building.lines();
+        for hop in hops.iter_mut().filter(|hop| **hop != HOST) {
+            *hop = number_of[*hop as usize];
+        }
+        Ok(Self { lines, hops, ways, slowest, slowest_managed })
     }
 
     /// The rate of the slowest link on the way of this workload's data: what its load is a share of.
@@ -112,8 +120,9 @@ impl Topology {
     }
 }
 
-/// The roles of access lines: to the router and from it, for data and for the way back.
-const ROLES: usize = 4;
+/// What access lines do, above the numbers of links between routers.
+const FROM_SENDER: usize = 1 << 20;
+const FROM_RECEIVER: usize = FROM_SENDER + 2;
 
 #[derive(Default)]
 struct Building {
@@ -122,9 +131,9 @@ struct Building {
 }
 
 impl Building {
-    fn add(&mut self, rate: Rate, delay: Span, role: usize, weight: u64) -> u32 {
-        let class = (rate, delay, role);
-        *self.classes.entry(class).or_default() += weight;
+    fn add(&mut self, role: usize, rate: Rate, delay: Span) -> u32 {
+        let class = (role, rate, delay);
+        *self.classes.entry(class).or_default() += 1;
         self.links.push(class);
         (self.links.len() - 1) as u32
     }
@@ -135,26 +144,34 @@ impl Building {
 
     /// A route with an access line of its own before and after it, closed.
     fn with_access(&mut self, access: &Access, path: &[u32], role: usize) -> impl Iterator<Item = u32> {
-        let up = self.add(access.rate, access.delay, role, 1);
-        let down = self.add(access.rate, access.delay, role + 1, 1);
+        let up = self.add(role, access.rate, access.delay);
+        let down = self.add(role + 1, access.rate, access.delay);
         let mut hops = vec![up];
         hops.extend(path);
         hops.extend([down, HOST]);
         hops.into_iter()
     }
 
-    /// The links, the busiest classes on lanes of their own.
-    fn lines(self) -> Vec<Line> {
-        let mut busiest: Vec<(u64, Class)> = self.classes.iter().map(|(&class, &weight)| (weight, class)).collect();
+    /// The links in the order of their numbers, and the number of each link in the order of building.
+    /// The busiest classes have lanes, which stand in the order of the numbers.
+    fn lines(self) -> (Vec<Line>, Vec<u32>) {
+        let mut busiest: Vec<(u64, Class)> =
+            self.classes.iter().map(|(&class, &weight)| (weight, class)).collect();
         busiest.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        let lanes: BTreeMap<Class, u8> =
-            busiest.iter().take(LANES).enumerate().map(|(lane, (_, class))| (*class, lane as u8)).collect();
-        let line = |class: &Class| Line {
-            rate: class.0,
-            delay: class.1,
-            lane: lanes.get(class).copied().unwrap_or(NO_LANE),
+        let mut chosen: Vec<Class> = busiest.into_iter().take(LANES).map(|(_, class)| class).collect();
+        chosen.sort_unstable();
+        let mut order: Vec<u32> = (0..self.links.len() as u32).collect();
+        order.sort_by_key(|&link| self.links[link as usize]);
+        let mut number_of = vec![0; order.len()];
+        for (number, &link) in order.iter().enumerate() {
+            number_of[link as usize] = number as u32;
+        }
+        let line = |&link: &u32| {
+            let class = &self.links[link as usize];
+            let lane = chosen.binary_search(class).map_or(NO_LANE, |lane| lane as u8);
+            Line { rate: class.1, delay: class.2, lane }
         };
-        self.links.iter().map(line).collect()
+        (order.iter().map(line).collect(), number_of)
     }
 }
 
@@ -186,7 +203,9 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
             }
         }
         if reached.is_empty() {
-            return Err(format!("no way leads from `{from}` to `{to}`: links have one direction (`both_ways`)"));
+            return Err(format!(
+                "no way leads from `{from}` to `{to}`: links have one direction (`both_ways`)"
+            ));
         }
         best.extend(reached);
     }
@@ -211,7 +230,8 @@ mod tests {
 
     #[test]
     fn a_route_takes_the_fewest_links_and_then_the_least_delay() {
-        let links = [link("a", "b", 1), link("b", "d", 50), link("a", "c", 9), link("c", "d", 1), link("d", "e", 1)];
+        let links =
+            [link("a", "b", 1), link("b", "d", 50), link("a", "c", 9), link("c", "d", 1), link("d", "e", 1)];
         assert_eq!(route(&links, "a", "e").unwrap(), [2, 3, 4]);
         assert_eq!(route(&links, "a", "b").unwrap(), [0]);
         assert_eq!(route(&links, "a", "a").unwrap(), [0_u32; 0]);

@@ -88,6 +88,8 @@ pub(crate) struct World<'a, N> {
     actors: Vec<Actor>,
     wishes: Vec<Wish>,
     pages: BTreeMap<(u32, u64), Page>,
+    /// Whether the warm-up is over.
+    measuring: bool,
     jitter: Rng,
     /// Whether any host has jitter, or any flow extra delay.
     hosts_take_time: bool,
@@ -134,6 +136,7 @@ impl<'a, N: Network> World<'a, N> {
             actors: actors.collect(),
             wishes: Vec::new(),
             pages: BTreeMap::new(),
+            measuring: false,
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero()
                 || scenario.traffic.iter().any(|one| !one.extra_delay[1].is_zero()),
@@ -170,7 +173,9 @@ impl<'a, N: Network> World<'a, N> {
             Happening::Alarm(Alarm::WarmUp) => self.begin_measuring(now),
             Happening::Alarm(Alarm::Sample) => self.sample(now),
         }
-        self.settle();
+        if !(self.ledger.fallen.is_empty() && self.ledger.marked.is_empty()) {
+            self.settle();
+        }
     }
 
     /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
@@ -208,7 +213,9 @@ impl<'a, N: Network> World<'a, N> {
             (Ends::Tcp { sender, .. }, false) => {
                 sender.on_segment(&segment, now);
                 flow.pump_sender(slot, now, &mut self.net, &mut self.ledger);
-                self.gauge(slot, now);
+                if flow.gauged {
+                    self.gauge(slot, now);
+                }
             }
         }
         self.retire_if_over(slot);
@@ -222,7 +229,9 @@ impl<'a, N: Network> World<'a, N> {
             if side == SENDER {
                 sender.on_timer(now);
                 flow.pump_sender(slot, now, &mut self.net, &mut self.ledger);
-                self.gauge(slot, now);
+                if flow.gauged {
+                    self.gauge(slot, now);
+                }
             } else {
                 receiver.on_timer(now);
                 flow.pump_receiver(slot, now, &mut self.net, &mut self.ledger);
@@ -317,7 +326,8 @@ impl<'a, N: Network> World<'a, N> {
         }
         actor.flows_opened += 1;
         let ways = self.topology.ways[position as usize];
-        let host = if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
+        let host =
+            if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
         let flow = Flow {
             number: self.next_flow,
             traffic: position,
@@ -362,14 +372,23 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
+    #[inline]
     fn retire_if_over(&mut self, slot: u32) {
-        let flow = &mut self.flows[slot as usize];
-        if flow.is_over() {
-            self.write_rows(slot);
-            self.free.push(slot);
-            // A slot is freed once: an open flow is never over.
-            self.flows[slot as usize].closed = Instant::NEVER;
+        if self.flows[slot as usize].is_over() {
+            self.retire(slot);
         }
+    }
+
+    fn retire(&mut self, slot: u32) {
+        let flow = &mut self.flows[slot as usize];
+        if !self.measuring {
+            // What it did, it did before the measurement began.
+            flow.before = flow.counted();
+        }
+        self.write_rows(slot);
+        self.free.push(slot);
+        // A slot is freed once: an open flow is never over.
+        self.flows[slot as usize].closed = Instant::NEVER;
     }
 
     fn write_rows(&mut self, slot: u32) {
@@ -381,6 +400,7 @@ impl<'a, N: Network> World<'a, N> {
     fn begin_measuring(&mut self, now: Instant) {
         self.net.catch_up(now, &mut self.ledger);
         self.harvest.looks[0] = self.net.look(now);
+        self.measuring = true;
         for flow in &mut self.flows {
             flow.before = flow.counted();
         }
@@ -404,9 +424,6 @@ impl<'a, N: Network> World<'a, N> {
     fn gauge(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let Ends::Tcp { sender, .. } = &flow.ends else { return };
-        if !flow.gauged {
-            return;
-        }
         self.harvest.gauges.push(GaugeRow {
             time_s: now.seconds(),
             flow: flow.number.into(),
@@ -432,8 +449,11 @@ impl<'a, N: Network> World<'a, N> {
                 self.write_rows(slot);
             }
         }
-        let unfinished: Vec<PageRow> =
-            self.pages.iter().map(|(&(traffic, number), page)| page_row(traffic, number, page, None)).collect();
+        let unfinished: Vec<PageRow> = self
+            .pages
+            .iter()
+            .map(|(&(traffic, number), page)| page_row(traffic, number, page, None))
+            .collect();
         let mut harvest = self.harvest;
         harvest.pages.extend(unfinished);
         // Rows are written when a flow ends; tables are read in the order of opening.

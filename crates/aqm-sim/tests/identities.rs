@@ -48,7 +48,7 @@ fn any_case(number: u64) -> Case {
             "sizes": choose(&mut rng, &["fixed", "exponential"]), "size": "500B", "ecn": true,
         },
     });
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         traffic["web"]["extra_delay"] = json!(["0ms", "40ms"]);
     }
     let value = json!({
@@ -225,7 +225,7 @@ fn no_transfer_is_faster_than_light() {
         let flight = (delay_ms + 2) as f64 * 1e-3;
         let starts = real(&found, "transfers.start_s");
         assert!(starts.is_sorted() && starts.iter().all(|at| (0.0..SECONDS).contains(at)), "{value}");
-        for row in 0..starts.len() {
+        for (row, start) in starts.iter().enumerate() {
             let of = |column: &str| maybe_real(&found, &format!("transfers.{column}"))[row];
             let (handshake, first, last) = (of("handshake_s"), of("first_byte_s"), of("duration_s"));
             assert!(handshake.is_none_or(|after| after > 2.0 * flight), "{value}");
@@ -233,7 +233,7 @@ fn no_transfer_is_faster_than_light() {
                 assert!(first > handshake.unwrap() + flight, "{value}");
             }
             if let Some(last) = last {
-                assert!(last >= first.unwrap() && starts[row] + last <= SECONDS, "{value}");
+                assert!(last >= first.unwrap() && start + last <= SECONDS, "{value}");
             }
         }
         let ends = maybe_real(&found, "flows.end_s").iter().zip(real(&found, "flows.start_s"));

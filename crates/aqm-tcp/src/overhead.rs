@@ -20,21 +20,29 @@ impl Overhead {
         Self { longest, rng, until: Instant::NEVER, open: false }
     }
 
+    /// Time has passed; what waited long enough may leave.
+    pub(crate) fn on_timer(&mut self, now: Instant) {
+        if self.until <= now {
+            self.until = Instant::NEVER;
+            self.open = true;
+        }
+    }
+
     /// Whether a segment must wait at `now`; `wanted` says that the window allows one.
     pub(crate) fn holds(&mut self, wanted: bool, now: Instant) -> bool {
         if !wanted {
-            self.open = false;
-        } else if !self.open {
-            if self.until == Instant::NEVER {
-                let wait = self.longest.nanos() as f64 * self.rng.uniform();
-                self.until = now + Span::from_nanos(wait as u64);
-            }
-            self.open = self.until <= now;
-            if self.open {
-                self.until = Instant::NEVER;
-            }
+            self.close();
+        } else if !self.open && self.until == Instant::NEVER {
+            let wait = self.longest.nanos() as f64 * self.rng.uniform();
+            self.until = now + Span::from_nanos(wait as u64);
+            self.on_timer(now);
         }
         wanted && !self.open
+    }
+
+    /// What may leave has left.
+    pub(crate) fn close(&mut self) {
+        self.open = false;
     }
 
     /// When what waits may leave; `NEVER` if nothing waits.
@@ -59,9 +67,20 @@ mod tests {
         assert!(until > at(100) && until <= at(110));
         assert!(overhead.holds(true, at(100)), "and so does one allowed meanwhile");
         assert_eq!(overhead.until(), until);
+        overhead.on_timer(until);
         assert!(!overhead.holds(true, until) && !overhead.holds(true, until), "then both leave");
         assert_eq!(overhead.until(), Instant::NEVER);
         assert!(!overhead.holds(false, until), "there is nothing more to send");
         assert!(overhead.holds(true, at(200)), "so the next one waits again");
+    }
+
+    #[test]
+    fn a_permission_that_is_withdrawn_leaves_no_timer_behind() {
+        let mut overhead = Overhead::new(Span::from_millis(10), Streams::new(1).named("overhead", 0));
+        assert!(overhead.holds(true, Instant::START));
+        let until = overhead.until();
+        overhead.on_timer(until);
+        assert!(!overhead.holds(false, until), "a loss has closed the window meanwhile");
+        assert_eq!(overhead.until(), Instant::NEVER);
     }
 }

@@ -114,6 +114,9 @@ impl Sender {
 
     /// Time has passed; acts if the retransmission timer ran out.
     pub fn on_timer(&mut self, now: Instant) {
+        if let Some(overhead) = &mut self.overhead {
+            overhead.on_timer(now);
+        }
         if now < self.timer {
             return;
         }
@@ -149,11 +152,15 @@ impl Sender {
         if self.phase != Phase::Open {
             return None;
         }
-        if let Some(overhead) = &mut self.overhead
-            && !self.scoreboard.is_urgent(&self.tcp.config)
-            && overhead.holds(self.scoreboard.has_next(self.end), now)
-        {
-            return None;
+        if let Some(overhead) = &mut self.overhead {
+            let wanted = self.scoreboard.has_next(self.end);
+            if !self.scoreboard.is_urgent(&self.tcp.config) {
+                if overhead.holds(wanted, now) {
+                    return None;
+                }
+            } else if !wanted {
+                overhead.close();
+            }
         }
         let (seq, len, again) = self.scoreboard.next(self.end, self.tcp.mss)?;
         self.counts.segments_sent += 1;

@@ -162,12 +162,26 @@ struct Datagrams {
     ecn: Ecn,
     flows: Vec<Flow>,
     /// When each flow sends next, the earliest on top. Only the earliest is asked of the desk.
-    queue: BinaryHeap<Reverse<(Instant, u32)>>,
+    queue: BinaryHeap<Reverse<Due>>,
     period: Period,
     rate: Rate,
     nominal_load: f64,
     sent: u64,
     sent_bytes: u64,
+}
+
+/// When which flow sends next: one number, because a heap compares it often.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due(u128);
+
+impl Due {
+    fn new(at: Instant, flow: u32) -> Self {
+        Self(u128::from(at.nanos()) << 32 | u128::from(flow))
+    }
+
+    fn parts(self) -> (Instant, u32) {
+        (Instant::from_nanos((self.0 >> 32) as u64), self.0 as u32)
+    }
 }
 
 /// What a flow remembers.
@@ -210,7 +224,7 @@ impl Workload for Datagrams {
     fn on_wake(&mut self, desk: &mut dyn Desk) {
         let now = desk.now();
         while let Some(mut top) = self.queue.peek_mut() {
-            let Reverse((at, number)) = *top;
+            let (at, number) = top.0.parts();
             if at > now {
                 break;
             }
@@ -221,7 +235,7 @@ impl Workload for Datagrams {
             desk.datagram(number, bytes, self.ecn);
             let next = at + flow.wait(self.gaps, self.gap);
             if next < self.period.end {
-                *top = Reverse((next, number));
+                *top = Reverse(Due::new(next, number));
             } else {
                 PeekMut::pop(top);
             }
@@ -253,13 +267,14 @@ impl Datagrams {
         };
         let first = self.period.start + wait;
         if first < self.period.end {
-            self.queue.push(Reverse((first, number)));
+            self.queue.push(Reverse(Due::new(first, number)));
         }
         self.flows.push(flow);
     }
 
     fn sleep(&self, desk: &mut dyn Desk) {
-        if let Some(&Reverse((at, _))) = self.queue.peek() {
+        if let Some(Reverse(next)) = self.queue.peek() {
+            let (at, _) = next.parts();
             desk.wake_at(at);
         }
     }

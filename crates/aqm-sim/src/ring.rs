@@ -1,0 +1,79 @@
+//! A first-in-first-out buffer on a power of two of places: the lanes of the agenda are most of what
+//! a run does, and this takes half the instructions of the standard library's.
+
+/// Entries in the order in which they came.
+pub(crate) struct Ring<T> {
+    places: Vec<T>,
+    first: usize,
+    count: usize,
+}
+
+impl<T: Copy + Default> Default for Ring<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Copy + Default> Ring<T> {
+    pub(crate) fn new() -> Self {
+        Self { places: vec![T::default(); 16], first: 0, count: 0 }
+    }
+
+    /// The oldest entry.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&T> {
+        if self.count == 0 { None } else { Some(&self.places[self.first & (self.places.len() - 1)]) }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, entry: T) {
+        if self.count == self.places.len() {
+            self.grow();
+        }
+        let place = (self.first + self.count) & (self.places.len() - 1);
+        self.places[place] = entry;
+        self.count += 1;
+    }
+
+    /// Forgets the oldest entry.
+    #[inline]
+    pub(crate) fn drop_first(&mut self) {
+        debug_assert!(self.count > 0, "there is an entry to forget");
+        self.first = (self.first + 1) & (self.places.len() - 1);
+        self.count -= 1;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.places.rotate_left(self.first);
+        self.first = 0;
+        self.places.resize(2 * self.places.len(), T::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_leave_in_the_order_in_which_they_came_however_many_there_are() {
+        let (mut ring, mut next, mut expected) = (Ring::new(), 0_u32, 0_u32);
+        for burst in [3, 20, 1, 100, 0, 7] {
+            for _ in 0..burst {
+                ring.push(next);
+                next += 1;
+            }
+            for _ in 0..burst / 2 {
+                assert_eq!(ring.first(), Some(&expected));
+                ring.drop_first();
+                expected += 1;
+            }
+        }
+        while let Some(&entry) = ring.first() {
+            assert_eq!(entry, expected);
+            ring.drop_first();
+            expected += 1;
+        }
+        assert_eq!(expected, next);
+    }
+}

@@ -23,12 +23,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+import aqmlab as al
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "reference" / "ns2" / "scripts"))
+sys.path.insert(0, str(ROOT / "reference"))
 
-import gen_web  # noqa: E402
-
-import aqmlab as al  # noqa: E402
+import data  # noqa: E402
 
 SCRIPTS = ROOT / "reference" / "ns2" / "scripts"
 FLOWS = (50, 10_000, 100_000)
@@ -90,7 +90,9 @@ class Scale:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints everything, and keeps the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=7, help="runs of each simulator, made in turn")
     parser.add_argument("--grid", action="store_true", help="time the main grid of the shred study, too")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="where the figures are kept")
@@ -117,8 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def measure(workload: Workload, pairs: int, folder: Path, events: Path | None) -> Speed:
     """Runs both simulators in turn."""
     web = folder / "web.txt"
-    schedule = gen_web.schedule(0.7, 1)
-    web.write_text("".join(f"{start:.6f} {size} {count}\n" for start, size, count in schedule), encoding="utf-8")
+    schedule = data.objects(0.7, 1)
+    web.write_text(
+        "".join(f"{start:.6f} {size} {count}\n" for start, size, count in schedule), encoding="utf-8"
+    )
     scenario = al.Scenario.load(ROOT / "scenarios" / "bench" / f"{workload.name}.toml")
     if workload.name == "w2":
         replay = {"kind": "replay", "file": web.name}
@@ -146,7 +150,10 @@ def measure(workload: Workload, pairs: int, folder: Path, events: Path | None) -
 def ns2_speed(words: Sequence[str]) -> float:
     """Packets forwarded by ns-2's bottleneck per CPU second of its process."""
     process = subprocess.Popen(
-        ["ns", str(SCRIPTS / words[0]), *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ["ns", str(SCRIPTS / words[0]), *words[1:]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stdout is not None
     printed = process.stdout.read()
@@ -171,7 +178,13 @@ def instructions(events: Path | None, scenario: al.Scenario, folder: Path) -> fl
     if events is None or not shutil.which("valgrind"):
         return None
     path = write(scenario, folder)
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind'}", str(events), str(path)]
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--callgrind-out-file={folder / 'callgrind'}",
+        str(events),
+        str(path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     counted, packets = re.search(r"Collected : (\d+)", done.stderr), re.search(r"(\d+) packets", done.stdout)
     return int(counted.group(1)) / int(packets.group(1)) if counted and packets else None
@@ -215,7 +228,8 @@ def scaling(folder: Path, events: Path | None) -> list[Scale]:
                 flows=flows,
                 ns_per_packet=cost,
                 times_the_least=cost / least,
-                bytes_per_flow=memory(scenario, folder, events, queue + 10e6 * times * 0.124 / 8 / 974) / flows,
+                bytes_per_flow=memory(scenario, folder, events, queue + 10e6 * times * 0.124 / 8 / 974)
+                / flows,
             )
         )
     return found
@@ -249,7 +263,10 @@ def grid() -> dict[str, float]:
 
 def print_speeds(speeds: Sequence[Speed]) -> None:
     """One line for each workload."""
-    print(f"{'workload':<42}{'M pkt/CPU s':>12}{'ns/event':>10}{'events/pkt':>11}{'instr/pkt':>10}{'ns-2':>8}{'ratio':>8}")
+    print(
+        f"{'workload':<42}{'M pkt/CPU s':>12}{'ns/event':>10}{'events/pkt':>11}{'instr/pkt':>10}"
+        f"{'ns-2':>8}{'ratio':>8}"
+    )
     for one in speeds:
         print(
             f"{one.workload:<42}{one.packets_per_cpu_s / 1e6:>12.2f}{one.ns_per_event:>10.1f}"
@@ -262,7 +279,9 @@ def print_scales(scales: Sequence[Scale]) -> None:
     """One line for each number of flows."""
     print(f"\n{'flows':>8}{'ns/packet':>12}{'times':>8}{'bytes/flow':>12}   (packets under way not counted)")
     for one in scales:
-        print(f"{one.flows:>8}{one.ns_per_packet:>12.0f}{one.times_the_least:>8.2f}{one.bytes_per_flow:>12.0f}")
+        print(
+            f"{one.flows:>8}{one.ns_per_packet:>12.0f}{one.times_the_least:>8.2f}{one.bytes_per_flow:>12.0f}"
+        )
 
 
 def _shown(value: float | None, factor: float, form: str) -> str:

@@ -1,7 +1,8 @@
 """One run of a small scenario: a table of links, and the slowest transfers."""
 
-import aqmlab as al
 import polars as pl
+
+import aqmlab as al
 
 scenario = al.Scenario.from_dict(
     {

@@ -18,13 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+from rich.console import Console
+from rich.progress import Progress
+
 import micro
 import queueing
 import scenario_a
 from case import Case, Job, Measured
 from judge import Row, summary, table
-from rich.console import Console
-from rich.progress import Progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

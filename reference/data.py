@@ -35,5 +35,10 @@ def _generator() -> ModuleType:
 @lru_cache(maxsize=64)
 def schedule(load: float, seed: int) -> str:
     """The Web objects that the reference met at `load` with `seed`: a start and a size on each line."""
-    objects = _generator().schedule(load, seed)
-    return "".join(f"{start:.6f} {size}\n" for start, size, _ in objects)
+    return "".join(f"{start:.6f} {size}\n" for start, size, _ in objects(load, seed))
+
+
+def objects(load: float, seed: int) -> list[tuple[float, int, int]]:
+    """The same objects as start, size in bytes and number of packets."""
+    made: list[tuple[float, int, int]] = _generator().schedule(load, seed)
+    return made

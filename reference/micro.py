@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import data
 import polars as pl
+
+import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Job

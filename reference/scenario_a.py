@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import data
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+import data
 from aqmlab.metrics import mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario

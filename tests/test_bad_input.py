@@ -6,13 +6,14 @@ import os
 import random
 from pathlib import Path
 
-import aqmlab as al
 import pytest
+from conftest import SMALL, Cli
+from typer.testing import CliRunner
+
+import aqmlab as al
 from aqmlab import _core
 from aqmlab.cli import app
 from aqmlab.scenario import ScenarioFileError
-from conftest import SMALL, Cli
-from typer.testing import CliRunner
 
 EMPTY = ""
 NO_TOML = "duration = "

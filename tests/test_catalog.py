@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import aqmlab as al
 import pytest
+from typer.testing import CliRunner
+
+import aqmlab as al
 from aqmlab.catalog import FAMILIES
 from aqmlab.cli import app
 from aqmlab.reference import describe, pages
-from typer.testing import CliRunner
 
 NAMES = [one.name for one in al.catalog()]
 

@@ -9,10 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import aqmlab as al
 import polars as pl
 import pytest
 from conftest import COMMAND, Cli
+
+import aqmlab as al
 
 
 def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import aqmlab as al
 import polars as pl
 import pytest
+from scipy.stats import sem, t
+
+import aqmlab as al
 from aqmlab import _core
 from aqmlab.compare import _with_queue
-from scipy.stats import sem, t
 
 
 @pytest.fixture

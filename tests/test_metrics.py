@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+
 from aqmlab import metrics
 
 MANIFEST: dict[str, Any] = {"scenario": {"duration": "10s", "warm_up": "2s"}}
@@ -226,6 +227,15 @@ def test_the_warm_up_warning_speaks_only_when_it_was_too_short() -> None:
     manifest["scenario"]["warm_up"] = "150s"
     assert metrics.warm_up_warning({"transfers": table}, manifest) is None
     assert metrics.warm_up_warning({"transfers": transfers()}, manifest) is None
+
+
+def test_the_warm_up_of_a_run_with_few_transfers_is_not_judged() -> None:
+    # Open transfers only grow in number, so that they never settle; enough of them are told so.
+    manifest = {"scenario": {"duration": "400s", "warm_up": "5s"}}
+    for count, judged in ((metrics.LEAST_TRANSFERS - 1, False), (metrics.LEAST_TRANSFERS, True)):
+        table = transfers(*((start, None) for start in np.linspace(0, 399, count)))
+        said = metrics.warm_up_warning({"transfers": table}, manifest)
+        assert (said is not None) == judged
 
 
 def links() -> pl.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from aqmlab import plot
 from aqmlab.plot import Chart
 

@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from test_study import STUDY, FakeScenario
+
 from aqmlab import report, study
 from aqmlab.study import Decision
-from test_study import STUDY, FakeScenario
 
 
 @pytest.fixture(scope="module")

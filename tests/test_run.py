@@ -6,9 +6,10 @@ import json
 import threading
 from pathlib import Path
 
-import aqmlab as al
 import polars as pl
 import pytest
+
+import aqmlab as al
 from aqmlab import _core
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import aqmlab as al
 import pytest
+
+import aqmlab as al
 from aqmlab.scenario import ScenarioFileError, parse_setting, with_settings
 
 

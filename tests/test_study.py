@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from aqmlab import stats, study, sweep
 from aqmlab.campaign import Store
 from aqmlab.plot import Chart

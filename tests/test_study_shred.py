@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from aqmlab import metrics, stats, study
 from aqmlab.scenario import Scenario
 from aqmlab.studies import shred, shred_figures, shred_runs

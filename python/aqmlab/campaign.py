@@ -14,13 +14,13 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aqmlab.progress import progress
 from aqmlab.sweep import Labels, Prepare, Reduce, Row, Run, Runnable, Runs, Sweep
 
 
@@ -182,7 +182,7 @@ def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: i
     queue = iter(waiting)
     open_: dict[Future[dict[str, Any]], Task] = {}
     try:
-        with _progress(label, len(tasks), len(tasks) - len(waiting)) as advance:
+        with progress(label, len(tasks), len(tasks) - len(waiting)) as advance:
             for task in itertools.islice(queue, 2 * threads):
                 open_[pool.submit(_one, task)] = task
             while open_:
@@ -234,18 +234,3 @@ def _settle(future: Future[dict[str, Any]], task: Task, store: Store, failures: 
     else:
         text = "".join(traceback.format_exception_only(problem)).strip()
         failures.append(Failure(sweep=task.sweep, labels=task.labels, seed=task.seed, problem=text))
-
-
-@contextmanager
-def _progress(label: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on standard error if that is a terminal."""
-    if not sys.stderr.isatty() or total == done:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(label, total=total, completed=done)
-        yield lambda: progress.advance(task)

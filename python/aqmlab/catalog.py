@@ -44,9 +44,7 @@ def catalog() -> tuple[Entry, ...]:
     queue it studies.
     """
     entries = [
-        Entry(
-            name=one["name"], family=one["family"], about=one["about"], parameters=tuple(one["parameters"])
-        )
+        Entry(name=one["name"], family=one["family"], about=one["about"], parameters=tuple(one["parameters"]))
         for one in json.loads(_core.catalog())
     ]
     entries += [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -13,10 +12,10 @@ import typer
 
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
-from aqmlab.scenario import Scenario, ScenarioFileError, with_settings
+from aqmlab.scenario import Scenario, ScenarioFileError, flat, with_settings
 
 if TYPE_CHECKING:
-    from aqmlab.compare import Comparison, Told
+    from aqmlab.compare import Comparison
     from aqmlab.run import Run
 
 app = typer.Typer(
@@ -26,7 +25,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-study_app = typer.Typer(help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None)
+study_app = typer.Typer(
+    help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(study_app, name="study")
 
 USAGE = 2
@@ -104,16 +105,19 @@ def compare(
     seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path, typer.Option(help="A folder for the plots and their numbers.")] = Path("out/compare"),
+    out: Annotated[Path, typer.Option(help="A folder for the plots and their numbers.")] = Path(
+        "out/compare"
+    ),
     jobs: Jobs = None,
     reverse_ties: ReverseTies = False,
 ) -> None:
     """Puts the same traffic in front of several queues."""
     from aqmlab.compare import compare as run_comparison
+    from aqmlab.progress import progress
 
     chosen = _load(scenario, settings, reverse_ties)
     names = [name.strip() for name in queues.split(",") if name.strip()]
-    with _progress("compare", len(names) * replications) as told:
+    with progress("compare", len(names) * replications) as told:
         result = run_comparison(
             chosen, names, replications=replications, first_seed=seed, jobs=jobs, told=told
         )
@@ -147,7 +151,9 @@ def check(scenario: ScenarioPath, settings: Settings = None) -> None:
 
 @app.command("list")
 def list_(
-    family: Annotated[str, typer.Argument(help="queues, tcp, traffic, profiles, sections, tables or studies.")],
+    family: Annotated[
+        str, typer.Argument(help="queues, tcp, traffic, profiles, sections, tables or studies.")
+    ],
 ) -> None:
     """Lists what there is of a family."""
     from aqmlab.catalog import FAMILIES, catalog
@@ -193,7 +199,10 @@ def study_run(
     try:
         result = study.run(chosen, folder, quick=quick, jobs=jobs)
     except KeyboardInterrupt:
-        print(f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on", file=sys.stderr)
+        print(
+            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+            file=sys.stderr,
+        )
         raise typer.Exit(INTERRUPTED) from None
     for judged in result.judged:
         print(f"{judged.claim.id:<8} {judged.evidence.verdict:<10} {judged.evidence.measured}")
@@ -224,19 +233,6 @@ def _first_sentence(text: str) -> str:
     return text if end < 0 else text[: end + 1]
 
 
-@contextmanager
-def _progress(label: str, total: int) -> Iterator[Told]:
-    """A progress bar on a terminal's standard error; nothing where output is piped."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda: progress.advance(task)
-
-
 def _write_run(result: Run, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, table in result.tables.items():
@@ -253,8 +249,9 @@ def _print_run(result: Run, name: str) -> None:
     for link, row in result.summary["links"].items():
         tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
         print(
-            f"  link {link}: utilisation {_percent(row['utilisation'])}, dropped {_percent(row['drop_fraction'])}, "
-            f"marked {_percent(row['mark_fraction'])}, mean queue {_number(row['mean_queue_packets'])} packets "
+            f"  link {link}: utilisation {_percent(row['utilisation'])}, "
+            f"dropped {_percent(row['drop_fraction'])}, marked {_percent(row['mark_fraction'])}, "
+            f"mean queue {_number(row['mean_queue_packets'])} packets "
             f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
         )
     for traffic, row in result.summary["flows"].items():
@@ -264,9 +261,10 @@ def _print_run(result: Run, name: str) -> None:
         )
     for traffic, row in result.summary["transfers"].items():
         print(
-            f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, {_number(row['mean_active'])} "
-            f"active on average), time mean {_number(row['mean_s'])} s, median {_number(row['p50_s'])} s, "
-            f"90 % {_number(row['p90_s'])} s, 99 % {_number(row['p99_s'])} s"
+            f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "
+            f"{_number(row['mean_active'])} active on average), time mean {_number(row['mean_s'])} s, "
+            f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
+            f"99 % {_number(row['p99_s'])} s"
         )
     cost = result.performance
     print(
@@ -319,17 +317,11 @@ def _print_comparison(result: Comparison) -> None:
         label = f"{quantity} ({unit})" if unit else str(quantity)
         table.add_row(label, *(cells.get(queue, "-") for queue in result.queues))
     table.add_section()
-    for key in sorted({key for queue in result.queues.values() for key in _flat(queue)}):
-        table.add_row(key, *(str(_flat(queue).get(key, "-")) for queue in result.queues.values()))
+    queues = [flat(queue) for queue in result.queues.values()]
+    for key in sorted({key for queue in queues for key in queue}):
+        table.add_row(key, *(str(queue.get(key, "-")) for queue in queues))
     width = None if sys.stdout.isatty() else 48 + 26 * len(result.queues)
     Console(width=width, highlight=False).print(table)
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

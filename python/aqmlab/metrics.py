@@ -296,10 +296,22 @@ def mser5(series: Sequence[float] | Floats) -> int | None:
     return None if cut >= count // 2 else cut * 5
 
 
+LEAST_TRANSFERS = 250
+"""How many transfers a run must have before [`warm_up_warning`] judges it: fifty batches of five.
+
+The number of open transfers changes only as transfers begin and end. With fewer of them its batches
+are mostly the same few transfers seen again, and one long transfer moves the cut anywhere: MSER-5 would
+speak of that transfer, not of the warm-up. Ours.
+"""
+
+
 def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
-    """A sentence if MSER-5 on the number of open transfers asks for a longer warm-up than given."""
+    """A sentence if MSER-5 on the number of open transfers asks for a longer warm-up than given.
+
+    No verdict (`None`) on a run of fewer than `LEAST_TRANSFERS` transfers.
+    """
     transfers = tables.get("transfers")
-    if transfers is None or transfers.height == 0:
+    if transfers is None or transfers.height < LEAST_TRANSFERS:
         return None
     warm_up_s, end_s = window(manifest)
     step_s = max(end_s / 400, 1e-3)

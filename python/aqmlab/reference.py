@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab.catalog import FAMILIES, Entry, catalog, entry
+from aqmlab.scenario import flat
 
 WIDTH = 100
 
@@ -23,7 +24,7 @@ def describe(name: str) -> str:
     lines = [f"{one.name} ({one.family})", ""]
     lines += textwrap.wrap(" ".join(one.about.split()), WIDTH)
     if one.values:
-        lines += ["", *(f"  {key} = {json.dumps(value)}" for key, value in sorted(_flat(one.values)))]
+        lines += ["", *(f"  {key} = {json.dumps(value)}" for key, value in sorted(flat(one.values).items()))]
     for path, row in _rows(one.parameters):
         lines += ["", f"  {path}" + (f" = {json.dumps(row['default'])}" if "default" in row else "")]
         lines += textwrap.wrap(
@@ -77,7 +78,7 @@ _INTRODUCTIONS = {
 def _parameter_table(one: Entry) -> Iterator[str]:
     if one.values:
         yield from ("", "| parameter | value |", "| --- | --- |")
-        for key, value in sorted(_flat(one.values)):
+        for key, value in sorted(flat(one.values).items()):
             yield f"| `{key}` | `{json.dumps(value)}` |"
     elif one.family == "table":
         yield from ("", "| column | meaning |", "| --- | --- |")
@@ -97,14 +98,6 @@ def _rows(fields: Sequence[dict[str, Any]], prefix: str = "") -> Iterator[tuple[
             yield from _rows(field["fields"], f"{path}.")
         else:
             yield path, field
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 if __name__ == "__main__":

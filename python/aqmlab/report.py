@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from aqmlab.scenario import flat
+
 if TYPE_CHECKING:
     from aqmlab.study import StudyResult
 
@@ -54,7 +56,7 @@ def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 
     Parameters are told by dotted path, so that a page prints each of them once.
     """
-    flat = {name: _flat(entry["scenario"]) for name, entry in scenarios.items()}
+    flat = {name: flat(entry["scenario"]) for name, entry in scenarios.items()}
     if not flat:
         return {"shared": {}, "own": {}}
     first, *others = flat.values()
@@ -98,14 +100,3 @@ def pretty(value: Any) -> str:
 def labels(value: Mapping[str, Any]) -> str:
     """Labels of a run in one line."""
     return ", ".join(f"{key} {item}" for key, item in value.items())
-
-
-def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        place = f"{path}.{key}" if path else key
-        if isinstance(value, Mapping) and value:
-            found |= _flat(value, place)
-        else:
-            found[place] = value
-    return found

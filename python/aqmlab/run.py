@@ -20,23 +20,26 @@ if TYPE_CHECKING:
 class Tables(Mapping[str, "pl.DataFrame"]):
     """The tables of a run by name; each becomes a polars frame when first asked for."""
 
-    def __init__(self, raw: Mapping[str, _core.Table]) -> None:
-        self._raw = dict(raw)
+    def __init__(self, output: _core.Output) -> None:
+        self._output = output
         self._frames: dict[str, pl.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         import polars as pl
 
         if name not in self._frames:
-            # A copy that owns its memory, so that the core's may be freed with the run.
-            self._frames[name] = pl.DataFrame(self._raw[name])
+            self._frames[name] = pl.DataFrame(self._output.table(name))
         return self._frames[name]
 
+    def digest(self) -> str:
+        """A digest of every value of every table."""
+        return self._output.digest()
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._raw)
+        return iter(self._output.names())
 
     def __len__(self) -> int:
-        return len(self._raw)
+        return len(self._output.names())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,11 @@ class Run:
     tables: Tables = field(repr=False)
     manifest: dict[str, Any] = field(repr=False)
     performance: dict[str, float]
-    tables_digest: str
+
+    @cached_property
+    def tables_digest(self) -> str:
+        """A digest of every value of every table: equal for equal runs, on every machine."""
+        return self.tables.digest()
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -102,7 +109,7 @@ def run(scenario: Scenario) -> Run:
     output = _core.run(scenario._text, dict(scenario.files))
     cpu_seconds = time.thread_time() - before
     return Run(
-        tables=Tables(dict(output.tables())),
+        tables=Tables(output),
         manifest=json.loads(output.manifest),
         performance={
             "packets_forwarded": output.forwarded,
@@ -110,5 +117,4 @@ def run(scenario: Scenario) -> Run:
             "cpu_s": cpu_seconds,
             "packets_per_cpu_s": output.forwarded / cpu_seconds if cpu_seconds > 0 else 0.0,
         },
-        tables_digest=output.digest,
     )

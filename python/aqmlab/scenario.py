@@ -106,7 +106,19 @@ class Scenario:
         import html
 
         text = html.escape(json.dumps(self.effective, indent=2))
-        return f"<details open><summary><b>Scenario {html.escape(self.name)}</b></summary><pre>{text}</pre></details>"
+        name = html.escape(self.name)
+        return f"<details open><summary><b>Scenario {name}</b></summary><pre>{text}</pre></details>"
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables by dotted path."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use aqm_net::ConfigError;
 use aqm_sim::Scenario;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -17,26 +17,44 @@ use crate::table::PyTable;
 /// What a run leaves behind.
 #[pyclass(frozen, name = "Output", module = "aqmlab._core")]
 struct Output {
-    /// The scenario in full, its digest and versions, as JSON.
-    #[pyo3(get)]
-    manifest: String,
-    /// Events handled.
-    #[pyo3(get)]
-    events: u64,
-    /// Packets sent by the first managed link over the whole run.
-    #[pyo3(get)]
-    forwarded: u64,
-    /// A digest of every value of every table.
-    #[pyo3(get)]
-    digest: String,
-    tables: Vec<(&'static str, Py<PyTable>)>,
+    run: aqm_sim::Run,
 }
 
 #[pymethods]
 impl Output {
-    /// The tables by name.
-    fn tables(&self, py: Python<'_>) -> Vec<(&'static str, Py<PyTable>)> {
-        self.tables.iter().map(|(name, table)| (*name, table.clone_ref(py))).collect()
+    /// The scenario in full, its digest and versions, as JSON.
+    #[getter]
+    fn manifest(&self) -> String {
+        self.run.manifest.to_string()
+    }
+
+    /// Events handled.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.run.events
+    }
+
+    /// Packets sent by the first managed link over the whole run.
+    #[getter]
+    fn forwarded(&self) -> u64 {
+        self.run.forwarded
+    }
+
+    /// A digest of every value of every table, made when it is asked for.
+    fn digest(&self, py: Python<'_>) -> String {
+        py.detach(|| self.run.digest())
+    }
+
+    /// The names of the tables.
+    fn names(&self) -> Vec<&'static str> {
+        self.run.tables.iter().map(|table| table.name).collect()
+    }
+
+    /// The table of this name; raises KeyError if there is none.
+    fn table(&self, name: &str) -> PyResult<PyTable> {
+        let found = self.run.tables.iter().find(|table| table.name == name);
+        let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        PyTable::new(table.clone()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 }
 
@@ -71,18 +89,7 @@ fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyR
 #[pyfunction]
 fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
     let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
-    let (run, digest) = py.detach(|| {
-        let run = aqm_sim::run(&scenario);
-        let digest = run.digest();
-        (run, digest)
-    });
-    let mut tables = Vec::new();
-    for table in run.tables {
-        let name = table.name;
-        let table = PyTable::new(table).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-        tables.push((name, Py::new(py, table)?));
-    }
-    Ok(Output { manifest: run.manifest.to_string(), events: run.events, forwarded: run.forwarded, digest, tables })
+    Ok(Output { run: py.detach(|| aqm_sim::run(&scenario)) })
 }
 
 /// Everything that has a name, with its parameters, as JSON.

@@ -38,8 +38,10 @@ impl Key {
 /// Something that happens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A packet reaches the end of the link `hop` names, or a host is through with it.
+    /// A packet reaches the end of its link.
     Packet(Packet),
+    /// A host is through with a packet.
+    Held(Packet),
     /// Somebody asked to be told.
     Alarm(Alarm),
 }
@@ -148,6 +150,8 @@ pub(crate) struct Agenda {
     wheel: Wheel,
     ties: TieOrder,
     taken: u64,
+    /// The lane of the last packet taken from one.
+    lane: usize,
 }
 
 const fn head(time: u64, lane: usize) -> Head {
@@ -162,7 +166,14 @@ impl Agenda {
             wheel: Wheel::new(),
             ties: TieOrder::new(reversed),
             taken: 0,
+            lane: 0,
         }
+    }
+
+    /// A packet that is due soon: so many places behind the last one, in the same lane.
+    #[inline]
+    pub(crate) fn ahead(&self, distance: usize) -> Option<&Packet> {
+        self.lanes[self.lane].waiting.after(distance).map(|entry| &entry.packet)
     }
 
     /// How many events were taken.
@@ -188,6 +199,12 @@ impl Agenda {
         }
     }
 
+    /// A host is through with `packet` at `at`.
+    pub(crate) fn put_held(&mut self, at: Instant, packet: Packet) {
+        let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
+        self.wheel.push(key, Event::Held(packet));
+    }
+
     /// An alarm is due at `at`.
     pub(crate) fn put_alarm(&mut self, at: Instant, rank: u32, alarm: Alarm) {
         let key = Key::new(at.nanos(), self.ties.of_alarm(rank));
@@ -210,6 +227,7 @@ impl Agenda {
         let first = first.filter(|_| limit != end)?;
         let queue = &mut self.lanes[lane].waiting;
         queue.drop_first();
+        self.lane = lane;
         self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
         self.taken += 1;
         Some((Instant::from_nanos(first.time), Event::Packet(first.packet)))
@@ -229,7 +247,7 @@ mod tests {
 
     fn id(event: Event) -> u32 {
         match event {
-            Event::Packet(packet) => packet.id,
+            Event::Packet(packet) | Event::Held(packet) => packet.id,
             Event::Alarm(Alarm::Sender(slot)) => slot,
             Event::Alarm(other) => panic!("no such alarm was set: {other:?}"),
         }

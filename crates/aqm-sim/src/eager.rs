@@ -12,7 +12,7 @@ use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
 use crate::ledger::{Ledger, gauge};
 use crate::network::{Happening, Look, Network};
 use crate::scenario::Scenario;
-use crate::topology::{HOST, Topology};
+use crate::topology::{Kind, Step, Topology};
 
 enum Event {
     LineFree(u32),
@@ -49,18 +49,22 @@ pub(crate) struct Eager {
     heap: BinaryHeap<Reverse<(u64, u32, u32, usize)>>,
     events: Vec<Option<Event>>,
     links: Vec<Link>,
-    hops: Vec<u32>,
+    steps: Vec<Step>,
 }
 
 impl Eager {
     pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
-        let endless = |line: &crate::topology::Line| Link {
+        let mut kinds: Vec<Kind> = vec![topology.kinds[0]; topology.links];
+        for step in &topology.steps {
+            kinds[step.link as usize] = topology.kinds[step.kind as usize];
+        }
+        let endless = |kind: Kind| Link {
             buffer: Buffer::Endless(VecDeque::new()),
-            pace: line.rate.pace(),
-            delay: line.delay,
+            pace: kind.rate.pace(),
+            delay: kind.delay,
             busy: false,
         };
-        let mut links: Vec<Link> = topology.lines.iter().map(endless).collect();
+        let mut links: Vec<Link> = kinds.into_iter().map(endless).collect();
         for (number, spec) in scenario.links.iter().enumerate() {
             if let Some(queue) = &spec.queue {
                 links[number].buffer = Buffer::Managed(Box::new(Managed {
@@ -72,7 +76,7 @@ impl Eager {
                 }));
             }
         }
-        Self { heap: BinaryHeap::new(), events: Vec::new(), links, hops: topology.hops.clone() }
+        Self { heap: BinaryHeap::new(), events: Vec::new(), links, steps: topology.steps.clone() }
     }
 
     fn schedule(&mut self, at: Instant, phase: u32, rank: u32, event: Event) {
@@ -160,7 +164,7 @@ impl Observer for Tally<'_> {
 
 impl Network for Eager {
     fn send(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        self.put_on(self.hops[packet.hop as usize], packet, now, ledger);
+        self.put_on(self.steps[packet.hop as usize].link, packet, now, ledger);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
@@ -183,12 +187,11 @@ impl Network for Eager {
                 Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
                 Event::Processed(packet) => return Some((now, Happening::Processed(packet))),
                 Event::AtEndOfLink(mut packet) => {
-                    packet.hop += 1;
-                    let next = self.hops[packet.hop as usize];
-                    if next == HOST {
+                    if self.steps[packet.hop as usize].last {
                         return Some((now, Happening::Arrived(packet)));
                     }
-                    self.put_on(next, packet, now, ledger);
+                    packet.hop += 1;
+                    self.put_on(self.steps[packet.hop as usize].link, packet, now, ledger);
                 }
             }
         }
@@ -253,9 +256,11 @@ mod tests {
 
     /// The tables of both engines. Only the fast one counts ties, so that column is left out.
     fn both(scenario: &Scenario) -> [Vec<Table>; 2] {
-        let topology = scenario.topology().unwrap();
-        let lazy = run_on(scenario, &topology, Lazy::new(scenario, &topology));
-        let eager = run_on(scenario, &topology, Eager::new(scenario, &topology));
+        let mut topology = scenario.topology().unwrap();
+        let eager = Eager::new(scenario, &topology);
+        let eager = run_on(scenario, &topology, eager);
+        let lazy = Lazy::new(scenario, &mut topology);
+        let lazy = run_on(scenario, &topology, lazy);
         let tied = |tables: &[Table]| {
             let links = tables.iter().find(|table| table.name == "links").unwrap();
             let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();

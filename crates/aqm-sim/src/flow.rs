@@ -47,7 +47,8 @@ pub(crate) struct Flow {
     pub(crate) back: u32,
     pub(crate) in_flight: u32,
     /// Alarms in the agenda, and by side the one that counts.
-    pub(crate) alarms: u32,
+    pub(crate) alarms: u16,
+    pub(crate) gauged: bool,
     pub(crate) alarm_at: [Instant; 2],
     /// When the first payload byte, and when the last one arrived; `NEVER` until then.
     pub(crate) first_byte: Instant,
@@ -55,7 +56,6 @@ pub(crate) struct Flow {
     /// When its connection was closed, or given up; `NEVER` until then.
     pub(crate) closed: Instant,
     pub(crate) ends: Ends,
-    pub(crate) gauged: bool,
     /// One way, in each direction.
     pub(crate) extra_delay: Span,
     /// By side, when the host is through with the last packet it was given.

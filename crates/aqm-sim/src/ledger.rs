@@ -5,6 +5,7 @@ use aqm_net::{Instant, Packet};
 use aqm_queue::{Observer, QueueDiscipline, Reason};
 use aqm_tcp::Segment;
 
+use crate::prefetch::prefetch;
 use crate::ring::Ring;
 use crate::tables::{DropRow, PacketRow};
 
@@ -39,6 +40,11 @@ impl Parcels {
 
     pub(crate) fn get(&self, id: u32) -> &Parcel {
         &self.kept[id as usize]
+    }
+
+    /// Asks for a parcel that will soon be needed.
+    pub(crate) fn prefetch(&self, id: u32) {
+        prefetch(&self.kept, id as usize);
     }
 
     pub(crate) fn take(&mut self, id: u32) -> Parcel {

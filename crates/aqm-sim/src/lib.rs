@@ -9,6 +9,7 @@ mod eager;
 mod flow;
 mod ledger;
 mod network;
+mod prefetch;
 mod ring;
 mod scenario;
 mod tables;
@@ -55,8 +56,9 @@ impl Run {
 
 /// Runs a scenario.
 pub fn run(scenario: &Scenario) -> Run {
-    let topology = scenario.topology().expect("the topology was built when the scenario was read");
-    run_on(scenario, &topology, Lazy::new(scenario, &topology))
+    let mut topology = scenario.topology().expect("the topology was built when the scenario was read");
+    let network = Lazy::new(scenario, &mut topology);
+    run_on(scenario, &topology, network)
 }
 
 fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Run {

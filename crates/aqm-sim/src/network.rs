@@ -4,15 +4,14 @@
 //! moment of its arrival is known. Only a link with a queue discipline owns a [`Port`], which
 //! catches up whenever a packet arrives at it or from it.
 
-use std::collections::BTreeSet;
-
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
 use aqm_queue::{Counters, Departure, Port, Ties};
 
-use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link, rank_of_processing};
+use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link};
 use crate::ledger::{Ledger, PacketEvent, gauge};
+use crate::prefetch::prefetch;
 use crate::scenario::Scenario;
-use crate::topology::{HOST, Line, Topology};
+use crate::topology::{self, Topology};
 
 /// Something the hosts and workloads must hear of.
 #[derive(Clone, Copy, Debug)]
@@ -49,20 +48,41 @@ pub(crate) trait Network {
     fn catch_up(&mut self, now: Instant, ledger: &mut Ledger);
     /// The managed links, in the order of their numbers, up to date at `now`.
     fn look(&mut self, now: Instant) -> Vec<Look>;
+    /// A packet that will soon happen, if the last one says anything about the next ones.
+    fn ahead(&self) -> Option<&Packet> {
+        None
+    }
     /// Events handled so far.
     fn events(&self) -> u64;
 }
 
-/// The number of a link's port, or that it has none.
-const UNMANAGED: u32 = u32::MAX;
+/// Who knows when a link is free.
+#[derive(Clone, Copy)]
+enum Owner {
+    /// The step of the only route over it: an access line.
+    Step,
+    /// The table of links between routers.
+    Table,
+    /// A port.
+    Port(u32),
+}
 
-/// What links have in common: there may be four links for each flow, but only a few kinds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What links have in common.
+#[derive(Clone, Copy)]
 struct Kind {
     pace: Pace,
     delay: Span,
-    port: u32,
+    owner: Owner,
     lane: u8,
+}
+
+/// A link on the way of a packet, all that is known of it in one place: with very many flows the cost
+/// of a packet is that of the cache lines it touches.
+struct Step {
+    free_at: Instant,
+    link: u32,
+    kind: u16,
+    last: bool,
 }
 
 struct Managed {
@@ -75,24 +95,34 @@ struct Managed {
 /// The engine: lanes and a wheel, links that hold only when they are free.
 pub(crate) struct Lazy {
     agenda: Agenda,
-    /// By link: when it is free, and its kind.
-    free_at: Vec<Instant>,
-    kind_of: Vec<u16>,
+    steps: Vec<Step>,
     kinds: Vec<Kind>,
+    /// By link between routers: when it is free, if it has no port.
+    free_at: Vec<Instant>,
     managed: Vec<Managed>,
-    hops: Vec<u32>,
+    /// Whether there are so many routes that they do not stay in the cache.
+    many: bool,
 }
 
+/// With more routes than this, memory is asked for before it is needed.
+pub(crate) const MANY_ROUTES: usize = 1000;
+
+/// How many packets before their turn routes and parcels are asked for, and then flows, which
+/// parcels name.
+const FAR: usize = 12;
+const NEAR: usize = 6;
+
 impl Lazy {
-    pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
-        let mut ports = vec![UNMANAGED; scenario.links.len()];
+    /// Takes the routes out of `topology`.
+    pub(crate) fn new(scenario: &Scenario, topology: &mut Topology) -> Self {
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
         let mut managed = Vec::new();
+        let mut owners = vec![Owner::Table; scenario.links.len()];
         for (number, spec) in scenario.links.iter().enumerate() {
             let Some(queue) = &spec.queue else { continue };
             let discipline = queue.build(spec.rate).expect("the queue was built when the scenario was read");
             let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
-            ports[number] = managed.len() as u32;
+            owners[number] = Owner::Port(managed.len() as u32);
             managed.push(Managed {
                 port: Port::new(discipline, spec.rate, rng, ties),
                 link: number as u32,
@@ -100,87 +130,85 @@ impl Lazy {
                 traced: scenario.record.packets.contains(&spec.name),
             });
         }
-        let kind = |(number, line): (usize, &Line)| Kind {
-            pace: line.rate.pace(),
-            delay: line.delay,
-            port: ports.get(number).copied().unwrap_or(UNMANAGED),
-            lane: line.lane,
+        let kind = |(number, kind): (usize, &topology::Kind)| Kind {
+            pace: kind.rate.pace(),
+            delay: kind.delay,
+            owner: owners.get(number).copied().unwrap_or(Owner::Step),
+            lane: kind.lane,
         };
-        let kinds: BTreeSet<Kind> = topology.lines.iter().enumerate().map(kind).collect();
-        let kinds: Vec<Kind> = kinds.into_iter().collect();
-        let place = |line| kinds.binary_search(&kind(line)).expect("every kind was listed") as u16;
+        let step = |step: topology::Step| Step {
+            free_at: Instant::START,
+            link: step.link,
+            kind: step.kind,
+            last: step.last,
+        };
         Self {
             agenda: Agenda::new(scenario.reverse_ties),
-            free_at: vec![Instant::START; topology.lines.len()],
-            kind_of: topology.lines.iter().enumerate().map(place).collect(),
-            kinds,
+            kinds: topology.kinds.iter().enumerate().map(kind).collect(),
+            steps: std::mem::take(&mut topology.steps).into_iter().map(step).collect(),
+            free_at: vec![Instant::START; scenario.links.len()],
             managed,
-            hops: topology.hops.clone(),
+            many: topology.routes() > MANY_ROUTES,
         }
     }
 
-    fn kind(&self, link: u32) -> Kind {
-        self.kinds[self.kind_of[link as usize] as usize]
-    }
-
-    /// Puts `packet` on `link`, before which it stands.
+    /// Puts `packet` on the link it stands before.
     #[inline(always)]
-    fn forward(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        let kind = &self.kinds[self.kind_of[link as usize] as usize];
-        if kind.port != UNMANAGED {
-            return self.offer(link, packet, now, ledger);
-        }
-        let free_at = &mut self.free_at[link as usize];
+    fn forward(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
+        let step = &mut self.steps[packet.hop as usize];
+        let kind = &self.kinds[step.kind as usize];
+        let free_at = match kind.owner {
+            Owner::Step => &mut step.free_at,
+            Owner::Table => &mut self.free_at[step.link as usize],
+            Owner::Port(port) => return self.offer(port, packet, now, ledger),
+        };
         *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
-        self.agenda.put_packet(kind.lane, *free_at + kind.delay, rank_of_link(link), packet);
+        self.agenda.put_packet(kind.lane, *free_at + kind.delay, rank_of_link(step.link), packet);
     }
 
     /// Offers `packet` to the queue of a managed link.
-    fn offer(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        let line = self.kind(link);
-        let (delay, lane) = (line.delay, line.lane);
-        let managed = &mut self.managed[line.port as usize];
+    fn offer(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+        let managed = &mut self.managed[port as usize];
+        let link = managed.link;
         ledger.at(link, managed.arrivals);
         managed.arrivals += 1;
         if managed.traced {
-            return self.offer_traced(link, packet, now, ledger);
+            return self.offer_traced(port, packet, now, ledger);
         }
-        let agenda = &mut self.agenda;
+        let (kind, agenda) = (&self.kinds[link as usize], &mut self.agenda);
         managed.port.accept(packet, now, ledger, |departure| {
-            agenda.put_packet(lane, departure.end + delay, rank_of_link(link), departure.packet);
+            agenda.put_packet(kind.lane, departure.end + kind.delay, rank_of_link(link), departure.packet);
         });
     }
 
-    /// Lets the port of a managed link send what is due.
-    fn serve(&mut self, link: u32, now: Instant, ledger: &mut Ledger) {
-        let line = self.kind(link);
-        let (delay, lane) = (line.delay, line.lane);
-        let managed = &mut self.managed[line.port as usize];
+    /// Lets a port send what is due.
+    fn serve(&mut self, port: u32, now: Instant, ledger: &mut Ledger) {
+        let managed = &mut self.managed[port as usize];
+        let link = managed.link;
         ledger.at(link, managed.arrivals);
         if managed.traced {
-            return self.serve_traced(link, now, ledger);
+            return self.serve_traced(port, now, ledger);
         }
-        let agenda = &mut self.agenda;
+        let (kind, agenda) = (&self.kinds[link as usize], &mut self.agenda);
         managed.port.serve(now, ledger, |departure| {
-            agenda.put_packet(lane, departure.end + delay, rank_of_link(link), departure.packet);
+            agenda.put_packet(kind.lane, departure.end + kind.delay, rank_of_link(link), departure.packet);
         });
     }
 
-    /// A packet has left a managed link at its far end.
-    fn leave(&mut self, link: u32, packet: &Packet, now: Instant, ledger: &mut Ledger) {
-        self.serve(link, now, ledger);
-        if self.managed[self.kind(link).port as usize].traced {
+    /// A packet has left the link of a port at its far end.
+    fn leave(&mut self, port: u32, packet: &Packet, now: Instant, ledger: &mut Ledger) {
+        self.serve(port, now, ledger);
+        if self.managed[port as usize].traced {
             ledger.trace(PacketEvent::Deliver, packet, now, None);
         }
     }
 
     #[cold]
-    fn offer_traced(&mut self, link: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
         // Departures due by now come first, so that each row shows the queue as it was.
-        self.serve_traced(link, now, ledger);
+        self.serve_traced(port, now, ledger);
         let fallen = ledger.fallen.len();
         let mut departures = Vec::new();
-        let port = self.kind(link).port;
         let managed = &mut self.managed[port as usize];
         managed.port.accept(packet, now, ledger, |departure| departures.push(departure));
         let dropped = ledger.fallen[fallen..].contains(&packet);
@@ -188,27 +216,25 @@ impl Lazy {
         let in_service = departures.len();
         let event = if dropped { PacketEvent::Drop } else { PacketEvent::Enqueue };
         ledger.trace(event, &packet, now, Some((managed.port.discipline(), in_service)));
-        self.depart_traced(link, &departures, ledger);
+        self.depart_traced(port, &departures, ledger);
     }
 
     #[cold]
-    fn serve_traced(&mut self, link: u32, now: Instant, ledger: &mut Ledger) {
+    fn serve_traced(&mut self, port: u32, now: Instant, ledger: &mut Ledger) {
         let mut departures = Vec::new();
-        let port = self.kind(link).port;
-        let managed = &mut self.managed[port as usize];
-        managed.port.serve(now, ledger, |departure| departures.push(departure));
-        self.depart_traced(link, &departures, ledger);
+        self.managed[port as usize].port.serve(now, ledger, |departure| departures.push(departure));
+        self.depart_traced(port, &departures, ledger);
     }
 
-    fn depart_traced(&mut self, link: u32, departures: &[Departure], ledger: &mut Ledger) {
-        let line = self.kind(link);
-        let queue = self.managed[line.port as usize].port.discipline();
+    fn depart_traced(&mut self, port: u32, departures: &[Departure], ledger: &mut Ledger) {
+        let managed = &self.managed[port as usize];
+        let kind = &self.kinds[managed.link as usize];
         for (place, departure) in departures.iter().enumerate() {
             // The queue has already seen the departures that follow this one.
-            let following = departures.len() - 1 - place;
-            ledger.trace(PacketEvent::Start, &departure.packet, departure.start, Some((queue, following)));
-            let at = departure.end + line.delay;
-            self.agenda.put_packet(line.lane, at, rank_of_link(link), departure.packet);
+            let seen = (managed.port.discipline(), departures.len() - 1 - place);
+            ledger.trace(PacketEvent::Start, &departure.packet, departure.start, Some(seen));
+            let at = departure.end + kind.delay;
+            self.agenda.put_packet(kind.lane, at, rank_of_link(managed.link), departure.packet);
         }
     }
 }
@@ -216,12 +242,11 @@ impl Lazy {
 impl Network for Lazy {
     #[inline]
     fn send(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        self.forward(self.hops[packet.hop as usize], packet, now, ledger);
+        self.forward(packet, now, ledger);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
-        debug_assert_eq!(self.hops[packet.hop as usize], HOST);
-        self.agenda.put_packet(crate::agenda::NO_LANE, until, rank_of_processing(packet.flow), packet);
+        self.agenda.put_held(until, packet);
     }
 
     fn alarm(&mut self, at: Instant, flow: u32, alarm: Alarm) {
@@ -234,32 +259,39 @@ impl Network for Lazy {
             let (now, event) = self.agenda.next(until)?;
             let mut packet = match event {
                 Event::Packet(packet) => packet,
+                Event::Held(packet) => return Some((now, Happening::Processed(packet))),
                 Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
             };
-            let link = self.hops[packet.hop as usize];
-            if link == HOST {
-                return Some((now, Happening::Processed(packet)));
+            if self.many
+                && let Some(far) = self.agenda.ahead(FAR)
+            {
+                prefetch(&self.steps, far.hop as usize);
+                ledger.parcels.prefetch(far.id);
             }
-            if self.kind(link).port != UNMANAGED {
-                self.leave(link, &packet, now, ledger);
-            }
-            packet.hop += 1;
-            let next = self.hops[packet.hop as usize];
-            if next == HOST {
+            let step = &self.steps[packet.hop as usize];
+            if step.last {
                 return Some((now, Happening::Arrived(packet)));
             }
-            self.forward(next, packet, now, ledger);
+            if let Owner::Port(port) = self.kinds[step.kind as usize].owner {
+                self.leave(port, &packet, now, ledger);
+            }
+            packet.hop += 1;
+            self.forward(packet, now, ledger);
         }
     }
 
     fn catch_up(&mut self, now: Instant, ledger: &mut Ledger) {
-        for index in 0..self.managed.len() {
-            self.serve(self.managed[index].link, now, ledger);
+        for port in 0..self.managed.len() {
+            self.serve(port as u32, now, ledger);
         }
     }
 
     fn look(&mut self, now: Instant) -> Vec<Look> {
         self.managed.iter_mut().map(|managed| look_at(&mut managed.port, now)).collect()
+    }
+
+    fn ahead(&self) -> Option<&Packet> {
+        if self.many { self.agenda.ahead(NEAR) } else { None }
     }
 
     fn events(&self) -> u64 {

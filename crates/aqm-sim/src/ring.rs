@@ -25,6 +25,12 @@ impl<T: Copy + Default> Ring<T> {
         if self.count == 0 { None } else { Some(&self.places[self.first & (self.places.len() - 1)]) }
     }
 
+    /// The entry that comes `distance` after the oldest.
+    #[inline]
+    pub(crate) fn after(&self, distance: usize) -> Option<&T> {
+        (distance < self.count).then(|| &self.places[(self.first + distance) & (self.places.len() - 1)])
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
         if self.count == self.places.len() {

@@ -1,15 +1,13 @@
 //! Which links there are, and which way packets go: routers joined by directed links, hosts joined
 //! to their router by access lines, static routes over the fewest links.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Rate, Span};
 
 use crate::agenda::{LANES, NO_LANE};
-use crate::scenario::{Access, Scenario};
-
-/// Ends every route: the packet is at a host.
-pub(crate) const HOST: u32 = u32::MAX;
+use crate::scenario::{Scenario, Traffic};
 
 /// A link between routers, as the scenario gives it.
 #[derive(Clone, Debug)]
@@ -25,16 +23,26 @@ pub(crate) struct LinkSpec {
     pub(crate) queue: Option<aqm_queue::Config>,
 }
 
-/// A directed line, between routers or between a host and its router.
+/// What links of one kind have in common. Each link between routers is of a kind of its own; access
+/// lines that do the same at the same rate and delay are of one kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct Kind {
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
-    /// Where packets on it wait in the agenda.
+    /// Where packets on such a link wait in the agenda.
     pub(crate) lane: u8,
 }
 
-/// The ways of a workload's flows: where in `hops` a packet of host `h` begins.
+/// A link on the way of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) link: u32,
+    pub(crate) kind: u16,
+    /// Whether it leads to the host.
+    pub(crate) last: bool,
+}
+
+/// The ways of a workload's flows: where in `steps` a packet of host `h` begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     first: u32,
@@ -57,61 +65,122 @@ impl Ways {
 /// Links by number, and routes over them. Those between routers come first, in the scenario's order;
 /// then the access lines by what they do: from the senders' hosts, to the receivers' hosts, from
 /// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
-/// workloads and hosts. So lines of a kind are neighbours.
+/// workloads and hosts. So links of a kind are neighbours, and kinds stand in the order of links.
 pub(crate) struct Topology {
-    pub(crate) lines: Vec<Line>,
-    /// Link numbers, each route closed by [`HOST`].
-    pub(crate) hops: Vec<u32>,
+    /// How many links there are, and how many of them, the first ones, are between routers.
+    pub(crate) links: usize,
+    pub(crate) kinds: Vec<Kind>,
+    /// All routes, one after the other.
+    pub(crate) steps: Vec<Step>,
     /// By workload.
     pub(crate) ways: Vec<Ways>,
+    routes: usize,
     slowest: Vec<Rate>,
     slowest_managed: Rate,
 }
 
-/// What links of one kind have in common: what they do, rate and delay. Those that share a lane must
-/// share a delay.
-type Class = (usize, Rate, Span);
+/// What access lines do: an index of the roles below.
+const ROLES: usize = 4;
+const FROM_SENDER: usize = 0;
+const TO_RECEIVER: usize = 1;
+const FROM_RECEIVER: usize = 2;
+const TO_SENDER: usize = 3;
+
+/// The access lines of a workload that do the same.
+struct Block {
+    role: usize,
+    workload: usize,
+    hosts: u64,
+    rate: Rate,
+    delay: Span,
+}
+
+/// The routes of a workload between its routers.
+struct Path {
+    there: Vec<u32>,
+    back: Vec<u32>,
+}
 
 impl Topology {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ConfigError> {
         let routers = &scenario.links;
-        let mut building = Building::default();
-        for (number, link) in routers.iter().enumerate() {
-            building.add(number, link.rate, link.delay);
+        let mut kinds: Vec<Kind> =
+            routers.iter().map(|link| Kind { rate: link.rate, delay: link.delay, lane: NO_LANE }).collect();
+        let mut weights = vec![0_u64; routers.len()];
+        let (mut paths, mut blocks) = (Vec::new(), Vec::new());
+        for (workload, one) in scenario.traffic.iter().enumerate() {
+            let path = Path::new(routers, one)?;
+            let hosts = one.config.hosts().max(1);
+            for &link in path.there.iter().chain(&path.back) {
+                weights[link as usize] += hosts;
+            }
+            let (rate, delay) = (one.access.rate, one.access.delay);
+            blocks.extend((0..ROLES).map(|role| Block { role, workload, hosts, rate, delay }));
+            paths.push(path);
         }
-        let (mut hops, mut ways, mut slowest) = (Vec::new(), Vec::new(), Vec::new());
-        for one in &scenario.traffic {
-            let path = |from: &str, to: &str, key: &str| {
-                route(routers, from, to)
-                    .map_err(|problem| ConfigError::new(format!("traffic.{}.{key}", one.name), problem))
+        blocks.sort_by_key(|block| (block.role, block.rate, block.delay, block.workload));
+        // By workload and role: the first link of the block, and its kind.
+        let mut access = vec![[(0_u32, 0_u16); ROLES]; paths.len()];
+        let (mut next, mut last) = (routers.len() as u32, None);
+        for block in &blocks {
+            let class = (block.role, block.rate, block.delay);
+            if last != Some(class) {
+                kinds.push(Kind { rate: block.rate, delay: block.delay, lane: NO_LANE });
+                weights.push(0);
+                last = Some(class);
+            }
+            let kind = kinds.len() - 1;
+            weights[kind] += block.hosts;
+            access[block.workload][block.role] = (next, kind as u16);
+            next += block.hosts as u32;
+        }
+        give_lanes(&mut kinds, &weights);
+        let (mut steps, mut ways) = (Vec::new(), Vec::new());
+        for (workload, path) in paths.iter().enumerate() {
+            let hosts = scenario.traffic[workload].config.hosts().max(1) as u32;
+            ways.push(Ways {
+                first: steps.len() as u32,
+                forward_length: path.there.len() as u32 + 2,
+                length: (path.there.len() + path.back.len()) as u32 + 4,
+            });
+            let line = |role: usize, host: u32, last: bool| {
+                let (first, kind) = access[workload][role];
+                Step { link: first + host, kind, last }
             };
-            let (there, back) = (path(&one.from, &one.to, "to")?, path(&one.to, &one.from, "from")?);
-            let hosts = one.config.hosts().max(1) as u32;
-            for &link in there.iter().chain(&back) {
-                building.weigh(link, u64::from(hosts));
+            let between = |&link: &u32| Step { link, kind: link as u16, last: false };
+            for host in 0..hosts {
+                steps.push(line(FROM_SENDER, host, false));
+                steps.extend(path.there.iter().map(between));
+                steps.push(line(TO_RECEIVER, host, true));
+                steps.push(line(FROM_RECEIVER, host, false));
+                steps.extend(path.back.iter().map(between));
+                steps.push(line(TO_SENDER, host, true));
             }
-            let first = hops.len() as u32;
-            for _ in 0..hosts {
-                hops.extend(building.with_access(&one.access, &there, FROM_SENDER));
-                hops.extend(building.with_access(&one.access, &back, FROM_RECEIVER));
-            }
-            let forward_length = there.len() as u32 + 3;
-            ways.push(Ways { first, forward_length, length: forward_length + back.len() as u32 + 3 });
-            let rates = there.iter().map(|&link| routers[link as usize].rate);
-            slowest.push(rates.min().unwrap_or(one.access.rate));
         }
+        let slowest_on = |(path, one): (&Path, &Traffic)| {
+            let rates = path.there.iter().map(|&link| routers[link as usize].rate);
+            rates.min().unwrap_or(one.access.rate)
+        };
         let managed = routers.iter().filter(|link| link.queue.is_some()).map(|link| link.rate);
-        let slowest_managed = managed.min().unwrap_or(routers[0].rate);
-        let (lines, number_of) = building.lines();
-        for hop in hops.iter_mut().filter(|hop| **hop != HOST) {
-            *hop = number_of[*hop as usize];
-        }
-        Ok(Self { lines, hops, ways, slowest, slowest_managed })
+        Ok(Self {
+            routes: (next as usize - routers.len()) / ROLES,
+            links: next as usize,
+            kinds,
+            steps,
+            ways,
+            slowest: paths.iter().zip(&scenario.traffic).map(slowest_on).collect(),
+            slowest_managed: managed.min().unwrap_or(routers[0].rate),
+        })
     }
 
     /// The rate of the slowest link on the way of this workload's data: what its load is a share of.
     pub(crate) fn slowest(&self, workload: usize) -> Rate {
         self.slowest[workload]
+    }
+
+    /// How many routes there are, counted by the hosts data come from.
+    pub(crate) fn routes(&self) -> usize {
+        self.routes
     }
 
     /// The rate of the slowest link with a queue discipline.
@@ -120,58 +189,24 @@ impl Topology {
     }
 }
 
-/// What access lines do, above the numbers of links between routers.
-const FROM_SENDER: usize = 1 << 20;
-const FROM_RECEIVER: usize = FROM_SENDER + 2;
-
-#[derive(Default)]
-struct Building {
-    classes: BTreeMap<Class, u64>,
-    links: Vec<Class>,
+impl Path {
+    fn new(routers: &[LinkSpec], one: &Traffic) -> Result<Self, ConfigError> {
+        let find = |from: &str, to: &str, key: &str| {
+            route(routers, from, to)
+                .map_err(|problem| ConfigError::new(format!("traffic.{}.{key}", one.name), problem))
+        };
+        Ok(Self { there: find(&one.from, &one.to, "to")?, back: find(&one.to, &one.from, "from")? })
+    }
 }
 
-impl Building {
-    fn add(&mut self, role: usize, rate: Rate, delay: Span) -> u32 {
-        let class = (role, rate, delay);
-        *self.classes.entry(class).or_default() += 1;
-        self.links.push(class);
-        (self.links.len() - 1) as u32
-    }
-
-    fn weigh(&mut self, link: u32, weight: u64) {
-        *self.classes.entry(self.links[link as usize]).or_default() += weight;
-    }
-
-    /// A route with an access line of its own before and after it, closed.
-    fn with_access(&mut self, access: &Access, path: &[u32], role: usize) -> impl Iterator<Item = u32> {
-        let up = self.add(role, access.rate, access.delay);
-        let down = self.add(role + 1, access.rate, access.delay);
-        let mut hops = vec![up];
-        hops.extend(path);
-        hops.extend([down, HOST]);
-        hops.into_iter()
-    }
-
-    /// The links in the order of their numbers, and the number of each link in the order of building.
-    /// The busiest classes have lanes, which stand in the order of the numbers.
-    fn lines(self) -> (Vec<Line>, Vec<u32>) {
-        let mut busiest: Vec<(u64, Class)> =
-            self.classes.iter().map(|(&class, &weight)| (weight, class)).collect();
-        busiest.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut chosen: Vec<Class> = busiest.into_iter().take(LANES).map(|(_, class)| class).collect();
-        chosen.sort_unstable();
-        let mut order: Vec<u32> = (0..self.links.len() as u32).collect();
-        order.sort_by_key(|&link| self.links[link as usize]);
-        let mut number_of = vec![0; order.len()];
-        for (number, &link) in order.iter().enumerate() {
-            number_of[link as usize] = number as u32;
-        }
-        let line = |&link: &u32| {
-            let class = &self.links[link as usize];
-            let lane = chosen.binary_search(class).map_or(NO_LANE, |lane| lane as u8);
-            Line { rate: class.1, delay: class.2, lane }
-        };
-        (order.iter().map(line).collect(), number_of)
+/// The busiest kinds have lanes, which stand in the order of the kinds.
+fn give_lanes(kinds: &mut [Kind], weights: &[u64]) {
+    let mut busiest: Vec<usize> = (0..kinds.len()).collect();
+    busiest.sort_by_key(|&kind| (Reverse(weights[kind]), kind));
+    busiest.truncate(LANES);
+    busiest.sort_unstable();
+    for (lane, kind) in busiest.into_iter().enumerate() {
+        kinds[kind].lane = lane as u8;
     }
 }
 

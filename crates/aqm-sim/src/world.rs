@@ -11,6 +11,7 @@ use crate::agenda::Alarm;
 use crate::flow::{Counted, Ends, Flow, RECEIVER, SENDER};
 use crate::ledger::{Ledger, Parcel};
 use crate::network::{Happening, Look, Network};
+use crate::prefetch::prefetch;
 use crate::scenario::Scenario;
 use crate::tables::{FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
 use crate::topology::Topology;
@@ -180,6 +181,9 @@ impl<'a, N: Network> World<'a, N> {
 
     /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
     fn on_arrival(&mut self, packet: Packet, now: Instant) {
+        if let Some(next) = self.net.ahead() {
+            prefetch(&self.flows, self.ledger.parcels.get(next.id).slot as usize);
+        }
         if !self.hosts_take_time {
             return self.on_packet(packet, now);
         }

@@ -52,9 +52,7 @@ impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Packets(n) => write!(f, "{n}p"),
-            Self::Bytes(n) => {
-                f.write_str(&units::show(*n, &[("MB", 1_000_000), ("kB", 1_000), ("B", 1)]))
-            }
+            Self::Bytes(n) => f.write_str(&units::show(*n, &[("MB", 1_000_000), ("kB", 1_000), ("B", 1)])),
         }
     }
 }

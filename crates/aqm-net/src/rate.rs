@@ -51,8 +51,7 @@ impl Pace {
     }
 }
 
-const SCALE: [(&str, f64); 5] =
-    [("bps", 1.0), ("kbps", 1e3), ("Mbps", 1e6), ("Gbps", 1e9), ("Tbps", 1e12)];
+const SCALE: [(&str, f64); 5] = [("bps", 1.0), ("kbps", 1e3), ("Mbps", 1e6), ("Gbps", 1e9), ("Tbps", 1e12)];
 
 impl Quantity for Rate {
     const UNIT: &'static str = "rate: bps, kbps, Mbps or Gbps";

@@ -336,7 +336,6 @@ macro_rules! registry {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Length, Span};
     use serde_json::json;
 
@@ -387,6 +386,7 @@ mod tests {
     fn a_member_reads_what_it_writes() {
         let fruit = AnyFruit::read(json!({"kind": "apple", "colour": "sky-blue"})).unwrap();
         assert_eq!(fruit.kind(), "apple");
+        assert!(AnyFruit::every().iter().all(|one| one.sweet()));
         assert!(!fruit.sweet());
         assert_eq!(AnyFruit::read(fruit.to_value()).unwrap(), fruit);
         assert_eq!(fruit.to_value()["length"], "3p");
@@ -399,7 +399,9 @@ mod tests {
             problem(json!({"kind": "apple", "length": "30q"})),
             "length: `30q`: unknown unit `q`, expected p, B, kB, MB"
         );
-        assert!(problem(json!({"kind": "apple", "lenght": "3p"})).contains("unknown field `lenght`, expected"));
+        assert!(
+            problem(json!({"kind": "apple", "lenght": "3p"})).contains("unknown field `lenght`, expected")
+        );
         assert!(problem(json!({"kind": "apple", "colour": "red"})).contains("`green`"));
         assert_eq!(problem(json!({"kind": "pear"})), "kind: unknown kind \"pear\", expected one of `apple`");
         assert_eq!(problem(json!({})), "kind: is missing: write one of `apple`");

@@ -94,7 +94,8 @@ mod tests {
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], PINNED);
     }
 
-    const PINNED: [u64; 3] = [14_364_169_901_483_876_244, 8_107_335_874_678_155_738, 1_617_448_202_499_786_566];
+    const PINNED: [u64; 3] =
+        [14_364_169_901_483_876_244, 8_107_335_874_678_155_738, 1_617_448_202_499_786_566];
 
     #[test]
     fn uniform_values_stay_in_their_interval() {

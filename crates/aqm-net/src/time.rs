@@ -112,8 +112,7 @@ impl Sub for Span {
     }
 }
 
-const SCALE: [(&str, f64); 5] =
-    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
+const SCALE: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
 
 impl Quantity for Span {
     const UNIT: &'static str = "time: ns, us, ms, s or min";
@@ -130,7 +129,10 @@ impl Quantity for Span {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&units::show(self.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)]))
+        f.write_str(&units::show(
+            self.0,
+            &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)],
+        ))
     }
 }
 

@@ -17,9 +17,8 @@ pub(crate) fn parse(text: &str, example: &str, scale: &[(&str, f64)]) -> Result<
     };
     let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
     let names: Vec<&str> = scale.iter().map(|(name, _)| *name).collect();
-    let value: f64 = number
-        .parse()
-        .map_err(|_| format!("`{text}` is not a number with a unit, such as `{example}`"))?;
+    let value: f64 =
+        number.parse().map_err(|_| format!("`{text}` is not a number with a unit, such as `{example}`"))?;
     if unit.is_empty() {
         return Err(format!("`{text}` has no unit: write for example `{example}`"));
     }

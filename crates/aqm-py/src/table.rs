@@ -6,8 +6,8 @@ use aqm_sim::{Column, Table};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, RecordBatch, RecordBatchIterator,
-    StringArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, RecordBatch,
+    RecordBatchIterator, StringArray, UInt64Array,
 };
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::prelude::*;
@@ -21,10 +21,15 @@ pub(crate) struct PyTable {
 
 impl PyTable {
     pub(crate) fn new(table: Table) -> Result<Self, ArrowError> {
-        let columns: Vec<(&str, ArrayRef)> =
-            table.columns.into_iter().map(|(name, column)| Ok((name, array(column)?))).collect::<Result<_, ArrowError>>()?;
-        let fields: Vec<Field> =
-            columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), values.is_nullable())).collect();
+        let columns: Vec<(&str, ArrayRef)> = table
+            .columns
+            .into_iter()
+            .map(|(name, column)| Ok((name, array(column)?)))
+            .collect::<Result<_, ArrowError>>()?;
+        let fields: Vec<Field> = columns
+            .iter()
+            .map(|(name, values)| Field::new(*name, values.data_type().clone(), values.is_nullable()))
+            .collect();
         let arrays = columns.into_iter().map(|(_, values)| values).collect();
         Ok(Self { batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)? })
     }

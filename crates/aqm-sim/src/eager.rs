@@ -54,7 +54,8 @@ pub(crate) struct Eager {
 
 impl Eager {
     pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
-        let mut kinds: Vec<Kind> = vec![topology.kinds[0]; topology.links];
+        let last = topology.steps.iter().map(|step| step.link as usize).max().unwrap_or(0);
+        let mut kinds: Vec<Kind> = vec![topology.kinds[0]; scenario.links.len().max(last + 1)];
         for step in &topology.steps {
             kinds[step.link as usize] = topology.kinds[step.kind as usize];
         }

@@ -67,8 +67,6 @@ impl Ways {
 /// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
 /// workloads and hosts. So links of a kind are neighbours, and kinds stand in the order of links.
 pub(crate) struct Topology {
-    /// How many links there are, and how many of them, the first ones, are between routers.
-    pub(crate) links: usize,
     pub(crate) kinds: Vec<Kind>,
     /// All routes, one after the other.
     pub(crate) steps: Vec<Step>,
@@ -164,7 +162,6 @@ impl Topology {
         let managed = routers.iter().filter(|link| link.queue.is_some()).map(|link| link.rate);
         Ok(Self {
             routes: (next as usize - routers.len()) / ROLES,
-            links: next as usize,
             kinds,
             steps,
             ways,

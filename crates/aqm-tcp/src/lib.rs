@@ -8,8 +8,8 @@
 //! ([`Scoreboard`]), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
 
 pub mod control;
-mod overhead;
 mod counts;
+mod overhead;
 mod profile;
 mod receiver;
 pub mod rtt;

@@ -14,8 +14,8 @@ use aqm_net::{Instant, Rng, Span};
 
 use crate::control::{Ack, Congestion, CongestionControl, Start};
 use crate::counts::{Counts, GaveUp};
-use crate::profile::{Close, ExitAck, GrowthWhenLimited, Handshake, Hint, ReductionBasis, RepeatedTimeout};
 use crate::overhead::Overhead;
+use crate::profile::{Close, ExitAck, GrowthWhenLimited, Handshake, Hint, ReductionBasis, RepeatedTimeout};
 use crate::rtt::Estimator;
 use crate::scoreboard::{News, Scoreboard, Windows};
 use crate::segment::{Flags, Segment};

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import sem, t
 
 import aqmlab as al
-from aqmlab import _core
 from aqmlab.compare import _with_queue
 
 
@@ -100,7 +99,7 @@ def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
 
 
 def test_what_cannot_be_compared_is_refused(scenario: al.Scenario) -> None:
-    with pytest.raises(_core.ScenarioError, match=r"unknown kind .*blue"):
+    with pytest.raises(ValueError, match=r"no queue is named `blue`: there is .*red"):
         al.compare(scenario, ["blue"], replications=2)
     for queues, replications in ([], 2), (["red", "red"], 2), (["red"], 0):
         with pytest.raises(ValueError, match=r"at least|each once"):

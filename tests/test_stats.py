@@ -140,9 +140,15 @@ def test_a_claim_in_parts_holds_only_if_all_parts_hold() -> None:
     assert (worst.verdict, worst.low, worst.parts) == ("fails", 1.1, (good, open_, bad))
 
 
+def test_a_number_is_told_with_two_digits_of_its_uncertainty() -> None:
+    assert str(interval(690.0, 760.0)) == "725 [690, 760]"
+    assert str(interval(0.07641, 0.07799)) == "0.07720 [0.07641, 0.07799]"
+    assert str(interval(2.0, 2.0)) == "2.000 [2.000, 2.000]"
+
+
 def test_evidence_says_what_was_measured_and_claimed() -> None:
     said = stats.judge("ratio", interval(0.8, 0.9), stats.within(0.7, 1.0)).measured
-    assert said == "ratio 0.85 [0.8, 0.9], claimed in [0.7, 1]"
+    assert said == "ratio 0.850 [0.800, 0.900], claimed in [0.7, 1]"
 
 
 def test_the_slope_is_that_of_least_squares() -> None:

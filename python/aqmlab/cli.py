@@ -144,7 +144,7 @@ def compare(
 
 @app.command()
 def check(scenario: ScenarioPath, settings: Settings = None) -> None:
-    """Checks a scenario and prints it in full, every default filled in (JSON)."""
+    """Checks a scenario and prints it with every default."""
     chosen = _load(scenario, settings, False)
     print(json.dumps(chosen.effective, indent=2))
 
@@ -169,7 +169,7 @@ def list_(
 
 @app.command()
 def show(name: str) -> None:
-    """Prints what a name means: its parameters with defaults, units and sources."""
+    """Prints a name's parameters, defaults, units and sources."""
     from aqmlab.reference import describe
 
     print(describe(name))
@@ -255,9 +255,11 @@ def _print_run(result: Run, name: str) -> None:
             f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
         )
     for traffic, row in result.summary["flows"].items():
+        # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
+        fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "
         print(
             f"  flows {traffic}: {row['count']}, goodput {_number(row['goodput_bps'], 1e-6)} Mbps in all, "
-            f"Jain's index {_number(row['jain'])}, dropped {_percent(row['drop_fraction'])}"
+            f"{fairness}dropped {_percent(row['drop_fraction'])}"
         )
     for traffic, row in result.summary["transfers"].items():
         print(
@@ -302,26 +304,40 @@ def _print_comparison(result: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    runs = f"{result.replications} replications with common random numbers"
     table = Table(
-        title=f"Mean and 95 % interval over {result.replications} replications with common random numbers"
+        title=f"Mean and 95 % interval over {runs}" if result.replications > 1 else "One run of each"
     )
     table.add_column("quantity")
     for queue in result.queues:
         table.add_column(queue, justify="right")
     intervals = result.intervals()
     for (quantity, unit), group in intervals.group_by("quantity", "unit", maintain_order=True):
-        cells = {
-            row["queue"]: f"{row['mean']:.4g} ± {(row['high'] - row['low']) / 2:.2g}"
-            for row in group.iter_rows(named=True)
-        }
+        cells = {row["queue"]: _estimate(row) for row in group.iter_rows(named=True)}
         label = f"{quantity} ({unit})" if unit else str(quantity)
         table.add_row(label, *(cells.get(queue, "-") for queue in result.queues))
     table.add_section()
     queues = [flat(queue) for queue in result.queues.values()]
     for key in sorted({key for queue in queues for key in queue}):
-        table.add_row(key, *(str(queue.get(key, "-")) for queue in queues))
+        table.add_row(key, *(_parameter(queue.get(key)) for queue in queues))
     width = None if sys.stdout.isatty() else 48 + 26 * len(result.queues)
     Console(width=width, highlight=False).print(table)
+
+
+def _estimate(row: dict[str, Any]) -> str:
+    """A mean with half its interval; alone if there is no interval."""
+    from aqmlab import stats
+
+    half = (row["high"] - row["low"]) / 2
+    if not half > 0:
+        return f"{row['mean']:.4g}" if half != half else f"{row['mean']:.4g} ± 0"
+    places = stats.decimals(half)
+    return f"{row['mean']:.{places}f} ± {half:.{places}f}"
+
+
+def _parameter(value: Any) -> str:
+    """A parameter as a scenario file writes it; a dash where there is none."""
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

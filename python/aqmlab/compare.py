@@ -153,7 +153,16 @@ _TIMES = {"queue": str, "traffic": str, "time_s": float}
 
 
 def _with_queue(scenario: Scenario, name: str) -> Scenario:
-    table = scenario.given.get("queues", {}).get(name, {"kind": name})
+    from aqmlab.catalog import FAMILIES, catalog
+
+    own = scenario.given.get("queues", {})
+    kinds = [one.name for one in catalog() if one.family == FAMILIES["queues"]]
+    if name not in own and name not in kinds:
+        raise ValueError(
+            f"no queue is named `{name}`: there is {', '.join([*own, *kinds])} "
+            f"(what [queues] of the scenario holds, and kinds)"
+        )
+    table = own.get(name, {"kind": name})
     if "bottleneck" in scenario.given:
         return scenario.with_({"bottleneck.queue": table})
     managed = [link for link, one in scenario.given["links"].items() if "queue" in one]

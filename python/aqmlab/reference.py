@@ -24,9 +24,9 @@ def describe(name: str) -> str:
     lines = [f"{one.name} ({one.family})", ""]
     lines += textwrap.wrap(" ".join(one.about.split()), WIDTH)
     if one.values:
-        lines += ["", *(f"  {key} = {json.dumps(value)}" for key, value in sorted(flat(one.values).items()))]
+        lines += ["", *(f"  {key} = {_written(value)}" for key, value in sorted(flat(one.values).items()))]
     for path, row in _rows(one.parameters):
-        lines += ["", f"  {path}" + (f" = {json.dumps(row['default'])}" if "default" in row else "")]
+        lines += ["", f"  {path}" + (f" = {_written(row['default'])}" if "default" in row else "")]
         lines += textwrap.wrap(
             row["doc"].strip(), WIDTH - 6, initial_indent="      ", subsequent_indent="      "
         )
@@ -79,7 +79,7 @@ def _parameter_table(one: Entry) -> Iterator[str]:
     if one.values:
         yield from ("", "| parameter | value |", "| --- | --- |")
         for key, value in sorted(flat(one.values).items()):
-            yield f"| `{key}` | `{json.dumps(value)}` |"
+            yield f"| `{key}` | " + ("left out |" if value is None else f"`{json.dumps(value)}` |")
     elif one.family == "table":
         yield from ("", "| column | meaning |", "| --- | --- |")
         for row in one.parameters:
@@ -89,6 +89,11 @@ def _parameter_table(one: Entry) -> Iterator[str]:
         for path, row in _rows(one.parameters):
             default = "" if row["default"] is None else f"`{json.dumps(row['default'])}`"
             yield f"| `{path}` | {default} | {row['doc'].strip()} ({row['kind']}) | {row['source']} |"
+
+
+def _written(value: Any) -> str:
+    """A value as a scenario file writes it."""
+    return "(left out)" if value is None else json.dumps(value)
 
 
 def _rows(fields: Sequence[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -56,10 +56,10 @@ def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 
     Parameters are told by dotted path, so that a page prints each of them once.
     """
-    flat = {name: flat(entry["scenario"]) for name, entry in scenarios.items()}
-    if not flat:
+    flattened = {name: flat(entry["scenario"]) for name, entry in scenarios.items()}
+    if not flattened:
         return {"shared": {}, "own": {}}
-    first, *others = flat.values()
+    first, *others = flattened.values()
     shared = {
         path: value for path, value in first.items() if all(path in o and o[path] == value for o in others)
     }
@@ -68,18 +68,18 @@ def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, A
             "digest": scenarios[name]["digest"],
             "parameters": {path: value for path, value in entry.items() if path not in shared},
         }
-        for name, entry in flat.items()
+        for name, entry in flattened.items()
     }
     return {"shared": shared, "own": own}
 
 
-def number(value: Any) -> str:
+def number(value: Any, digits: int = 4) -> str:
     """A number as people read it; a dash where there is none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
 
 
 def data_uri(path: Path) -> str:

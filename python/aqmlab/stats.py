@@ -21,6 +21,16 @@ Verdict = Literal["holds", "fails", "undecided"]
 LEVEL = 0.95
 
 
+def decimals(half_width: float) -> int:
+    """How many decimal places a number with this uncertainty deserves: two digits of the uncertainty.
+
+    At least none and at most six; three where the number is certain.
+    """
+    if not half_width > 0 or math.isinf(half_width):
+        return 3
+    return min(max(1 - math.floor(math.log10(half_width)), 0), 6)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Interval:
     """An estimate with its confidence interval; both ends are NaN with fewer than two values."""
@@ -44,7 +54,8 @@ class Interval:
     def __str__(self) -> str:
         if not self.decided:
             return f"{self.value:.4g} (no interval from {self.count})"
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        places = decimals(self.half_width)
+        return f"{self.value:.{places}f} [{self.low:.{places}f}, {self.high:.{places}f}]"
 
 
 @dataclass(frozen=True, kw_only=True)

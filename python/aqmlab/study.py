@@ -149,7 +149,7 @@ def load(name: str) -> Study:
     from aqmlab.studies import STUDIES
 
     if name not in STUDIES:
-        raise KeyError(f"no study {name!r}; there is {', '.join(STUDIES)}")
+        raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
     study = importlib.import_module(STUDIES[name]).STUDY
     assert isinstance(study, Study)
     return study

@@ -8,11 +8,15 @@ mod agenda;
 mod eager;
 mod flow;
 mod ledger;
+mod links;
 mod network;
 mod prefetch;
 mod ring;
 mod scenario;
+mod sections;
+mod size;
 mod tables;
+mod text;
 mod topology;
 mod wheel;
 mod world;
@@ -27,8 +31,9 @@ use crate::tables::{DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, Que
 use crate::topology::Topology;
 use crate::world::{Harvest, World};
 
-pub use scenario::{Scenario, drop_curve, toml_value};
+pub use scenario::{Scenario, drop_curve};
 pub use tables::{Column, ColumnDoc, Table, TableDoc};
+pub use text::toml_value;
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
 pub const RESULTS_VERSION: u32 = 1;
@@ -108,7 +113,7 @@ pub fn catalog() -> Vec<Entry> {
     });
     all.extend(aqm_tcp::control::Control::catalog());
     all.extend(aqm_traffic::Config::catalog());
-    all.extend(scenario::catalog());
+    all.extend(sections::catalog());
     all
 }
 
@@ -159,7 +164,7 @@ fn link_rows(scenario: &Scenario, harvest: &Harvest) -> Vec<LinkRow> {
     let [before, after] = &harvest.looks;
     let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
     let looks = before.iter().zip(after);
-    let row = |((number, link), (first, last)): ((usize, &topology::LinkSpec), (&Look, &Look))| {
+    let row = |((number, link), (first, last)): ((usize, &links::LinkSpec), (&Look, &Look))| {
         let (first, last) = (&first.counters, &last.counters);
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);

@@ -6,72 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use aqm_net::registry::{self, Entry, Parameters};
-use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, parameters};
+use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, registry};
 use aqm_traffic::{Cut, Setting, Workload};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::topology::{LinkSpec, Topology};
-
-parameters! {
-    /// The line of a dumbbell, from the node `left` to the node `right`, and its queue. The way back
-    /// has the same rate and delay, and a queue that never drops.
-    pub struct Bottleneck {
-        /// How fast it sends.
-        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED talk, slide 17";
-        /// Propagation delay, one way.
-        pub delay: Span = Span::from_millis(60), "SHRED talk, slide 17";
-    }
-}
-
-parameters! {
-    /// The lines that join hosts to their router, in each direction. Their queues never drop.
-    pub struct Access {
-        /// How fast they send.
-        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED talk, slide 17";
-        /// Propagation delay, one way.
-        pub delay: Span = Span::from_millis(1), "SHRED talk, slide 17";
-    }
-}
-
-parameters! {
-    /// What every host does to a packet before it looks at it.
-    pub struct Host {
-        /// A packet that arrives is processed after a time uniform on [0, `jitter`]; those of a flow
-        /// keep their order. It breaks the phase effects of equal round-trip times (Floyd & Jacobson
-        /// 1992). Left out: the time a full packet takes on the slowest managed link.
-        pub jitter: Option<Span> = None, "Floyd & Jacobson 1992; ns-2's `overhead_`";
-    }
-}
-
-parameters! {
-    /// What a run records beside flows, transfers, pages and links, which it always does.
-    pub struct Record {
-        /// A row for each packet dropped.
-        pub drops: bool = true, "ours";
-        /// A row for each managed queue, so often; `0s` for never.
-        pub queue_every: Span = Span::from_millis(100), "ours";
-        /// A row after each acknowledgement and time-out of the flows of these workloads.
-        pub gauges: Vec<String> = Vec::new(), "ours";
-        /// A row for each packet that joins, leaves or is dropped at these managed links.
-        pub packets: Vec<String> = Vec::new(), "ours";
-    }
-}
-
-/// A link of a graph: from one router to another.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawLink {
-    from: String,
-    to: String,
-    rate: Rate,
-    delay: Span,
-    #[serde(default)]
-    queue: Option<Value>,
-    #[serde(default)]
-    both_ways: bool,
-}
+use crate::links::{self, LEFT, LinkSpec, RIGHT, RawLink};
+use crate::sections::{Access, Host, Record};
+use crate::text::toml_value;
+use crate::topology::Topology;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,8 +105,8 @@ impl Scenario {
         }
         let dumbbell = raw.bottleneck.is_some();
         let links = match (raw.bottleneck, raw.links.is_empty()) {
-            (Some(table), true) => dumbbell_links(table)?,
-            (None, false) => graph_links(raw.links)?,
+            (Some(table), true) => links::of_dumbbell(table)?,
+            (None, false) => links::of_graph(raw.links)?,
             (None, true) => {
                 return Err(ConfigError::new(
                     "bottleneck",
@@ -180,7 +123,7 @@ impl Scenario {
         let tcp = aqm_tcp::read(raw.tcp.unwrap_or_else(|| json!({}))).map_err(|e| e.within("tcp"))?;
         let mut traffic = Vec::new();
         for (name, table) in raw.traffic {
-            check_name("traffic", &name)?;
+            links::check_name("traffic", &name)?;
             let one = read_traffic(&name, table, dumbbell, &raw.access);
             traffic.push(one.map_err(|e| e.within(&format!("traffic.{name}")))?);
         }
@@ -192,7 +135,7 @@ impl Scenario {
         }
         let mut queues = BTreeMap::new();
         for (name, table) in raw.queues {
-            check_name("queues", &name)?;
+            links::check_name("queues", &name)?;
             let queue = aqm_queue::Config::read(table).map_err(|e| e.within(&format!("queues.{name}")))?;
             queues.insert(name, queue);
         }
@@ -308,7 +251,7 @@ impl Scenario {
         for (name, queue) in &self.queues {
             queue.build(self.links[0].rate).map_err(|e| e.within(&format!("queues.{name}")))?;
         }
-        self.check_size()?;
+        crate::size::check(self)?;
         let topology = self.topology()?;
         let full_packet = tcp.wire_bytes(2 * tcp.payload()) - tcp.wire_bytes(tcp.payload());
         self.jitter = jitter.unwrap_or_else(|| topology.slowest_managed().pace().time_for(full_packet));
@@ -335,70 +278,6 @@ impl Scenario {
         }
         Ok(())
     }
-
-    /// Refuses what no machine could run, with an estimate of what it would need.
-    fn check_size(&self) -> Result<(), ConfigError> {
-        let seconds = self.duration.seconds();
-        let managed = self.links.iter().filter(|link| link.queue.is_some());
-        for link in managed {
-            let per_second = link.rate.bytes_per_second() / 500.0;
-            let packets = per_second * seconds;
-            if packets > 1e12 {
-                let hours = packets * 2e-7 / 3600.0;
-                let problem = format!(
-                    "{seconds} s at {} may be {packets:.0e} packets, about {hours:.0} hours of computing; \
-                     at most 1e12 packets are allowed: shorten `duration` or lower the rate",
-                    link.rate
-                );
-                return Err(ConfigError::new(link.place.clone(), problem));
-            }
-            let in_flight = per_second * link.delay.seconds();
-            if in_flight > 1e8 {
-                let problem = format!(
-                    "{in_flight:.0e} packets may be on this link at once, about {:.0} GB of memory; \
-                     at most 1e8 are allowed: lower its rate or delay",
-                    in_flight * 72.0 / 1e9
-                );
-                return Err(ConfigError::new(link.place.clone(), problem));
-            }
-        }
-        if self.links.len() > 10_000 {
-            let problem = format!("{} links; at most 10000 are allowed", self.links.len());
-            return Err(ConfigError::new("links", problem));
-        }
-        if self.traffic.len() > 10_000 {
-            let problem = format!("{} workloads; at most 10000 are allowed", self.traffic.len());
-            return Err(ConfigError::new("traffic", problem));
-        }
-        let hosts: u64 = self.traffic.iter().map(|one| one.config.hosts()).fold(0, u64::saturating_add);
-        if hosts > 4_000_000 {
-            let problem = format!(
-                "{hosts} hosts would need about {:.0} GB of memory; at most 4000000 are allowed",
-                hosts as f64 * 1e3 / 1e9
-            );
-            return Err(ConfigError::new("traffic", problem));
-        }
-        if !self.record.queue_every.is_zero() {
-            let rows = seconds / self.record.queue_every.seconds() * self.links.len() as f64;
-            if rows > 1e8 {
-                let problem =
-                    format!("would make {rows:.0e} rows; at most 1e8 are allowed: sample less often");
-                return Err(ConfigError::new("record.queue_every", problem));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The sections of a scenario, as documentation shows them.
-pub fn catalog() -> Vec<Entry> {
-    let entry = |name, about, parameters| Entry { name, family: "scenario section", about, parameters };
-    vec![
-        entry("bottleneck", Bottleneck::about(), Bottleneck::parameters()),
-        entry("access", Access::about(), Access::parameters()),
-        entry("host", Host::about(), Host::parameters()),
-        entry("record", Record::about(), Record::parameters()),
-    ]
 }
 
 /// How TCP cuts a transfer, for those who must know what a load weighs.
@@ -411,133 +290,6 @@ impl Cut for Segments {
     fn payload(&self) -> u64 {
         self.0.payload()
     }
-}
-
-/// Reads TOML as a plain value.
-///
-/// # Errors
-/// Where the text is not TOML, or holds what no scenario can: dates, infinities, NaN.
-pub fn toml_value(text: &str) -> Result<Value, ConfigError> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        let place = line.map(|line| format!("line {line}")).unwrap_or_default();
-        ConfigError::new(place, error.message().trim().replace('\n', "; "))
-    })?;
-    plain(toml::Value::Table(table))
-}
-
-fn plain(value: toml::Value) -> Result<Value, ConfigError> {
-    Ok(match value {
-        toml::Value::String(text) => Value::String(text),
-        toml::Value::Integer(number) => number.into(),
-        toml::Value::Boolean(truth) => truth.into(),
-        toml::Value::Float(number) => serde_json::Number::from_f64(number)
-            .map(Value::Number)
-            .ok_or_else(|| ConfigError::new("", format!("`{number}` is not a finite number")))?,
-        toml::Value::Datetime(date) => {
-            return Err(ConfigError::new("", format!("`{date}` is a date, which no scenario holds")));
-        }
-        toml::Value::Array(values) => {
-            let values = values.into_iter().enumerate();
-            Value::Array(
-                values
-                    .map(|(i, value)| plain(value).map_err(|e| e.within(&i.to_string())))
-                    .collect::<Result<_, _>>()?,
-            )
-        }
-        toml::Value::Table(table) => {
-            let entries = table.into_iter();
-            Value::Object(
-                entries
-                    .map(|(key, value)| plain(value).map(|v| (key.clone(), v)).map_err(|e| e.within(&key)))
-                    .collect::<Result<_, _>>()?,
-            )
-        }
-    })
-}
-
-fn check_name(section: &str, name: &str) -> Result<(), ConfigError> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
-        return Err(ConfigError::new(
-            format!("{section}.{name}"),
-            "a name has 1 to 64 letters, digits, `-`, `_` or `+`",
-        ));
-    }
-    Ok(())
-}
-
-fn read_queue(value: Value, place: &str) -> Result<aqm_queue::Config, ConfigError> {
-    aqm_queue::Config::read(value).map_err(|e| e.within(place))
-}
-
-fn dumbbell_links(mut table: Map<String, Value>) -> Result<Vec<LinkSpec>, ConfigError> {
-    let place = "bottleneck.queue";
-    let Some(queue) = table.remove("queue") else {
-        let problem = format!(
-            "is missing: write a `[bottleneck.queue]` table with a `kind`, one of {}",
-            aqm_queue::Config::NAMES.join(", ")
-        );
-        return Err(ConfigError::new(place, problem));
-    };
-    let queue = read_queue(queue, place)?;
-    let line: Bottleneck = registry::read(Value::Object(table)).map_err(|e| e.within("bottleneck"))?;
-    let link = |name: &str, from: &str, to: &str, queue| LinkSpec {
-        name: name.to_owned(),
-        place: place.to_owned(),
-        from: from.to_owned(),
-        to: to.to_owned(),
-        rate: line.rate,
-        delay: line.delay,
-        queue,
-    };
-    Ok(vec![link("bottleneck", LEFT, RIGHT, Some(queue)), link("bottleneck-back", RIGHT, LEFT, None)])
-}
-
-/// The node of a dumbbell that data come from.
-const LEFT: &str = "left";
-/// The node of a dumbbell that data go to.
-const RIGHT: &str = "right";
-
-fn graph_links(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec>, ConfigError> {
-    let mut links = Vec::new();
-    for (name, raw) in tables {
-        check_name("links", &name)?;
-        let place = format!("links.{name}.queue");
-        if raw.from == raw.to {
-            return Err(ConfigError::new(format!("links.{name}.to"), "must differ from `from`"));
-        }
-        let back = raw.both_ways.then(|| LinkSpec {
-            name: format!("{name}-back"),
-            place: place.clone(),
-            from: raw.to.clone(),
-            to: raw.from.clone(),
-            rate: raw.rate,
-            delay: raw.delay,
-            queue: None,
-        });
-        let queue = raw.queue.map(|queue| read_queue(queue, &place)).transpose()?;
-        links.push(LinkSpec {
-            name,
-            place,
-            from: raw.from,
-            to: raw.to,
-            rate: raw.rate,
-            delay: raw.delay,
-            queue,
-        });
-        links.extend(back);
-    }
-    for pair in 1..links.len() {
-        if links[..pair].iter().any(|other| other.name == links[pair].name) {
-            let problem = "`both_ways` of another link makes a link of this name: choose another name";
-            return Err(ConfigError::new(format!("links.{}", links[pair].name), problem));
-        }
-    }
-    if links.iter().all(|link| link.queue.is_none()) {
-        return Err(ConfigError::new("links", "at least one link needs a `queue` table"));
-    }
-    Ok(links)
 }
 
 fn read_traffic(name: &str, table: Value, dumbbell: bool, access: &Access) -> Result<Traffic, ConfigError> {

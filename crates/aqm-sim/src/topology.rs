@@ -7,21 +7,8 @@ use std::collections::BTreeMap;
 use aqm_net::{ConfigError, Rate, Span};
 
 use crate::agenda::{LANES, NO_LANE};
+use crate::links::LinkSpec;
 use crate::scenario::{Scenario, Traffic};
-
-/// A link between routers, as the scenario gives it.
-#[derive(Clone, Debug)]
-pub(crate) struct LinkSpec {
-    pub(crate) name: String,
-    /// Where its queue stands in the scenario, for errors.
-    pub(crate) place: String,
-    pub(crate) from: String,
-    pub(crate) to: String,
-    pub(crate) rate: Rate,
-    pub(crate) delay: Span,
-    /// None if it never drops.
-    pub(crate) queue: Option<aqm_queue::Config>,
-}
 
 /// What links of one kind have in common. Each link between routers is of a kind of its own; access
 /// lines that do the same at the same rate and delay are of one kind.

@@ -1,0 +1,60 @@
+//! The sections of a scenario whose parameters belong to the stage itself.
+
+use aqm_net::registry::{Entry, Parameters};
+use aqm_net::{Rate, Span, parameters};
+
+parameters! {
+    /// The line of a dumbbell, from the node `left` to the node `right`, and its queue. The way back
+    /// has the same rate and delay, and a queue that never drops.
+    pub struct Bottleneck {
+        /// How fast it sends.
+        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED talk, slide 17";
+        /// Propagation delay, one way.
+        pub delay: Span = Span::from_millis(60), "SHRED talk, slide 17";
+    }
+}
+
+parameters! {
+    /// The lines that join hosts to their router, in each direction. Their queues never drop.
+    pub struct Access {
+        /// How fast they send.
+        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED talk, slide 17";
+        /// Propagation delay, one way.
+        pub delay: Span = Span::from_millis(1), "SHRED talk, slide 17";
+    }
+}
+
+parameters! {
+    /// What every host does to a packet before it looks at it.
+    pub struct Host {
+        /// A packet that arrives is processed after a time uniform on [0, `jitter`]; those of a flow
+        /// keep their order. It breaks the phase effects of equal round-trip times (Floyd & Jacobson
+        /// 1992). Left out: the time a full packet takes on the slowest managed link.
+        pub jitter: Option<Span> = None, "Floyd & Jacobson 1992; ns-2's `overhead_`";
+    }
+}
+
+parameters! {
+    /// What a run records beside flows, transfers, pages and links, which it always does.
+    pub struct Record {
+        /// A row for each packet dropped.
+        pub drops: bool = true, "ours";
+        /// A row for each managed queue, so often; `0s` for never.
+        pub queue_every: Span = Span::from_millis(100), "ours";
+        /// A row after each acknowledgement and time-out of the flows of these workloads.
+        pub gauges: Vec<String> = Vec::new(), "ours";
+        /// A row for each packet that joins, leaves or is dropped at these managed links.
+        pub packets: Vec<String> = Vec::new(), "ours";
+    }
+}
+
+/// The sections of a scenario, as documentation shows them.
+pub fn catalog() -> Vec<Entry> {
+    let entry = |name, about, parameters| Entry { name, family: "scenario section", about, parameters };
+    vec![
+        entry("bottleneck", Bottleneck::about(), Bottleneck::parameters()),
+        entry("access", Access::about(), Access::parameters()),
+        entry("host", Host::about(), Host::parameters()),
+        entry("record", Record::about(), Record::parameters()),
+    ]
+}

@@ -1,0 +1,47 @@
+//! Scenarios as text: TOML turned into a plain value.
+
+use aqm_net::ConfigError;
+use serde_json::Value;
+
+/// Reads TOML as a plain value.
+///
+/// # Errors
+/// Where the text is not TOML, or holds what no scenario can: dates, infinities, NaN.
+pub fn toml_value(text: &str) -> Result<Value, ConfigError> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let place = line.map(|line| format!("line {line}")).unwrap_or_default();
+        ConfigError::new(place, error.message().trim().replace('\n', "; "))
+    })?;
+    plain(toml::Value::Table(table))
+}
+
+fn plain(value: toml::Value) -> Result<Value, ConfigError> {
+    Ok(match value {
+        toml::Value::String(text) => Value::String(text),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Boolean(truth) => truth.into(),
+        toml::Value::Float(number) => serde_json::Number::from_f64(number)
+            .map(Value::Number)
+            .ok_or_else(|| ConfigError::new("", format!("`{number}` is not a finite number")))?,
+        toml::Value::Datetime(date) => {
+            return Err(ConfigError::new("", format!("`{date}` is a date, which no scenario holds")));
+        }
+        toml::Value::Array(values) => {
+            let values = values.into_iter().enumerate();
+            Value::Array(
+                values
+                    .map(|(i, value)| plain(value).map_err(|e| e.within(&i.to_string())))
+                    .collect::<Result<_, _>>()?,
+            )
+        }
+        toml::Value::Table(table) => {
+            let entries = table.into_iter();
+            Value::Object(
+                entries
+                    .map(|(key, value)| plain(value).map(|v| (key.clone(), v)).map_err(|e| e.within(&key)))
+                    .collect::<Result<_, _>>()?,
+            )
+        }
+    })
+}

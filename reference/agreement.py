@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     rows = compare(wanted, jobs=options.jobs)
     text, status = summary(rows)
-    write(rows, options.out)
+    write(rows, options.out or Path("out/reference-part" if options.only else "out/reference"))
     if options.json:
         print(json.dumps({"rows": _plain(rows), "summary": text.splitlines(), "status": status}))
     else:
@@ -124,7 +124,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, metavar="N", help="so many runs at once; all cores if left out")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument(
-        "--out", type=Path, default=Path("out/reference"), metavar="DIR", help="where the rows go"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where the rows go; by default out/reference, or out/reference-part with --only",
     )
     return parser.parse_args(arguments)
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab.catalog import FAMILIES
+from aqmlab.catalog import FAMILIES, studies
 from aqmlab.cli import app
 from aqmlab.reference import describe, pages
 
@@ -83,6 +83,14 @@ def test_a_family_lists_each_of_its_members_on_a_line(family: str) -> None:
     assert result.exit_code == 0
     listed = [line.split()[0] for line in result.output.splitlines()]
     assert listed == [one.name for one in al.catalog() if one.family == FAMILIES[family]]
+
+
+def test_studies_are_listed_beside_the_catalogue() -> None:
+    # A study may share its name with the queue it studies, so it is no entry of the catalogue.
+    result = CliRunner().invoke(app, ["list", "studies"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == list(studies())
+    assert al.entry("shred").family == "queue discipline"
 
 
 def test_the_reference_pages_name_every_entry_and_parameter() -> None:

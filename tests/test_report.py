@@ -71,7 +71,7 @@ def test_the_page_holds_claims_figures_numbers_and_provenance(page: str) -> None
     for text in (
         "Is one smaller than two?",
         "C-1 holds.",
-        "SHRED/RED 0.5 [0.5, 0.5], claimed below 1",
+        "SHRED/RED 0.500 [0.500, 0.500], claimed below 1",
         "Ratio below 1.",
         "could not be drawn: ZeroDivisionError",
         "They grow.",

@@ -154,7 +154,7 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
         "id": "C-1",
         "statement": "SHRED is faster.",
         "verdict": "holds",
-        "measured": "SHRED/RED 0.5 [0.5, 0.5], claimed below 1",
+        "measured": "SHRED/RED 0.500 [0.500, 0.500], claimed below 1",
         "interval": [0.5, 0.5],
     }
     assert second["verdict"] == "undecided"

@@ -1,8 +1,8 @@
 //! Events in order of time, ties by the one written rule.
 //!
 //! Packets over links of the same delay mostly arrive in the order they were sent, so they wait in
-//! a few shared first-in-first-out lanes; an entry that would break a lane's order, and every
-//! alarm, goes to the exact wheel behind them. Taking the next event compares the heads of the
+//! a few shared first-in-first-out lanes, in which a packet may pass a few others; one that would
+//! have to pass many, and every alarm, goes to the exact wheel behind them. Taking the next event compares the heads of the
 //! lanes and asks the wheel only for what lies before them.
 //!
 //! **The tie rule.** At the same nanosecond, packets come before alarms; packets in the order of
@@ -21,6 +21,15 @@ pub(crate) const LANES: usize = 8;
 
 /// The lane of those that have none.
 pub(crate) const NO_LANE: u8 = LANES as u8;
+
+/// The lane of packets that hosts work on: the last one, because they come after those on links.
+const HELD_LANE: u8 = NO_LANE - 1;
+
+/// How many lanes links may have.
+pub(crate) const LINK_LANES: usize = LANES - 1;
+
+/// How many packets of its lane a packet may pass; jitter makes neighbours change places.
+const MOST_PASSED: usize = 12;
 
 /// When an event is due, and its place among those of the same nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,6 +158,8 @@ pub(crate) struct Agenda {
     lanes: [Lane; LANES],
     wheel: Wheel,
     ties: TieOrder,
+    /// The place of the lane of packets that hosts work on.
+    held_lane: usize,
     taken: u64,
     /// The lane of the last packet taken from one.
     lane: usize,
@@ -165,6 +176,7 @@ impl Agenda {
             lanes: std::array::from_fn(|_| Lane { waiting: Ring::new(), tail: Key::new(0, 0) }),
             wheel: Wheel::new(),
             ties: TieOrder::new(reversed),
+            held_lane: TieOrder::new(reversed).of_lane(HELD_LANE),
             taken: 0,
             lane: 0,
         }
@@ -186,23 +198,44 @@ impl Agenda {
     pub(crate) fn put_packet(&mut self, lane: u8, at: Instant, rank: u32, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank));
         let lane = self.ties.of_lane(lane);
-        if let Some(queue) = self.lanes.get_mut(lane) {
-            if self.heads[lane] == NOTHING {
-                self.heads[lane] = head(key.time, lane);
-            } else if key < queue.tail {
-                return self.wheel.push(key, Event::Packet(packet));
-            }
-            queue.tail = key;
-            queue.waiting.push(Entry { time: key.time, rank: key.rank, packet });
-        } else {
-            self.wheel.push(key, Event::Packet(packet));
+        let Some(queue) = self.lanes.get_mut(lane) else {
+            return self.wheel.push(key, Event::Packet(packet));
+        };
+        let entry = Entry { time: key.time, rank: key.rank, packet };
+        if self.heads[lane] == NOTHING {
+            self.heads[lane] = head(key.time, lane);
+        } else if key < queue.tail {
+            return self.put_early(lane, entry, Event::Packet(packet));
         }
+        queue.tail = key;
+        queue.waiting.push(entry);
     }
 
     /// A host is through with `packet` at `at`.
     pub(crate) fn put_held(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
-        self.wheel.push(key, Event::Held(packet));
+        let lane = self.ties.of_lane(HELD_LANE);
+        let entry = Entry { time: key.time, rank: key.rank, packet };
+        let queue = &mut self.lanes[lane];
+        if self.heads[lane] == NOTHING {
+            self.heads[lane] = head(key.time, lane);
+        } else if key < queue.tail {
+            return self.put_early(lane, entry, Event::Held(packet));
+        }
+        queue.tail = key;
+        queue.waiting.push(entry);
+    }
+
+    /// A packet that is due before the last one of its lane passes a few, or else goes to the wheel.
+    fn put_early(&mut self, lane: usize, entry: Entry, event: Event) {
+        let key = entry.key();
+        let queue = &mut self.lanes[lane].waiting;
+        if !queue.insert(entry, MOST_PASSED, |other| key < other.key()) {
+            return self.wheel.push(key, event);
+        }
+        if let Some(first) = queue.first() {
+            self.heads[lane] = head(first.time, lane);
+        }
     }
 
     /// An alarm is due at `at`.
@@ -230,7 +263,9 @@ impl Agenda {
         self.lane = lane;
         self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
         self.taken += 1;
-        Some((Instant::from_nanos(first.time), Event::Packet(first.packet)))
+        let event =
+            if lane == self.held_lane { Event::Held(first.packet) } else { Event::Packet(first.packet) };
+        Some((Instant::from_nanos(first.time), event))
     }
 }
 
@@ -271,16 +306,20 @@ mod tests {
                     rng.below(99) as u32
                 };
                 let alarm = Alarm::Sender(number);
-                let rank = if lane == 9 { rank_of_alarm(alarm, link) } else { rank_of_link(link) };
+                let rank = match lane {
+                    HELD_LANE => rank_of_processing(link),
+                    9 => rank_of_alarm(alarm, link),
+                    _ => rank_of_link(link),
+                };
                 let key = Key::new(time, TieOrder::new(reversed).of_alarm(rank));
                 // A link delivers one packet at a time.
                 if list.iter().any(|(other, _)| *other == key) {
                     continue;
                 }
-                if lane == 9 {
-                    agenda.put_alarm(at, rank, alarm);
-                } else {
-                    agenda.put_packet(lane, at, rank, packet(number));
+                match lane {
+                    HELD_LANE => agenda.put_held(at, Packet { flow: link, ..packet(number) }),
+                    9 => agenda.put_alarm(at, rank, alarm),
+                    _ => agenda.put_packet(lane, at, rank, packet(number)),
                 }
                 list.push((key, number));
             }

@@ -41,6 +41,26 @@ impl<T: Copy + Default> Ring<T> {
         self.count += 1;
     }
 
+    /// Puts `entry` before those of the newest that `comes_before` says it precedes, if they are at most
+    /// `most`; whether it did.
+    #[inline]
+    pub(crate) fn insert(&mut self, entry: T, most: usize, comes_before: impl Fn(&T) -> bool) -> bool {
+        let mut passed = 0;
+        while passed < self.count && self.after(self.count - 1 - passed).is_some_and(&comes_before) {
+            passed += 1;
+            if passed > most {
+                return false;
+            }
+        }
+        self.push(entry);
+        let mask = self.places.len() - 1;
+        let last = self.first + self.count - 1;
+        for place in (last - passed..last).rev() {
+            self.places.swap(place & mask, (place + 1) & mask);
+        }
+        true
+    }
+
     /// Forgets the oldest entry.
     #[inline]
     pub(crate) fn drop_first(&mut self) {
@@ -60,6 +80,19 @@ impl<T: Copy + Default> Ring<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_may_pass_a_few_but_not_many() {
+        let mut ring = Ring::new();
+        for entry in [10_u32, 20, 30, 40] {
+            ring.push(entry);
+        }
+        assert!(ring.insert(25, 2, |other| 25 < *other));
+        assert!(!ring.insert(15, 2, |other| 15 < *other));
+        assert!(ring.insert(5, 5, |other| 5 < *other));
+        let left: Vec<u32> = (0..).map_while(|place| ring.after(place).copied()).collect();
+        assert_eq!(left, [5, 10, 20, 25, 30, 40]);
+    }
 
     #[test]
     fn entries_leave_in_the_order_in_which_they_came_however_many_there_are() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Rate, Span};
 
-use crate::agenda::{LANES, NO_LANE};
+use crate::agenda::{LINK_LANES, NO_LANE};
 use crate::links::LinkSpec;
 use crate::scenario::{Scenario, Traffic};
 
@@ -187,7 +187,7 @@ impl Path {
 fn give_lanes(kinds: &mut [Kind], weights: &[u64]) {
     let mut busiest: Vec<usize> = (0..kinds.len()).collect();
     busiest.sort_by_key(|&kind| (Reverse(weights[kind]), kind));
-    busiest.truncate(LANES);
+    busiest.truncate(LINK_LANES);
     busiest.sort_unstable();
     for (lane, kind) in busiest.into_iter().enumerate() {
         kinds[kind].lane = lane as u8;

@@ -444,6 +444,7 @@ impl<'a, N: Network> World<'a, N> {
         self.net.catch_up(end, &mut self.ledger);
         self.settle();
         self.harvest.looks[1] = self.net.look(end);
+        self.harvest.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {
             idle[slot as usize] = true;

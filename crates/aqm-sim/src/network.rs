@@ -266,7 +266,6 @@ impl Network for Lazy {
                 && let Some(far) = self.agenda.ahead(FAR)
             {
                 prefetch(&self.steps, far.hop as usize);
-                prefetch(&self.steps, far.hop as usize + 1);
                 ledger.parcels.prefetch(far.id);
             }
             let step = &self.steps[packet.hop as usize];

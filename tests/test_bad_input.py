@@ -25,8 +25,8 @@ def spoilt(old: str, new: str) -> str:
 
 
 BAD_FILES = {
-    "empty": (EMPTY, ["missing field `duration`"]),
-    "only a comment": ("# nothing\n", ["missing field `duration`"]),
+    "empty": (EMPTY, ["duration: is missing: write how long"]),
+    "only a comment": ("# nothing\n", ["duration: is missing: write how long"]),
     "no toml": (NO_TOML, ["line 1"]),
     "a key twice": ('duration = "1s"\nduration = "2s"\n', ["line 2", "duplicate key"]),
     "no queue": (
@@ -111,7 +111,7 @@ def test_what_is_no_readable_text_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert_refused(done.returncode, done.stderr, missing, ["cannot be read", "No such file"])
     if os.name == "posix":
         done = cli("run", "/dev/null")
-        assert_refused(done.returncode, done.stderr, Path("/dev/null"), ["missing field `duration`"])
+        assert_refused(done.returncode, done.stderr, Path("/dev/null"), ["duration: is missing: write how long"])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from aqmlab._core import RESULTS_VERSION, ScenarioError, __version__
 from aqmlab.catalog import Entry, catalog, entry
 from aqmlab.compare import compare
 from aqmlab.run import Run
-from aqmlab.scenario import Scenario
+from aqmlab.scenario import Scenario, ScenarioFileError
 
 __all__ = [
     "RESULTS_VERSION",
@@ -17,6 +17,7 @@ __all__ = [
     "Run",
     "Scenario",
     "ScenarioError",
+    "ScenarioFileError",
     "__version__",
     "catalog",
     "compare",

@@ -19,7 +19,7 @@ use crate::topology::Topology;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    duration: Span,
+    duration: Option<Span>,
     #[serde(default)]
     warm_up: Span,
     #[serde(default = "first_seed")]
@@ -96,11 +96,14 @@ impl Scenario {
             return Err(ConfigError::new("", "a scenario must be a table"));
         }
         let raw: Raw = registry::read(value)?;
-        if raw.duration.is_zero() {
+        let missing =
+            || ConfigError::new("duration", "is missing: write how long the run lasts, such as \"60s\"");
+        let duration = raw.duration.ok_or_else(missing)?;
+        if duration.is_zero() {
             return Err(ConfigError::new("duration", "must be more than 0s"));
         }
-        if raw.warm_up >= raw.duration {
-            let problem = format!("must be shorter than the duration, {}", raw.duration);
+        if raw.warm_up >= duration {
+            let problem = format!("must be shorter than the duration, {duration}");
             return Err(ConfigError::new("warm_up", problem));
         }
         let dumbbell = raw.bottleneck.is_some();
@@ -140,7 +143,7 @@ impl Scenario {
             queues.insert(name, queue);
         }
         let mut scenario = Self {
-            duration: raw.duration,
+            duration,
             warm_up: raw.warm_up,
             seed: raw.seed,
             reverse_ties: raw.reverse_ties,

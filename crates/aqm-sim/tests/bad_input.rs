@@ -97,7 +97,7 @@ fn the_examples_of_this_file_are_good() {
 
 #[test]
 fn missing_parts_are_named_with_what_to_write() {
-    refused("", "", &["missing field `duration`"]);
+    refused("", "duration", &["is missing: write how long the run lasts", "60s"]);
     refused("duration = \"1s\"", "bottleneck", &["is missing", "[bottleneck]", "[links.NAME]"]);
     refused(
         "duration = \"1s\"\n[bottleneck]\nrate = \"1Mbps\"",

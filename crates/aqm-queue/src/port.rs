@@ -69,6 +69,7 @@ pub struct Port {
     waiting: u64,
     changed_at: Instant,
     last_arrival: Option<Instant>,
+    last_start: Option<Instant>,
     counters: Counters,
 }
 
@@ -85,6 +86,7 @@ impl Port {
             waiting: 0,
             changed_at: Instant::START,
             last_arrival: None,
+            last_start: None,
             counters: Counters::default(),
         }
     }
@@ -97,14 +99,9 @@ impl Port {
         observer: &mut dyn Observer,
         mut depart: impl FnMut(Departure),
     ) {
-        let at_departure = !self.idle && self.free_at == now;
-        match self.ties {
-            Ties::DepartureFirst => self.serve(now, observer, &mut depart),
-            Ties::ArrivalFirst if now > Instant::START => {
-                self.serve(Instant::from_nanos(now.nanos() - 1), observer, &mut depart);
-            }
-            Ties::ArrivalFirst => {}
-        }
+        self.serve_before(now, observer, &mut depart);
+        let at_departure =
+            self.last_start == Some(now) || (self.free_at == now && self.counters.departures > 0);
         self.counters.tied += u64::from(at_departure || self.last_arrival == Some(now));
         self.last_arrival = Some(now);
         self.counters.arrivals += 1;
@@ -121,6 +118,22 @@ impl Port {
         }
     }
 
+    /// Catches up with what departs before a packet that arrives at `now` joins, by the rule of ties.
+    pub fn serve_before(&mut self, now: Instant, observer: &mut dyn Observer, depart: impl FnMut(Departure)) {
+        match self.ties {
+            Ties::DepartureFirst => self.serve(now, observer, depart),
+            Ties::ArrivalFirst if now > Instant::START => {
+                self.serve(Instant::from_nanos(now.nanos() - 1), observer, depart);
+            }
+            Ties::ArrivalFirst => {}
+        }
+    }
+
+    /// Packets that have arrived so far.
+    pub fn arrivals(&self) -> u64 {
+        self.counters.arrivals
+    }
+
     /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
     pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
         while !self.idle && self.free_at <= until {
@@ -135,6 +148,7 @@ impl Port {
                 self.idle = true;
                 return;
             };
+            self.last_start = Some(start);
             self.free_at = start + self.pace.time_for(u64::from(packet.bytes));
             self.counters.departures += 1;
             self.counters.departed_bytes += u64::from(packet.bytes);

@@ -198,29 +198,27 @@ impl Agenda {
     pub(crate) fn put_packet(&mut self, lane: u8, at: Instant, rank: u32, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank));
         let lane = self.ties.of_lane(lane);
-        let Some(queue) = self.lanes.get_mut(lane) else {
+        if lane >= LANES {
             return self.wheel.push(key, Event::Packet(packet));
-        };
-        let entry = Entry { time: key.time, rank: key.rank, packet };
-        if self.heads[lane] == NOTHING {
-            self.heads[lane] = head(key.time, lane);
-        } else if key < queue.tail {
-            return self.put_early(lane, entry, Event::Packet(packet));
         }
-        queue.tail = key;
-        queue.waiting.push(entry);
+        self.join(lane, key, packet, Event::Packet(packet));
     }
 
     /// A host is through with `packet` at `at`.
     pub(crate) fn put_held(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
-        let lane = self.ties.of_lane(HELD_LANE);
+        self.join(self.held_lane, key, packet, Event::Held(packet));
+    }
+
+    /// A packet joins a lane; `event` is what becomes of it should it have to use the wheel.
+    #[inline(always)]
+    fn join(&mut self, lane: usize, key: Key, packet: Packet, event: Event) {
         let entry = Entry { time: key.time, rank: key.rank, packet };
         let queue = &mut self.lanes[lane];
         if self.heads[lane] == NOTHING {
             self.heads[lane] = head(key.time, lane);
         } else if key < queue.tail {
-            return self.put_early(lane, entry, Event::Held(packet));
+            return self.put_early(lane, entry, event);
         }
         queue.tail = key;
         queue.waiting.push(entry);

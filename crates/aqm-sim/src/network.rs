@@ -88,7 +88,6 @@ struct Step {
 struct Managed {
     port: Port,
     link: u32,
-    arrivals: u64,
     traced: bool,
 }
 
@@ -126,7 +125,6 @@ impl Lazy {
             managed.push(Managed {
                 port: Port::new(discipline, spec.rate, rng, ties),
                 link: number as u32,
-                arrivals: 0,
                 traced: scenario.record.packets.contains(&spec.name),
             });
         }
@@ -170,8 +168,7 @@ impl Lazy {
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        ledger.at(link, managed.arrivals);
-        managed.arrivals += 1;
+        ledger.at(link, managed.port.arrivals());
         if managed.traced {
             return self.offer_traced(port, packet, now, ledger);
         }
@@ -185,7 +182,7 @@ impl Lazy {
     fn serve(&mut self, port: u32, now: Instant, ledger: &mut Ledger) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        ledger.at(link, managed.arrivals);
+        ledger.at(link, managed.port.arrivals());
         if managed.traced {
             return self.serve_traced(port, now, ledger);
         }
@@ -205,10 +202,12 @@ impl Lazy {
 
     #[cold]
     fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        // Departures due by now come first, so that each row shows the queue as it was.
-        self.serve_traced(port, now, ledger);
-        let fallen = ledger.fallen.len();
+        // What departs before it joins goes first, so that each row shows the queue as it was.
         let mut departures = Vec::new();
+        self.managed[port as usize].port.serve_before(now, ledger, |departure| departures.push(departure));
+        self.depart_traced(port, &departures, ledger);
+        departures.clear();
+        let fallen = ledger.fallen.len();
         let managed = &mut self.managed[port as usize];
         managed.port.accept(packet, now, ledger, |departure| departures.push(departure));
         let dropped = ledger.fallen[fallen..].contains(&packet);

@@ -149,3 +149,27 @@ fn the_rule_for_ties_decides_where_packets_meet() {
     // What the line does does not depend on whose packet goes first.
     assert_eq!(whole(&other, "links.departures"), whole(&found, "links.departures"));
 }
+
+#[test]
+fn looking_at_packets_changes_nothing_however_ties_are_settled() {
+    for reversed in [false, true] {
+        let mut value = json!({
+            "duration": "10s",
+            "bottleneck": { "rate": "1Mbps", "delay": "7ms", "queue": { "kind": "drop-tail", "limit": "5p" } },
+            "host": { "jitter": "0s" },
+            "reverse_ties": reversed,
+            "traffic": {
+                "in-step": { "kind": "udp", "flows": 2, "phase": "zero", "load": 1.0, "size": "1000B" },
+            },
+        });
+        let unseen = run(value.clone());
+        assert!(real(&unseen, "links.tied_fraction")[0] > 0.4, "the test needs ties");
+        value["record"] = json!({ "packets": ["bottleneck"] });
+        let seen = run(value);
+        for (ours, theirs) in
+            unseen.tables.iter().zip(&seen.tables).filter(|(table, _)| table.name != "packets")
+        {
+            assert!(ours == theirs, "{} differs, ties reversed: {reversed}", ours.name);
+        }
+    }
+}

@@ -13,6 +13,7 @@ CORE := $(VENV)/.core
 DOCTOOLS := $(VENV)/.doctools
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.toml') Cargo.toml Cargo.lock rust-toolchain.toml
 OUT ?= out/shred-quick
+FUZZ_CASES ?= 100000
 
 # A virtual environment of somebody else's must not be mistaken for ours.
 unexport CONDA_PREFIX
@@ -53,8 +54,12 @@ test: $(CORE)  ## Check formats, lints, types and documentation, and run all tes
 	cargo test --locked --workspace --exclude aqm-py
 	$(PYTHON) -m pytest -n auto
 
+.PHONY: fuzz
+fuzz:  ## Drive 100,000 random connections over random paths (FUZZ_CASES=N for another number).
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test laws
+
 .PHONY: reference
-reference: $(CORE)  ## Compare with recorded ns-2 runs and print one table.
+reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with theory, in one table.
 	$(PYTHON) reference/agreement.py
 
 .PHONY: bench

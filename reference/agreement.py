@@ -1,4 +1,4 @@
-"""Compares recorded runs of ns-2 and closed forms with ours, and prints one table.
+"""Compares recorded runs of ns-2, ns-3 and Linux, and closed forms, with ours, and prints one table.
 
     python reference/agreement.py [--only TEXT]... [--jobs N] [--json] [--out DIR]
 
@@ -21,9 +21,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+import linux_runs
 import micro
+import ns3_runs
 import queueing
 import scenario_a
+import scenario_b
+import scenarios_cd
 from case import Case, Job, Measured
 from judge import Row, summary, table
 
@@ -48,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
-    return [*micro.cases(), *queueing.cases(), *scenario_a.cases()]
+    modules = (micro, queueing, scenario_a, scenario_b, scenarios_cd, ns3_runs, linux_runs)
+    return [case for module in modules for case in module.cases()]
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from judge import Row
+from judge import Row, Verdict, left_out
 
 Measured = Any
 """What a case keeps of a run."""
@@ -50,3 +50,8 @@ class Case:
     jobs: Callable[[], Sequence[Job]]
     judge: Callable[[Sequence[Measured]], Sequence[Row]]
     causes: tuple[Cause, ...] = ()
+
+
+def left_out_case(name: str, verdict: Verdict, why: str) -> Case:
+    """A recorded case that is not compared: no runs, one row that says so."""
+    return Case(name=name, jobs=list, judge=lambda _: [left_out(name, verdict, why)])

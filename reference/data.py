@@ -1,24 +1,41 @@
-"""The reference data: recorded ns-2 runs, as compressed CSV beside this file."""
+"""The reference data: recorded runs of ns-2, ns-3 and the Linux kernel, compressed, beside this file."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import importlib.util
+import json
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 NS2 = HERE / "ns2"
+NS3 = HERE / "ns3"
+LINUX = HERE / "linux"
 SCENARIOS = HERE.parent / "scenarios" / "reference"
 
 
-@lru_cache(maxsize=16)
-def rows(name: str) -> list[dict[str, str]]:
-    """The rows of `ns2/NAME.csv.gz` by column; lines that begin with `#` are skipped."""
-    with gzip.open(NS2 / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
+@lru_cache(maxsize=32)
+def rows(name: str, where: Path = NS2) -> list[dict[str, str]]:
+    """The rows of `NAME.csv.gz` by column; lines that begin with `#` are skipped."""
+    with gzip.open(where / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+@lru_cache(maxsize=1)
+def ns3_runs() -> list[dict[str, Any]]:
+    """What each run of ns-3 printed, its seed and its condition."""
+    with gzip.open(NS3 / "runs.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def linux_text(name: str) -> list[str]:
+    """The lines a job of the Linux kernel left."""
+    with gzip.open(LINUX / "results" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:
+        return file.read().splitlines()
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,10 @@
 """The agreement rule: when a number of ours agrees with one of the reference, and how both are told.
 
-A quantity agrees if the 95 % interval of the difference meets a band of +-3 % around the reference.
-With an interval wider than the band that says little, so such rows are counted in the summary. The
-number of misses that chance alone would give is that of two programs that do exactly the same.
+A quantity agrees if the 95 % interval of the difference meets a band around the reference: +-3 %, or
+5 % beside ns-3 and Linux. A single recorded run agrees if it lies between the 1st and the 99th percentile
+of ours, or no further from them than the band. With an interval wider than the band that says little,
+so such rows are counted in the summary. The number of misses that chance alone would give is that of
+two programs that do exactly the same.
 """
 
 from __future__ import annotations
@@ -12,12 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from aqmlab import stats
 
-Verdict = Literal["agrees", "misses", "printed"]
+Verdict = Literal["agrees", "misses", "printed", "not yet", "not used"]
 
 BAND = 0.03
 """Half the width of the band, as a share of the reference."""
+PERCENTILES = (0.01, 0.99)
+"""Between which of ours one run of theirs should lie."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +63,14 @@ class Quantity:
     """How a quantity is judged: against a band of its own, or not at all."""
 
     name: str
+    share: float = BAND
     floor: float = 0.0
     judged: bool = True
     note: str = ""
 
     def band(self, theirs: float) -> float:
-        """Half the band around `theirs`: 3 %, or `floor` where 3 % of nearly nothing makes no sense."""
-        return max(BAND * abs(theirs), self.floor)
+        """Half the band around `theirs`: a share of it, or `floor` where it is nearly nothing."""
+        return max(self.share * abs(theirs), self.floor)
 
 
 def of_interval(
@@ -119,6 +126,39 @@ def single(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) 
     return of_interval(case, quantity, theirs, difference, error)
 
 
+def among(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) -> Row:
+    """One run of theirs among many of ours: between two percentiles, give or take the band."""
+    low, high = (float(value) - theirs for value in np.quantile(ours, PERCENTILES))
+    band = quantity.band(theirs)
+    row = Row(
+        case=case,
+        quantity=quantity.name,
+        theirs=theirs,
+        ours=_mean(ours),
+        low=low,
+        high=high,
+        band=band,
+        verdict="printed",
+        note=quantity.note,
+    )
+    if not quantity.judged:
+        return row
+    # One more draw beside n: its difference to their mean has the variance s^2 (1 + 1/n).
+    error = float(np.std(ours, ddof=1)) * math.sqrt(1 + 1 / len(ours))
+    to_mean = row.ours - theirs
+    return replace(
+        row,
+        verdict="agrees" if low <= band and high >= -band else "misses",
+        chance=(_beyond(high - to_mean + band, error) + _beyond(to_mean - low + band, error)) / 2,
+        note=quantity.note if low <= 0 <= high else f"outside the percentiles by {_nearest(low, high):.2g}",
+    )
+
+
+def left_out(case: str, verdict: Verdict, why: str) -> Row:
+    """A recorded case that is not compared, and why."""
+    return Row(case=case, quantity="all", theirs=math.nan, ours=math.nan, verdict=verdict, note=why)
+
+
 def formula(case: str, quantity: str, exact: float, ours: Sequence[float], cap: float) -> Row:
     """A mean against a closed form: within three standard errors, and within `cap` of it as a share."""
     mean = _mean(ours)
@@ -158,9 +198,17 @@ def _chance(half: float, band: float, error: float) -> float:
 
     The estimate is taken as normal, which is good enough for a sum that is told with two digits.
     """
-    if half == 0 or error == 0:
-        return 0.0
-    return math.erfc((half + band) / error / math.sqrt(2))
+    return 0.0 if half == 0 else _beyond(half + band, error)
+
+
+def _beyond(distance: float, error: float) -> float:
+    """How probable it is that a normal estimate with this standard error is off by more, either way."""
+    return math.erfc(distance / error / math.sqrt(2)) if error > 0 else 0.0
+
+
+def _nearest(low: float, high: float) -> float:
+    """How far the nearer end of an interval that leaves out zero is from it."""
+    return low if low > 0 else -high
 
 
 def _tail(t: float, freedom: int) -> float:
@@ -193,6 +241,9 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _cells(row: Row) -> list[str]:
+    if math.isnan(row.theirs):
+        return [row.case, row.quantity, "", "", "", "", row.verdict, row.note]
+
     def of_theirs(value: float) -> str:
         return f"{100 * value / abs(row.theirs):+.2f} %" if row.theirs else f"{value:+.3g}"
 
@@ -212,16 +263,20 @@ def _cells(row: Row) -> list[str]:
 
 def summary(rows: Sequence[Row]) -> tuple[str, int]:
     """What the table says in short, its last line the verdict, and the exit status."""
-    judged = [row for row in rows if row.verdict != "printed"]
+    judged = [row for row in rows if row.verdict in ("agrees", "misses")]
     misses = [row for row in judged if row.verdict == "misses"]
     unexplained = [row for row in misses if not row.explained]
     chance = math.fsum(row.chance for row in judged)
     wide = sum(row.wide for row in judged)
     lines = [
-        f"{len(rows) - len(judged)} quantities are printed only.",
+        f"{sum(row.verdict == 'printed' for row in rows)} quantities are printed only.",
         f"{wide} of the {len(judged) - len(misses)} agreements rest on an interval wider than their band.",
         f"Misses that chance alone would give: {chance:.2g}.",
     ]
+    left = [row for row in rows if row.verdict in ("not yet", "not used")]
+    for verdict, why in sorted({(row.verdict, row.note) for row in left}):
+        cases = sum((row.verdict, row.note) == (verdict, why) for row in left)
+        lines.append(f"{cases} {'case' if cases == 1 else 'cases'} {verdict}: {why}.")
     for cause in dict.fromkeys(row.cause for row in misses if row.explained):
         lines.append(f"{sum(row.cause == cause for row in misses)} misses are explained: {cause}.")
     lines += [f"No cause known: {row.case}, {row.quantity}" for row in unexplained]

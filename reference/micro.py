@@ -1,4 +1,4 @@
-"""Micro traces of the reference, event by event: one Reno flow, and RED's average.
+"""Micro traces of the reference, event by event: one flow of Reno, NewReno or Sack1, and RED's average.
 
 Nothing in them is random but the phase of the sender's clock, which is an option (`tcp.tick_phase`).
 Up to the first time-out everything must be the same; after it the same events in the same order,
@@ -23,6 +23,9 @@ PRINTED_EVENTS = 1e-6
 """Times of events are printed to a microsecond, those of variables to ten."""
 PRINTED_VARIABLES = 1e-5
 SEGMENT = 960
+FLOWS = (("reno", 10), ("reno", 30), ("newreno", 10), ("sack1", 30))
+"""The recorded flows: the agent of ns-2, and what its queue holds with the packet on the line."""
+RECOVERIES = {"reno": "reno", "newreno": "newreno", "sack1": "sack"}
 NS2_EVENTS = {"start": "start_tx", "deliver": "arrive_r2", "enqueue": "enqueue", "drop": "drop"}
 
 Event = tuple[float, str, int]
@@ -33,32 +36,32 @@ Gauge = tuple[float, float, float]
 
 def cases() -> list[Case]:
     """The traces that were recorded."""
-    return [reno_case(10), reno_case(30), average_case()]
+    return [*(tcp_case(*flow) for flow in FLOWS), average_case()]
 
 
-# One Reno flow behind a Drop Tail queue
+# One flow behind a Drop Tail queue
 
 
-def reno_case(limit: int) -> Case:
+def tcp_case(agent: str, limit: int) -> Case:
     """Every event at the bottleneck, and the window after every one at the sender."""
-    name = f"micro reno limit {limit}"
+    name = f"micro {agent} limit {limit}"
 
     def jobs() -> list[Job]:
-        scenario = Scenario.load(data.SCENARIOS / "micro-reno.toml")
-        scenario = scenario.with_({"bottleneck.queue": scenario.queues[f"limit{limit}"]})
-        return [Job(scenario=scenario, seed=1, measure=reno_trace)]
+        scenario = Scenario.load(data.SCENARIOS / "micro-tcp.toml")
+        changes = {"bottleneck.queue": scenario.queues[f"limit{limit}"], "tcp.recovery": RECOVERIES[agent]}
+        return [Job(scenario=scenario.with_(changes), seed=1, measure=tcp_trace)]
 
     def judge(measured: Sequence[tuple[list[Event], list[Gauge]]]) -> list[Row]:
         [(events, gauges)] = measured
-        variables = their_variables(limit)
+        variables = their_variables(agent, limit)
         first = first_timeout(variables)
-        rows = judge_events(name, their_events(limit), events, first)
+        rows = judge_events(name, their_events(agent, limit), events, first)
         return [*rows, *_judge_gauges(name, variables, gauges, first)]
 
     return Case(name=name, jobs=jobs, judge=judge)
 
 
-def reno_trace(run: Run) -> tuple[list[Event], list[Gauge]]:
+def tcp_trace(run: Run) -> tuple[list[Event], list[Gauge]]:
     """The events at the bottleneck and the windows of the sender."""
     packets = run.tables["packets"].select(
         "time_s", pl.col("event").cast(pl.String), "sequence_bytes", "payload_bytes"
@@ -71,9 +74,9 @@ def reno_trace(run: Run) -> tuple[list[Event], list[Gauge]]:
     return events, list(gauges.iter_rows())
 
 
-def their_events(limit: int) -> list[Event]:
+def their_events(agent: str, limit: int) -> list[Event]:
     """The recorded events at the bottleneck; ns-2 writes `enqueue` also for a packet it then drops."""
-    rows = data.rows(f"micro/tcp_reno_limit{limit}_events")
+    rows = data.rows(f"micro/tcp_{agent}_limit{limit}_events")
     events = [
         (float(row["time_s"]), row["event"], int(row["seq"]))
         for row in rows
@@ -83,9 +86,9 @@ def their_events(limit: int) -> list[Event]:
     return [one for one in events if one[1] != "enqueue" or (one[0], one[2]) not in dropped]
 
 
-def their_variables(limit: int) -> list[tuple[float, str, float]]:
+def their_variables(agent: str, limit: int) -> list[tuple[float, str, float]]:
     """The recorded changes of the sender's variables."""
-    rows = data.rows(f"micro/tcp_reno_limit{limit}_vars")
+    rows = data.rows(f"micro/tcp_{agent}_limit{limit}_vars")
     return [(float(row["time_s"]), row["variable"], float(row["value"])) for row in rows]
 
 

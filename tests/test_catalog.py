@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,11 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab.catalog import FAMILIES, studies
+from aqmlab.catalog import FAMILIES, base_profile, choices, entries, studies
 from aqmlab.cli import app
 from aqmlab.reference import describe, pages
+from aqmlab.scenario import flat
 
-NAMES = [one.name for one in al.catalog()]
+NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
+
+
+def members(family: str) -> list[al.Entry]:
+    return [one for one in al.catalog() if one.family == FAMILIES[family]]
 
 
 def rows(fields: Sequence[dict[str, Any]], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -23,8 +29,16 @@ def rows(fields: Sequence[dict[str, Any]], path: str) -> Iterator[tuple[str, dic
         yield from rows(row.get("fields", ()), f"{path}.{row['name']}")
 
 
-def test_names_are_unique_over_all_families() -> None:
-    assert [name for name, times in Counter(NAMES).items() if times > 1] == []
+def test_a_name_is_unique_in_its_family() -> None:
+    counts = Counter((one.family, one.name) for one in al.catalog())
+    assert [name for name, times in counts.items() if times > 1] == []
+
+
+def test_only_parts_of_tcp_share_their_names() -> None:
+    shared = [one for one in al.catalog() if len(entries(one.name)) > 1]
+    assert {one.family for one in shared} <= {FAMILIES[key] for key in ("tcp", "recoveries", "presets")}
+    assert [one.family for one in entries("reno")] == ["TCP", "TCP recovery", "TCP preset"]
+    assert al.entry("reno").parameters
 
 
 def test_every_family_has_members_and_every_member_a_family() -> None:
@@ -34,6 +48,57 @@ def test_every_family_has_members_and_every_member_a_family() -> None:
 def test_what_the_issue_names_is_there() -> None:
     assert {"drop-tail", "red", "shred", "ftp", "web", "replay", "udp", "tcp", "reno"} <= set(NAMES)
     assert {"rfc", "ns-2.35", "flows", "transfers", "pages", "drops", "queue", "gauges"} <= set(NAMES)
+
+
+def test_tcp_is_made_of_laws_recoveries_presets_and_profiles() -> None:
+    assert {"reno", "highspeed", "scalable", "cubic"} <= {one.name for one in members("tcp")}
+    assert {"tahoe", "reno", "newreno", "sack", "rack"} == {one.name for one in members("recoveries")}
+    laws = {one.name for one in members("tcp")} - {"tcp"}
+    recoveries = {one.name for one in members("recoveries")}
+    for preset in members("presets"):
+        assert preset.values["control"]["kind"] in laws, preset.name
+        assert preset.values["recovery"] in recoveries, preset.name
+
+
+def test_words_and_their_meanings_are_told_apart() -> None:
+    seen = 0
+    for one in al.catalog():
+        for path, row in rows(one.parameters, one.name):
+            kind = row.get("kind", "")
+            words = choices(kind)
+            again = "one of " + ", ".join(f"`{word}` ({meaning})" for word, meaning in words)
+            assert kind.removesuffix("; may be left out") == again if words else "one of" not in kind, path
+            seen += len(words)
+    assert seen > 60
+    assert choices("number; may be left out") == []
+
+
+def test_a_profile_gives_the_source_of_all_that_differs() -> None:
+    basic = flat(base_profile().values)
+    assert base_profile().name == "rfc"
+    for one in members("profiles"):
+        ours = flat(one.values)
+        differs = {path for path, value in ours.items() if path in basic and basic[path] != value}
+        assert differs <= set(one.sources), one.name
+        assert all(source.strip() for source in one.sources.values()), one.name
+        full = al.Scenario.from_dict(
+            {"duration": "1s", "bottleneck": {"queue": {"kind": "red"}}, "traffic": {"a": {"kind": "ftp"}}}
+        ).with_({"tcp.profile": one.name})
+        assert full.effective["tcp"] == one.values
+
+
+def test_a_profile_shows_what_differs_with_its_source() -> None:
+    text = describe("ns-2.35")
+    assert '  mss = "1kB"\n      rfc: "1460B"\n      source: ' in text
+    assert text.count("source: ") == len(al.entry("ns-2.35").sources)
+    assert "srtt_gain" not in text
+    assert "  srtt_gain = 0.125" in describe("rfc")
+
+
+def test_what_is_shown_fits_a_terminal() -> None:
+    for name in NAMES:
+        for line in describe(name).splitlines():
+            assert len(line) <= 80 or " " not in line.strip(), line
 
 
 def test_every_parameter_has_a_meaning_a_kind_and_a_source() -> None:
@@ -60,16 +125,23 @@ def test_a_quantity_has_its_unit_in_its_default_and_its_kind() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_shows_every_parameter(name: str) -> None:
-    one, text = al.entry(name), describe(name)
-    assert text.startswith(f"{name} ({one.family})")
-    for _, row in rows(one.parameters, name):
-        assert row["name"] in text
-    for key in one.values:
-        assert key in text
+    text = describe(name)
+    for one in entries(name):
+        assert f"{name} ({one.family})" in text
+        for _, row in rows(one.parameters, name):
+            assert row["name"] in text
+        for key in one.sources or one.values:
+            assert key in text
 
 
 def test_a_name_that_is_nearly_right_is_put_right() -> None:
-    slips = {"shed": "shred", "droptail": "drop-tail", "ns2.35": "ns-2.35", "transfer": "transfers"}
+    slips = {
+        "shed": "shred",
+        "droptail": "drop-tail",
+        "ns2.35": "ns-2.35",
+        "transfer": "transfers",
+        "cubik": "cubic",
+    }
     for wrong, right in slips.items():
         with pytest.raises(LookupError, match=f"did you mean .*{right}"):
             al.entry(wrong)
@@ -77,12 +149,31 @@ def test_a_name_that_is_nearly_right_is_put_right() -> None:
         al.entry("xyzzy")
 
 
-@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "tcp"])
 def test_a_family_lists_each_of_its_members_on_a_line(family: str) -> None:
     result = CliRunner().invoke(app, ["list", family])
     assert result.exit_code == 0
     listed = [line.split()[0] for line in result.output.splitlines()]
-    assert listed == [one.name for one in al.catalog() if one.family == FAMILIES[family]]
+    assert listed == [one.name for one in members(family)]
+
+
+def test_tcp_is_listed_in_four_groups_with_a_line_for_each_member() -> None:
+    result = CliRunner().invoke(app, ["list", "tcp"])
+    assert result.exit_code == 0
+    groups = [group.splitlines() for group in result.output.strip().split("\n\n")]
+    assert [group[0].split(":")[0].split(",")[0] for group in groups[:4]] == [
+        "Window laws",
+        "Recoveries",
+        "Presets",
+        "Profiles",
+    ]
+    listed = [[line.split()[0] for line in group[1:]] for group in groups[:4]]
+    wanted = [[one.name for one in members(key)] for key in ("tcp", "recoveries", "presets", "profiles")]
+    wanted[0].remove("tcp")
+    assert listed == wanted
+    ends = [line for group in groups[:4] for line in group[1:] if not line.endswith(".")]
+    assert ends == [], "sentences are whole"
+    assert not re.search(r"\([A-Z]\.$", result.output, re.MULTILINE)
 
 
 def test_studies_are_listed_beside_the_catalogue() -> None:

@@ -135,7 +135,17 @@ def test_help_and_version_answer(cli: Cli) -> None:
 def test_compare_prints_a_table_and_writes_plots_and_numbers(cli: Cli, small: Path, tmp_path: Path) -> None:
     done = cli("compare", small, "--queues", "drop-tail,short,shred", "--replications", "3", "--out", "here")
     assert done.returncode == 0, done.stderr
-    for part in ("3 replications", "utilisation", "±", "drop-tail", "short", "5p", "225p", "web time, mean"):
+    for part in (
+        "3 replications",
+        "Difference from drop-tail",
+        "utilisation",
+        "±",
+        "drop-tail",
+        "short",
+        "5p",
+        "225p",
+        "web time, mean",
+    ):
         assert part in done.stdout, part
     here = tmp_path / "here"
     assert {"intervals.csv", "values.csv", "cdf-web.png", "cdf-web.csv", "cdf-web.svg"} <= {
@@ -149,13 +159,46 @@ def test_compare_prints_a_table_and_writes_plots_and_numbers(cli: Cli, small: Pa
     assert done.stderr == ""
 
 
+def test_compare_takes_tcps_and_pairs_them_with_queues(cli: Cli, small: Path, tmp_path: Path) -> None:
+    words = ["--tcp", "reno/newreno, cubic/sack", "--replications", "2", "--out", "here"]
+    done = cli("compare", small, *words)
+    assert done.returncode == 0, done.stderr
+    for part in ("reno/newreno", "cubic/sack", "tcp.recovery", "tcp.control.kind"):
+        assert part in done.stdout, part
+    assert "Difference from reno/newreno" in done.stdout
+    assert "initial_window" not in done.stdout, "only parameters that differ are shown"
+    assert set(pl.read_csv(tmp_path / "here/differences.csv")["tcp"]) == {"cubic/sack"}
+    done = cli("compare", small, "--queues", "red,short", *words)
+    assert done.returncode == 0, done.stderr
+    assert "Difference from red, reno/newreno" in done.stdout
+    intervals = pl.read_csv(tmp_path / "here/intervals.csv")
+    assert intervals.select("queue", "tcp").unique().height == 4
+
+
+def test_compare_refuses_tcps_with_the_reason(cli: Cli, small: Path, tmp_path: Path) -> None:
+    for words, part in [
+        (["--tcp", "cubic/tahoe"], "tcp.recovery: must not be tahoe"),
+        (["--tcp", "cubc"], "`cubic`"),
+        (["--tcp", "reno/fack"], "`fack`"),
+        ([], "--queues, --tcp or both"),
+        (["--tcp", ","], "--queues, --tcp or both"),
+    ]:
+        done = cli("compare", small, *words)
+        assert done.returncode == 2, words
+        assert part in done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_compare_prints_json_when_asked(cli: Cli, small: Path) -> None:
     done = cli("compare", small, "--queues", "red,short", "--replications", "2", "--json", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["queues"]["short"] == {"kind": "drop-tail", "limit": "5p"}
     assert found["queues"]["red"]["gentle"] is True
+    assert found["tcps"] == {}
     assert found["replications"] == 2
+    assert {row["queue"] for row in found["differences"]} == {"short"}
     assert found["failures"] == []
 
 

@@ -98,6 +98,110 @@ def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
     assert {"one utilisation", "two utilisation"} <= set(found.values["quantity"])
 
 
+def test_tcps_meet_the_same_seeds_and_keep_what_else_the_scenario_says(scenario: al.Scenario) -> None:
+    scenario = scenario.with_({"tcp": {"initial_window": 4}})
+    found = al.compare(scenario, tcps=["reno/newreno", "reno/sack", "cubic/sack"], replications=2)
+    assert found.factors == ("tcp",)
+    seen = found.values.select("tcp", "seed").unique(maintain_order=True).rows()
+    assert seen == [(tcp, seed) for seed in (3, 4) for tcp in ("reno/newreno", "reno/sack", "cubic/sack")]
+    assert "queue" not in found.values.columns
+    assert found.tcps["cubic/sack"]["control"]["kind"] == "cubic"
+    assert found.tcps["reno/newreno"]["recovery"] == "newreno"
+    assert {one["initial_window"] for one in found.tcps.values()} == {4}
+    run = scenario.with_({"tcp.control": {"kind": "cubic"}, "tcp.recovery": "sack"}).run(seed=4)
+    row = found.values.filter(tcp="cubic/sack", seed=4, quantity="utilisation")
+    assert row["value"].to_list() == [100 * run.summary["links"]["bottleneck"]["utilisation"]]
+    chart = found.chart("web")
+    assert chart is not None
+    assert (chart.by, chart.panel) == ("tcp", None)
+
+
+def test_a_preset_is_the_pair_it_stands_for(scenario: al.Scenario) -> None:
+    found = al.compare(scenario, tcps=["cubic", "cubic/sack"], replications=1)
+    assert found.tcps["cubic"] == found.tcps["cubic/sack"]
+    one, other = (found.values.filter(tcp=name).drop("tcp") for name in ("cubic", "cubic/sack"))
+    assert one.equals(other)
+
+
+def test_queues_and_tcps_give_every_pair(scenario: al.Scenario) -> None:
+    tcps = ["reno/reno", "cubic/sack"]
+    found = al.compare(scenario, ["red", "short"], tcps=tcps, replications=2)
+    assert found.variants == [(queue, tcp) for queue in ("red", "short") for tcp in tcps]
+    assert found.values.select("queue", "tcp").unique(maintain_order=True).rows() == found.variants
+    alone = al.compare(scenario.with_({"tcp.recovery": "reno"}), ["red", "short"], replications=2)
+    paired = found.values.filter(tcp="reno/reno").drop("tcp")
+    assert paired.equals(alone.values)
+    chart = found.chart("web")
+    assert chart is not None
+    assert (chart.panel, chart.by) == ("queue", "tcp")
+    assert chart.table.select("queue", "tcp").unique(maintain_order=True).rows() == found.variants
+
+
+def test_a_law_that_is_there_already_keeps_its_parameters(scenario: al.Scenario) -> None:
+    given = scenario.with_({"tcp": {"profile": "ns-2.35", "control": {"max_ssthresh": 50.0}}})
+    found = al.compare(given, tcps=["reno/newreno", "highspeed/sack"], replications=1)
+    kept = {**given.effective["tcp"], "recovery": "newreno"}
+    assert found.tcps["reno/newreno"] == kept
+    assert found.tcps["highspeed/sack"]["control"]["kind"] == "highspeed"
+    assert found.tcps["highspeed/sack"]["mss"] == given.effective["tcp"]["mss"]
+
+
+def test_differences_are_those_of_pairs_of_runs(scenario: al.Scenario) -> None:
+    found = al.compare(scenario, ["red", "short"], replications=4)
+    differences = found.differences()
+    assert set(differences["queue"]) == {"short"}
+    wide = found.values.filter(quantity="web time, mean").pivot("queue", index="seed", values="value")
+    pairs = (wide["short"] - wide["red"]).to_numpy()
+    low, high = t.interval(0.95, 3, loc=pairs.mean(), scale=sem(pairs))
+    row = differences.row(by_predicate=pl.col("quantity") == "web time, mean", named=True)
+    assert row["replications"] == 4
+    assert (row["low"], row["mean"], row["high"]) == pytest.approx((low, pairs.mean(), high))
+
+
+def test_a_difference_needs_both_runs_of_a_seed(
+    scenario: al.Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = al.Scenario.run
+
+    def sometimes(self: al.Scenario, seed: int | None = None) -> al.Run:
+        if seed == 4 and self.effective["bottleneck"]["queue"]["kind"] == "red":
+            raise RuntimeError("out of luck")
+        return run(self, seed)
+
+    monkeypatch.setattr(al.Scenario, "run", sometimes)
+    found = al.compare(scenario, ["red", "short"], replications=3)
+    row = found.differences().row(by_predicate=pl.col("quantity") == "utilisation", named=True)
+    assert row["replications"] == 2
+    assert al.compare(scenario, ["red"], replications=2).differences().is_empty()
+
+
+def test_a_workload_with_a_tcp_of_its_own_keeps_it(scenario: al.Scenario) -> None:
+    own = {"control": {"kind": "reno"}, "recovery": "newreno"}
+    found = al.compare(
+        scenario.with_({"traffic.web.tcp": own}), tcps=["reno/newreno", "cubic/sack"], replications=1
+    )
+    assert not found.differences().is_empty()
+    everyone = scenario.with_({"traffic.web.tcp": own, "traffic.ftp.tcp": own})
+    with pytest.raises(ValueError, match=r"`cubic/sack`: no workload would use it.*traffic\.ftp\.tcp"):
+        al.compare(everyone, tcps=["cubic/sack"], replications=1)
+    # What such a table does not set is still the scenario's.
+    larger = {"initial_window": 3}
+    some = scenario.with_({"traffic.web.tcp": larger, "traffic.ftp.tcp": larger})
+    assert al.compare(some, tcps=["cubic/sack"], replications=1).tcps["cubic/sack"]["recovery"] == "sack"
+
+
+def test_a_tcp_that_makes_no_sense_is_refused_with_its_place(scenario: al.Scenario) -> None:
+    for name, problem in {
+        "vegas": r"TCP `vegas`: .*expected one of .*`cubic`",
+        "cubic/fack": r"TCP `cubic/fack`: .*`fack`.*`newreno`",
+        "cubic/tahoe": r"TCP `cubic/tahoe`: tcp\.recovery: must not be tahoe",
+    }.items():
+        with pytest.raises(ValueError, match=problem):
+            al.compare(scenario, tcps=["reno/sack", name], replications=1)
+    with pytest.raises(ValueError, match="once"):
+        al.compare(scenario, ["red"], tcps=["cubic", "cubic"], replications=1)
+
+
 def test_what_cannot_be_compared_is_refused(scenario: al.Scenario) -> None:
     with pytest.raises(ValueError, match=r"no queue is named `blue`: there is .*red"):
         al.compare(scenario, ["blue"], replications=2)

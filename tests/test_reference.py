@@ -1,4 +1,4 @@
-"""The comparison with recorded ns-2 runs: a part that is fast, and that its judge catches what is wrong."""
+"""The comparison with recorded runs: a part that is fast, and that its judge catches what is wrong."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 import agreement
 import data
 import judge
+import linux_runs
 import micro
+import ns3_runs
 import queueing
 import scenario_a
+import scenario_b
 from aqmlab.scenario import Scenario
 from case import Case, Cause
 from judge import Quantity, Row
@@ -36,11 +39,11 @@ def test_micro_traces_agree_event_by_event(case: Case) -> None:
 
 
 def test_another_phase_of_the_clock_shifts_what_follows_the_first_timeout_and_nothing_before() -> None:
-    scenario = Scenario.load(data.SCENARIOS / "micro-reno.toml")
+    scenario = Scenario.load(data.SCENARIOS / "micro-tcp.toml")
     shifted = scenario.with_({"bottleneck.queue": scenario.queues["limit30"], "tcp.tick_phase": "1ms"})
-    events, _ = micro.reno_trace(shifted.run())
-    first = micro.first_timeout(micro.their_variables(30))
-    rows = micro.judge_events("shifted", micro.their_events(30), events, first)
+    events, _ = micro.tcp_trace(shifted.run())
+    first = micro.first_timeout(micro.their_variables("reno", 30))
+    rows = micro.judge_events("shifted", micro.their_events("reno", 30), events, first)
     assert verdicts(rows) == {
         "events in the same order": "agrees",
         "shift up to the first time-out (s)": "agrees",
@@ -49,7 +52,7 @@ def test_another_phase_of_the_clock_shifts_what_follows_the_first_timeout_and_no
 
 
 def test_a_wrong_trace_misses() -> None:
-    theirs = micro.their_events(10)
+    theirs = micro.their_events("reno", 10)
     late = [(time + (0.0001 if time > 1 else 0), event, number) for time, event, number in theirs]
     swapped = [*theirs[:100], *theirs[104:]]
     assert (
@@ -73,6 +76,30 @@ def test_a_small_case_of_permanent_flows_agrees_and_another_queue_does_not() -> 
     }
 
 
+def test_a_small_case_of_two_kinds_of_flow_agrees_and_others_do_not() -> None:
+    rows = agreement.compare([scenario_b.flows_case("hr", 20, seeds=4)])
+    assert "misses" not in verdicts(rows).values()
+    measured = [job() for job in scenario_b.flows_case("ss", 20, seeds=4).jobs()]
+    wrong = verdicts(list(scenario_b.flows_case("hr", 20, seeds=4).judge(measured)))
+    assert {"flow1_mbps", "flow2_mbps", "jain"} <= {
+        name for name, verdict in wrong.items() if verdict == "misses"
+    }
+
+
+def test_runs_of_ns_3_and_linux_are_read_as_their_readmes_tell_them() -> None:
+    [run] = [run for run in data.ns3_runs() if run["condition"] == "B pfifo limit=20 n=4 TcpNewReno"]
+    told = ns3_runs.recorded(run)
+    assert (told["util"], told["goodput_mbps"]) == pytest.approx((0.86760, 17.6456), abs=1e-4)
+    assert (told["bg_loss_frac"], told["mean_q_pkts"]) == pytest.approx((0.001398, 2.59), abs=1e-2)
+    linux = linux_runs.recorded(data.linux_text("tcp_pfifo"))
+    assert linux == {
+        "goodput_mbps": 1.91,
+        "mean_queue": pytest.approx(48.4, abs=0.05),
+        "drops": 172,
+        "packets": 10058,
+    }
+
+
 def test_a_single_queue_agrees_with_its_formula_and_not_with_another() -> None:
     [row] = [row for row in data.rows("micro/mg1") if row["kind"] == "md1" and row["rho"] == "0.5"]
     case = queueing.queue_case(row, seeds=6)
@@ -91,6 +118,22 @@ def test_the_interval_of_the_difference_must_meet_the_band() -> None:
     assert judge.single("", Quantity(name="far"), 1.1, ours).verdict == "misses"
     assert judge.single("", Quantity(name="far", judged=False), 1.1, ours).verdict == "printed"
     assert judge.independent("", Quantity(name="floor", floor=0.5), theirs, [1.4] * 5).verdict == "agrees"
+    near, far = ([factor * value for value in ours] for factor in (1.06, 1.1))
+    assert judge.independent("", Quantity(name="ns-3", share=0.05), theirs, near).verdict == "agrees"
+    assert judge.independent("", Quantity(name="ns-2"), theirs, near).verdict == "misses"
+    assert judge.independent("", Quantity(name="ns-3", share=0.05), theirs, far).verdict == "misses"
+
+
+def test_one_recorded_run_lies_among_ours_or_nearer_than_the_band() -> None:
+    ours = [1 + 0.01 * place for place in range(20)]
+    quantity = Quantity(name="one run", share=0.05)
+    inside = judge.among("", quantity, 1.1, ours)
+    assert (inside.verdict, inside.note) == ("agrees", "") and 0 < inside.chance < 0.05
+    beside = judge.among("", quantity, 1.22, ours)
+    assert beside.verdict == "agrees" and beside.note.startswith("outside the percentiles by 0.03")
+    assert judge.among("", quantity, 1.3, ours).verdict == "misses"
+    assert judge.among("", quantity, 0.9, ours).verdict == "misses"
+    assert judge.among("", quantity, 1.0, [1.0] * 20).chance == 0.0
 
 
 def test_the_misses_that_chance_gives_follow_from_the_width_of_the_interval() -> None:
@@ -112,6 +155,28 @@ def test_a_miss_without_a_cause_fails_and_one_with_a_cause_does_not() -> None:
     assert status == 1 and text.endswith("2 judged, 1 agree, 0 miss with a cause, 1 miss without")
     text, status = judge.summary([agrees, replace(miss(), cause="a switch")])
     assert status == 0 and text.endswith("1 miss with a cause, 0 miss without")
+
+
+def test_what_is_left_out_is_listed_with_its_reason_and_fails_nothing() -> None:
+    left = [
+        judge.left_out(name, verdict, why)
+        for name, verdict, why in (("a", "not yet", "X"), ("b", "not yet", "X"), ("c", "not used", "Y"))
+    ]
+    text, status = judge.summary([judge.exact("case", "other", 1.0, 1.0, 0.0), *left])
+    assert status == 0 and "1 judged, 1 agree" in text and "0 quantities are printed" in text
+    assert "2 cases not yet: X." in text and "1 case not used: Y." in text
+    assert judge.table(left).splitlines()[-1].split() == ["c", "all", "not", "used", "Y"]
+
+
+def test_every_recorded_case_has_a_row_of_its_own() -> None:
+    names = [case.name for case in agreement.all_cases()]
+    assert len(names) == len(set(names))
+    recorded = {f"ns3 {run['condition']}" for run in data.ns3_runs()}
+    assert recorded == {name for name in names if name.startswith("ns3 ")}
+    pairs = {(row["q"], row["cc"], row["limit"]) for row in data.rows("b_fifo_fq_per_seed")}
+    assert len(pairs) == sum(name.startswith("b ") for name in names)
+    results = {path.name.split(".")[0] for path in (data.LINUX / "results").iterdir()}
+    assert {f"linux {name}" for name in results} == {name for name in names if name.startswith("linux ")}
 
 
 def test_a_cause_counts_only_if_its_experiment_removes_the_miss() -> None:

@@ -1,8 +1,9 @@
-"""Everything that has a name: queue disciplines, TCP, traffic, profiles, tables, studies."""
+"""Everything that has a name: queue disciplines, TCP and its profiles, traffic, tables, studies."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -13,8 +14,10 @@ from aqmlab import _core
 FAMILIES = {
     "queues": "queue discipline",
     "tcp": "TCP",
-    "traffic": "traffic",
+    "recoveries": "TCP recovery",
+    "presets": "TCP preset",
     "profiles": "TCP profile",
+    "traffic": "traffic",
     "sections": "scenario section",
     "tables": "table",
 }
@@ -26,7 +29,8 @@ class Entry:
     """One named thing.
 
     `parameters` are rows of name, doc, kind (type and unit), default, source and nested `fields`; a
-    table's rows are its columns; a profile has values instead.
+    table's rows are its columns. Profiles, presets and recoveries have `values` instead: a `[tcp]` table.
+    `sources` says, by dotted path, where a profile's values come from that differ from the first profile's.
     """
 
     name: str
@@ -34,39 +38,89 @@ class Entry:
     about: str
     parameters: tuple[dict[str, Any], ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
 
 
 @cache
 def catalog() -> tuple[Entry, ...]:
-    """Every entry with parameters or columns, by family in the order of `FAMILIES`.
+    """Every entry, by family in the order of `FAMILIES`.
 
-    Names are unique over all families. Studies have none of their own: one may be named after the
-    queue it studies.
+    A name is unique in its family; `cubic` is a window law and a preset, and a study may be named after
+    the queue it studies.
     """
     entries = [
         Entry(name=one["name"], family=one["family"], about=one["about"], parameters=tuple(one["parameters"]))
         for one in json.loads(_core.catalog())
     ]
     entries += [
-        Entry(name=one["name"], family="TCP profile", about=one["about"], values=one["parameters"])
+        Entry(
+            name=one["name"],
+            family=FAMILIES["profiles"],
+            about=one["about"],
+            values=one["parameters"],
+            sources=dict(one["sources"]),
+        )
         for one in json.loads(_core.profiles())
     ]
     entries += [
-        Entry(name=one["name"], family="table", about=one["doc"].strip(), parameters=tuple(one["columns"]))
+        Entry(
+            name=one["name"],
+            family=FAMILIES["presets"],
+            about=one["about"],
+            values=json.loads(_core.transport(one["name"])),
+        )
+        for one in json.loads(_core.presets())
+    ]
+    entries += [
+        Entry(name=word, family=FAMILIES["recoveries"], about=f"{meaning}.", values={"recovery": word})
+        for word, meaning in choices(_parameter_of_tcp(entries, "recovery")["kind"])
+    ]
+    entries += [
+        Entry(
+            name=one["name"],
+            family=FAMILIES["tables"],
+            about=one["doc"].strip(),
+            parameters=tuple(one["columns"]),
+        )
         for one in json.loads(_core.table_catalog())
     ]
     order = list(FAMILIES.values())
     return tuple(sorted(entries, key=lambda one: order.index(one.family)))
 
 
-def entry(name: str) -> Entry:
-    """The entry of this name; raises `LookupError` that suggests the nearest names."""
-    by_name = {one.name: one for one in catalog()}
-    if name in by_name:
-        return by_name[name]
-    near = get_close_matches(name, by_name, n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else f"there is {', '.join(by_name)}"
+def choices(kind: str) -> list[tuple[str, str]]:
+    """The words of a parameter that is one of a few, each with its meaning; none for other kinds."""
+    listed = kind.removeprefix("one of ")
+    if listed == kind:
+        return []
+    end = r"(?=, `[^`]+` \(|; may be left out$|$)"
+    return re.findall(r"`([^`]+)` \((.*?)\)" + end, listed)
+
+
+def entries(name: str) -> list[Entry]:
+    """The entries of this name, one of a family; raises `LookupError` that suggests the nearest names."""
+    found = [one for one in catalog() if one.name == name]
+    if found:
+        return found
+    names = list(dict.fromkeys(one.name for one in catalog()))
+    near = get_close_matches(name, names, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"there is {', '.join(names)}"
     raise LookupError(f"nothing is named `{name}`: {hint}")
+
+
+def entry(name: str) -> Entry:
+    """The first entry of this name in the order of `FAMILIES`; raises as [`entries`] does."""
+    return entries(name)[0]
+
+
+def base_profile() -> Entry:
+    """The profile whose values hold where a scenario names none."""
+    return next(one for one in catalog() if one.family == FAMILIES["profiles"])
+
+
+def _parameter_of_tcp(entries: list[Entry], name: str) -> dict[str, Any]:
+    tcp = next(one for one in entries if one.name == "tcp")
+    return next(row for row in tcp.parameters if row["name"] == name)
 
 
 def studies() -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -15,7 +16,9 @@ from aqmlab._core import ScenarioError
 from aqmlab.scenario import Scenario, ScenarioFileError, flat, with_settings
 
 if TYPE_CHECKING:
-    from aqmlab.compare import Comparison
+    import polars as pl
+
+    from aqmlab.compare import Comparison, Variant
     from aqmlab.run import Run
 
 app = typer.Typer(
@@ -100,8 +103,19 @@ def run(
 @app.command()
 def compare(
     scenario: ScenarioPath,
-    queues: Annotated[str, typer.Option(help="Names, separated by commas: kinds, or [queues.NAME].")],
-    replications: Annotated[int, typer.Option(min=1, help="Runs of each queue.")] = 10,
+    queues: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Queues, separated by commas: kinds, or [queues.NAME].")
+    ] = "",
+    tcp: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="TCPs, separated by commas: LAW/RECOVERY such as cubic/sack, or a preset, from "
+            "`aqmlab list tcp`. Laid over the scenario's [tcp]; what a workload's own [traffic.NAME.tcp] "
+            "sets stays.",
+        ),
+    ] = "",
+    replications: Annotated[int, typer.Option(min=1, help="Runs of each variant.")] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -111,22 +125,32 @@ def compare(
     jobs: Jobs = None,
     reverse_ties: ReverseTies = False,
 ) -> None:
-    """Puts the same traffic in front of several queues."""
+    """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
     from aqmlab.compare import compare as run_comparison
     from aqmlab.progress import progress
 
     chosen = _load(scenario, settings, reverse_ties)
-    names = [name.strip() for name in queues.split(",") if name.strip()]
-    with progress("compare", len(names) * replications) as told:
+    of_queues, of_tcps = _names(queues), _names(tcp)
+    if not of_queues and not of_tcps:
+        raise ValueError("name what to compare: --queues, --tcp or both")
+    with progress("compare", max(1, len(of_queues)) * max(1, len(of_tcps)) * replications) as told:
         result = run_comparison(
-            chosen, names, replications=replications, first_seed=seed, jobs=jobs, told=told
+            chosen,
+            of_queues,
+            tcps=of_tcps,
+            replications=replications,
+            first_seed=seed,
+            jobs=jobs,
+            told=told,
         )
     written = _write_comparison(result, out)
     if as_json:
         table = {
             "queues": result.queues,
+            "tcps": result.tcps,
             "replications": replications,
             "intervals": _finite(result.intervals().to_dicts()),
+            "differences": _finite(result.differences().to_dicts()),
             "failures": list(result.failures),
         }
         print(json.dumps(table, indent=2))
@@ -152,19 +176,23 @@ def check(scenario: ScenarioPath, settings: Settings = None) -> None:
 @app.command("list")
 def list_(
     family: Annotated[
-        str, typer.Argument(help="queues, tcp, traffic, profiles, sections, tables or studies.")
+        str,
+        typer.Argument(
+            help="queues, tcp (laws, recoveries, presets, profiles), recoveries, presets, profiles, traffic, "
+            "sections, tables or studies."
+        ),
     ],
 ) -> None:
     """Lists what there is of a family."""
-    from aqmlab.catalog import FAMILIES, catalog
+    from aqmlab.catalog import FAMILIES
 
     if family == "studies":
         return study_list()
     if family not in FAMILIES:
         raise ValueError(f"no family is named `{family}`: write one of {', '.join(FAMILIES)}, studies")
-    for one in catalog():
-        if one.family == FAMILIES[family]:
-            print(f"{one.name:<14} {_first_sentence(one.about)}")
+    if family == "tcp":
+        return _list_tcp()
+    print("\n".join(_listed(family)))
 
 
 @app.command()
@@ -227,10 +255,36 @@ def _fail(message: str) -> NoReturn:
     sys.exit(USAGE)
 
 
+def _names(text: str) -> list[str]:
+    """The names of a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _listed(family: str) -> list[str]:
+    """A line for each member of a family."""
+    from aqmlab.catalog import FAMILIES, catalog
+
+    members = [one for one in catalog() if one.family == FAMILIES[family]]
+    return [f"{one.name:<14} {_first_sentence(one.about)}" for one in members]
+
+
+def _list_tcp() -> None:
+    """The families that make up a TCP, each with how its members are chosen."""
+    laws = [line for line in _listed("tcp") if line.split()[0] != "tcp"]
+    for title, lines in (
+        ('Window laws: control.kind = "NAME" in [tcp]', laws),
+        ('Recoveries: recovery = "NAME" in [tcp]', _listed("recoveries")),
+        ("Presets, a law with a recovery: aqmlab compare --tcp NAME, or LAW/RECOVERY", _listed("presets")),
+        ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', _listed("profiles")),
+    ):
+        print(title, *(f"  {line}" for line in lines), sep="\n", end="\n\n")
+    print("`aqmlab show NAME` tells more of each, `aqmlab show tcp` all that [tcp] may hold.")
+
+
 def _first_sentence(text: str) -> str:
     text = " ".join(text.split())
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
+    end = re.search(r"(?<!\b[A-Z])\. ", text)  # The full stop of "V. Jacobson" ends no sentence.
+    return text[: end.start() + 1] if end else text
 
 
 def _write_run(result: Run, out: Path) -> None:
@@ -290,9 +344,10 @@ def _write_comparison(result: Comparison, out: Path) -> list[Path]:
     from aqmlab import plot
 
     out.mkdir(parents=True, exist_ok=True)
-    written = [out / "intervals.csv", out / "values.csv"]
-    result.intervals().write_csv(written[0])
-    result.values.write_csv(written[1])
+    tables = {"intervals": result.intervals(), "differences": result.differences(), "values": result.values}
+    written = [out / f"{name}.csv" for name in tables]
+    for path, table in zip(written, tables.values(), strict=True):
+        table.write_csv(path)
     for traffic in sorted(result.times["traffic"].unique().to_list()):
         chart = result.chart(traffic)
         if chart is not None:
@@ -301,27 +356,56 @@ def _write_comparison(result: Comparison, out: Path) -> list[Path]:
 
 
 def _print_comparison(result: Comparison) -> None:
+    several = result.replications > 1
+    runs = f"{result.replications} replications with common random numbers"
+    title = f"Mean and 95 % interval over {runs}" if several else "One run of each"
+    parameters = _parameters_of(result)
+    _print_estimates(result, title, result.intervals(), result.variants, parameters)
+    first, *others = result.variants
+    if several and others:
+        title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
+        _print_estimates(result, title, result.differences(), others, {})
+
+
+def _print_estimates(
+    result: Comparison,
+    title: str,
+    estimates: pl.DataFrame,
+    variants: Sequence[Variant],
+    parameters: Mapping[str, Mapping[Variant, Any]],
+) -> None:
+    """A column for each variant, a row for each quantity, and below them the parameters."""
     from rich.console import Console
     from rich.table import Table
 
-    runs = f"{result.replications} replications with common random numbers"
-    table = Table(
-        title=f"Mean and 95 % interval over {runs}" if result.replications > 1 else "One run of each"
-    )
+    table = Table(title=title)
     table.add_column("quantity")
-    for queue in result.queues:
-        table.add_column(queue, justify="right")
-    intervals = result.intervals()
-    for (quantity, unit), group in intervals.group_by("quantity", "unit", maintain_order=True):
-        cells = {row["queue"]: _estimate(row) for row in group.iter_rows(named=True)}
+    for names in variants:
+        table.add_column("\n".join(names), justify="right")
+    for (quantity, unit), group in estimates.group_by("quantity", "unit", maintain_order=True):
+        rows = group.iter_rows(named=True)
+        cells = {tuple(row[factor] for factor in result.factors): _estimate(row) for row in rows}
         label = f"{quantity} ({unit})" if unit else str(quantity)
-        table.add_row(label, *(cells.get(queue, "-") for queue in result.queues))
+        table.add_row(label, *(cells.get(names, "-") for names in variants))
     table.add_section()
-    queues = [flat(queue) for queue in result.queues.values()]
-    for key in sorted({key for queue in queues for key in queue}):
-        table.add_row(key, *(_parameter(queue.get(key)) for queue in queues))
-    width = None if sys.stdout.isatty() else 48 + 26 * len(result.queues)
+    for name, values in parameters.items():
+        table.add_row(name, *(_parameter(values.get(names)) for names in variants))
+    width = None if sys.stdout.isatty() else 48 + 26 * len(variants)
     Console(width=width, highlight=False).print(table)
+
+
+def _parameters_of(result: Comparison) -> dict[str, dict[Variant, Any]]:
+    """The parameters of every variant by name: the queues' in full, of the TCPs' those that differ."""
+    queues = {name: flat(table) for name, table in result.queues.items()}
+    tcps = {name: flat(table, "tcp.") for name, table in result.tcps.items()}
+    found: dict[str, dict[Variant, Any]] = {}
+    for key in sorted({key for table in queues.values() for key in table}):
+        found[key] = {names: queues[names[0]].get(key) for names in result.variants}
+    for key in sorted({key for table in tcps.values() for key in table}):
+        values = {names: tcps[names[-1]].get(key) for names in result.variants}
+        if any(value != next(iter(values.values())) for value in values.values()):
+            found[key] = values
+    return found
 
 
 def _estimate(row: dict[str, Any]) -> str:
@@ -332,7 +416,8 @@ def _estimate(row: dict[str, Any]) -> str:
     if not half > 0:
         return f"{row['mean']:.4g}" if half != half else f"{row['mean']:.4g} ± 0"
     places = stats.decimals(half)
-    return f"{row['mean']:.{places}f} ± {half:.{places}f}"
+    mean = round(row["mean"], places) + 0.0  # Never -0.
+    return f"{mean:.{places}f} ± {half:.{places}f}"
 
 
 def _parameter(value: Any) -> str:

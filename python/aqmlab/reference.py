@@ -9,34 +9,51 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from aqmlab.catalog import FAMILIES, Entry, catalog, entry
+from aqmlab.catalog import FAMILIES, Entry, base_profile, catalog, choices, entries
 from aqmlab.scenario import flat
 
-WIDTH = 100
+WIDTH = 80
+"""Columns of a terminal that `describe` fills."""
 
 
 def describe(name: str) -> str:
-    """The entry of this name for a terminal: what it is, and each parameter with unit, default, source.
+    """The entries of this name for a terminal: what each is, its parameters with unit, default, source.
 
     Raises `LookupError` that suggests names if there is none.
     """
-    one = entry(name)
-    lines = [f"{one.name} ({one.family})", ""]
-    lines += textwrap.wrap(" ".join(one.about.split()), WIDTH)
-    if one.values:
-        lines += ["", *(f"  {key} = {_written(value)}" for key, value in sorted(flat(one.values).items()))]
-    for path, row in _rows(one.parameters):
-        lines += ["", f"  {path}" + (f" = {_written(row['default'])}" if "default" in row else "")]
-        lines += textwrap.wrap(
-            row["doc"].strip(), WIDTH - 6, initial_indent="      ", subsequent_indent="      "
+    return "\n\n".join("\n".join(_described(one)) for one in entries(name))
+
+
+def _described(one: Entry) -> Iterator[str]:
+    yield from (f"{one.name} ({one.family})", "")
+    yield from _wrapped(one.about, "")
+    if one.sources:
+        base = base_profile()
+        yield ""
+        yield from _wrapped(
+            f"What differs from `{base.name}`; `aqmlab show {base.name}` prints the rest.", ""
         )
-        if "kind" in row:
-            lines += textwrap.wrap(
-                row["kind"], WIDTH - 6, initial_indent="      ", subsequent_indent="      "
-            )
+        for path, value, basic, source in _differences(one):
+            yield from ("", f"  {path} = {_written(value)}")
+            yield from _wrapped(f"{base.name}: {basic}", "      ")
+            yield from _wrapped(f"source: {source}", "      ")
+    elif one.values:
+        yield from ("", *(f"  {key} = {_written(value)}" for key, value in sorted(flat(one.values).items())))
+    for path, row in _rows(one.parameters):
+        default = f" = {_written(row['default'])}" if "default" in row else ""
+        yield ""
+        yield from textwrap.wrap(
+            f"{path}{default}", WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
+        )
+        yield from _wrapped(row["doc"], "      ")
+        words = choices(row.get("kind", ""))
+        if words:
+            for word, meaning in words:
+                yield from _wrapped(f"{json.dumps(word)}: {meaning}.", "      ", hang="  ")
+        else:
+            yield from _wrapped(row.get("kind", ""), "      ")
         if row.get("source"):
-            lines.append(f"      source: {row['source']}")
-    return "\n".join(lines)
+            yield from _wrapped(f"source: {row['source']}", "      ")
 
 
 def pages() -> dict[str, str]:
@@ -64,22 +81,32 @@ def main() -> None:
 
 _INTRODUCTIONS = {
     "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
-    "tcp": "The `[tcp]` table, and the window laws its `control` table may name.",
-    "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also takes `access` (the access lines of "
-    "its hosts) and `extra_delay` (a time, or a pair of times between which each flow draws its own: one "
-    "way, in each direction); in a graph of `links` it needs `from` and `to`.",
+    "tcp": "The `[tcp]` table, and the window laws that the `kind` of its `control` table may name.",
+    "recoveries": 'How losses are found and repaired: `recovery = "NAME"` in the `[tcp]` table.',
+    "presets": "Short names for a window law with a recovery: `aqmlab compare --tcp NAME,NAME`, which also "
+    "takes `LAW/RECOVERY`. Each is laid over the scenario's `[tcp]` table.",
     "profiles": 'Named sets of TCP parameters: `profile = "NAME"` in the `[tcp]` table, which may then '
-    "override them one by one.",
+    "override them one by one. The first one holds where a scenario names none; the others are shown by "
+    "what differs from it.",
+    "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also takes `access` (the access lines of "
+    "its hosts), `extra_delay` (a time, or a pair of times between which each flow draws its own: one "
+    "way, in each direction) and `tcp` (what differs from the scenario's `[tcp]` for its connections, or a "
+    "`profile` of its own); in a graph of `links` it needs `from` and `to`.",
     "sections": "The other tables of a scenario.",
     "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`.',
 }
 
 
 def _parameter_table(one: Entry) -> Iterator[str]:
-    if one.values:
+    if one.sources:
+        base = base_profile()
+        yield from ("", f"| parameter | value | in `{base.name}` | source |", "| --- | --- | --- | --- |")
+        for path, value, basic, source in _differences(one):
+            yield f"| `{path}` | {_cell(value)} | `{basic}` | {source} |"
+    elif one.values:
         yield from ("", "| parameter | value |", "| --- | --- |")
         for key, value in sorted(flat(one.values).items()):
-            yield f"| `{key}` | " + ("left out |" if value is None else f"`{json.dumps(value)}` |")
+            yield f"| `{key}` | {_cell(value)} |"
     elif one.family == "table":
         yield from ("", "| column | meaning |", "| --- | --- |")
         for row in one.parameters:
@@ -91,9 +118,31 @@ def _parameter_table(one: Entry) -> Iterator[str]:
             yield f"| `{path}` | {default} | {row['doc'].strip()} ({row['kind']}) | {row['source']} |"
 
 
+def _differences(profile: Entry) -> Iterator[tuple[str, Any, str, str]]:
+    """What a profile has otherwise than the first one: path, its value, the first one's, and the source."""
+    ours, basic = flat(profile.values), flat(base_profile().values)
+    for path, source in sorted(profile.sources.items()):
+        yield path, ours[path], _written(basic[path]) if path in basic else "-", source
+
+
 def _written(value: Any) -> str:
     """A value as a scenario file writes it."""
     return "(left out)" if value is None else json.dumps(value)
+
+
+def _cell(value: Any) -> str:
+    return "left out" if value is None else f"`{json.dumps(value)}`"
+
+
+def _wrapped(text: str, indent: str, hang: str = "") -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _rows(fields: Sequence[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -98,14 +98,34 @@ fn catalog() -> PyResult<String> {
     serde_json::to_string(&aqm_sim::catalog()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-/// The TCP profiles as JSON: name, what it is, and its parameters in full.
+/// The TCP profiles as JSON: name, what it is, its parameters in full, and the sources of those that
+/// differ from the first profile.
 #[pyfunction]
 fn profiles() -> String {
     let profiles = aqm_sim::tcp_profiles().into_iter();
-    let tables = profiles.map(|(name, about, parameters)| {
-        serde_json::json!({ "name": name, "about": about, "parameters": parameters })
+    let tables = profiles.map(|one| {
+        serde_json::json!({
+            "name": one.name, "about": one.about, "parameters": one.parameters, "sources": one.sources,
+        })
     });
     Value::Array(tables.collect()).to_string()
+}
+
+/// The short names for TCPs as JSON: name, what it is, its window law and its recovery.
+#[pyfunction]
+fn presets() -> String {
+    let tables = aqm_sim::tcp_presets().iter().map(|one| {
+        serde_json::json!({
+            "name": one.name, "about": one.about, "control": one.control, "recovery": one.recovery,
+        })
+    });
+    Value::Array(tables.collect()).to_string()
+}
+
+/// What `LAW/RECOVERY` or a short name means: the JSON table to lay over `[tcp]`.
+#[pyfunction]
+fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
+    aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, &e))
 }
 
 /// The schema of every table, as JSON.
@@ -143,6 +163,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(catalog, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(table_catalog, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     Ok(())

@@ -6,6 +6,7 @@
 
 mod average;
 mod drop_nth;
+mod drop_random;
 mod drop_tail;
 mod fifo;
 pub mod laws;
@@ -24,6 +25,7 @@ registry! {
     pub enum Config: Build, "queue discipline" {
         "drop-tail" => drop_tail,
         "drop-nth" => drop_nth,
+        "drop-random" => drop_random,
         "red" => red,
         "shred" => shred,
     }

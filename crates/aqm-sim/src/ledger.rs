@@ -15,8 +15,8 @@ pub(crate) struct Parcel {
     pub(crate) segment: Segment,
     /// Where its flow is kept.
     pub(crate) slot: u32,
-    /// Whether it travels with the data, or back.
-    pub(crate) with_data: bool,
+    /// Whether it travels as the data of its transfer does, or back.
+    pub(crate) forward: bool,
 }
 
 /// The parcels under way, by the id of their packet. Ids are used again in the order in which they

@@ -21,6 +21,7 @@ mod topology;
 mod wheel;
 mod world;
 
+use aqm_net::ConfigError;
 use aqm_net::registry::{Entry, Parameters as _};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -117,9 +118,40 @@ pub fn catalog() -> Vec<Entry> {
     all
 }
 
-/// The profiles of TCP: name, what it is, its parameters in full.
-pub fn tcp_profiles() -> Vec<(&'static str, &'static str, Value)> {
-    aqm_tcp::profiles().into_iter().map(|(name, about, config)| (name, about, config.to_value())).collect()
+/// A profile of TCP as plain values.
+pub struct TcpProfile {
+    /// What a scenario calls it.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its parameters in full.
+    pub parameters: Value,
+    /// Those that differ from `rfc`, by dotted path, and the source of each.
+    pub sources: Vec<(&'static str, &'static str)>,
+}
+
+/// The profiles of TCP.
+pub fn tcp_profiles() -> Vec<TcpProfile> {
+    let plain = |profile: aqm_tcp::Profile| TcpProfile {
+        name: profile.name,
+        about: profile.about,
+        parameters: profile.config.to_value(),
+        sources: profile.sources,
+    };
+    aqm_tcp::profiles().into_iter().map(plain).collect()
+}
+
+/// The short names of TCPs: a window law and a recovery each.
+pub fn tcp_presets() -> &'static [aqm_tcp::Preset] {
+    aqm_tcp::presets()
+}
+
+/// Turns `LAW[/RECOVERY]` or a short name into a table to lay over a scenario's `tcp`.
+///
+/// # Errors
+/// If a word is unknown; the problem says what is allowed.
+pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
+    aqm_tcp::transport(text)
 }
 
 /// The schema of every table.

@@ -55,6 +55,8 @@ pub(crate) struct Traffic {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) access: Access,
+    /// How its connections behave, if not as those of the scenario.
+    pub(crate) tcp: Option<aqm_tcp::Config>,
     /// Extra delay of a flow, one way and in each direction: uniform between the two.
     pub(crate) extra_delay: [Span; 2],
 }
@@ -123,11 +125,12 @@ impl Scenario {
                 ));
             }
         };
-        let tcp = aqm_tcp::read(raw.tcp.unwrap_or_else(|| json!({}))).map_err(|e| e.within("tcp"))?;
+        let tcp_table = raw.tcp.unwrap_or_else(|| json!({}));
+        let tcp = aqm_tcp::read(tcp_table.clone()).map_err(|e| e.within("tcp"))?;
         let mut traffic = Vec::new();
         for (name, table) in raw.traffic {
             links::check_name("traffic", &name)?;
-            let one = read_traffic(&name, table, dumbbell, &raw.access);
+            let one = read_traffic(&name, table, dumbbell, &Common { access: &raw.access, tcp: &tcp_table });
             traffic.push(one.map_err(|e| e.within(&format!("traffic.{name}")))?);
         }
         if traffic.is_empty() {
@@ -212,6 +215,9 @@ impl Scenario {
                 table["to"] = one.to.clone().into();
             }
             table["access"] = json!(one.access);
+            if let Some(tcp) = &one.tcp {
+                table["tcp"] = tcp.to_value();
+            }
             table["extra_delay"] = json!(one.extra_delay);
             (one.name.clone(), table)
         });
@@ -224,6 +230,12 @@ impl Scenario {
         Topology::new(self)
     }
 
+    /// How the connections of a workload behave.
+    pub(crate) fn tcp_of(&self, one: &Traffic) -> aqm_tcp::Tcp {
+        let config = one.tcp.as_ref().unwrap_or(&self.tcp);
+        config.build().expect("the settings were built when the scenario was read")
+    }
+
     /// Makes the workload at `position`.
     pub(crate) fn workload(
         &self,
@@ -231,7 +243,10 @@ impl Scenario {
         topology: &Topology,
     ) -> Result<Box<dyn Workload>, ConfigError> {
         let one = &self.traffic[position];
-        let tcp = self.tcp.build().map_err(|e| e.within("tcp"))?;
+        let tcp = match &one.tcp {
+            None => self.tcp.build().map_err(|e| e.within("tcp"))?,
+            Some(own) => own.build().map_err(|e| e.within(&format!("traffic.{}.tcp", one.name)))?,
+        };
         let setting = Setting {
             name: &one.name,
             streams: Streams::new(self.seed),
@@ -295,7 +310,18 @@ impl Cut for Segments {
     }
 }
 
-fn read_traffic(name: &str, table: Value, dumbbell: bool, access: &Access) -> Result<Traffic, ConfigError> {
+/// What a workload shares with the others unless it says otherwise.
+struct Common<'a> {
+    access: &'a Access,
+    tcp: &'a Value,
+}
+
+fn read_traffic(
+    name: &str,
+    table: Value,
+    dumbbell: bool,
+    common: &Common<'_>,
+) -> Result<Traffic, ConfigError> {
     let Value::Object(mut table) = table else {
         return Err(ConfigError::new("", "must be a table"));
     };
@@ -310,9 +336,9 @@ fn read_traffic(name: &str, table: Value, dumbbell: bool, access: &Access) -> Re
     };
     let (from, to) = (node("from", LEFT)?, node("to", RIGHT)?);
     let access = match table.remove("access") {
-        None => access.clone(),
+        None => common.access.clone(),
         Some(own) => {
-            let mut full = json!(access);
+            let mut full = json!(common.access);
             if let (Value::Object(full), Value::Object(own)) = (&mut full, own) {
                 full.extend(own);
             } else {
@@ -321,12 +347,16 @@ fn read_traffic(name: &str, table: Value, dumbbell: bool, access: &Access) -> Re
             registry::read(full).map_err(|e| e.within("access"))?
         }
     };
+    let tcp = match table.remove("tcp") {
+        None => None,
+        Some(own) => Some(aqm_tcp::read(aqm_tcp::lay_over(common.tcp, own)).map_err(|e| e.within("tcp"))?),
+    };
     let extra_delay = match table.remove("extra_delay") {
         None => [Span::ZERO; 2],
         Some(value) => read_range(&value).map_err(|problem| ConfigError::new("extra_delay", problem))?,
     };
     let config = aqm_traffic::Config::read(Value::Object(table))?;
-    Ok(Traffic { name: name.to_owned(), config, from, to, access, extra_delay })
+    Ok(Traffic { name: name.to_owned(), config, from, to, access, tcp, extra_delay })
 }
 
 /// A time, or a pair of times between which each flow draws its own.

@@ -129,6 +129,8 @@ table! {
         retransmitted: Whole(u64),
         /// Retransmission timer expiries.
         timeouts: Whole(u64),
+        /// Losses found otherwise: fast retransmits.
+        fast_retransmits: Whole(u64),
     }
 }
 
@@ -163,6 +165,8 @@ table! {
         retransmitted: Whole(u64),
         /// Retransmission timer expiries.
         timeouts: Whole(u64),
+        /// Losses found otherwise: fast retransmits.
+        fast_retransmits: Whole(u64),
         /// Whether all payload arrived.
         complete: Truth(bool),
     }

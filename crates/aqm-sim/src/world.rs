@@ -8,7 +8,7 @@ use aqm_tcp::{Segment, Tcp};
 use aqm_traffic::{Desk, Transfer, Workload};
 
 use crate::agenda::Alarm;
-use crate::flow::{Counted, Ends, Flow, RECEIVER, SENDER};
+use crate::flow::{Ends, Flow, RECEIVER, SENDER};
 use crate::ledger::{Ledger, Parcel};
 use crate::network::{Happening, Look, Network};
 use crate::prefetch::prefetch;
@@ -82,7 +82,8 @@ pub(crate) struct World<'a, N> {
     topology: &'a Topology,
     net: N,
     ledger: Ledger,
-    tcp: Arc<Tcp>,
+    /// By workload.
+    tcp: Vec<Arc<Tcp>>,
     flows: Vec<Flow>,
     free: Vec<u32>,
     next_flow: u32,
@@ -129,7 +130,7 @@ impl<'a, N: Network> World<'a, N> {
             topology,
             net,
             ledger: Ledger::new(scenario.record.drops),
-            tcp: Arc::new(scenario.tcp.build().expect("the settings were built when the scenario was read")),
+            tcp: scenario.traffic.iter().map(|one| Arc::new(scenario.tcp_of(one))).collect(),
             // Flows with hosts of their own are all open in the end; room for them is taken at once.
             flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
             free: Vec::new(),
@@ -189,7 +190,7 @@ impl<'a, N: Network> World<'a, N> {
         }
         let parcel = self.ledger.parcels.get(packet.id);
         let flow = &mut self.flows[parcel.slot as usize];
-        let side = if parcel.with_data { RECEIVER } else { SENDER };
+        let side = if parcel.forward { RECEIVER } else { SENDER };
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
         let through = now + flow.extra_delay + Span::from_nanos(jitter as u64);
         flow.processed_at[side] = flow.processed_at[side].max(through);
@@ -197,29 +198,40 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn on_packet(&mut self, packet: Packet, now: Instant) {
-        let Parcel { segment, slot, with_data } = self.ledger.parcels.take(packet.id);
+        let Parcel { mut segment, slot, forward } = self.ledger.parcels.take(packet.id);
+        segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
-        match (&mut flow.ends, with_data) {
-            (Ends::Datagrams { arrived_bytes, .. }, _) => *arrived_bytes += u64::from(packet.bytes),
-            (Ends::Tcp { receiver, .. }, true) => {
-                receiver.on_segment(&segment, now);
-                if flow.first_byte == Instant::NEVER && segment.len > 0 {
-                    flow.first_byte = now;
-                }
-                let completed = flow.completed == Instant::NEVER && receiver.is_complete();
-                flow.pump_receiver(slot, now, &mut self.net, &mut self.ledger);
-                if completed {
-                    flow.completed = now;
-                    self.on_completion(slot, now);
-                }
+        let (side, size) = (if forward { RECEIVER } else { SENDER }, flow.size());
+        let Ends::Tcp(ends) = &mut flow.ends else {
+            if let Ends::Datagrams { arrived_bytes, .. } = &mut flow.ends {
+                *arrived_bytes += u64::from(packet.bytes);
             }
-            (Ends::Tcp { sender, .. }, false) => {
-                sender.on_segment(&segment, now);
-                flow.pump_sender(slot, now, &mut self.net, &mut self.ledger);
-                if flow.gauged {
-                    self.gauge(slot, now);
-                }
+            return self.retire_if_over(slot);
+        };
+        ends[side].on_segment(&segment, now);
+        if forward {
+            let completed = flow.completed == Instant::NEVER && ends[RECEIVER].received() >= size;
+            if completed {
+                ends[RECEIVER].finish();
+            }
+            if flow.first_byte == Instant::NEVER && segment.len > 0 {
+                flow.first_byte = now;
+            }
+            flow.pump(RECEIVER, slot, now, &mut self.net, &mut self.ledger);
+            if completed {
+                flow.completed = now;
+                self.on_completion(slot, now);
+            }
+        } else {
+            if flow.asked_for && Some(ends[SENDER].received()) >= flow.transfer.request {
+                flow.asked_for = false;
+                ends[SENDER].write(flow.transfer.bytes, now);
+                ends[SENDER].finish();
+            }
+            flow.pump(SENDER, slot, now, &mut self.net, &mut self.ledger);
+            if flow.gauged {
+                self.gauge(slot, now);
             }
         }
         self.retire_if_over(slot);
@@ -229,16 +241,11 @@ impl<'a, N: Network> World<'a, N> {
         let flow = &mut self.flows[slot as usize];
         let alarm = if side == SENDER { Alarm::Sender(slot) } else { Alarm::Receiver(slot) };
         if flow.is_due(side, alarm, now, &mut self.net) {
-            let Ends::Tcp { sender, receiver } = &mut flow.ends else { return };
-            if side == SENDER {
-                sender.on_timer(now);
-                flow.pump_sender(slot, now, &mut self.net, &mut self.ledger);
-                if flow.gauged {
-                    self.gauge(slot, now);
-                }
-            } else {
-                receiver.on_timer(now);
-                flow.pump_receiver(slot, now, &mut self.net, &mut self.ledger);
+            let Ends::Tcp(ends) = &mut flow.ends else { return };
+            ends[side].on_timer(now);
+            flow.pump(side, slot, now, &mut self.net, &mut self.ledger);
+            if side == SENDER && flow.gauged {
+                self.gauge(slot, now);
             }
         }
         self.retire_if_over(slot);
@@ -285,12 +292,24 @@ impl<'a, N: Network> World<'a, N> {
             page.bytes += transfer.bytes.unwrap_or(0);
         }
         let (streams, number) = (Streams::new(self.scenario.seed), u64::from(self.next_flow));
-        let sender = self.tcp.sender(transfer.bytes);
-        let mut sender = sender.with_chance(|| streams.named("tcp/send-overhead", number));
-        let receiver = self.tcp.receiver(transfer.bytes);
-        sender.open(now);
-        let slot = self.add_flow(position, transfer, Ends::Tcp { sender, receiver }, now);
-        self.flows[slot as usize].pump_sender(slot, now, &mut self.net, &mut self.ledger);
+        let tcp = &self.tcp[position as usize];
+        let sender = tcp.endpoint().with_chance(|| streams.named("tcp/send-overhead", number));
+        let mut ends = [sender, tcp.endpoint()];
+        let opener = match transfer.request {
+            None => {
+                ends[SENDER].write(transfer.bytes, now);
+                ends[SENDER].finish();
+                SENDER
+            }
+            Some(bytes) => {
+                ends[RECEIVER].write(Some(bytes), now);
+                RECEIVER
+            }
+        };
+        ends[1 - opener].listen(now);
+        ends[opener].open(now);
+        let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
+        self.flows[slot as usize].pump(opener, slot, now, &mut self.net, &mut self.ledger);
     }
 
     fn send_datagram(&mut self, position: u32, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
@@ -299,7 +318,7 @@ impl<'a, N: Network> World<'a, N> {
             streams.resize(stream as usize + 1, None);
         }
         let slot = streams[stream as usize].unwrap_or_else(|| {
-            let transfer = Transfer { bytes: None, page: None, page_objects: 0, host: stream };
+            let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
             self.add_flow(position, transfer, Ends::Datagrams { sent: 0, arrived_bytes: 0 }, now)
         });
         self.actors[position as usize].streams[stream as usize] = Some(slot);
@@ -309,7 +328,7 @@ impl<'a, N: Network> World<'a, N> {
         *sent += 1;
         flow.in_flight += 1;
         let packet = Packet {
-            id: self.ledger.parcels.put(Parcel { segment, slot, with_data: true }),
+            id: self.ledger.parcels.put(Parcel { segment, slot, forward: true }),
             flow: flow.number,
             hop: flow.forward,
             bytes,
@@ -335,6 +354,7 @@ impl<'a, N: Network> World<'a, N> {
         let flow = Flow {
             number: self.next_flow,
             traffic: position,
+            asked_for: transfer.request.is_some(),
             transfer,
             ends,
             forward: ways.forward(host),
@@ -346,7 +366,7 @@ impl<'a, N: Network> World<'a, N> {
             closed: Instant::NEVER,
             dropped: 0,
             marked: 0,
-            before: Counted::default(),
+            before: None,
             in_flight: 0,
             gauged: actor.gauged,
             alarms: 0,
@@ -368,7 +388,7 @@ impl<'a, N: Network> World<'a, N> {
             let parcel = self.ledger.parcels.take(packet.id);
             let flow = &mut self.flows[parcel.slot as usize];
             flow.in_flight -= 1;
-            flow.dropped += u64::from(parcel.with_data);
+            flow.dropped += u64::from(parcel.forward);
             self.retire_if_over(parcel.slot);
         }
         while let Some(slot) = self.ledger.marked.pop() {
@@ -387,7 +407,7 @@ impl<'a, N: Network> World<'a, N> {
         let flow = &mut self.flows[slot as usize];
         if !self.measuring {
             // What it did, it did before the measurement began.
-            flow.before = flow.counted();
+            flow.before = Some(Box::new(flow.counted()));
         }
         self.write_rows(slot);
         self.free.push(slot);
@@ -398,7 +418,8 @@ impl<'a, N: Network> World<'a, N> {
     fn write_rows(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
         self.harvest.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
-        self.harvest.transfers.extend(flow.transfer_row(|bytes| self.tcp.segments(bytes)));
+        let tcp = &self.tcp[flow.traffic as usize];
+        self.harvest.transfers.extend(flow.transfer_row(|bytes| tcp.segments(bytes)));
     }
 
     fn begin_measuring(&mut self, now: Instant) {
@@ -406,7 +427,7 @@ impl<'a, N: Network> World<'a, N> {
         self.harvest.looks[0] = self.net.look(now);
         self.measuring = true;
         for flow in &mut self.flows {
-            flow.before = flow.counted();
+            flow.before = Some(Box::new(flow.counted()));
         }
     }
 
@@ -427,7 +448,7 @@ impl<'a, N: Network> World<'a, N> {
 
     fn gauge(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
-        let Ends::Tcp { sender, .. } = &flow.ends else { return };
+        let Ends::Tcp([sender, _]) = &flow.ends else { return };
         self.harvest.gauges.push(GaugeRow {
             time_s: now.seconds(),
             flow: flow.number.into(),

@@ -322,7 +322,8 @@ fn a_transfer_over_an_idle_line_takes_a_handshake_and_its_rounds_to_the_nanoseco
         assert_eq!(of("transfers.handshake_s"), handshake);
         assert_eq!(of("transfers.first_byte_s"), handshake + data);
         assert_eq!(of("transfers.duration_s"), complete, "{segments} segments, window {window}");
-        assert_eq!(whole(&found, "transfers.packets_sent"), [segments + 1]);
+        // The SYN, and the acknowledgement of the other end's FIN.
+        assert_eq!(whole(&found, "transfers.packets_sent"), [segments + 2]);
     }
 }
 

@@ -5,15 +5,19 @@ use aqm_net::Instant;
 /// What a sender has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Segments sent, SYN, FIN and retransmissions included.
+    /// Segments sent with data, SYN or FIN, retransmissions included.
     pub segments_sent: u64,
-    /// Of these, those sent before.
+    /// Acknowledgements sent that carried nothing else.
+    pub acks_sent: u64,
+    /// Segments among `segments_sent` that had been sent before.
     pub retransmitted: u64,
     /// How often the retransmission timer ran out.
     pub timeouts: u32,
     /// How often duplicate acknowledgements led to a retransmission.
     pub fast_retransmits: u32,
-    /// When the SYN-ACK came.
+    /// How often an echoed mark reduced the window.
+    pub marks_heeded: u32,
+    /// When the connection was open at this end.
     pub handshake_done: Option<Instant>,
 }
 

@@ -1,30 +1,36 @@
-//! TCP: a sender of data, a receiver, their timers and the sender's window law.
+//! TCP: two ends that open a connection, send data both ways and close it.
 //!
-//! Nothing here waits, reads a clock or knows a network. An end is told what happened
-//! (`on_segment`, `on_timer`) and asked what follows (`poll_transmit`, `poll_timeout`). One end
-//! sends data, the other acknowledges it; [`Config`] says how, [`Tcp`] is a checked `Config`.
+//! Nothing here waits, reads a clock or knows a network. An [`Endpoint`] is told what happened
+//! (`on_segment`, `on_timer`) and asked what follows (`poll_transmit`, `poll_timeout`). [`Config`]
+//! says how it behaves, [`Tcp`] is a checked `Config`.
 //!
-//! What is split, because the papers vary it separately: when a segment counts as lost
-//! ([`Scoreboard`]), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
+//! What is split, because the papers vary it separately: when a segment counts as lost and what is
+//! sent again (`recovery`), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
 
 pub mod control;
 mod counts;
+mod endpoint;
 mod overhead;
+mod presets;
 mod profile;
+mod profiles;
 mod receiver;
+mod recovery;
 pub mod rtt;
-mod scoreboard;
 mod segment;
 mod sender;
 mod settings;
+mod timer;
 
 pub use counts::{Counts, GaveUp};
+pub use endpoint::Endpoint;
+pub use presets::{Preset, presets, transport};
 pub use profile::{
-    Close, Config, DelayedAck, ExitAck, FastRetransmitGuard, GrowthWhenLimited, Handshake, Hint, LastSegment,
-    LimitedTransmit, ReductionBasis, RepeatedTimeout, profiles, read,
+    Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited,
+    Handshake, Hint, IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe, PrrBound, Recovery,
+    Reduction, ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
 };
-pub use receiver::Receiver;
-pub use scoreboard::{News, Scoreboard};
-pub use segment::{Flags, Segment};
-pub use sender::Sender;
+pub use profiles::{Profile, lay_over, profiles, read};
+pub use rtt::{MinRto, RtoArithmetic};
+pub use segment::{Flags, Sacks, Segment};
 pub use settings::Tcp;

@@ -1,27 +1,26 @@
-//! What one may choose about TCP, and the named sets of choices.
+//! What one may choose about TCP: every parameter with its choices, its default and the default's source.
 //!
-//! `rfc` is TCP Reno without SACK and timestamps as today's RFCs have it: RFC 9293 (TCP), RFC 1122
-//! (section 4.2.3), RFC 5681 (congestion control), RFC 6298 (retransmission timer), RFC 3042
-//! (limited transmit), RFC 6928 (initial window), RFC 6582 (only its guard against a second fast
-//! retransmit). `ns-2.35` is that simulator's `Agent/TCP/Reno` with `Agent/TCPSink` and their
-//! defaults (`ns-default.tcl`, `tcp.cc`, `tcp-reno.cc`, `tcp-sink.cc`). It differs in two things:
-//! all connections share one `tick_phase`, which ns-2 draws for each, and a second SYN-ACK is
-//! ignored, which ns-2 counts as a duplicate acknowledgement.
+//! The defaults are the profile `rfc`, TCP Reno without SACK and timestamps as today's RFCs have it: RFC
+//! 9293 (TCP), RFC 1122 (section 4.2.3), RFC 5681 (congestion control), RFC 6298 (retransmission timer),
+//! RFC 3042 (limited transmit), RFC 6928 (initial window). What SACK, NewReno and ECN add stands where it is
+//! chosen. Other sets of values are in `profiles.rs`.
 //!
 //! Ours, where the sources are silent: a receiver's window that never limits, and the delay of an
 //! acknowledgement within RFC 5681's bound, which is that of Linux.
 
-use aqm_net::{ConfigError, Size, Span, choices, parameters, registry};
+use aqm_net::{Size, Span, choices, parameters};
 use serde_json::Value;
 
-use crate::control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
-use crate::rtt::RtoArithmetic;
+use crate::control::Control;
+use crate::rtt::{MinRto, RtoArithmetic};
 
 choices! {
     /// How a connection opens.
     pub enum Handshake {
-        /// SYN and SYN-ACK cost a round trip before the first data.
-        Syn = "syn",
+        /// SYN, SYN-ACK and an acknowledgement, each sent again until it is answered (RFC 9293, 3.5).
+        ThreeWay = "three-way",
+        /// SYN and its answer: the passive end keeps no state and no timer (ns-2's one-way TCP).
+        TwoWay = "two-way",
         /// Data flows at once.
         None = "none",
     }
@@ -30,7 +29,7 @@ choices! {
 choices! {
     /// How a connection closes.
     pub enum Close {
-        /// The last data segment carries a FIN, the acknowledgement of all data another.
+        /// Each end sends a FIN behind its data, again until it is acknowledged (RFC 9293, 3.6).
         Fin = "fin",
         /// It ends when all data is acknowledged (ns-2's one-way TCP).
         None = "none",
@@ -44,6 +43,149 @@ choices! {
         Exact = "exact",
         /// Full size, whatever is left (ns-2 counts whole segments).
         Padded = "padded",
+    }
+}
+
+choices! {
+    /// How losses are found and repaired. How far the window falls is another matter: `control`.
+    pub enum Recovery {
+        /// Without SACK: the third duplicate acknowledgement starts again from a window of one and the
+        /// oldest hole (V. Jacobson 1988).
+        Tahoe = "tahoe",
+        /// Without SACK: fast retransmit and fast recovery, which ends with the next new
+        /// acknowledgement (RFC 5681, section 3.2, in the form of RFC 2581).
+        Reno = "reno",
+        /// Without SACK: fast recovery goes on until all that was sent before it is acknowledged; a
+        /// partial acknowledgement shows the next hole (RFC 6582).
+        NewReno = "newreno",
+        /// With SACK: what to send again follows from a scoreboard (RFC 2018, RFC 6675).
+        Sack = "sack",
+        /// With SACK, and time instead of counting decides what is lost; probes find lost tails
+        /// (RACK-TLP, RFC 8985).
+        Rack = "rack",
+    }
+}
+
+choices! {
+    /// How a sender with SACK knows how much is in the network (`pipe`).
+    pub enum Pipe {
+        /// From its scoreboard, segment by segment (RFC 6675, section 4).
+        Scoreboard = "scoreboard",
+        /// Counted: less one with each acknowledgement, less two with a partial one, one more with each
+        /// segment sent; every hole below the highest SACKed segment is sent again once, and the
+        /// scoreboard forgets all when recovery ends (ns-2's Sack1).
+        Counted = "counted",
+    }
+}
+
+choices! {
+    /// How the window comes down in fast recovery, with SACK.
+    pub enum Reduction {
+        /// At once, so that the sender falls silent for half a round trip (RFC 6675).
+        AtOnce = "at-once",
+        /// In proportion to what arrives (PRR, RFC 6937).
+        Prr = "prr",
+        /// By a segment with every second acknowledgement (J. Hoe; Linux 2.4).
+        RateHalving = "rate-halving",
+    }
+}
+
+choices! {
+    /// How much PRR sends once less is in flight than the window allows.
+    pub enum PrrBound {
+        /// As much as arrives (RFC 6937, "conservative reduction bound").
+        Crb = "crb",
+        /// A segment more with each acknowledgement (RFC 6937, "slow-start reduction bound").
+        Ssrb = "ssrb",
+        /// As `ssrb` if the acknowledgement moves on and shows no further loss, otherwise as `crb`
+        /// (Linux since 3.17; RFC 9937).
+        SafeAck = "safe-ack",
+    }
+}
+
+choices! {
+    /// What a time-out does to what SACK told.
+    pub enum SacksAtTimeout {
+        /// It stays: only holes are sent again (RFC 6675, section 5.1).
+        Kept = "kept",
+        /// It is forgotten, in case the receiver discarded data (RFC 2018, section 8; ns-2).
+        Forgotten = "forgotten",
+    }
+}
+
+choices! {
+    /// By how much SACK lengthens the segments that carry it.
+    pub enum SackBytes {
+        /// By the whole option (RFC 2018, section 3).
+        Counted = "counted",
+        /// By eight bytes each, without kind, length and padding (ns-2).
+        Blocks = "blocks",
+    }
+}
+
+choices! {
+    /// Which partial acknowledgements of NewReno restart the retransmission timer.
+    pub enum PartialAckTimer {
+        /// The first of a recovery ("impatient": many losses end in a time-out; RFC 6582, 3.2, step 5).
+        First = "first",
+        /// Each ("slow but steady"; RFC 6582, section 4).
+        Each = "each",
+    }
+}
+
+choices! {
+    /// The window after NewReno's fast recovery.
+    pub enum ExitWindow {
+        /// `ssthresh`, or a segment more than is in flight if that is less (RFC 6582, 3.2, step 3).
+        Flight = "flight",
+        /// `ssthresh`.
+        Ssthresh = "ssthresh",
+        /// Whatever partial acknowledgements left of it (ns-2: `exit_recovery_fix_ 0`).
+        Deflated = "deflated",
+    }
+}
+
+choices! {
+    /// Which segments' round trips are timed.
+    pub enum RttSamples {
+        /// One a window (RFC 6298, section 3).
+        Window = "window",
+        /// Every one that was sent once, as far as the recovery keeps times: those with SACK do, the
+        /// others time one a window.
+        Segment = "segment",
+    }
+}
+
+choices! {
+    /// What a pause of the application does to the window.
+    pub enum IdleRestart {
+        /// Nothing.
+        Off = "off",
+        /// After a pause of a time-out the window is at most the initial window (RFC 5681, 4.1).
+        InitialWindow = "initial-window",
+        /// After a pause of a time-out it is one segment (ns-2).
+        OneSegment = "one-segment",
+    }
+}
+
+choices! {
+    /// Whether packets may be marked instead of dropped.
+    pub enum EcnUse {
+        /// They may not.
+        Off = "off",
+        /// If the other end agrees: data sent for the first time is ECN-capable; an echoed mark reduces
+        /// the window as a loss does, once a window of data (RFC 3168, section 6.1).
+        On = "on",
+    }
+}
+
+choices! {
+    /// Whether a receiver tells what came twice.
+    pub enum Dsack {
+        /// It does not.
+        Off = "off",
+        /// The first block of SACK may tell of it (RFC 2883).
+        On = "on",
     }
 }
 
@@ -77,7 +219,7 @@ choices! {
     pub enum ExitAck {
         /// It only takes the inflation out (RFC 5681, section 3.2, step 6).
         Deflates = "deflates",
-        /// It opens the window as any other (ns-2).
+        /// It opens the window as any other (ns-2); with SACK it never does.
         Grows = "grows",
     }
 }
@@ -85,10 +227,14 @@ choices! {
 choices! {
     /// What a loss halves.
     pub enum ReductionBasis {
-        /// Data in flight, without what limited transmit added (RFC 5681, equation (4)).
+        /// Data in flight, without what limited transmit added (RFC 5681, equation (4)); with SACK at most
+        /// the window, since a lost retransmission lets unacknowledged data pile up without bound.
         FlightSize = "flight-size",
         /// The congestion window, at most the receiver's (ns-2).
         Window = "window",
+        /// What is in the network when the loss is found, as the recovery counts it: with SACK without what
+        /// has arrived or counts as lost (`pipe`; ns-3).
+        Pipe = "pipe",
     }
 }
 
@@ -144,7 +290,7 @@ parameters! {
         /// An acknowledgement on the wire, a SYN-ACK too.
         pub ack_size: Size = Size::from_bytes(40), "as `header`";
         /// How a connection opens.
-        pub handshake: Handshake = Handshake::Syn, "RFC 9293, 3.5";
+        pub handshake: Handshake = Handshake::ThreeWay, "RFC 9293, 3.5";
         /// How a connection closes.
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
         /// How long the last segment is.
@@ -159,6 +305,8 @@ parameters! {
         pub ssthresh_after_syn_loss: Option<f64> = None, "RFC 5681 asks for none";
         /// The receiver's window (`rwnd`), in segments.
         pub receiver_window: u64 = 10_000, "ours: never limits";
+        /// How losses are found and repaired.
+        pub recovery: Recovery = Recovery::Reno, "RFC 5681, 3.2";
         /// Duplicate acknowledgements that mean a loss (`DupThresh`).
         pub dupthresh: u32 = 3, "RFC 5681, 3.2";
         /// What the duplicate acknowledgements before that send.
@@ -167,10 +315,33 @@ parameters! {
         pub fast_retransmit_guard: FastRetransmitGuard = FastRetransmitGuard::Recover, "RFC 6582, 3.2";
         /// What the acknowledgement does that ends fast recovery.
         pub exit_ack: ExitAck = ExitAck::Deflates, "RFC 5681, 3.2";
+        /// Which partial acknowledgements of NewReno restart the retransmission timer.
+        pub partial_ack_timer: PartialAckTimer = PartialAckTimer::First, "RFC 6582, 3.2";
+        /// The window after NewReno's fast recovery.
+        pub exit_window: ExitWindow = ExitWindow::Flight, "RFC 6582, 3.2";
+        /// The most segments that one acknowledgement releases in NewReno's fast recovery, those sent again
+        /// apart; without limit if left out.
+        pub recovery_burst: Option<u64> = None, "ours; ns-2: 2";
+        /// How a sender with SACK knows how much is in the network.
+        pub pipe: Pipe = Pipe::Scoreboard, "RFC 6675, 4";
+        /// How the window comes down in fast recovery, with SACK.
+        pub reduction: Reduction = Reduction::AtOnce, "RFC 6675, 5";
+        /// How much PRR sends once less is in flight than the window allows.
+        pub prr_bound: PrrBound = PrrBound::Ssrb, "RFC 6937, 3";
+        /// What a time-out does to what SACK told.
+        pub sacks_at_timeout: SacksAtTimeout = SacksAtTimeout::Kept, "RFC 6675, 5.1";
+        /// Whether the blocks of SACK lengthen the segments that carry them.
+        pub sack_bytes: SackBytes = SackBytes::Counted, "RFC 2018, 3";
+        /// Whether a receiver with SACK tells what came twice.
+        pub dsack: Dsack = Dsack::On, "RFC 2883";
+        /// Whether packets may be marked instead of dropped.
+        pub ecn: EcnUse = EcnUse::Off, "ours: RFC 3168 leaves it open";
         /// What a loss halves.
         pub reduction_basis: ReductionBasis = ReductionBasis::FlightSize, "RFC 5681, equation (4)";
         /// What the window does while part of it is unused.
         pub growth_when_limited: GrowthWhenLimited = GrowthWhenLimited::Holds, "RFC 7661";
+        /// What a pause of the application does to the window.
+        pub idle_restart: IdleRestart = IdleRestart::InitialWindow, "RFC 5681, 4.1";
         /// What a further time-out of the same segment does to `ssthresh`.
         pub repeated_timeout: RepeatedTimeout = RepeatedTimeout::Holds, "RFC 5681, 3.1";
         /// What the window allows is sent after a time uniform on [0, `send_overhead`], together with what
@@ -187,12 +358,16 @@ parameters! {
         pub srtt_gain: f64 = 0.125, "RFC 6298, 2.3";
         /// Weight of a round-trip sample in RTTVAR (`beta`).
         pub rttvar_gain: f64 = 0.25, "RFC 6298, 2.3";
+        /// Which segments' round trips are timed.
+        pub rtt_samples: RttSamples = RttSamples::Window, "RFC 6298, 3";
         /// Retransmission time-out before any sample, so also that of the first SYN.
         pub initial_rto: Span = Span::from_millis(1000), "RFC 6298, 2.1";
         /// Time-out of the first data if a SYN timed out; the backed-off one if left out.
         pub rto_after_syn_loss: Option<Span> = Some(Span::from_millis(3000)), "RFC 6298, 5.7";
         /// The least time-out.
         pub min_rto: Span = Span::from_millis(1000), "RFC 6298, 2.4";
+        /// Whether the back-off multiplies the least time-out.
+        pub min_rto_applies: MinRto = MinRto::BeforeBackOff, "RFC 6298, 2.4 and 5.5";
         /// The greatest time-out.
         pub max_rto: Span = Span::from_millis(60_000), "RFC 6298, 2.5";
         /// How often a SYN is sent again before the sender gives up; for ever if left out.
@@ -204,89 +379,12 @@ parameters! {
         pub delayed_ack: DelayedAck = DelayedAck::EverySecond, "RFC 5681, 4.2";
         /// The longest an acknowledgement is delayed.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
+        /// The first so many data segments are acknowledged at once, delayed acknowledgements or not.
+        pub quick_acks: u64 = 0, "ours; Linux: 16";
         /// Which window packets tell, uninflated and rounded down, at least 1.
         pub hint: Hint = Hint::Clipped, "ours: the edge hint of SHRED";
         /// The law of the congestion window.
         pub control: Control = Control::default(), "RFC 5681";
-    }
-}
-
-/// The named sets: name, what it is, and the parameters.
-pub fn profiles() -> Vec<(&'static str, &'static str, Config)> {
-    vec![
-        ("rfc", "TCP Reno as today's RFCs have it, without SACK and timestamps.", Config::default()),
-        ("ns-2.35", "ns-2.35's Agent/TCP/Reno and Agent/TCPSink with their defaults.", ns_2_35()),
-    ]
-}
-
-fn ns_2_35() -> Config {
-    Config {
-        mss: Size::from_bytes(1000),
-        close: Close::None,
-        last_segment: LastSegment::Padded,
-        initial_window: 2,
-        ssthresh_after_syn_loss: Some(2.0),
-        receiver_window: 20,
-        limited_transmit: LimitedTransmit::Next,
-        fast_retransmit_guard: FastRetransmitGuard::RecoverOrFirst,
-        exit_ack: ExitAck::Grows,
-        reduction_basis: ReductionBasis::Window,
-        growth_when_limited: GrowthWhenLimited::Grows,
-        repeated_timeout: RepeatedTimeout::Halves,
-        rto_arithmetic: RtoArithmetic::Ticks,
-        tick: Span::from_millis(10),
-        initial_rto: Span::from_millis(3000),
-        rto_after_syn_loss: None,
-        min_rto: Span::from_millis(200),
-        max_syn_retries: None,
-        max_retries: None,
-        delayed_ack: DelayedAck::Off,
-        delayed_ack_timer: Span::from_millis(100),
-        control: Control::reno(RenoConfig {
-            ssthresh_rounding: SsthreshRounding::Down,
-            slow_start_end: SlowStartEnd::PastThreshold,
-        }),
-        ..Config::default()
-    }
-}
-
-/// Reads a `[tcp]` table: a `profile`, by default `rfc`, and what differs from it.
-///
-/// # Errors
-/// If the profile or a parameter is unknown or malformed.
-pub fn read(value: Value) -> Result<Config, ConfigError> {
-    let Value::Object(mut table) = value else {
-        return Err(ConfigError::new("", "must be a table"));
-    };
-    let name = table.remove("profile").unwrap_or_else(|| "rfc".into());
-    let known = profiles();
-    let Some((_, _, base)) = known.iter().find(|(profile, ..)| name == *profile) else {
-        let names: Vec<String> = known.iter().map(|(profile, ..)| format!("`{profile}`")).collect();
-        let problem = format!("unknown profile {name}, expected one of {}", names.join(", "));
-        return Err(ConfigError::new("profile", problem));
-    };
-    let mut full = base.to_value();
-    merge(&mut full, Value::Object(table));
-    // A window law is read by itself, so that an error in it has the place of its own field.
-    if let Some(control) = full.get_mut("control") {
-        *control = Control::read(control.take()).map_err(|error| error.within("control"))?.to_value();
-    }
-    registry::read(full)
-}
-
-/// Lays `over` on `base`, table by table; a table of another `kind` replaces the old one.
-fn merge(base: &mut Value, over: Value) {
-    match (base, over) {
-        (Value::Object(base), Value::Object(over)) => {
-            if over.get("kind").is_some_and(|kind| base.get("kind") != Some(kind)) {
-                *base = over;
-                return;
-            }
-            for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (base, over) => *base = over,
     }
 }
 

@@ -1,157 +1,213 @@
-//! The end that gets data: puts it in order and acknowledges it.
+//! The half of an end that gets data: puts it in order and says when to acknowledge it.
 //!
 //! W. Eddy, RFC 9293, 2022, section 3.10.7.4; M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009,
-//! section 4.2 (when an acknowledgement may wait; at once if data is out of order or fills a gap).
+//! section 4.2 (when an acknowledgement may wait; at once if data is out of order or fills a gap);
+//! RFC 2018, section 4, and RFC 2883 (what SACK tells); RFC 3168, section 6.1.3 (the echo of marks).
 //!
 //! Ours, where the sources are silent: acknowledgements that became due before the end was asked
 //! merge into one; the application takes data at once, so the window stays open.
 
-use std::sync::Arc;
+use aqm_net::{Ecn, Instant};
 
-use aqm_net::Instant;
+use crate::profile::{Config, DelayedAck, Dsack, Recovery};
+use crate::segment::{Flags, Sacks, Segment};
 
-use crate::profile::DelayedAck;
-use crate::segment::{Flags, Segment};
-use crate::settings::Tcp;
-
-/// The receiving end of a connection.
+/// The receiving half of an end.
 #[derive(Debug)]
-pub struct Receiver {
-    tcp: Arc<Tcp>,
-    /// Everything below has arrived (`RCV.NXT`).
+pub(crate) struct Receiver {
+    /// Everything below has arrived (`RCV.NXT`); a FIN counts.
     expected: u64,
-    /// What has arrived beyond: `[from, to)`, ascending, with gaps between.
-    beyond: Vec<(u64, u64)>,
-    /// What the application sent, if it ends.
-    size: u64,
-    /// Where the FIN stands, `NO_FIN` if it has not arrived.
-    fin_at: u64,
     /// When a delayed acknowledgement leaves.
     timer: Instant,
-    due: Due,
+    /// What has arrived beyond a gap; made when there first is one.
+    disorder: Option<Box<Disorder>>,
+    /// The number the FIN takes, `NO_FIN` if it has not arrived.
+    fin_at: u64,
+    /// Data segments so far.
+    segments: u64,
+    due: bool,
+    /// Whether acknowledgements echo a mark.
+    echo: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
-    Nothing,
-    Ack,
-    SynAck,
+#[derive(Debug, Default)]
+struct Disorder {
+    /// `[from, to)`, ascending, with gaps between.
+    ranges: Vec<(u64, u64)>,
+    /// A number within each of the ranges that changed last, the newest first.
+    recent: [Option<u64>; 3],
+    /// What came twice since the last acknowledgement.
+    duplicate: Option<(u64, u64)>,
 }
 
 const NO_FIN: u64 = u64::MAX;
 
 impl Receiver {
-    pub(crate) fn new(tcp: Arc<Tcp>, bytes: Option<u64>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            tcp,
             expected: 0,
-            beyond: Vec::new(),
-            size: bytes.unwrap_or(u64::MAX),
-            fin_at: NO_FIN,
             timer: Instant::NEVER,
-            due: Due::Nothing,
+            disorder: None,
+            fin_at: NO_FIN,
+            segments: 0,
+            due: false,
+            echo: false,
         }
     }
 
-    /// A segment arrived.
-    pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        if segment.flags.has(Flags::SYN) {
-            self.due = Due::SynAck;
-            return;
+    /// A segment with data or a FIN arrived.
+    #[inline]
+    pub(crate) fn on_segment(&mut self, segment: &Segment, now: Instant, config: &Config) {
+        self.segments += 1;
+        if segment.flags.has(Flags::CWR) {
+            self.echo = false;
         }
-        let end = segment.seq + u64::from(segment.len);
+        if segment.ecn == Ecn::Ce {
+            self.echo = true;
+        }
+        let end = segment.end();
         let fin = segment.flags.has(Flags::FIN);
         if fin {
-            self.fin_at = end;
+            self.fin_at = end - 1;
         }
-        if segment.seq == self.expected && self.beyond.is_empty() && segment.len > 0 {
+        let in_order = self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty());
+        if segment.seq == self.expected && in_order {
             self.expected = end;
-            let may_wait = self.tcp.config.delayed_ack == DelayedAck::EverySecond && !fin;
-            if may_wait && self.timer == Instant::NEVER && self.due == Due::Nothing {
-                self.timer = now + self.tcp.config.delayed_ack_timer;
+            let may_wait =
+                config.delayed_ack == DelayedAck::EverySecond && !fin && self.segments > config.quick_acks;
+            if may_wait && self.timer == Instant::NEVER && !self.due {
+                self.timer = now + config.delayed_ack_timer;
                 return;
             }
-        } else if segment.len > 0 {
+        } else {
             self.store(segment.seq, end);
-        } else if !fin {
-            return;
         }
         self.acknowledge();
     }
 
     /// Time has passed; a delayed acknowledgement may be due.
-    pub fn on_timer(&mut self, now: Instant) {
+    pub(crate) fn on_timer(&mut self, now: Instant) {
         if now >= self.timer {
             self.acknowledge();
         }
     }
 
-    /// The next segment to send; ask until there is none.
+    /// An acknowledgement is to leave.
+    pub(crate) fn acknowledge(&mut self) {
+        self.timer = Instant::NEVER;
+        self.due = true;
+    }
+
+    /// Whether an acknowledgement is to leave by itself.
     #[inline]
-    pub fn poll_transmit(&mut self, _now: Instant) -> Option<Segment> {
-        let mut flags = match self.due {
-            Due::Nothing => return None,
-            Due::Ack => Flags::ACK,
-            Due::SynAck => Flags::SYN.and(Flags::ACK),
-        };
-        if self.due == Due::Ack && self.expected >= self.fin_at {
-            flags = flags.and(Flags::FIN);
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Writes into a segment what has arrived; so nothing is due any more.
+    #[inline]
+    pub(crate) fn tell(&mut self, segment: &mut Segment, config: &Config) {
+        self.due = false;
+        self.timer = Instant::NEVER;
+        segment.ack = self.expected;
+        segment.flags = segment.flags.and(if self.echo { Flags::ACK.and(Flags::ECE) } else { Flags::ACK });
+        if let Some(disorder) = &mut self.disorder
+            && matches!(config.recovery, Recovery::Sack | Recovery::Rack)
+        {
+            segment.sacks = disorder.sacks(self.expected, config.dsack);
         }
-        self.due = Due::Nothing;
-        let wire = self.tcp.config.ack_size.bytes() as u16;
-        Some(Segment { seq: 0, ack: self.expected, len: 0, wire, flags })
     }
 
     /// When `on_timer` wants to be called next.
     #[inline]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        (self.timer != Instant::NEVER).then_some(self.timer)
+    pub(crate) fn timer(&self) -> Instant {
+        self.timer
     }
 
-    /// Payload bytes that arrived in order, each counted once and padding not at all.
-    pub fn delivered(&self) -> u64 {
-        self.expected.min(self.size)
+    /// Payload bytes that arrived in order.
+    #[inline]
+    pub(crate) fn delivered(&self) -> u64 {
+        self.expected.min(self.fin_at)
     }
 
-    /// Whether all of a transfer has arrived; never for data without end.
-    pub fn is_complete(&self) -> bool {
-        self.expected >= self.size
-    }
-
-    fn acknowledge(&mut self) {
-        self.timer = Instant::NEVER;
-        if self.due == Due::Nothing {
-            self.due = Due::Ack;
-        }
+    /// Whether everything up to the FIN has arrived.
+    #[inline]
+    pub(crate) fn has_fin(&self) -> bool {
+        self.expected > self.fin_at
     }
 
     /// Takes in data that is not simply the next.
     fn store(&mut self, from: u64, to: u64) {
+        let disorder = self.disorder.get_or_insert_default();
         if to <= self.expected {
+            disorder.duplicate = Some((from, to));
             return;
         }
-        match self.beyond.last_mut() {
-            // Nearly always the newest data continues the newest range or opens one behind it.
-            Some(last) if from == last.1 => last.1 = to,
-            Some(last) if from > last.1 => self.beyond.push((from, to)),
-            None if from > self.expected => self.beyond.push((from, to)),
-            _ => self.insert(from, to),
+        if from < self.expected {
+            disorder.duplicate = Some((from, self.expected));
         }
-        let filled = self.beyond.iter().take_while(|range| range.0 <= self.expected).count();
-        for range in self.beyond.drain(..filled) {
+        disorder.add(from.max(self.expected), to);
+        if from > self.expected {
+            disorder.remember(from);
+        }
+        let filled = disorder.ranges.iter().take_while(|range| range.0 <= self.expected).count();
+        for range in disorder.ranges.drain(..filled) {
             self.expected = self.expected.max(range.1);
         }
     }
+}
 
-    /// Adds a range anywhere, joined with all that it touches.
-    fn insert(&mut self, mut from: u64, mut to: u64) {
-        let first = self.beyond.partition_point(|range| range.1 < from);
-        let behind = self.beyond.partition_point(|range| range.0 <= to);
-        if let Some(touched) = self.beyond.get(first..behind).filter(|touched| !touched.is_empty()) {
-            from = from.min(touched[0].0);
-            to = to.max(touched[touched.len() - 1].1);
+impl Disorder {
+    /// Adds a range, joined with all that it touches.
+    fn add(&mut self, mut from: u64, mut to: u64) {
+        match self.ranges.last_mut() {
+            // Nearly always the newest data continues the newest range or opens one behind it.
+            Some(last) if from == last.1 => last.1 = to,
+            Some(last) if from > last.1 => self.ranges.push((from, to)),
+            None => self.ranges.push((from, to)),
+            Some(_) => {
+                let first = self.ranges.partition_point(|range| range.1 < from);
+                let behind = self.ranges.partition_point(|range| range.0 <= to);
+                if let Some(touched) = self.ranges.get(first..behind).filter(|touched| !touched.is_empty()) {
+                    let overlap = touched.iter().find(|range| range.0 <= from && to <= range.1);
+                    self.duplicate = overlap.map(|_| (from, to)).or(self.duplicate);
+                    from = from.min(touched[0].0);
+                    to = to.max(touched[touched.len() - 1].1);
+                }
+                self.ranges.splice(first..behind, [(from, to)]);
+            }
         }
-        self.beyond.splice(first..behind, [(from, to)]);
+    }
+
+    /// Puts the range that holds `number` first among those that changed last.
+    fn remember(&mut self, number: u64) {
+        let range = self.holding(number);
+        let others = self.recent.into_iter().flatten().filter(|&one| self.holding(one) != range);
+        let mut recent = [Some(number), None, None];
+        for (place, other) in recent[1..].iter_mut().zip(others) {
+            *place = Some(other);
+        }
+        self.recent = recent;
+    }
+
+    /// The range that holds `number`, if any still does.
+    fn holding(&self, number: u64) -> Option<(u64, u64)> {
+        let behind = self.ranges.partition_point(|range| range.0 <= number);
+        self.ranges[..behind].last().copied().filter(|range| number < range.1)
+    }
+
+    /// The blocks of an acknowledgement: what came twice, then the ranges that changed last.
+    fn sacks(&mut self, ack: u64, dsack: Dsack) -> Sacks {
+        let mut sacks = Sacks::default();
+        if let Some((from, to)) = self.duplicate.take()
+            && dsack == Dsack::On
+        {
+            sacks.push(ack, from, to);
+        }
+        for range in self.recent.into_iter().flatten().filter_map(|one| self.holding(one)) {
+            sacks.push(ack, range.0, range.1);
+        }
+        sacks
     }
 }
 
@@ -160,41 +216,122 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn receiver(delayed_ack: &str) -> Receiver {
-        let tcp = crate::read(json!({ "delayed_ack": delayed_ack })).unwrap().build().unwrap();
-        Arc::new(tcp).receiver(Some(100))
+    fn config(more: serde_json::Value) -> Config {
+        crate::read(more).unwrap()
     }
 
     fn data(from: u64, to: u64) -> Segment {
         Segment { seq: from, len: (to - from) as u32, ..Segment::default() }
     }
 
+    fn told(receiver: &mut Receiver, config: &Config) -> Segment {
+        let mut segment = Segment::default();
+        receiver.tell(&mut segment, config);
+        segment
+    }
+
     #[test]
     fn pieces_that_overlap_and_touch_are_joined() {
-        let mut receiver = receiver("off");
-        for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60), (5, 12)] {
-            receiver.on_segment(&data(from, to), Instant::START);
-            assert_eq!(receiver.delivered(), 0);
+        let config = config(json!({ "delayed_ack": "off" }));
+        let mut receiver = Receiver::new();
+        let mut give = |from, to| {
+            receiver.on_segment(&data(from, to), Instant::START, &config);
+            (receiver.delivered(), receiver.disorder.as_ref().map_or(vec![], |it| it.ranges.clone()))
+        };
+        for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60)] {
+            assert_eq!(give(from, to).0, 0);
         }
-        assert_eq!(receiver.beyond, [(5, 40), (50, 70)]);
-        receiver.on_segment(&data(0, 6), Instant::START);
-        assert_eq!((receiver.delivered(), &receiver.beyond[..]), (40, &[(50, 70)][..]));
-        receiver.on_segment(&data(30, 55), Instant::START);
-        assert_eq!((receiver.delivered(), receiver.beyond.len()), (70, 0));
-        receiver.on_segment(&data(0, 70), Instant::START);
-        assert_eq!(receiver.poll_transmit(Instant::START).unwrap().ack, 70);
-        assert_eq!(receiver.poll_transmit(Instant::START), None, "they merged into one");
+        assert_eq!(give(5, 12).1, [(5, 40), (50, 70)]);
+        assert_eq!(give(0, 6), (40, vec![(50, 70)]));
+        assert_eq!(give(30, 55), (70, vec![]));
+        give(0, 70);
+        assert!(receiver.is_due());
+        assert_eq!(told(&mut receiver, &config).ack, 70);
+        assert!(!receiver.is_due(), "they merged into one");
     }
 
     #[test]
     fn the_end_of_the_data_is_acknowledged_at_once() {
-        let mut receiver = receiver("every-second");
-        receiver.on_segment(&data(0, 50), Instant::START);
-        assert!(receiver.poll_transmit(Instant::START).is_none());
-        receiver.on_segment(&data(50, 60), Instant::START);
-        assert!(receiver.poll_transmit(Instant::START).is_some());
-        receiver.on_segment(&Segment { flags: Flags::FIN, ..data(60, 100) }, Instant::START);
-        assert!(receiver.poll_transmit(Instant::START).unwrap().flags.has(Flags::FIN));
-        assert_eq!(receiver.poll_timeout(), None);
+        let config = config(json!({ "delayed_ack": "every-second" }));
+        let mut receiver = Receiver::new();
+        receiver.on_segment(&data(0, 50), Instant::START, &config);
+        assert!(!receiver.is_due());
+        receiver.on_segment(&data(50, 60), Instant::START, &config);
+        assert!(receiver.is_due());
+        told(&mut receiver, &config);
+        receiver.on_segment(&Segment { flags: Flags::FIN, ..data(60, 100) }, Instant::START, &config);
+        assert!(receiver.is_due() && receiver.has_fin());
+        assert_eq!((receiver.delivered(), told(&mut receiver, &config).ack), (100, 101));
+        assert_eq!(receiver.timer(), Instant::NEVER);
+    }
+
+    #[test]
+    fn the_first_segments_are_acknowledged_at_once_if_so_many_are_quick() {
+        let config = config(json!({ "quick_acks": 3 }));
+        let mut receiver = Receiver::new();
+        let mut due = Vec::new();
+        for number in 0..6 {
+            receiver.on_segment(&data(number, number + 1), Instant::START, &config);
+            due.push(receiver.is_due());
+            if receiver.is_due() {
+                told(&mut receiver, &config);
+            }
+        }
+        assert_eq!(due, [true, true, true, false, true, false]);
+    }
+
+    #[test]
+    fn the_block_that_changed_last_comes_first() {
+        // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh
+        // are lost.
+        let config = config(json!({ "recovery": "sack" }));
+        let mut receiver = Receiver::new();
+        receiver.on_segment(&data(0, 5000), Instant::START, &config);
+        let mut told_of = Vec::new();
+        for from in [5500, 6500, 7500, 8500] {
+            receiver.on_segment(&data(from, from + 500), Instant::START, &config);
+            let segment = told(&mut receiver, &config);
+            assert_eq!(segment.ack, 5000);
+            told_of.push(segment.sacks.ranges(5000).collect::<Vec<_>>());
+        }
+        assert_eq!(told_of[1], [(6500, 7000), (5500, 6000)]);
+        assert_eq!(told_of[3], [(8500, 9000), (7500, 8000), (6500, 7000)]);
+        receiver.on_segment(&data(7000, 7500), Instant::START, &config);
+        let blocks: Vec<_> = told(&mut receiver, &config).sacks.ranges(5000).collect();
+        assert_eq!(blocks, [(6500, 8000), (8500, 9000)]);
+    }
+
+    #[test]
+    fn what_came_twice_is_told_once() {
+        // RFC 2883, section 4: below the acknowledgement, and within a block.
+        let config = config(json!({ "recovery": "sack" }));
+        let mut receiver = Receiver::new();
+        let blocks = |receiver: &mut Receiver| {
+            let segment = told(receiver, &config);
+            segment.sacks.ranges(segment.ack).collect::<Vec<_>>()
+        };
+        receiver.on_segment(&data(0, 3000), Instant::START, &config);
+        receiver.on_segment(&data(1000, 2000), Instant::START, &config);
+        assert_eq!(blocks(&mut receiver), [(1000, 2000)]);
+        assert_eq!(blocks(&mut receiver), []);
+        receiver.on_segment(&data(4000, 6000), Instant::START, &config);
+        blocks(&mut receiver);
+        receiver.on_segment(&data(4500, 5000), Instant::START, &config);
+        assert_eq!(blocks(&mut receiver), [(4500, 5000), (4000, 6000)]);
+    }
+
+    #[test]
+    fn a_mark_is_echoed_until_the_window_was_reduced() {
+        let config = config(json!({ "delayed_ack": "off", "ecn": "on" }));
+        let mut receiver = Receiver::new();
+        let mut echo = |from, ecn, flags| {
+            receiver.on_segment(&Segment { ecn, flags, ..data(from, from + 1) }, Instant::START, &config);
+            told(&mut receiver, &config).flags.has(Flags::ECE)
+        };
+        assert!(!echo(0, Ecn::Ect0, Flags::ACK));
+        assert!(echo(1, Ecn::Ce, Flags::ACK));
+        assert!(echo(2, Ecn::Ect0, Flags::ACK));
+        assert!(!echo(3, Ecn::Ect0, Flags::CWR));
+        assert!(echo(4, Ecn::Ce, Flags::CWR), "marked again");
     }
 }

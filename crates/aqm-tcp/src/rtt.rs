@@ -2,10 +2,11 @@
 //!
 //! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298,
 //! 2011; `ticks` is the integer arithmetic of V. Jacobson, "Congestion Avoidance and Control",
-//! 1988, appendix A, as ns-2.35 runs it (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`).
+//! 1988, appendix A, as ns-2.35 runs it (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`);
+//! `linux` is P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, section 4.1.
 //!
 //! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
-//! rounds only the time-out.
+//! rounds only the time-out; `linux` begins a new round trip when SRTT has passed since the last.
 
 use aqm_net::{Instant, Span, choices};
 
@@ -17,6 +18,20 @@ choices! {
         /// ns-2 and BSD: times in whole ticks, SRTT with 3 and RTTVAR with 2 binary digits, the
         /// minimum before the back-off, and SRTT forgotten after a back-off beyond 8.
         Ticks = "ticks",
+        /// Linux: the variation is the largest of a round trip, falls slowly, is not raised by a round
+        /// trip that was much shorter, and its term in the time-out is never below `min_rto`.
+        Linux = "linux",
+    }
+}
+
+choices! {
+    /// Where the least time-out stands.
+    pub enum MinRto {
+        /// Below the back-off, which multiplies it (RFC 6298, rule 2.4 before rule 5.5).
+        BeforeBackOff = "before-back-off",
+        /// Above the back-off: only a time-out that is still too short after it is raised (ns-2 before
+        /// March 2002: `rfc2988_ false`).
+        AfterBackOff = "after-back-off",
     }
 }
 
@@ -37,6 +52,8 @@ pub struct Rules {
     pub initial: Span,
     /// The least time-out.
     pub min: Span,
+    /// Whether the back-off multiplies it.
+    pub min_applies: MinRto,
     /// The greatest time-out, backed off or not.
     pub max: Span,
 }
@@ -50,7 +67,7 @@ pub struct Estimator {
     backoff: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Smoothed {
     Nothing,
     Exact {
@@ -62,6 +79,19 @@ enum Smoothed {
         srtt: i64,
         rttvar: i64,
     },
+    Linux(Box<Linux>),
+}
+
+/// What Linux keeps: all but `srtt` are four times the deviation they stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Linux {
+    srtt: f64,
+    deviation: f64,
+    /// Of this round trip the largest.
+    largest: f64,
+    rttvar: f64,
+    /// When this round trip is over.
+    until: Instant,
 }
 
 /// Back-off never needs more: the greatest time-out is reached long before.
@@ -80,6 +110,7 @@ impl Estimator {
         match rules.arithmetic {
             RtoArithmetic::Exact => self.sample_exact(now.since(sent).nanos() as f64, rules),
             RtoArithmetic::Ticks => self.sample_ticks(sent, now, rules),
+            RtoArithmetic::Linux => self.sample_linux(now.since(sent).nanos() as f64, now, rules),
         }
     }
 
@@ -105,9 +136,14 @@ impl Estimator {
     /// The time-out, backed off and within its limits.
     #[inline]
     pub fn rto(&self, rules: &Rules) -> Span {
-        let rto = self.base.max(rules.min).saturating_mul(u64::from(self.backoff)).min(rules.max);
+        let backoff = u64::from(self.backoff);
+        let rto = match rules.min_applies {
+            MinRto::BeforeBackOff => self.base.max(rules.min).saturating_mul(backoff),
+            MinRto::AfterBackOff => self.base.saturating_mul(backoff).max(rules.min),
+        };
+        let rto = rto.min(rules.max);
         match rules.arithmetic {
-            RtoArithmetic::Exact => rto,
+            RtoArithmetic::Exact | RtoArithmetic::Linux => rto,
             RtoArithmetic::Ticks => rto.max(rules.tick.saturating_mul(2)),
         }
     }
@@ -119,20 +155,22 @@ impl Estimator {
 
     /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
     pub fn srtt(&self, rules: &Rules) -> Option<Span> {
-        match self.smoothed {
+        match &self.smoothed {
             Smoothed::Nothing | Smoothed::Ticks { srtt: 0, .. } => None,
-            Smoothed::Exact { srtt, .. } => Some(nanos(srtt)),
-            Smoothed::Ticks { srtt, .. } => Some(rules.tick.saturating_mul(srtt as u64 >> 3)),
+            Smoothed::Exact { srtt, .. } => Some(nanos(*srtt)),
+            Smoothed::Linux(linux) => Some(nanos(linux.srtt)),
+            Smoothed::Ticks { srtt, .. } => Some(rules.tick.saturating_mul(*srtt as u64 >> 3)),
         }
     }
 
     /// The round-trip time's variation, if there was a sample.
     pub fn rttvar(&self, rules: &Rules) -> Option<Span> {
-        match self.smoothed {
+        match &self.smoothed {
             Smoothed::Nothing => None,
-            Smoothed::Exact { rttvar, .. } => Some(nanos(rttvar)),
+            Smoothed::Exact { rttvar, .. } => Some(nanos(*rttvar)),
+            Smoothed::Linux(linux) => Some(nanos(linux.rttvar / 4.0)),
             Smoothed::Ticks { rttvar, .. } => {
-                Some(Span::from_nanos(rules.tick.saturating_mul(rttvar as u64).nanos() / 4))
+                Some(Span::from_nanos(rules.tick.saturating_mul(*rttvar as u64).nanos() / 4))
             }
         }
     }
@@ -149,6 +187,34 @@ impl Estimator {
         };
         self.smoothed = Smoothed::Exact { srtt, rttvar };
         self.base = nanos(srtt + (4.0 * rttvar).max(rules.tick.nanos() as f64));
+    }
+
+    fn sample_linux(&mut self, rtt: f64, now: Instant, rules: &Rules) {
+        let floor = rules.min.nanos() as f64;
+        let Smoothed::Linux(linux) = &mut self.smoothed else {
+            let deviation = 2.0 * rtt;
+            let largest = deviation.max(floor);
+            let until = now + nanos(rtt);
+            let first = Linux { srtt: rtt, deviation, largest, rttvar: largest, until };
+            self.smoothed = Smoothed::Linux(Box::new(first));
+            self.base = nanos(rtt + largest);
+            return;
+        };
+        let error = rtt - linux.srtt;
+        let mut change = error.abs() - linux.deviation / 4.0;
+        if error < 0.0 && change > 0.0 {
+            change /= 8.0;
+        }
+        linux.srtt += error / 8.0;
+        linux.deviation += change;
+        linux.largest = linux.largest.max(linux.deviation);
+        linux.rttvar = linux.rttvar.max(linux.largest);
+        if now >= linux.until {
+            linux.rttvar -= (linux.rttvar - linux.largest) / 4.0;
+            linux.largest = floor;
+            linux.until = now + nanos(linux.srtt);
+        }
+        self.base = nanos(linux.srtt + linux.rttvar.max(floor));
     }
 
     fn sample_ticks(&mut self, sent: Instant, now: Instant, rules: &Rules) {
@@ -185,6 +251,7 @@ mod tests {
             rttvar_gain: 0.25,
             initial: Span::from_millis(1000),
             min: Span::from_millis(1000),
+            min_applies: MinRto::BeforeBackOff,
             max: Span::from_millis(60_000),
         }
     }
@@ -197,6 +264,26 @@ mod tests {
             (millis(estimator.srtt(rules)), millis(estimator.rttvar(rules)))
         };
         samples.iter().map(step).collect()
+    }
+
+    #[test]
+    fn the_time_out_of_linux_is_never_below_srtt_and_the_least() {
+        let rules = Rules { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..rules() };
+        let mut estimator = Estimator::new(&rules);
+        let mut now = Instant::START;
+        let mut rto_after = |rtt: u64, times: usize| {
+            for _ in 0..times {
+                let sent = now;
+                now += Span::from_millis(rtt);
+                estimator.sample(sent, now, &rules);
+            }
+            (estimator.rto(&rules).nanos() + 500_000) / 1_000_000
+        };
+        assert_eq!(rto_after(100, 1), 300, "first sample: SRTT and four times its half");
+        assert_eq!(rto_after(100, 200), 300);
+        assert_eq!(rto_after(400, 1), 438, "SRTT rises by an eighth of 300 ms, the variation's term to 300 ms");
+        assert_eq!(rto_after(400, 200), 600);
+        assert_eq!(rto_after(100, 1), 563, "a much shorter round trip moves SRTT only");
     }
 
     #[test]
@@ -242,6 +329,22 @@ mod tests {
             estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &rules);
             assert_eq!((estimator.backoff(), estimator.rto(&rules)), (1, Span::from_millis(1000)));
         }
+    }
+
+    #[test]
+    fn the_least_time_out_is_backed_off_or_bounds_the_backed_off_one() {
+        let seconds = |min_applies| {
+            let rules = Rules { min_applies, ..rules() };
+            let mut estimator = Estimator::new(&rules);
+            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &rules);
+            [(); 4].map(|()| {
+                let rto = estimator.rto(&rules);
+                estimator.back_off(&rules);
+                rto.nanos() as f64 / 1e9
+            })
+        };
+        assert_eq!(seconds(MinRto::BeforeBackOff), [1.0, 2.0, 4.0, 8.0]);
+        assert_eq!(seconds(MinRto::AfterBackOff), [1.0, 1.0, 1.2, 2.4], "0.3 s, doubled three times");
     }
 
     #[test]

@@ -1,408 +1,406 @@
-//! The end that has data: opens, sends, retransmits, closes.
+//! The half of an end that has data: sends it, sends it again, and listens to acknowledgements.
 //!
-//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022, as far as one direction of data
-//! needs it; V. Paxson et al., RFC 6298, 2011, section 5 (when the timer runs); P. Karn, C.
-//! Partridge, 1987 (no sample from a retransmission; without timestamps one a window).
+//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; M. Allman, V. Paxson, E. Blanton, RFC
+//! 5681, 2009; V. Paxson et al., RFC 6298, 2011; K. Ramakrishnan et al., RFC 3168, 2001, section 6.1.2
+//! (how a sender answers an echoed mark). What is lost is found by a [`Board`], how far the window
+//! opens is said by a [`CongestionControl`]; this file carries the words between them.
 //!
-//! Ours, where the sources are silent: the acknowledgement of the SYN-ACK rides on the first data,
-//! the FIN on the last; the FIN of the receiver rides on its last acknowledgement and is not
-//! answered. A FIN that is alone counts as outstanding until it is answered.
+//! Ours, where the sources are silent: a mark echoed while a loss is repaired, or for data of a window
+//! that was reduced already, is not a further sign; nor is a loss in a window that a mark reduced.
 
-use std::sync::Arc;
+use aqm_net::{Ecn, Instant};
 
-use aqm_net::{Instant, Rng, Span};
-
-use crate::control::{Ack, Congestion, CongestionControl, Start};
-use crate::counts::{Counts, GaveUp};
+use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
+use crate::counts::Counts;
 use crate::overhead::Overhead;
-use crate::profile::{Close, ExitAck, GrowthWhenLimited, Handshake, Hint, ReductionBasis, RepeatedTimeout};
-use crate::rtt::Estimator;
-use crate::scoreboard::{News, Scoreboard, Windows};
+use crate::profile::{
+    Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, PartialAckTimer, Recovery, ReductionBasis,
+    RepeatedTimeout, RttSamples,
+};
+use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
 use crate::segment::{Flags, Segment};
 use crate::settings::Tcp;
+use crate::timer::Timer;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Closed,
-    Opening,
-    Open,
-    Done,
-    Failed(GaveUp),
-}
-
-/// The sending end of a connection.
-pub struct Sender {
-    tcp: Arc<Tcp>,
-    control: Box<dyn CongestionControl>,
-    scoreboard: Scoreboard,
-    /// Where the data ends.
-    end: u64,
+/// The sending half of an end.
+pub(crate) struct Sender {
+    board: Running,
+    pub timer: Timer,
     /// The congestion window, in segments.
     window: f64,
-    /// When the retransmission timer runs out.
-    timer: Instant,
-    /// The end of the segment whose round trip is timed, `NOT_TIMED` if none is.
-    timed: u64,
-    timed_since: Instant,
-    estimator: Estimator,
-    phase: Phase,
-    /// A SYN, or a FIN without data, is to be sent.
-    bare_due: bool,
-    /// Of the same kind, so many have been sent.
-    bare_sent: u32,
-    /// Time-outs since the last progress.
-    retries: u32,
-    counts: Counts,
+    control: Box<dyn CongestionControl>,
+    /// Where the data ends so far.
+    pub end: u64,
+    /// When data was sent last.
+    last_sent: Instant,
+    /// What had been sent when a mark last reduced the window, and when anything did; 0 for never.
+    marked_up_to: u64,
+    reduced_up_to: u64,
+    pub counts: Counts,
     overhead: Option<Box<Overhead>>,
+    /// The other end is to hear that the window was reduced.
+    tell_reduction: bool,
+    /// Whether packets may be marked: both ends agreed.
+    pub ecn: bool,
+    /// Whether a FIN follows the data.
+    pub fin: bool,
+    in_recovery: bool,
+    /// Whether a partial acknowledgement came in this recovery.
+    partial: bool,
 }
 
-/// No acknowledgement reaches this.
-const NOT_TIMED: u64 = u64::MAX;
-
 impl Sender {
-    pub(crate) fn new(tcp: Arc<Tcp>, bytes: Option<u64>) -> Self {
-        let start = Start { window: 1.0, ssthresh: first_ssthresh(&tcp) };
+    pub fn new(tcp: &Tcp) -> Self {
+        let start = Start { window: 1.0, ssthresh: first_ssthresh(tcp) };
         Self {
-            control: tcp.config.control.build(start),
-            scoreboard: Scoreboard::default(),
-            end: bytes.map_or(NOT_TIMED - (1 << 32), |bytes| tcp.end(bytes)),
+            board: Running::new(&tcp.config),
+            timer: Timer::new(&tcp.rules),
             window: start.window,
-            timer: Instant::NEVER,
-            timed: NOT_TIMED,
-            timed_since: Instant::START,
-            estimator: Estimator::new(&tcp.rules),
-            phase: Phase::Closed,
-            bare_due: false,
-            bare_sent: 0,
-            retries: 0,
+            control: tcp.config.control.build(start),
+            end: 0,
+            last_sent: Instant::START,
+            marked_up_to: 0,
+            reduced_up_to: 0,
             counts: Counts::default(),
             overhead: None,
-            tcp,
+            tell_reduction: false,
+            ecn: false,
+            fin: false,
+            in_recovery: false,
+            partial: false,
         }
     }
 
-    /// Gives it the chance it needs for `send_overhead`; without it the parameter has no effect.
-    #[must_use]
-    pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
-        let longest = self.tcp.config.send_overhead;
-        self.overhead = (!longest.is_zero()).then(|| Box::new(Overhead::new(longest, chance())));
-        self
+    /// A random wait before what the window allows is sent.
+    pub fn set_overhead(&mut self, overhead: Overhead) {
+        self.overhead = Some(Box::new(overhead));
     }
 
-    /// Opens the connection.
-    pub fn open(&mut self, now: Instant) {
-        if self.phase != Phase::Closed {
-            return;
+    /// The handshake is over: data may flow. `again` says whether it needed a retransmission.
+    pub fn begin(&mut self, again: bool, tcp: &Tcp) {
+        let config = &tcp.config;
+        let window = if again { config.initial_window_after_syn_loss } else { config.initial_window };
+        let after_loss = config.ssthresh_after_syn_loss.filter(|_| again);
+        let ssthresh = after_loss.unwrap_or(first_ssthresh(tcp));
+        self.control.on_open(Start { window: window as f64, ssthresh });
+        self.timer.retries = 0;
+        self.timer.stop();
+        self.refresh(tcp);
+    }
+
+    /// The application wrote more data; after a pause the window starts again (RFC 5681, 4.1).
+    pub fn write(&mut self, bytes: u64, now: Instant, tcp: &Tcp) {
+        let config = &tcp.config;
+        let paused = self.board.sent() > 0 && self.board.una() == self.board.sent();
+        let restart = match config.idle_restart {
+            IdleRestart::Off => None,
+            IdleRestart::InitialWindow => Some(config.initial_window),
+            IdleRestart::OneSegment => Some(1),
+        };
+        if let Some(window) = restart
+            && paused
+            && now.since(self.last_sent) > self.timer.rto(&tcp.rules)
+        {
+            self.control.cap(window as f64, now);
+            self.refresh(tcp);
         }
-        match self.tcp.config.handshake {
-            Handshake::Syn => {
-                self.phase = Phase::Opening;
-                self.bare_due = true;
-            }
-            Handshake::None => self.begin(now),
-        }
+        self.end = self.end.saturating_add(bytes).min(ENDLESS);
     }
 
     /// An acknowledgement arrived.
-    pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        match self.phase {
-            Phase::Open if !segment.flags.has(Flags::SYN) => self.on_ack(segment, now),
-            Phase::Opening if segment.flags.has(Flags::SYN.and(Flags::ACK)) => self.on_syn_ack(now),
-            _ => {}
+    #[inline]
+    pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &Tcp) {
+        let used = self.board.outstanding();
+        let heard = Heard { ack: segment.ack, sacks: segment.sacks, bare };
+        let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let news = self.board.on_ack(&heard, at, &tcp.config);
+        let echo = self.ecn && segment.flags.has(Flags::ECE);
+        if echo {
+            self.on_mark(now, tcp);
         }
+        // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
+        self.heed(news, (!echo).then_some(used), now, tcp);
     }
 
-    /// Time has passed; acts if the retransmission timer ran out.
-    pub fn on_timer(&mut self, now: Instant) {
+    /// Time has passed; `true` if the retransmission timer ran out (the caller has checked the limit of
+    /// retries).
+    pub fn on_timer(&mut self, now: Instant, tcp: &Tcp) {
         if let Some(overhead) = &mut self.overhead {
             overhead.on_timer(now);
         }
-        if now < self.timer {
-            return;
+        if now >= self.board.alarm() {
+            let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+            let news = self.board.on_alarm(at, &tcp.config);
+            self.timer.restart(now, &tcp.rules);
+            self.heed(news, None, now, tcp);
         }
-        self.counts.timeouts += 1;
-        let limit = match self.phase {
-            Phase::Opening => self.tcp.config.max_syn_retries,
-            _ => self.tcp.config.max_retries,
-        };
-        if limit.is_some_and(|limit| self.retries >= limit) {
-            let reason = if self.phase == Phase::Opening { GaveUp::NoAnswer } else { GaveUp::NoProgress };
-            self.stop(Phase::Failed(reason));
-            return;
-        }
-        if self.phase == Phase::Opening || self.scoreboard.una() == self.end {
-            self.bare_due = true;
-        } else {
-            let repeated = self.retries > 0 && self.tcp.config.repeated_timeout == RepeatedTimeout::Holds;
-            self.control.on_timeout(Congestion { repeated, ..self.congestion(now) });
-            self.scoreboard.on_timeout();
-            self.refresh();
-        }
-        self.retries += 1;
-        self.timed = NOT_TIMED;
-        self.estimator.back_off(&self.tcp.rules);
-        self.restart_timer(now);
     }
 
-    /// The next segment to send; ask until there is none.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
-        if self.bare_due {
-            return Some(self.send_bare(now));
-        }
-        if self.phase != Phase::Open {
+    /// The retransmission timer ran out.
+    pub fn on_timeout(&mut self, now: Instant, tcp: &Tcp) {
+        let config = &tcp.config;
+        let repeated = self.timer.retries > 0 && config.repeated_timeout == RepeatedTimeout::Holds;
+        self.control.on_timeout(Congestion { repeated, ..self.congestion(Sign::Loss, now, tcp) });
+        self.board.on_timeout(config);
+        self.in_recovery = false;
+        self.note_reduction();
+        self.refresh(tcp);
+        self.timer.back_off(now, &tcp.rules);
+    }
+
+    /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant, tcp: &Tcp) -> Option<Segment> {
+        if self.overhead.is_some() && self.must_wait(now, tcp) {
             return None;
         }
-        if let Some(overhead) = &mut self.overhead {
-            let wanted = self.scoreboard.has_next(self.end);
-            if !self.scoreboard.is_urgent(&self.tcp.config) {
-                if overhead.holds(wanted, now) {
-                    return None;
-                }
-            } else if !wanted {
-                overhead.close();
-            }
-        }
-        let (seq, len, again) = self.scoreboard.next(self.end, self.tcp.mss)?;
+        let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let sending = self.board.next(self.stream(tcp), at)?;
         self.counts.segments_sent += 1;
-        let mut flags = Flags::ACK;
-        if again {
+        self.last_sent = now;
+        let end = sending.seq + sending.len;
+        let fin = end > self.end;
+        let len = sending.len - u64::from(fin);
+        let mut flags = if fin { Flags::FIN } else { Flags::default() };
+        let mut ecn = Ecn::NotEct;
+        if sending.again {
             self.counts.retransmitted += 1;
             flags = flags.and(Flags::RETRANSMISSION);
-        } else if self.timed == NOT_TIMED {
-            self.timed = seq + len;
-            self.timed_since = now;
+        } else {
+            self.timer.time(end, now);
+            if self.ecn && len > 0 {
+                ecn = Ecn::Ect0;
+                if std::mem::take(&mut self.tell_reduction) {
+                    flags = flags.and(Flags::CWR);
+                }
+            }
         }
-        if seq + len == self.end && self.tcp.config.close == Close::Fin {
-            flags = flags.and(Flags::FIN);
-        }
-        if self.timer == Instant::NEVER {
-            self.restart_timer(now);
-        }
-        let wire = (len + self.tcp.config.header.bytes()) as u16;
-        Some(Segment { seq, ack: 0, len: len as u32, wire, flags })
+        self.timer.start(now, &tcp.rules);
+        let header = if len > 0 { tcp.config.header } else { tcp.config.syn_size };
+        let wire = (len + header.bytes()) as u16;
+        Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
     }
 
-    /// When `on_timer` wants to be called next.
+    /// When `on_timer` wants to be called next, the retransmission timer apart.
     #[inline]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn alarm(&self) -> Instant {
         let held = self.overhead.as_ref().map_or(Instant::NEVER, |overhead| overhead.until());
-        let next = self.timer.min(held);
-        (next != Instant::NEVER).then_some(next)
+        self.board.alarm().min(held)
+    }
+
+    /// Whether everything written is acknowledged, a FIN too.
+    #[inline]
+    pub fn is_acknowledged(&self) -> bool {
+        self.board.una() == self.end + u64::from(self.fin)
+    }
+
+    /// Everything below is acknowledged.
+    pub fn una(&self) -> u64 {
+        self.board.una()
+    }
+
+    /// The end of everything sent.
+    pub fn sent(&self) -> u64 {
+        self.board.sent()
+    }
+
+    pub fn dupacks(&self) -> u32 {
+        self.board.dupacks()
+    }
+
+    pub fn window(&self) -> f64 {
+        self.window
+    }
+
+    pub fn ssthresh(&self) -> f64 {
+        self.control.ssthresh()
     }
 
     /// The window that packets tell routers: whole segments, at least 1, without inflation.
     #[inline]
-    pub fn window_hint(&self) -> u16 {
-        let window = match self.tcp.config.hint {
-            Hint::Clipped => self.window.min(self.tcp.config.receiver_window as f64),
+    pub fn window_hint(&self, tcp: &Tcp) -> u16 {
+        let window = match tcp.config.hint {
+            Hint::Clipped => self.window.min(tcp.config.receiver_window as f64),
             Hint::Raw => self.window,
         };
         window.max(1.0) as u16 // saturates
     }
 
-    /// Whether everything is acknowledged and the connection closed; never if it gave up.
-    pub fn is_done(&self) -> bool {
-        self.phase == Phase::Done
-    }
-
-    /// Why it gave up, if it did.
-    pub fn gave_up(&self) -> Option<GaveUp> {
-        match self.phase {
-            Phase::Failed(reason) => Some(reason),
-            _ => None,
-        }
-    }
-
-    /// What it has done so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// The congestion window, in segments, without inflation.
-    pub fn cwnd(&self) -> f64 {
-        self.window
-    }
-
-    /// The slow-start threshold, in segments.
-    pub fn ssthresh(&self) -> f64 {
-        self.control.ssthresh()
-    }
-
-    /// The smoothed round-trip time.
-    pub fn srtt(&self) -> Option<Span> {
-        self.estimator.srtt(&self.tcp.rules)
-    }
-
-    /// The round-trip time's variation.
-    pub fn rttvar(&self) -> Option<Span> {
-        self.estimator.rttvar(&self.tcp.rules)
-    }
-
-    /// The retransmission time-out, backed off.
-    pub fn rto(&self) -> Span {
-        self.estimator.rto(&self.tcp.rules)
-    }
-
-    /// Duplicate acknowledgements since the last new one.
-    pub fn dupacks(&self) -> u32 {
-        self.scoreboard.dupacks()
-    }
-
-    /// By what the time-out is multiplied.
-    pub fn backoff(&self) -> u32 {
-        self.estimator.backoff()
-    }
-
-    /// Bytes sent and not acknowledged.
-    pub fn in_flight(&self) -> u64 {
-        self.scoreboard.sent() - self.scoreboard.una()
-    }
-
-    fn on_syn_ack(&mut self, now: Instant) {
-        self.counts.handshake_done = Some(now);
-        if self.timed != NOT_TIMED {
-            self.estimator.sample(self.timed_since, now, &self.tcp.rules);
-        } else if let Some(rto) = self.tcp.config.rto_after_syn_loss {
-            self.estimator.restart_from(rto);
-        }
-        self.begin(now);
-    }
-
-    /// Data may flow.
-    fn begin(&mut self, now: Instant) {
-        let config = &self.tcp.config;
-        let syn_lost = self.bare_sent > 1;
-        let window = if syn_lost { config.initial_window_after_syn_loss } else { config.initial_window };
-        let ssthresh = first_ssthresh(&self.tcp);
-        let after_loss = config.ssthresh_after_syn_loss.filter(|_| syn_lost);
-        self.control.on_open(Start { window: window as f64, ssthresh: after_loss.unwrap_or(ssthresh) });
-        self.phase = Phase::Open;
-        self.bare_due = false;
-        self.bare_sent = 0;
-        self.retries = 0;
-        self.timed = NOT_TIMED;
-        self.timer = Instant::NEVER;
-        self.refresh();
-        if self.end == 0 {
-            self.close(Flags::default(), now);
-        }
-    }
-
-    fn on_ack(&mut self, segment: &Segment, now: Instant) {
-        if self.scoreboard.una() == self.end {
-            self.close(segment.flags, now);
-            return;
-        }
-        let used = self.scoreboard.outstanding();
-        match self.scoreboard.on_ack(segment.ack, &self.tcp.config) {
-            News::Advance { bytes, ends_recovery } => {
-                self.retries = 0;
-                if segment.ack >= self.timed {
-                    self.timed = NOT_TIMED;
-                    self.estimator.sample(self.timed_since, now, &self.tcp.rules);
-                }
-                if self.scoreboard.una() == self.end {
-                    self.close(segment.flags, now);
-                    return;
-                }
-                self.restart_timer(now);
-                self.grow(Advance { bytes, used, ends_recovery }, now);
+    /// Acts on what the board found; `used` is what was in the network before, if the window may grow.
+    #[inline(always)]
+    fn heed(&mut self, news: News, used: Option<u64>, now: Instant, tcp: &Tcp) {
+        if news.acked > 0 {
+            self.timer.retries = 0;
+            self.sample(&news, now, tcp);
+            if self.board.una() == self.board.sent() {
+                self.timer.at = Instant::NEVER;
+            } else if news.what != What::Partial || self.restarts_timer(tcp) {
+                self.timer.restart(now, &tcp.rules);
             }
-            News::Loss => {
-                self.counts.fast_retransmits += 1;
-                self.timed = NOT_TIMED;
-                self.control.on_congestion(self.congestion(now));
-                self.restart_timer(now);
+        }
+        match news.what {
+            What::Stale => return,
+            What::Duplicate => {}
+            What::Advance => self.grow(&news, used, now, tcp),
+            What::Partial => self.partial = true,
+            What::Exit => {
+                self.in_recovery = false;
+                self.leave(now, tcp);
+                if tcp.config.exit_ack == ExitAck::Grows && !is_selective(&tcp.config) {
+                    self.grow(&news, used, now, tcp);
+                }
             }
-            News::Duplicate => {}
-            News::Stale => return,
+            What::Loss => self.on_loss(now, tcp),
         }
-        self.refresh();
+        self.refresh(tcp);
     }
 
-    fn grow(&mut self, advance: Advance, now: Instant) {
-        let config = &self.tcp.config;
-        if advance.ends_recovery && config.exit_ack == ExitAck::Deflates {
-            return;
-        }
-        let may_grow = config.growth_when_limited == GrowthWhenLimited::Grows
-            || advance.used >= (self.window as u64).saturating_mul(self.tcp.mss);
-        let acked = advance.bytes as f64 / self.tcp.mss as f64;
-        self.control.on_ack(Ack { now, acked, may_grow });
-    }
-
-    /// All data is acknowledged: ends, unless a FIN is still to be exchanged.
-    fn close(&mut self, flags: Flags, now: Instant) {
-        if self.tcp.config.close == Close::None || flags.has(Flags::FIN) {
-            self.stop(Phase::Done);
-        } else if self.bare_sent == 0 && !self.bare_due {
-            self.bare_due = true;
-            self.restart_timer(now);
-        }
-    }
-
-    fn stop(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.timer = Instant::NEVER;
-        self.timed = NOT_TIMED;
-        self.bare_due = false;
-    }
-
-    fn send_bare(&mut self, now: Instant) -> Segment {
-        self.bare_due = false;
-        let mut flags = if self.phase == Phase::Opening { Flags::SYN } else { Flags::FIN.and(Flags::ACK) };
-        if self.bare_sent > 0 {
-            flags = flags.and(Flags::RETRANSMISSION);
-            self.counts.retransmitted += 1;
+    #[inline]
+    fn sample(&mut self, news: &News, now: Instant, tcp: &Tcp) {
+        let rules = &tcp.rules;
+        if tcp.config.rtt_samples == RttSamples::Segment && news.sent != Instant::NEVER {
+            self.timer.forget();
+            self.timer.estimator.sample(news.sent, now, rules);
         } else {
-            if self.phase == Phase::Opening {
-                self.timed = 0;
-                self.timed_since = now;
+            self.timer.on_ack(self.board.una(), now, rules);
+        }
+    }
+
+    /// Whether a partial acknowledgement restarts the timer.
+    fn restarts_timer(&self, tcp: &Tcp) -> bool {
+        let config = &tcp.config;
+        config.recovery != Recovery::NewReno
+            || config.partial_ack_timer == PartialAckTimer::Each
+            || !self.partial
+    }
+
+    #[inline]
+    fn grow(&mut self, news: &News, used: Option<u64>, now: Instant, tcp: &Tcp) {
+        let may_grow = used.is_some_and(|used| {
+            tcp.config.growth_when_limited == GrowthWhenLimited::Grows
+                || used >= (self.window as u64).saturating_mul(tcp.mss)
+        });
+        let acked = news.acked as f64 / tcp.mss as f64;
+        let srtt = self.timer.estimator.srtt(&tcp.rules);
+        self.control.on_ack(Ack { now, acked, may_grow, srtt });
+    }
+
+    /// Fast recovery is over.
+    fn leave(&mut self, now: Instant, tcp: &Tcp) {
+        if tcp.config.recovery == Recovery::NewReno {
+            match tcp.config.exit_window {
+                ExitWindow::Ssthresh => {}
+                ExitWindow::Deflated => self.control.cap(self.window, now),
+                ExitWindow::Flight => {
+                    let flight = (self.board.flight() as f64 / tcp.mss as f64).max(1.0);
+                    self.control.cap(flight + 1.0, now);
+                }
             }
-            self.restart_timer(now);
-        }
-        self.bare_sent += 1;
-        self.counts.segments_sent += 1;
-        Segment {
-            seq: self.scoreboard.sent(),
-            ack: 0,
-            len: 0,
-            wire: self.tcp.config.syn_size.bytes() as u16,
-            flags,
         }
     }
 
-    fn restart_timer(&mut self, now: Instant) {
-        self.timer = now + self.estimator.rto(&self.tcp.rules);
+    fn on_loss(&mut self, now: Instant, tcp: &Tcp) {
+        self.counts.fast_retransmits += 1;
+        self.timer.forget();
+        self.partial = false;
+        let from = self.window;
+        let congestion = self.congestion(Sign::Loss, now, tcp);
+        if tcp.config.recovery == Recovery::Tahoe {
+            self.control.on_timeout(Congestion { repeated: self.is_reduced(), ..congestion });
+            self.note_reduction();
+        } else {
+            self.in_recovery = true;
+            if !self.is_reduced() {
+                self.control.on_congestion(congestion);
+                self.note_reduction();
+            }
+        }
+        self.board.on_reduction(from, self.control.window());
+        self.timer.restart(now, &tcp.rules);
     }
 
-    /// Takes over the window of the law and opens the scoreboard accordingly.
-    fn refresh(&mut self) {
+    fn on_mark(&mut self, now: Instant, tcp: &Tcp) {
+        let una = self.board.una();
+        // Until the first segment behind is acknowledged, which tells of the reduction, the echo goes on.
+        if self.in_recovery || (self.reduced_up_to > 0 && una <= self.reduced_up_to) {
+            return;
+        }
+        self.counts.marks_heeded += 1;
+        let before = self.control.window();
+        self.control.on_congestion(self.congestion(Sign::Mark, now, tcp));
+        // The least `ssthresh` must not open a smaller window.
+        self.control.cap(before, now);
+        self.note_reduction();
+        self.marked_up_to = self.board.sent();
+        self.refresh(tcp);
+    }
+
+    /// The window was reduced: the other end is told (RFC 3168, 6.1.2).
+    fn note_reduction(&mut self) {
+        self.reduced_up_to = self.board.sent();
+        self.tell_reduction = self.ecn;
+    }
+
+    /// Whether a mark reduced the window of data that is being acknowledged.
+    fn is_reduced(&self) -> bool {
+        self.board.una() < self.marked_up_to
+    }
+
+    /// Takes over the window of the law and opens the board accordingly.
+    #[inline]
+    fn refresh(&mut self, tcp: &Tcp) {
         self.window = self.control.window();
+        let deflation = self.board.deflation();
+        if deflation > 0.0 {
+            self.window = (self.window - deflation).max(1.0);
+        }
         let windows = Windows {
             congestion: self.window as u64,
-            receiver: self.tcp.config.receiver_window,
-            mss: self.tcp.mss,
+            receiver: tcp.config.receiver_window,
+            mss: tcp.mss,
         };
-        self.scoreboard.open(windows, &self.tcp.config);
+        self.board.open(windows, &tcp.config);
     }
 
-    fn congestion(&self, now: Instant) -> Congestion {
-        let config = &self.tcp.config;
+    #[inline]
+    fn stream(&self, tcp: &Tcp) -> Stream {
+        Stream { end: self.end, fin: self.fin, mss: tcp.mss }
+    }
+
+    fn congestion(&self, sign: Sign, now: Instant, tcp: &Tcp) -> Congestion {
+        let config = &tcp.config;
         let basis = match config.reduction_basis {
-            ReductionBasis::FlightSize => self.scoreboard.flight() as f64 / self.tcp.mss as f64,
+            ReductionBasis::FlightSize => {
+                let flight = self.board.flight() as f64 / tcp.mss as f64;
+                if is_selective(config) { flight.min(self.window) } else { flight }
+            }
+            ReductionBasis::Pipe => self.board.outstanding() as f64 / tcp.mss as f64,
             ReductionBasis::Window => self.window.min(config.receiver_window as f64),
         };
-        Congestion { now, basis, repeated: false }
+        Congestion { now, sign, basis, repeated: false }
+    }
+
+    /// Whether the random wait of the host holds back what the window allows.
+    #[cold]
+    fn must_wait(&mut self, now: Instant, tcp: &Tcp) -> bool {
+        let stream = self.stream(tcp);
+        let Some(overhead) = &mut self.overhead else { return false };
+        let wanted = self.board.has_next(stream);
+        if !self.board.is_urgent(&tcp.config) {
+            return overhead.holds(wanted, now);
+        }
+        if !wanted {
+            overhead.close();
+        }
+        false
     }
 }
 
-/// What an acknowledgement brought.
-struct Advance {
-    bytes: u64,
-    /// Bytes that had been outstanding.
-    used: u64,
-    ends_recovery: bool,
+/// The end of data without end; far enough from overflow.
+pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
+
+fn is_selective(config: &Config) -> bool {
+    matches!(config.recovery, Recovery::Sack | Recovery::Rack)
 }
 
 fn first_ssthresh(tcp: &Tcp) -> f64 {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use aqm_net::{ConfigError, Span};
 
-use crate::profile::{Close, Config, DelayedAck, Handshake, LastSegment};
+use crate::profile::{Close, Config, DelayedAck, Handshake, LastSegment, Pipe, Recovery, Reduction};
 use crate::rtt::{RtoArithmetic, Rules};
-use crate::{Receiver, Sender};
+use crate::Endpoint;
 
 impl Config {
     /// Checks everything and makes it ready for senders and receivers.
@@ -19,6 +19,7 @@ impl Config {
         self.check_sizes()?;
         self.check_windows()?;
         self.check_times()?;
+        self.check_recovery()?;
         self.control.check().map_err(|error| error.within("control"))?;
         Ok(Tcp {
             rules: Rules {
@@ -29,6 +30,7 @@ impl Config {
                 rttvar_gain: self.rttvar_gain,
                 initial: self.initial_rto,
                 min: self.min_rto,
+                min_applies: self.min_rto_applies,
                 max: self.max_rto,
             },
             mss: self.mss.bytes(),
@@ -63,6 +65,16 @@ impl Config {
             check(sensible, place, "must be 1 to 1000000000 segments")?;
         }
         check((1..=1000).contains(&self.dupthresh), "dupthresh", "must be 1 to 1000")
+    }
+
+    fn check_recovery(&self) -> Result<(), ConfigError> {
+        let tahoe = "must not be tahoe with this law: tahoe starts from one segment after every loss, as reno does";
+        check(self.recovery != Recovery::Tahoe || self.control.kind() == "reno", "recovery", tahoe)?;
+        let counted = self.recovery == Recovery::Sack && self.pipe == Pipe::Counted;
+        let why = "must be at-once with a counted pipe, which does not know how much has arrived";
+        check(!counted || self.reduction == Reduction::AtOnce, "reduction", why)?;
+        let burst = self.recovery_burst.is_none_or(|segments| segments > 0);
+        check(burst, "recovery_burst", "must be at least 1 segment")
     }
 
     fn check_times(&self) -> Result<(), ConfigError> {
@@ -104,14 +116,9 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// A sender of `bytes` bytes, or of data without end.
-    pub fn sender(self: &Arc<Self>, bytes: Option<u64>) -> Sender {
-        Sender::new(Arc::clone(self), bytes)
-    }
-
-    /// The receiver of `bytes` bytes, or of data without end.
-    pub fn receiver(self: &Arc<Self>, bytes: Option<u64>) -> Receiver {
-        Receiver::new(Arc::clone(self), bytes)
+    /// An end of a connection, not yet opened.
+    pub fn endpoint(self: &Arc<Self>) -> Endpoint {
+        Endpoint::new(Arc::clone(self))
     }
 
     /// Payload of a full segment, in bytes.
@@ -128,7 +135,7 @@ impl Tcp {
     /// FIN included, acknowledgements not.
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
         let syn = match self.config.handshake {
-            Handshake::Syn => self.config.syn_size.bytes(),
+            Handshake::ThreeWay | Handshake::TwoWay => self.config.syn_size.bytes(),
             Handshake::None => 0,
         };
         let fin = match self.config.close {

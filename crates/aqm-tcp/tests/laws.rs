@@ -1,19 +1,61 @@
-//! What holds on every path, however it loses, delays, reorders and duplicates.
+//! What holds on every path, however it loses, delays, reorders, doubles and marks, whatever the settings.
+//!
+//! `AQM_FUZZ_CASES` sets the number of random connections; then the seed is a fresh one, or that of
+//! `AQM_FUZZ_SEED`. A failure names its seed and the smallest connection found that fails too.
 
 mod pair;
 
-use aqm_net::{Instant, Span};
-use pair::{Pair, Sent};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use aqm_net::{Ecn, Instant, Span};
+use aqm_tcp::control::Control;
+use aqm_tcp::{Close, EcnUse, Endpoint, Flags, Pipe, Recovery};
+use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use serde_json::{Value, json};
+
+/// Connections in a run of the tests.
+const CASES: u32 = 2000;
+const SEED: u64 = 7;
+/// No connection of these lengths takes more steps, however bad the path.
+const MOST_STEPS: u32 = 1_000_000;
+/// Long enough for every connection that ends at all.
+const END: Instant = Instant::from_nanos(1 << 62);
+const MSS: u64 = 100;
+
+/// Parameters and the words they may take; half of the time a parameter stays as the profile has it.
+const CHOICES: &[(&str, &[&str])] = &[
+    ("recovery", &["tahoe", "reno", "newreno", "sack", "rack"]),
+    ("pipe", &["counted", "scoreboard"]),
+    ("reduction", &["at-once", "prr", "rate-halving"]),
+    ("prr_bound", &["crb", "ssrb", "safe-ack"]),
+    ("sacks_at_timeout", &["kept", "forgotten"]),
+    ("dsack", &["off", "on"]),
+    ("handshake", &["three-way", "two-way", "none"]),
+    ("close", &["fin", "none"]),
+    ("last_segment", &["exact", "padded"]),
+    ("delayed_ack", &["off", "every-second"]),
+    ("limited_transmit", &["off", "new", "next"]),
+    ("fast_retransmit_guard", &["none", "recover", "recover-or-first"]),
+    ("exit_ack", &["deflates", "grows"]),
+    ("exit_window", &["flight", "ssthresh", "deflated"]),
+    ("partial_ack_timer", &["first", "each"]),
+    ("reduction_basis", &["flight-size", "window"]),
+    ("growth_when_limited", &["holds", "grows"]),
+    ("repeated_timeout", &["holds", "halves"]),
+    ("rtt_samples", &["window", "segment"]),
+    ("idle_restart", &["off", "initial-window", "one-segment"]),
+];
 
 /// A path that draws the fate of each segment from its own small generator.
 #[derive(Debug, Clone)]
 struct Path {
     state: u64,
-    /// In hundredths, each way.
+    /// In hundredths, by the side that sends.
     loss: [u64; 2],
-    duplication: u64,
+    doubling: u64,
+    marking: u64,
     /// Greatest extra delay, in milliseconds.
     jitter: u64,
 }
@@ -28,115 +70,348 @@ impl Path {
         (word ^ (word >> 31)) % below
     }
 
-    fn fate(&mut self, sent: &Sent) -> Vec<Span> {
-        let mut copies = Vec::new();
-        if self.draw(100) >= self.loss[usize::from(sent.to_receiver)] {
-            copies.push(());
-            if self.draw(100) < self.duplication {
-                copies.push(());
+    fn fate(&mut self, sent: &Sent) -> Vec<Copy> {
+        let lost = self.draw(100) < self.loss[sent.from as usize];
+        let doubled = self.draw(100) < self.doubling;
+        let copies = if lost { 0 } else { 1 + usize::from(doubled) };
+        let mut copy = || Copy {
+            after: Span::from_nanos(10_000_000 + self.draw(self.jitter * 1_000_000 + 1)),
+            marked: self.draw(100) < self.marking,
+        };
+        (0..copies).map(|_| copy()).collect()
+    }
+}
+
+/// Who writes what, and when.
+#[derive(Debug, Clone)]
+enum Script {
+    /// One end writes, then closes.
+    OneWay(Side, u64),
+    /// Both write at once, and close.
+    Both(u64, u64),
+    /// Requests and their responses, so many milliseconds after each other at least.
+    Exchanges(Vec<(u64, u64)>),
+}
+
+impl Script {
+    /// Plans it. An end closes when nobody has more to write that depends on it.
+    fn plan(&self, mut pair: Pair) -> Pair {
+        let both_close = pair.configs[0].close == Close::None;
+        match self {
+            Self::OneWay(side, bytes) => {
+                pair = pair.plan(*side, When::At(0), Act::Write(*bytes)).plan(*side, When::At(0), Act::Finish);
+                if both_close {
+                    pair = pair.plan(side.other(), When::At(0), Act::Finish);
+                }
+                pair
+            }
+            Self::Both(to_server, to_client) => {
+                for (side, bytes) in [(Client, to_server), (Server, to_client)] {
+                    pair = pair.plan(side, When::At(0), Act::Write(*bytes)).plan(side, When::At(0), Act::Finish);
+                }
+                pair
+            }
+            Self::Exchanges(exchanges) => {
+                let mut received = [0, 0];
+                for &(request, response) in exchanges {
+                    pair = pair.plan(Client, When::Received(received[0]), Act::Write(request));
+                    received[1] += pair.padded(Client, request);
+                    pair = pair.plan(Server, When::Received(received[1]), Act::Write(response));
+                    received[0] += pair.padded(Server, response);
+                }
+                if both_close {
+                    pair = pair.plan(Server, When::Received(received[1]), Act::Finish);
+                }
+                pair.plan(Client, When::Received(received[0]), Act::Finish)
             }
         }
-        copies
-            .iter()
-            .map(|()| Span::from_nanos(10_000_000 + self.draw(self.jitter * 1_000_000 + 1)))
-            .collect()
     }
+}
+
+/// A connection.
+#[derive(Debug, Clone)]
+struct Case {
+    settings: [Value; 2],
+    path: Path,
+    script: Script,
 }
 
 fn paths() -> impl Strategy<Value = Path> {
-    (any::<u64>(), 0..=30u64, 0..=30u64, 0..=30u64, 0..=100u64).prop_map(
-        |(state, to_receiver, to_sender, duplication, jitter)| Path {
-            state,
-            loss: [to_sender, to_receiver],
-            duplication,
-            jitter,
-        },
+    (any::<u64>(), [0..=30u64, 0..=30u64], 0..=30u64, 0..=30u64, 0..=100u64).prop_map(
+        |(state, loss, doubling, marking, jitter)| Path { state, loss, doubling, marking, jitter },
     )
 }
 
-fn settings() -> impl Strategy<Value = Value> {
-    let profile = prop_oneof![Just("rfc"), Just("ns-2.35")];
-    let delayed_ack = prop_oneof![Just("off"), Just("every-second")];
-    let guard = prop_oneof![Just("none"), Just("recover"), Just("recover-or-first")];
-    let close = prop_oneof![Just("fin"), Just("none")];
-    (profile, delayed_ack, guard, close, 1..40u64, 1..6u64).prop_map(
-        |(profile, delayed_ack, guard, close, window, dupthresh)| {
-            json!({
-                "profile": profile, "mss": "100B", "delayed_ack": delayed_ack, "close": close,
-                "fast_retransmit_guard": guard, "receiver_window": window, "dupthresh": dupthresh,
-            })
-        },
-    )
+fn scripts() -> impl Strategy<Value = Script> {
+    prop_oneof![
+        (prop_oneof![Just(Client), Just(Server)], 0..20_000u64).prop_map(|(side, bytes)| Script::OneWay(side, bytes)),
+        (0..10_000u64, 0..10_000u64).prop_map(|(one, other)| Script::Both(one, other)),
+        proptest::collection::vec((1..2_000u64, 1..5_000u64), 1..5).prop_map(Script::Exchanges),
+    ]
 }
 
-/// Long enough for every run that ends at all.
-const END: Instant = Instant::from_nanos(1_000_000_000_000_000);
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 256, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(7), ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn every_byte_arrives_once_in_order_and_the_connection_ends(
-        path in paths(), settings in settings(), bytes in 0..20_000u64,
-    ) {
-        let mut path = path;
-        let mut pair = Pair::new(settings, Some(bytes));
-        let mut delivered = 0;
-        let mut fate = |sent: &Sent| path.fate(sent);
-        pair.run(Instant::START, &mut fate);
-        while pair.step(END, &mut fate) {
-            prop_assert!(pair.receiver.delivered() >= delivered, "delivery goes back");
-            delivered = pair.receiver.delivered();
-            prop_assert!(delivered <= bytes);
-        }
-        prop_assert!(pair.sender.is_done() != pair.sender.gave_up().is_some());
-        if pair.sender.is_done() {
-            prop_assert_eq!(delivered, bytes);
-            prop_assert!(pair.receiver.is_complete());
-        }
-        prop_assert_eq!(pair.sender.poll_timeout(), None);
-        prop_assert_eq!(pair.receiver.poll_timeout(), None);
-        prop_assert!(pair.sender.poll_transmit(pair.now).is_none());
-    }
-
-    #[test]
-    fn what_is_sent_is_new_or_sent_again(path in paths(), settings in settings(), bytes in 0..20_000u64) {
-        let mut path = path;
-        let mut pair = Pair::new(settings, Some(bytes));
-        let (mut new, mut again, mut marked_wrongly) = (0, 0, 0);
-        pair.run(END, &mut |sent| {
-            if sent.to_receiver {
-                let flags = sent.segment.flags;
-                let is_new = sent.before == 0;
-                new += u64::from(is_new);
-                again += u64::from(!is_new);
-                marked_wrongly += u64::from(is_new == flags.has(aqm_tcp::Flags::RETRANSMISSION));
+/// Settings of both ends that make sense together.
+fn settings() -> impl Strategy<Value = [Value; 2]> {
+    let profiles: Vec<&str> = aqm_tcp::profiles().iter().map(|profile| profile.name).collect();
+    let sizes = (1..40u64, 1..20u64, 1..6u64, 0..10u64, 1..8u64, 3..16u64);
+    let words = proptest::collection::vec(any::<u8>(), CHOICES.len());
+    let flags = any::<[bool; 4]>();
+    (proptest::sample::select(profiles), 0..2 * Control::NAMES.len(), words, sizes, flags).prop_filter_map(
+        "settings that do not go together",
+        |(profile, law, words, sizes, flags)| {
+            let (receiver_window, initial_window, dupthresh, quick_acks, burst, retries) = sizes;
+            let mut table = json!({
+                "profile": profile, "mss": "100B", "receiver_window": receiver_window,
+                "initial_window": initial_window, "dupthresh": dupthresh, "quick_acks": quick_acks,
+                "max_retries": retries, "max_syn_retries": retries,
+            });
+            for (&(parameter, words), word) in CHOICES.iter().zip(words) {
+                let at = usize::from(word) % (2 * words.len());
+                if at >= words.len() {
+                    table[parameter] = json!(words[at - words.len()]);
+                }
             }
-            path.fate(sent)
+            if law >= Control::NAMES.len() {
+                table["control"] = json!({ "kind": Control::NAMES[law - Control::NAMES.len()] });
+            }
+            if flags[0] {
+                table["recovery_burst"] = json!(burst);
+            }
+            if flags[1] {
+                table["send_overhead"] = json!("7ms");
+            }
+            let ends = [flags[2], flags[3]].map(|capable| {
+                let ecn = json!({ "ecn": if capable { "on" } else { "off" } });
+                pair::over(table.clone(), ecn)
+            });
+            aqm_tcp::read(ends[0].clone()).and_then(|config| config.build()).ok().map(|_| ends)
+        },
+    )
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    (settings(), paths(), scripts()).prop_map(|(settings, path, script)| Case { settings, path, script })
+}
+
+/// Ranges of numbers.
+#[derive(Default)]
+struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    fn add(&mut self, mut from: u64, mut to: u64) {
+        self.0.retain(|range| {
+            let apart = range.1 < from || to < range.0;
+            if !apart {
+                (from, to) = (from.min(range.0), to.max(range.1));
+            }
+            apart
         });
-        let counts = pair.sender.counts();
-        prop_assert_eq!((counts.segments_sent, counts.retransmitted), (new + again, again));
-        prop_assert_eq!(marked_wrongly, 0);
+        self.0.push((from, to));
     }
 
-    #[test]
-    fn never_more_is_in_flight_than_the_windows_allow(path in paths(), settings in settings()) {
-        let mut path = path;
-        let receiver_window = settings["receiver_window"].as_u64().unwrap();
-        let mut pair = Pair::new(settings, Some(20_000));
-        let mut fate = |sent: &Sent| path.fate(sent);
-        pair.run(Instant::START, &mut fate);
-        let mut sent = 0;
-        while pair.step(END, &mut fate) {
-            let in_flight = pair.sender.in_flight() / pair.tcp.payload();
-            prop_assert!(in_flight <= receiver_window);
-            if pair.first_sent.len() > sent {
-                sent = pair.first_sent.len();
-                let window = (pair.sender.cwnd() as u64).max(1) + u64::from(pair.sender.dupacks());
-                prop_assert!(in_flight <= window, "{in_flight} in flight, {window} allowed");
-            }
+    /// How many of `from` to `to` they cover.
+    fn within(&self, from: u64, to: u64) -> u64 {
+        self.0.iter().map(|range| range.1.min(to).saturating_sub(range.0.max(from))).sum()
+    }
+}
+
+/// What is watched of an end.
+#[derive(Default)]
+struct Watch {
+    /// The end of all it has sent.
+    sent: u64,
+    /// The end of all that is acknowledged to it.
+    acked: u64,
+    segments: u64,
+    again: u64,
+    pure_acks: u64,
+    told: u64,
+    received: u64,
+    /// What SACK has told it.
+    sacked: Ranges,
+    /// It sent new data in this step.
+    is_new: bool,
+    /// Everything up to here had been sent at its last time-out.
+    timed_out_at: u64,
+    timeouts: u32,
+    fast_retransmits: u32,
+    /// Everything up to here had been sent at its last fast retransmit.
+    recovers_to: u64,
+    /// Window and segments in flight after the last step, and the larger before the last fast retransmit.
+    window: u64,
+    flight: u64,
+    before: u64,
+}
+
+impl Watch {
+    /// A segment leaves this end.
+    fn sends(&mut self, sent: &Sent, agreed: bool) {
+        let segment = &sent.segment;
+        let flags = segment.flags;
+        let again = flags.has(Flags::RETRANSMISSION);
+        assert!(matches!(segment.ecn, Ecn::NotEct | Ecn::Ect0));
+        if segment.ecn == Ecn::Ect0 {
+            assert!(agreed, "ECN-capable without agreement");
+            assert!(sent.has_data() && !again, "only data sent for the first time may be ECN-capable");
         }
+        if flags.has(Flags::SYN) {
+            return;
+        }
+        assert!(segment.len <= MSS as u32);
+        assert!(segment.ack >= self.told, "an acknowledgement goes back");
+        self.told = segment.ack;
+        if segment.end() == segment.seq {
+            self.pure_acks += 1;
+            return;
+        }
+        assert_eq!(again, segment.seq < self.sent, "new, or sent again");
+        self.segments += 1;
+        self.again += u64::from(again);
+        self.is_new |= segment.end() > self.sent;
+        self.sent = self.sent.max(segment.end());
+    }
+
+    /// A segment arrived at this end.
+    fn hears(&mut self, segment: &aqm_tcp::Segment) {
+        self.acked = self.acked.max(segment.ack);
+        for (from, to) in segment.sacks.ranges(segment.ack) {
+            self.sacked.add(from, to);
+        }
+    }
+
+    /// What a step did to this end.
+    fn check(&mut self, end: &Endpoint, config: &aqm_tcp::Config) {
+        assert!(end.received() >= self.received, "delivery goes back");
+        self.received = end.received();
+        assert!(end.in_flight() <= config.receiver_window * MSS + 1, "beyond the receiver's window");
+        let counts = end.counts();
+        if counts.timeouts > self.timeouts {
+            (self.timeouts, self.timed_out_at) = (counts.timeouts, self.sent);
+        }
+        if counts.fast_retransmits > self.fast_retransmits {
+            self.fast_retransmits = counts.fast_retransmits;
+            self.recovers_to = self.sent;
+            self.before = self.window.max(self.flight);
+        }
+        (self.window, self.flight) = (end.cwnd() as u64, end.in_flight().div_ceil(MSS));
+        if std::mem::take(&mut self.is_new) {
+            self.check_window(end, config);
+        }
+    }
+
+    /// New data left: does the congestion window allow what is in flight?
+    fn check_window(&self, end: &Endpoint, config: &aqm_tcp::Config) {
+        let window = (end.cwnd() as u64).max(1);
+        let in_flight = end.in_flight();
+        let (allowed, used) = match config.recovery {
+            // Each duplicate adds a segment: by limited transmit, or as it inflates the window.
+            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => {
+                (window + u64::from(end.dupacks()), in_flight)
+            }
+            // An estimate in recovery; the receiver's window is the only bound.
+            Recovery::Sack if config.pipe == Pipe::Counted => return,
+            // What was lost again since a time-out waits, and counts as out of the network.
+            _ if self.acked < self.timed_out_at => return,
+            // Holes go first, so new data means that what is in flight and not SACKed is in the network.
+            // The window may come down by degrees, which are rounded up to a segment.
+            _ => {
+                let gradual = if self.acked < self.recovers_to { self.before } else { 0 };
+                (window.max(gradual) + 1, in_flight - self.sacked.within(self.acked, self.sent))
+            }
+        };
+        // What is left of a segment may overshoot.
+        let used = used / MSS;
+        assert!(used <= allowed, "up to {}: {used} segments in the network, {allowed} allowed", self.sent);
+    }
+}
+
+/// Everything that is sent, step by step.
+fn log(case: Case) -> String {
+    let Case { settings: [client, server], mut path, script } = case;
+    let mut pair = script.plan(Pair::between(client, server));
+    for _ in 0..MOST_STEPS / 100 {
+        if !pair.step(END, &mut |sent| path.fate(sent)) {
+            break;
+        }
+    }
+    pair.log.join("\n")
+}
+
+fn check(case: Case) {
+    let Case { settings: [client, server], mut path, script } = case;
+    let mut pair = script.plan(Pair::between(client, server));
+    pair.logs = false;
+    let agreed = pair.configs.iter().all(|config| config.ecn == EcnUse::On)
+        || (pair.configs[0].handshake == aqm_tcp::Handshake::None);
+    let mut watches = [Watch::default(), Watch::default()];
+    let mut steps = 0;
+    while pair.step(END, &mut |sent| {
+        watches[sent.from as usize].sends(sent, agreed);
+        path.fate(sent)
+    }) {
+        if let Some((to, segment)) = pair.arrived {
+            watches[to as usize].hears(&segment);
+        }
+        for (side, watch) in watches.iter_mut().enumerate() {
+            // A probe may leave whatever the window (RFC 8985, 7.3).
+            let probes = pair.arrived.is_none() && pair.configs[side].recovery == Recovery::Rack;
+            watch.is_new &= !probes;
+            watch.check(&pair.ends[side], &pair.configs[side]);
+            assert!(pair.ends[side].received() <= pair.written[1 - side], "more arrived than was written");
+            assert!(pair.ends[side].poll_timeout().is_none_or(|next| next >= pair.now), "a timer in the past");
+        }
+        steps += 1;
+        assert!(steps < MOST_STEPS, "it never ends");
+    }
+    check_end(&mut pair, &watches);
+}
+
+/// Nothing is left to happen: how did it end?
+fn check_end(pair: &mut Pair, watches: &[Watch; 2]) {
+    let gave_up = pair.ends.iter().any(|end| end.gave_up().is_some());
+    for (side, watch) in watches.iter().enumerate() {
+        let end = &pair.ends[side];
+        assert!(!(end.is_done() && end.gave_up().is_some()));
+        assert!(end.is_done() || gave_up, "neither done nor given up");
+        if end.is_done() {
+            assert_eq!(pair.ends[1 - side].received(), pair.written[side], "done, and not all has arrived");
+        }
+        let counts = end.counts();
+        let syns = counts.segments_sent - watch.segments;
+        assert!(syns == 0 || counts.retransmitted >= watch.again + (syns - 1));
+        assert!(counts.acks_sent == watch.pure_acks && counts.retransmitted <= watch.again + syns);
+        assert_eq!(end.poll_timeout(), None, "a timer is left");
+    }
+    for end in &mut pair.ends {
+        end.on_timer(END);
+        assert!(end.poll_transmit(END).is_none(), "it sends after the end");
+    }
+}
+
+#[test]
+fn every_byte_arrives_once_in_order_within_the_windows_and_every_connection_ends() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let wanted = number("AQM_FUZZ_CASES");
+    let fresh = || RandomState::new().build_hasher().finish();
+    let seed = number("AQM_FUZZ_SEED").unwrap_or_else(|| if wanted.is_some() { fresh() } else { SEED });
+    let cases = wanted.map_or(CASES, |cases| cases as u32);
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(seed),
+        max_local_rejects: u32::MAX,
+        ..ProptestConfig::default()
+    });
+    let result = runner.run(&self::cases(), |case| {
+        check(case);
+        Ok(())
+    });
+    match result {
+        Ok(()) => println!("{cases} connections, seed {seed}"),
+        Err(TestError::Fail(why, case)) => {
+            let again = format!("AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases}");
+            panic!("{why}\n{again}\n{case:#?}\n{}", log(case.clone()))
+        }
+        Err(TestError::Abort(why)) => panic!("{why}"),
     }
 }

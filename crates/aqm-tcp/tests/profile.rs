@@ -1,22 +1,178 @@
-//! Reading `[tcp]` tables: profiles, overrides, errors.
+//! Reading `[tcp]` tables: profiles, overrides, errors; what sets the eras apart.
 
-use aqm_net::Size;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use aqm_net::{Instant, Size, Span};
 use aqm_tcp::control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
-use aqm_tcp::{Config, profiles, read};
+use aqm_tcp::{Config, Endpoint, MinRto, Recovery, Segment, profiles, read};
 use serde_json::{Value, json};
 
 fn problem(value: Value) -> String {
     read(value).and_then(|config| config.build()).unwrap_err().to_string()
 }
 
+fn profile(name: &str) -> Config {
+    read(json!({ "profile": name })).unwrap()
+}
+
+/// What `values` has otherwise than `base`; what only one of them has does not count.
+fn differing<'a>(values: &'a Value, base: &'a Value, inside: &str) -> Vec<String> {
+    let (values, base) = (values.as_object().unwrap(), base.as_object().unwrap());
+    let differ = |(name, value): &(&String, &Value)| base.get(*name).is_some_and(|other| other != *value);
+    values.iter().filter(differ).map(|(name, _)| format!("{inside}{name}")).collect()
+}
+
+/// The parameters by which `config` differs from `rfc`; a law of another kind from its own defaults.
+fn differences(config: &Config) -> Vec<String> {
+    let (full, rfc) = (config.to_value(), Config::default().to_value());
+    let law = Control::every().into_iter().find(|law| law.kind() == config.control.kind()).unwrap();
+    let mut names = differing(&full, &rfc, "");
+    names.retain(|name| name != "control");
+    if config.control.kind() != Config::default().control.kind() {
+        names.push("control.kind".to_owned());
+    }
+    names.extend(differing(&full["control"], &law.to_value(), "control."));
+    names.sort();
+    names
+}
+
 #[test]
 fn every_profile_builds_and_reads_what_it_writes() {
-    for (name, _, config) in profiles() {
-        config.build().unwrap();
-        assert_eq!(read(config.to_value()).unwrap(), config);
-        assert_eq!(read(json!({ "profile": name })).unwrap(), config);
+    for one in profiles() {
+        one.config.build().unwrap();
+        assert_eq!(read(one.config.to_value()).unwrap(), one.config, "{}", one.name);
+        assert_eq!(profile(one.name), one.config);
     }
     assert_eq!(read(json!({})).unwrap(), Config::default());
+}
+
+#[test]
+fn every_profile_says_where_each_value_is_from_that_differs_from_rfc() {
+    for one in profiles() {
+        let mut sourced: Vec<&str> = one.sources.iter().map(|(parameter, _)| *parameter).collect();
+        sourced.sort_unstable();
+        assert_eq!(sourced, differences(&one.config), "{}", one.name);
+        assert!(one.sources.iter().all(|(_, source)| source.len() > 5), "{}", one.name);
+        assert!(one.about.ends_with('.'), "{}", one.name);
+    }
+    assert!(profiles()[0].sources.is_empty());
+}
+
+#[test]
+fn profiles_have_names_of_their_own() {
+    let names: Vec<&str> = profiles().iter().map(|one| one.name).collect();
+    assert_eq!(names, ["rfc", "ns-2.2001", "ns-2.2003", "ns-2.35", "linux-2.4", "linux-6"]);
+}
+
+#[test]
+fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
+    let row = |name| {
+        let config = profile(name);
+        let millis = |span: Span| span.nanos() / 1_000_000;
+        (config.initial_window, millis(config.initial_rto), millis(config.min_rto), millis(config.tick))
+    };
+    assert_eq!(row("rfc"), (10, 1000, 1000, 0));
+    assert_eq!(row("ns-2.2001"), (2, 6000, 1000, 100));
+    assert_eq!(row("ns-2.2003"), (2, 6000, 1000, 10));
+    assert_eq!(row("ns-2.35"), (2, 3000, 200, 10));
+    assert_eq!(row("linux-2.4"), (2, 3000, 200, 0));
+    assert_eq!(row("linux-6"), (10, 1000, 200, 0));
+}
+
+#[test]
+fn eras_differ_in_law_recovery_and_arithmetic() {
+    let law = |name| profile(name).control.to_value();
+    assert_eq!(law("ns-2.2001")["ssthresh_rounding"], "whole");
+    assert_eq!(law("ns-2.2003")["ssthresh_rounding"], "whole");
+    assert_eq!(law("ns-2.35")["ssthresh_rounding"], "down");
+    assert_eq!(law("linux-6")["kind"], "cubic");
+    let recovery = |name| profile(name).recovery;
+    assert_eq!((recovery("rfc"), recovery("ns-2.35")), (Recovery::Reno, Recovery::Reno));
+    assert_eq!((recovery("linux-2.4"), recovery("linux-6")), (Recovery::Sack, Recovery::Rack));
+    let applies = |name| profile(name).min_rto_applies;
+    assert_eq!((applies("ns-2.2001"), applies("ns-2.2003")), (MinRto::AfterBackOff, MinRto::BeforeBackOff));
+}
+
+/// When a SYN that never arrives is sent, in seconds, and how often before the sender gives up.
+fn syns(name: &str) -> (Vec<u64>, usize) {
+    let mut sender = Arc::new(profile(name).build().unwrap()).endpoint();
+    sender.write(Some(1), Instant::START);
+    sender.open(Instant::START);
+    let mut times = Vec::new();
+    let mut now = Instant::START;
+    while times.len() < 20 {
+        while sender.poll_transmit(now).is_some() {
+            times.push(now.nanos() / 1_000_000_000);
+        }
+        let Some(next) = sender.poll_timeout() else { break };
+        now = next;
+        sender.on_timer(now);
+    }
+    let all = times.len();
+    times.truncate(4);
+    (times, all)
+}
+
+#[test]
+fn a_lost_syn_costs_each_era_its_own_time() {
+    assert_eq!(syns("rfc"), (vec![0, 1, 3, 7], 8));
+    assert_eq!(syns("ns-2.2001").0, [0, 6, 18, 42]);
+    assert_eq!(syns("ns-2.2003").0, [0, 6, 18, 42]);
+    assert_eq!(syns("ns-2.35").0, [0, 3, 9, 21]);
+    assert_eq!(syns("linux-2.4"), (vec![0, 3, 9, 21], 6));
+    assert_eq!(syns("linux-6"), (vec![0, 1, 3, 7], 7));
+}
+
+/// Both ends talk over a path of 50 ms that loses nothing, until there is nothing more to say.
+fn talk(ends: &mut [Endpoint; 2], mut now: Instant) {
+    let mut path: VecDeque<(Instant, usize, Segment)> = VecDeque::new();
+    loop {
+        for from in [0, 1] {
+            while let Some(segment) = ends[from].poll_transmit(now) {
+                path.push_back((now + Span::from_millis(50), 1 - from, segment));
+            }
+        }
+        let timer = ends.iter().filter_map(Endpoint::poll_timeout).min().unwrap_or(Instant::NEVER);
+        let arrival = path.front().map_or(Instant::NEVER, |one| one.0);
+        now = timer.min(arrival);
+        if now == Instant::NEVER {
+            return;
+        }
+        if timer < arrival {
+            ends.iter_mut().for_each(|end| end.on_timer(now));
+        } else if let Some((_, to, segment)) = path.pop_front() {
+            ends[to].on_segment(&segment, now);
+        }
+    }
+}
+
+#[test]
+fn a_pause_takes_the_window_to_one_segment_in_ns_2_and_to_the_initial_one_by_the_rfcs() {
+    let window_after_a_pause = |table: Value| {
+        let tcp = Arc::new(read(table).unwrap().build().unwrap());
+        let mut ends = [tcp.endpoint(), tcp.endpoint()];
+        ends[0].write(Some(30_000), Instant::START);
+        ends[1].listen(Instant::START);
+        ends[0].open(Instant::START);
+        talk(&mut ends, Instant::START);
+        let before = ends[0].cwnd();
+        ends[0].write(Some(1000), Instant::from_nanos(120_000_000_000));
+        (before > 6.0, ends[0].cwnd())
+    };
+    let ns2 = |more: &str| json!({"profile": "ns-2.35", "idle_restart": more});
+    assert_eq!(window_after_a_pause(json!({"profile": "ns-2.35"})), (true, 1.0));
+    assert_eq!(window_after_a_pause(ns2("initial-window")), (true, 2.0));
+    assert!(window_after_a_pause(ns2("off")).1 > 6.0);
+}
+
+#[test]
+fn segments_are_as_long_on_the_wire_as_in_their_time() {
+    let wire = |name: &str, bytes| profile(name).build().unwrap().wire_bytes(bytes);
+    assert_eq!(wire("ns-2.2001", 1001), 40 + 2 * 1000, "a packet is all it says, and the last one is full");
+    assert_eq!(wire("ns-2.2003", 1001), 40 + 2 * 1040);
+    assert_eq!(wire("linux-2.4", 1460), 52 + 1500);
+    assert_eq!(wire("linux-6", 1448), 60 + 1500);
 }
 
 #[test]
@@ -24,8 +180,9 @@ fn a_profile_is_overridden_one_by_one() {
     let table = json!({"profile": "ns-2.35", "mss": "960B", "control": {"slow_start_end": "at-threshold"}});
     let config = read(table).unwrap();
     assert_eq!((config.mss, config.initial_window), (Size::from_bytes(960), 2));
-    let law =
-        RenoConfig { ssthresh_rounding: SsthreshRounding::Down, slow_start_end: SlowStartEnd::AtThreshold };
+    let Control::reno(law) = profile("ns-2.35").control else { unreachable!("it is Reno") };
+    assert_eq!(law.ssthresh_rounding, SsthreshRounding::Down);
+    let law = RenoConfig { slow_start_end: SlowStartEnd::AtThreshold, ..law };
     assert_eq!(config.control, Control::reno(law));
 }
 
@@ -33,7 +190,8 @@ fn a_profile_is_overridden_one_by_one() {
 fn an_error_names_place_and_remedy() {
     assert_eq!(
         problem(json!({"profile": "bsd"})),
-        "profile: unknown profile \"bsd\", expected one of `rfc`, `ns-2.35`"
+        "profile: unknown profile \"bsd\", expected one of `rfc`, `ns-2.2001`, `ns-2.2003`, `ns-2.35`, \
+         `linux-2.4`, `linux-6`"
     );
     assert!(problem(json!({"mms": "1B"})).contains("unknown field `mms`, expected"));
     assert!(problem(json!({"control": {"kind": "cubik"}})).starts_with("control.kind: unknown kind"));

@@ -112,6 +112,9 @@ pub trait Desk {
 pub struct Transfer {
     /// Payload bytes; `None` sends for ever.
     pub bytes: Option<u64>,
+    /// Bytes of the request that asks for it: the end where the data goes opens the connection and sends
+    /// them first. `None` if the end where the data comes from opens it and sends unasked.
+    pub request: Option<u64>,
     /// The page it is a part of, counted from zero within the workload.
     pub page: Option<u64>,
     /// How many transfers the page has.

@@ -76,7 +76,7 @@ impl Workload for Replay {
     fn on_wake(&mut self, desk: &mut dyn Desk) {
         while let Some(&(_, bytes)) = self.schedule.get(self.next).filter(|(at, _)| *at <= desk.now()) {
             self.next += 1;
-            desk.open(Transfer { bytes: Some(bytes), page: None, page_objects: 1, host: 0 });
+            desk.open(Transfer { bytes: Some(bytes), request: None, page: None, page_objects: 1, host: 0 });
         }
         self.sleep(desk);
     }

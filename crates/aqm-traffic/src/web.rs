@@ -7,7 +7,7 @@
 //! Ours, where the source is silent: the gaps are exponential, from start to start; the load
 //! counts the bytes on the wire of first transmissions, headers and connection set-up included.
 
-use aqm_net::{ConfigError, Instant, Rate, Rng, Span, choices, parameters};
+use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
 use crate::laws::Exponential;
 use crate::period::Period;
@@ -37,6 +37,9 @@ parameters! {
         pub objects_law: ObjectsLaw = ObjectsLaw::Fixed, "SHRED talk: canonical runs";
         /// How big the objects are.
         pub sizes: sizes::Config = sizes::Config::default(), "SHRED talk, Web model";
+        /// What the client sends over the connection to ask for an object, which then comes back on it;
+        /// left out: the server opens the connection and sends unasked.
+        pub request: Option<Size> = None, "SHRED talk: responses only";
         /// When the gap before the first page begins.
         pub start: Span = Span::ZERO, "ours";
         /// From when on no page begins; left out, the end of the run.
@@ -46,6 +49,8 @@ parameters! {
 
 /// More objects to a page than this are taken for a slip of the pen.
 const MOST_OBJECTS: u32 = 10_000;
+/// A request longer than this is taken for one, too.
+const MOST_REQUEST: u64 = 1_000_000;
 /// More transfers in a run than this fill any memory.
 const MOST_TRANSFERS: f64 = 5e7;
 
@@ -60,6 +65,9 @@ impl Build for Config {
         if !(1..=MOST_OBJECTS).contains(&self.objects) {
             let problem = format!("must be between 1 and {MOST_OBJECTS}, is {}", self.objects);
             return Err(ConfigError::new("objects", problem));
+        }
+        if self.request.is_some_and(|request| !(1..=MOST_REQUEST).contains(&request.bytes())) {
+            return Err(ConfigError::new("request", "must be 1B to 1MB"));
         }
         let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, setting.duration)?;
@@ -139,10 +147,11 @@ impl Workload for Web {
             ObjectsLaw::Uniform => self.objects.below(u64::from(most)) as u32 + 1,
         };
         let page = Some(self.offered.pages);
+        let request = self.config.request.map(Size::bytes);
         for _ in 0..page_objects {
             let bytes = self.sizes.draw(&mut self.sizes_rng);
             self.offered.wire_bytes += self.wire.bytes(bytes);
-            desk.open(Transfer { bytes: Some(bytes), page, page_objects, host: 0 });
+            desk.open(Transfer { bytes: Some(bytes), request, page, page_objects, host: 0 });
         }
         self.offered.objects += u64::from(page_objects);
         self.offered.pages += 1;

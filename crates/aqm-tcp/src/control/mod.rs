@@ -2,13 +2,21 @@
 //!
 //! A new law is one file beside `reno.rs` and one line in the registry below.
 
+mod cubic;
+mod highspeed;
 mod reno;
+mod scalable;
+mod slow_start;
 
 use aqm_net::registry::Parameter;
-use aqm_net::{ConfigError, Instant, Rate, registry};
+use aqm_net::{ConfigError, Instant, Rate, Span, registry};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use reno::{Config as RenoConfig, SlowStartEnd, SsthreshRounding};
+pub use cubic::Config as CubicConfig;
+pub use highspeed::{Config as HighSpeedConfig, LossRate, LowWindowReduction, Decrease};
+pub use reno::Config as RenoConfig;
+pub use scalable::Config as ScalableConfig;
+pub use slow_start::{LimitedSlowStart, SlowStartEnd, SsthreshRounding};
 
 /// A window law. It counts in segments and hears of every event that may move the window; loss
 /// detection, retransmission, the receiver's window and the inflation of fast recovery are not
@@ -22,10 +30,13 @@ pub trait CongestionControl: Send {
     fn on_open(&mut self, start: Start);
     /// New data was acknowledged.
     fn on_ack(&mut self, ack: Ack);
-    /// A loss was found by duplicate acknowledgements; at most once a window of data.
+    /// A loss was found otherwise than by the timer, or a mark was echoed; at most once a window of data.
     fn on_congestion(&mut self, congestion: Congestion);
-    /// The retransmission timer ran out.
+    /// The retransmission timer ran out, or a recovery without fast recovery (Tahoe) found a loss.
     fn on_timeout(&mut self, congestion: Congestion);
+    /// The window must not exceed `window` segments from now on; `ssthresh` stays. Called after an idle
+    /// time (RFC 5681, section 4.1) and where a recovery ends with little in flight (RFC 6582).
+    fn cap(&mut self, window: f64, now: Instant);
     /// How fast segments may leave; `None` if acknowledgements alone clock them.
     fn pacing_rate(&self) -> Option<Rate> {
         None
@@ -50,6 +61,8 @@ pub struct Ack {
     pub acked: f64,
     /// Whether the window may grow: not if the sender left part of it unused.
     pub may_grow: bool,
+    /// The smoothed round-trip time, with this acknowledgement's sample if it gave one.
+    pub srtt: Option<Span>,
 }
 
 /// A sign of congestion.
@@ -57,10 +70,21 @@ pub struct Ack {
 pub struct Congestion {
     /// When it was seen.
     pub now: Instant,
+    /// What showed it.
+    pub sign: Sign,
     /// What is to be reduced, in segments: data in flight or the window, as `reduction_basis` says.
     pub basis: f64,
     /// Whether the timer ran out again for the same segment and `ssthresh` is to stay.
     pub repeated: bool,
+}
+
+/// What shows congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A segment was lost.
+    Loss,
+    /// The receiver echoed a router's mark (ECE, RFC 3168).
+    Mark,
 }
 
 /// Makes a running law; implemented by the `Config` of every law.
@@ -79,6 +103,9 @@ registry! {
     /// A window law and its parameters.
     pub enum Control: Build, "TCP" {
         "reno" => reno,
+        "highspeed" => highspeed,
+        "scalable" => scalable,
+        "cubic" => cubic,
     }
 }
 

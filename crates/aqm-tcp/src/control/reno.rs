@@ -3,33 +3,13 @@
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1 and
 //! steps 2 and 4 of section 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988.
 //!
-//! Ours, where the sources are silent: slow start stops at `ssthresh` exactly, as many stacks do;
-//! congestion avoidance uses the RFC's equation (3), so delayed acknowledgements slow it down.
+//! Ours, where the sources are silent: congestion avoidance uses the RFC's equation (3), so delayed
+//! acknowledgements slow it down.
 
-use aqm_net::{ConfigError, choices, parameters};
+use aqm_net::{ConfigError, Instant, parameters};
 
+use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd, SsthreshRounding};
 use super::{Ack, Build, Congestion, CongestionControl, Start};
-
-choices! {
-    /// What a halved window becomes.
-    pub enum SsthreshRounding {
-        /// `ssthresh` is half the basis, at least 2 segments, and the window falls to it.
-        Exact = "exact",
-        /// `ssthresh` is half the basis rounded down to whole segments, at least 2; the window
-        /// keeps its fraction and may be below 2 (ns-2: `precisionReduce_ true`).
-        Down = "down",
-    }
-}
-
-choices! {
-    /// What the acknowledgement does that takes slow start past `ssthresh`.
-    pub enum SlowStartEnd {
-        /// It opens the window no further than `ssthresh`.
-        AtThreshold = "at-threshold",
-        /// It opens the window by a whole segment (ns-2).
-        PastThreshold = "past-threshold",
-    }
-}
 
 parameters! {
     /// Reno: one segment more a round trip, half on loss, one segment after a time-out.
@@ -38,20 +18,25 @@ parameters! {
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
         /// Whether the last step of slow start may pass `ssthresh`.
         pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
+        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Where Limited Slow-Start works.
+        pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
     }
 }
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        Ok(()) // every combination of its two choices makes sense
+        SlowStart::check(self.max_ssthresh)
     }
 
     fn build(&self, start: Start) -> Box<dyn CongestionControl> {
+        let slow_start = SlowStart::new(self.slow_start_end, self.max_ssthresh, self.limited_slow_start);
         Box::new(Reno {
             window: start.window,
-            ssthresh: start.ssthresh,
+            ssthresh: slow_start.first_ssthresh(start.ssthresh),
+            slow_start,
             rounding: self.ssthresh_rounding,
-            end: self.slow_start_end,
         })
     }
 }
@@ -60,12 +45,9 @@ impl Build for Config {
 pub struct Reno {
     window: f64,
     ssthresh: f64,
+    slow_start: SlowStart,
     rounding: SsthreshRounding,
-    end: SlowStartEnd,
 }
-
-/// The least `ssthresh`, in segments (RFC 5681, equation (4)).
-const MIN_SSTHRESH: f64 = 2.0;
 
 impl CongestionControl for Reno {
     #[inline]
@@ -79,71 +61,61 @@ impl CongestionControl for Reno {
 
     fn on_open(&mut self, start: Start) {
         self.window = start.window;
-        self.ssthresh = start.ssthresh;
+        self.ssthresh = self.slow_start.first_ssthresh(start.ssthresh);
     }
 
     fn on_ack(&mut self, ack: Ack) {
         if !ack.may_grow {
             return;
         }
-        // At most one segment an acknowledgement, so splitting acknowledgements gains nothing.
-        let acked = ack.acked.min(1.0);
-        if self.window >= self.ssthresh {
-            self.window += acked / self.window; // equation (3)
-        } else if self.end == SlowStartEnd::AtThreshold {
-            self.window = (self.window + acked).min(self.ssthresh); // equation (2)
-        } else {
-            self.window += acked;
-        }
+        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.acked) {
+            Some(window) => window,
+            // Equation (3).
+            None => self.window + (ack.acked.min(1.0) / self.window).max(self.slow_start.least(self.window)),
+        };
     }
 
     fn on_congestion(&mut self, congestion: Congestion) {
-        self.halve(congestion.basis);
+        self.slow_start.on_congestion();
+        (self.window, self.ssthresh) = self.rounding.reduce(congestion.basis / 2.0);
     }
 
     fn on_timeout(&mut self, congestion: Congestion) {
+        self.slow_start.on_timeout();
         if !congestion.repeated {
-            self.halve(congestion.basis);
+            (_, self.ssthresh) = self.rounding.reduce(congestion.basis / 2.0);
         }
         self.window = 1.0;
     }
-}
 
-impl Reno {
-    fn halve(&mut self, basis: f64) {
-        let half = basis / 2.0;
-        match self.rounding {
-            SsthreshRounding::Exact => {
-                self.ssthresh = half.max(MIN_SSTHRESH);
-                self.window = self.ssthresh;
-            }
-            SsthreshRounding::Down => {
-                self.ssthresh = libm::floor(half).max(MIN_SSTHRESH);
-                self.window = half;
-            }
-        }
+    fn cap(&mut self, window: f64, _now: Instant) {
+        self.window = self.window.min(window);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aqm_net::Instant;
+    use crate::control::Sign;
 
     fn reno(config: &Config, window: f64, ssthresh: f64) -> Box<dyn CongestionControl> {
         config.build(Start { window, ssthresh })
     }
 
     fn ack(acked: f64) -> Ack {
-        Ack { now: Instant::START, acked, may_grow: true }
+        Ack { now: Instant::START, acked, may_grow: true, srtt: None }
     }
 
     fn congestion(basis: f64) -> Congestion {
-        Congestion { now: Instant::START, basis, repeated: false }
+        Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false }
     }
 
     fn ns2() -> Config {
-        Config { ssthresh_rounding: SsthreshRounding::Down, slow_start_end: SlowStartEnd::PastThreshold }
+        Config {
+            ssthresh_rounding: SsthreshRounding::Down,
+            slow_start_end: SlowStartEnd::PastThreshold,
+            ..Config::default()
+        }
     }
 
     #[test]
@@ -199,6 +171,15 @@ mod tests {
         law.on_timeout(congestion(20.0));
         law.on_timeout(Congestion { repeated: true, ..congestion(1.0) });
         assert_eq!((law.window(), law.ssthresh()), (1.0, 10.0));
+    }
+
+    #[test]
+    fn a_cap_closes_the_window_and_leaves_ssthresh() {
+        let mut law = reno(&Config::default(), 20.0, 15.0);
+        law.cap(30.0, Instant::START);
+        assert_eq!(law.window(), 20.0);
+        law.cap(4.0, Instant::START);
+        assert_eq!((law.window(), law.ssthresh()), (4.0, 15.0));
     }
 
     #[test]

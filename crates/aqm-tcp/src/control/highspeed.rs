@@ -1,0 +1,361 @@
+//! HighSpeed TCP: the larger the window, the larger its steps up and the smaller its step down.
+//!
+//! S. Floyd, "HighSpeed TCP for Large Congestion Windows", RFC 3649, 2003, sections 5 and 7, appendix B. An
+//! acknowledgement adds a(w)/w, a loss takes b(w) w, with b(w) falling from 0.5 to `high_decrease` along
+//! ln w and a(w) = w² p(w) 2 b(w) / (2 - b(w)), so that a loss rate of p(w) holds the window near w.
+//!
+//! Ours, where the source is silent: a(w) is never below Reno's 1 and b(w) never below `high_decrease`; a
+//! time-out leaves `ssthresh` half the basis, as RFC 5681 has it; b is taken of the window and applied to the
+//! basis. a(w) is worked out anew at every acknowledgement, from one logarithm and one exponential: ns-2's
+//! `cwnd_range_ 0`, its default.
+
+use aqm_net::{ConfigError, Instant, choices, parameters};
+
+use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd, SsthreshRounding, check};
+use super::{Ack, Build, Congestion, CongestionControl, Start};
+
+choices! {
+    /// The loss rate p(w) that is to hold the window near w.
+    pub enum LossRate {
+        /// The straight line, on logarithmic scales, from `low_p` at `low_window` to `high_p` at
+        /// `high_window`.
+        TwoPoints = "two-points",
+        /// 0.078/w^1.2: that line for the default points, rounded. The RFC's table is made of it.
+        Rounded = "rounded",
+        /// The straight line from 1.5/`low_window`², where Reno's own loss rate is, so that a(w) grows
+        /// from 1 without a step (ns-2).
+        Continuous = "continuous",
+    }
+}
+
+choices! {
+    /// What a reduction takes.
+    pub enum Decrease {
+        /// The share b(w), as in congestion avoidance.
+        ByWindow = "by-window",
+        /// Half, whatever the window.
+        Half = "half",
+    }
+}
+
+choices! {
+    /// What a reduction of a window up to `low_window` takes.
+    pub enum LowWindowReduction {
+        /// Half.
+        Half = "half",
+        /// All but the share b(w) of the last reduction above `low_window`: 0.3 taken there leaves 0.3
+        /// here (ns-2, where `decrease_num_` means what is left, but is set to what is taken).
+        AllButLast = "all-but-last",
+    }
+}
+
+parameters! {
+    /// HighSpeed TCP: Reno up to `low_window`; above, larger steps up and smaller steps down.
+    pub struct Config {
+        /// The window up to which the law is Reno's (`Low_Window`), in segments.
+        pub low_window: f64 = 38.0, "RFC 3649, section 5";
+        /// The loss rate at `low_window` (`Low_P`); used by `two-points` only.
+        pub low_p: f64 = 1e-3, "RFC 3649, section 5";
+        /// The window that is to be held at the loss rate `high_p` (`High_Window`), in segments.
+        pub high_window: f64 = 83_000.0, "RFC 3649, section 5";
+        /// The loss rate at `high_window` (`High_P`).
+        pub high_p: f64 = 1e-7, "RFC 3649, section 5";
+        /// The share of the window that a loss takes at `high_window` (`High_Decrease`).
+        pub high_decrease: f64 = 0.1, "RFC 3649, section 7";
+        /// The loss rate p(w) that is to hold the window near w.
+        pub loss_rate: LossRate = LossRate::TwoPoints, "RFC 3649, section 5";
+        /// What the first reduction of a connection takes, and any in slow start.
+        pub slow_start_reduction: Decrease = Decrease::ByWindow, "RFC 3649, section 7; ns-2 takes half";
+        /// What a time-out takes from `ssthresh`.
+        pub timeout_reduction: Decrease = Decrease::Half, "RFC 5681, equation (4)";
+        /// What a reduction of a window up to `low_window` takes.
+        pub low_window_reduction: LowWindowReduction = LowWindowReduction::Half, "RFC 3649, section 7";
+        /// What a reduced window becomes.
+        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
+        /// Whether the last step of slow start may pass `ssthresh`.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
+        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Where Limited Slow-Start works.
+        pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
+    }
+}
+
+impl Build for Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        let low = self.low_window;
+        check((1.0..MAX_WINDOW).contains(&low), "low_window", "must be 1 to 1000000000 segments")?;
+        let above = self.high_window > low && self.high_window <= MAX_WINDOW;
+        check(above, "high_window", "must be above low_window, at most 1000000000 segments")?;
+        check(self.low_p > 0.0 && self.low_p < 1.0, "low_p", "must be between 0 and 1")?;
+        let falls = self.high_p > 0.0 && self.high_p < self.low_loss();
+        check(falls, "high_p", "must be above 0 and below the loss rate at low_window")?;
+        let decrease = self.high_decrease > 0.0 && self.high_decrease <= 0.5;
+        check(decrease, "high_decrease", "must be above 0, at most 0.5")?;
+        SlowStart::check(self.max_ssthresh)
+    }
+
+    fn build(&self, start: Start) -> Box<dyn CongestionControl> {
+        let slow_start = SlowStart::new(self.slow_start_end, self.max_ssthresh, self.limited_slow_start);
+        Box::new(HighSpeed {
+            window: start.window,
+            ssthresh: slow_start.first_ssthresh(start.ssthresh),
+            slow_start,
+            response: Response::new(self),
+            is_reduced: false,
+            last_share: 0.5,
+            slow_start_reduction: self.slow_start_reduction,
+            timeout_reduction: self.timeout_reduction,
+            low_window_reduction: self.low_window_reduction,
+            rounding: self.ssthresh_rounding,
+        })
+    }
+}
+
+impl Config {
+    /// a(w): by how many segments a window of `window` grows in a round trip.
+    pub fn increase(&self, window: f64) -> f64 {
+        Response::new(self).increase(window)
+    }
+
+    /// b(w): the share of a window of `window` segments that a loss takes.
+    pub fn decrease(&self, window: f64) -> f64 {
+        Response::new(self).decrease(window)
+    }
+
+    /// The loss rate at `low_window`.
+    fn low_loss(&self) -> f64 {
+        match self.loss_rate {
+            LossRate::Continuous => 1.5 / (self.low_window * self.low_window),
+            LossRate::TwoPoints | LossRate::Rounded => self.low_p,
+        }
+    }
+}
+
+/// The running law.
+pub struct HighSpeed {
+    window: f64,
+    ssthresh: f64,
+    slow_start: SlowStart,
+    response: Response,
+    /// Whether there was a reduction yet.
+    is_reduced: bool,
+    /// b(w) at the last reduction above `low_window`.
+    last_share: f64,
+    slow_start_reduction: Decrease,
+    timeout_reduction: Decrease,
+    low_window_reduction: LowWindowReduction,
+    rounding: SsthreshRounding,
+}
+
+impl CongestionControl for HighSpeed {
+    #[inline]
+    fn window(&self) -> f64 {
+        self.window
+    }
+
+    fn ssthresh(&self) -> f64 {
+        self.ssthresh
+    }
+
+    fn on_open(&mut self, start: Start) {
+        self.window = start.window;
+        self.ssthresh = self.slow_start.first_ssthresh(start.ssthresh);
+    }
+
+    fn on_ack(&mut self, ack: Ack) {
+        if !ack.may_grow {
+            return;
+        }
+        if let Some(window) = self.slow_start.grow(self.window, self.ssthresh, ack.acked) {
+            self.window = window;
+            return;
+        }
+        let step = ack.acked.min(1.0) * self.response.increase(self.window) / self.window;
+        self.window += step.max(self.slow_start.least(self.window));
+    }
+
+    fn on_congestion(&mut self, congestion: Congestion) {
+        let is_early = !self.is_reduced || self.window < self.ssthresh;
+        let rule = if is_early { self.slow_start_reduction } else { Decrease::ByWindow };
+        (self.window, self.ssthresh) = self.reduce(congestion.basis, rule);
+        self.slow_start.on_congestion();
+    }
+
+    fn on_timeout(&mut self, congestion: Congestion) {
+        if !congestion.repeated {
+            (_, self.ssthresh) = self.reduce(congestion.basis, self.timeout_reduction);
+        }
+        self.window = 1.0;
+        self.slow_start.on_timeout();
+    }
+
+    fn cap(&mut self, window: f64, _now: Instant) {
+        self.window = self.window.min(window);
+    }
+}
+
+impl HighSpeed {
+    /// The window and `ssthresh` that a reduction of `basis` leaves.
+    fn reduce(&mut self, basis: f64, rule: Decrease) -> (f64, f64) {
+        let share = self.share();
+        self.is_reduced = true;
+        let share = if rule == Decrease::Half { 0.5 } else { share };
+        self.rounding.reduce(basis - share * basis)
+    }
+
+    /// The share that a reduction takes in congestion avoidance.
+    fn share(&mut self) -> f64 {
+        if self.window > self.response.low_window {
+            self.last_share = self.response.decrease(self.window);
+            return self.last_share;
+        }
+        match self.low_window_reduction {
+            LowWindowReduction::Half => 0.5,
+            LowWindowReduction::AllButLast => 1.0 - self.last_share,
+        }
+    }
+}
+
+/// a(w) and b(w). Both p(w) and b(w) are straight lines over ln w, the former on a logarithmic scale.
+struct Response {
+    low_window: f64,
+    high_decrease: f64,
+    /// b(w) = `decrease` + `decrease_slope` ln w.
+    decrease: f64,
+    decrease_slope: f64,
+    /// ln p(w) = `loss` + `loss_slope` ln w.
+    loss: f64,
+    loss_slope: f64,
+}
+
+impl Response {
+    fn new(config: &Config) -> Self {
+        let low = libm::log(config.low_window);
+        let width = libm::log(config.high_window) - low;
+        let decrease_slope = (config.high_decrease - 0.5) / width;
+        let (loss, loss_slope) = match config.loss_rate {
+            LossRate::Rounded => (libm::log(0.078), -1.2),
+            LossRate::TwoPoints | LossRate::Continuous => {
+                let low_loss = libm::log(config.low_loss());
+                let slope = (libm::log(config.high_p) - low_loss) / width;
+                (low_loss - slope * low, slope)
+            }
+        };
+        Self {
+            low_window: config.low_window,
+            high_decrease: config.high_decrease,
+            decrease: 0.5 - decrease_slope * low,
+            decrease_slope,
+            loss,
+            loss_slope,
+        }
+    }
+
+    fn decrease(&self, window: f64) -> f64 {
+        if window <= self.low_window { 0.5 } else { self.decrease_at(libm::log(window)) }
+    }
+
+    #[inline]
+    fn increase(&self, window: f64) -> f64 {
+        if window <= self.low_window {
+            return 1.0;
+        }
+        let log = libm::log(window);
+        let loss = libm::exp(self.loss + self.loss_slope * log);
+        // 2b / (2 - b), with one division.
+        (window * window * loss / (1.0 / self.decrease_at(log) - 0.5)).max(1.0)
+    }
+
+    /// b(w) above `low_window`, of ln w.
+    fn decrease_at(&self, log: f64) -> f64 {
+        (self.decrease + self.decrease_slope * log).max(self.high_decrease)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Sign;
+
+    /// The options that follow ns-2's source.
+    fn ns2() -> Config {
+        Config {
+            loss_rate: LossRate::Continuous,
+            slow_start_reduction: Decrease::Half,
+            low_window_reduction: LowWindowReduction::AllButLast,
+            ssthresh_rounding: SsthreshRounding::Down,
+            slow_start_end: SlowStartEnd::PastThreshold,
+            ..Config::default()
+        }
+    }
+
+    fn loss(basis: f64) -> Congestion {
+        Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false }
+    }
+
+    fn state(law: &dyn CongestionControl) -> (f64, f64) {
+        (law.window(), law.ssthresh())
+    }
+
+    #[test]
+    fn a_reduction_takes_the_share_that_belongs_to_the_window() {
+        let mut law = Config::default().build(Start { window: 1000.0, ssthresh: 1e9 });
+        law.on_congestion(loss(1000.0));
+        let left = 1000.0 * (1.0 - Config::default().decrease(1000.0));
+        assert!((law.window() - left).abs() < 1e-9 && law.ssthresh() == law.window(), "{}", law.window());
+        law.on_timeout(loss(600.0));
+        assert_eq!(state(&*law), (1.0, 300.0));
+        law.on_timeout(Congestion { repeated: true, ..loss(1.0) });
+        assert_eq!(state(&*law), (1.0, 300.0));
+    }
+
+    #[test]
+    fn the_form_of_ns_2_halves_first_and_in_slow_start() {
+        let mut law = ns2().build(Start { window: 1001.0, ssthresh: 2.0 });
+        law.on_congestion(loss(1001.0));
+        assert_eq!(state(&*law), (500.5, 500.0));
+        law.on_congestion(loss(500.5));
+        let left = 500.5 * (1.0 - ns2().decrease(500.5));
+        assert!((law.window() - left).abs() < 1e-9, "{}", law.window());
+        assert_eq!(law.ssthresh(), libm::floor(left));
+        law.cap(100.0, Instant::START);
+        law.on_congestion(loss(100.0));
+        assert_eq!(state(&*law), (50.0, 50.0));
+    }
+
+    #[test]
+    fn the_form_of_ns_2_keeps_the_last_share_of_a_low_window() {
+        let mut law = ns2().build(Start { window: 2000.0, ssthresh: 2.0 });
+        law.on_congestion(loss(2000.0));
+        // A time-out counts as the last reduction, although it halves.
+        let share = ns2().decrease(1000.0);
+        law.on_timeout(loss(60.0));
+        law.cap(30.0, Instant::START);
+        while law.window() < law.ssthresh() {
+            law.on_ack(Ack { now: Instant::START, acked: 1.0, may_grow: true, srtt: None });
+        }
+        assert_eq!(state(&*law), (30.0, 30.0));
+        law.on_congestion(loss(30.0));
+        assert!((law.window() - share * 30.0).abs() < 1e-9, "{}", law.window());
+    }
+
+    #[test]
+    fn time_outs_take_b_of_w_where_that_is_chosen() {
+        let config = Config { timeout_reduction: Decrease::ByWindow, ..Config::default() };
+        let mut law = config.build(Start { window: 1000.0, ssthresh: 2.0 });
+        law.on_timeout(loss(1000.0));
+        assert!((law.ssthresh() - 1000.0 * (1.0 - config.decrease(1000.0))).abs() < 1e-9);
+    }
+
+    #[test]
+    fn points_in_the_wrong_order_are_refused() {
+        let place = |config: Config| config.check().unwrap_err().place;
+        assert_eq!(place(Config { low_window: 0.0, ..Config::default() }), "low_window");
+        assert_eq!(place(Config { high_window: 38.0, ..Config::default() }), "high_window");
+        assert_eq!(place(Config { low_p: f64::NAN, ..Config::default() }), "low_p");
+        assert_eq!(place(Config { high_p: 1e-2, ..Config::default() }), "high_p");
+        assert_eq!(place(Config { high_decrease: 0.6, ..Config::default() }), "high_decrease");
+        assert!(Config::default().check().is_ok() && ns2().check().is_ok());
+    }
+}

@@ -1,0 +1,194 @@
+//! What window laws share: slow start, its end and its limit, and what a reduced window becomes.
+//!
+//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1; S. Floyd,
+//! "Limited Slow-Start for TCP with Large Congestion Windows", RFC 3742, 2004, section 2.
+//!
+//! Ours, where the sources are silent: slow start stops at `ssthresh` exactly, as many stacks do;
+//! windows keep their fractions, so Limited Slow-Start adds 1/K of a segment, not a whole number of bytes.
+
+use aqm_net::{ConfigError, choices};
+
+choices! {
+    /// What a reduced window becomes.
+    pub enum SsthreshRounding {
+        /// `ssthresh` is what the law leaves, at least 2 segments, and the window falls to it.
+        Exact = "exact",
+        /// `ssthresh` is what the law leaves, rounded down to whole segments, at least 2; the window
+        /// keeps its fraction and may be below 2 (ns-2: `precisionReduce_ true`).
+        Down = "down",
+        /// Both are what the law leaves, rounded down to whole segments, `ssthresh` at least 2 (ns-2 until
+        /// January 2006: `precisionReduce_ false`).
+        Whole = "whole",
+    }
+}
+
+choices! {
+    /// What the acknowledgement does that takes slow start past `ssthresh`.
+    pub enum SlowStartEnd {
+        /// It opens the window no further than `ssthresh`.
+        AtThreshold = "at-threshold",
+        /// It opens the window by a whole segment (ns-2).
+        PastThreshold = "past-threshold",
+    }
+}
+
+choices! {
+    /// Where Limited Slow-Start works.
+    pub enum LimitedSlowStart {
+        /// In slow start, on a window above `max_ssthresh`: in place of a segment, 1/K of one.
+        BelowSsthresh = "below-ssthresh",
+        /// In congestion avoidance, as the least that is added, until a loss or mark ends it and
+        /// again after a time-out; `max_ssthresh` bounds the first `ssthresh`, but no later slow start (ns-2).
+        UntilReduction = "until-reduction",
+    }
+}
+
+/// The most segments that a window, or a threshold, may be set to.
+pub(super) const MAX_WINDOW: f64 = 1e9;
+
+/// The least `ssthresh`, in segments (RFC 5681, equation (4)).
+pub(super) const MIN_SSTHRESH: f64 = 2.0;
+
+/// `Ok` if `sensible`; else the `problem` at `place`.
+pub(super) fn check(sensible: bool, place: &str, problem: &str) -> Result<(), ConfigError> {
+    if sensible { Ok(()) } else { Err(ConfigError::new(place, problem)) }
+}
+
+impl SsthreshRounding {
+    /// The window and `ssthresh` where the law leaves `window` segments.
+    pub(super) fn reduce(self, window: f64) -> (f64, f64) {
+        match self {
+            Self::Exact => (window.max(MIN_SSTHRESH), window.max(MIN_SSTHRESH)),
+            Self::Down => (window, libm::floor(window).max(MIN_SSTHRESH)),
+            Self::Whole => (libm::floor(window), libm::floor(window).max(MIN_SSTHRESH)),
+        }
+    }
+}
+
+/// The part of a running law that opens the window below `ssthresh`.
+pub(super) struct SlowStart {
+    end: SlowStartEnd,
+    /// `max_ssthresh`, infinite if there is none.
+    limit: f64,
+    form: LimitedSlowStart,
+    /// Whether the limited form is to go on above `ssthresh`.
+    goes_on: bool,
+}
+
+impl SlowStart {
+    /// Whether `max_ssthresh` makes sense.
+    pub(super) fn check(max_ssthresh: Option<f64>) -> Result<(), ConfigError> {
+        let sensible = max_ssthresh.is_none_or(|limit| (1.0..=MAX_WINDOW).contains(&limit));
+        check(sensible, "max_ssthresh", "must be 1 to 1000000000 segments")
+    }
+
+    pub(super) fn new(end: SlowStartEnd, max_ssthresh: Option<f64>, form: LimitedSlowStart) -> Self {
+        let mut slow_start = Self { end, limit: max_ssthresh.unwrap_or(f64::INFINITY), form, goes_on: false };
+        slow_start.on_timeout();
+        slow_start
+    }
+
+    /// The `ssthresh` to begin with, where the sender would begin with `ssthresh`.
+    pub(super) fn first_ssthresh(&self, ssthresh: f64) -> f64 {
+        if self.goes_on { ssthresh.min(self.limit) } else { ssthresh }
+    }
+
+    /// The window after an acknowledgement, or `None` if this is congestion avoidance.
+    #[inline]
+    pub(super) fn grow(&self, window: f64, ssthresh: f64, acked: f64) -> Option<f64> {
+        if window >= ssthresh {
+            return None;
+        }
+        let share = match self.form {
+            LimitedSlowStart::BelowSsthresh if window > self.limit => 1.0 / self.rounds(window),
+            _ => 1.0,
+        };
+        // At most one segment an acknowledgement, so splitting acknowledgements gains nothing.
+        let grown = window + share * acked.min(1.0); // equation (2)
+        Some(if self.end == SlowStartEnd::AtThreshold { grown.min(ssthresh) } else { grown })
+    }
+
+    /// The least that an acknowledgement adds in congestion avoidance, in segments.
+    #[inline]
+    pub(super) fn least(&self, window: f64) -> f64 {
+        if !self.goes_on {
+            return 0.0;
+        }
+        let rounds = self.rounds(window);
+        if rounds > 0.0 { 1.0 / rounds } else { 0.0 }
+    }
+
+    /// A loss or mark ends what goes on above `ssthresh`.
+    pub(super) fn on_congestion(&mut self) {
+        self.goes_on = false;
+    }
+
+    /// A time-out starts it again.
+    pub(super) fn on_timeout(&mut self) {
+        self.goes_on = self.form == LimitedSlowStart::UntilReduction && self.limit.is_finite();
+    }
+
+    /// K: how many acknowledgements add a segment.
+    fn rounds(&self, window: f64) -> f64 {
+        libm::floor(window / (0.5 * self.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limited(form: LimitedSlowStart) -> SlowStart {
+        SlowStart::new(SlowStartEnd::AtThreshold, Some(100.0), form)
+    }
+
+    #[test]
+    fn limited_slow_start_adds_at_most_half_of_max_ssthresh_a_round_trip() {
+        let law = limited(LimitedSlowStart::BelowSsthresh);
+        // RFC 3742, section 2: K is 2 up to 1.5 max_ssthresh, then 3, then 4, and so on.
+        let steps =
+            [(99.0, 1.0), (100.0, 1.0), (101.0, 0.5), (149.0, 0.5), (150.0, 1.0 / 3.0), (200.0, 0.25)];
+        for (window, step) in steps {
+            assert_eq!(law.grow(window, 1e9, 1.0), Some(window + step), "{window}");
+        }
+        let mut window = 100.0;
+        for _ in 0..100 {
+            let before: f64 = window;
+            for _ in 0..before as u64 {
+                window = law.grow(window, 1e9, 1.0).unwrap();
+            }
+            assert!(window - before <= 51.0, "{before} to {window}");
+        }
+        assert_eq!((law.grow(150.0, 150.0, 1.0), law.least(150.0)), (None, 0.0));
+    }
+
+    #[test]
+    fn the_form_of_ns_2_bounds_the_first_threshold_and_goes_on_above_it() {
+        let mut law = limited(LimitedSlowStart::UntilReduction);
+        assert_eq!((law.first_ssthresh(1e9), law.first_ssthresh(20.0)), (100.0, 20.0));
+        assert_eq!(law.grow(300.0, 400.0, 1.0), Some(301.0));
+        assert_eq!([49.0, 50.0, 99.0, 100.0, 150.0].map(|w| law.least(w)), [0.0, 1.0, 1.0, 0.5, 1.0 / 3.0]);
+        law.on_congestion();
+        assert_eq!(law.least(100.0), 0.0);
+        law.on_timeout();
+        assert_eq!(law.least(100.0), 0.5);
+    }
+
+    #[test]
+    fn a_reduced_window_is_exact_or_whole_or_only_its_threshold_is() {
+        let reduce = |window| {
+            [SsthreshRounding::Exact, SsthreshRounding::Down, SsthreshRounding::Whole]
+                .map(|rounding| rounding.reduce(window))
+        };
+        assert_eq!(reduce(7.75), [(7.75, 7.75), (7.75, 7.0), (7.0, 7.0)]);
+        assert_eq!(reduce(1.5), [(2.0, 2.0), (1.5, 2.0), (1.0, 2.0)]);
+    }
+
+    #[test]
+    fn a_limit_below_a_segment_is_refused() {
+        for wrong in [0.0, 0.5, 1e10, f64::NAN, -3.0] {
+            assert_eq!(SlowStart::check(Some(wrong)).unwrap_err().place, "max_ssthresh");
+        }
+        assert!(SlowStart::check(Some(100.0)).is_ok() && SlowStart::check(None).is_ok());
+    }
+}

@@ -1,0 +1,375 @@
+//! One end of a connection: opens, sends and receives, closes.
+//!
+//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022, sections 3.5 and 3.6; K. Ramakrishnan et
+//! al., RFC 3168, 2001, section 6.1.1 (agreement on ECN).
+//!
+//! Ours, where the sources are silent: what an end has to acknowledge rides on data if data leaves at
+//! the same moment, as the last step of the handshake does; an end whose peer has closed closes too,
+//! once what it wrote is sent; after closing it still answers what comes twice, without a timer
+//! (TIME-WAIT lasts as long as someone asks); an end that gives up says nothing.
+
+use std::sync::Arc;
+
+use aqm_net::{Instant, Rng, Span};
+
+use crate::counts::{Counts, GaveUp};
+use crate::overhead::Overhead;
+use crate::profile::{Close, EcnUse, Handshake, SackBytes};
+use crate::receiver::Receiver;
+use crate::segment::{Flags, Segment};
+use crate::sender::{ENDLESS, Sender};
+use crate::settings::Tcp;
+
+/// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// CLOSED, not yet opened.
+    Closed,
+    /// LISTEN.
+    Listening,
+    /// SYN-SENT.
+    Opening,
+    /// SYN-RECEIVED.
+    Answering,
+    /// ESTABLISHED, and the states of closing until both FINs are acknowledged.
+    Open,
+    /// CLOSED or TIME-WAIT.
+    Done,
+    Failed(GaveUp),
+}
+
+/// One end of a connection. It is told what happened and asked what follows.
+pub struct Endpoint {
+    sender: Sender,
+    receiver: Receiver,
+    tcp: Arc<Tcp>,
+    phase: Phase,
+    /// Whether the application has said that it will write no more.
+    finished: bool,
+    /// A SYN, or its answer, is to be sent.
+    syn_due: bool,
+    /// So many have been sent.
+    syns_sent: u32,
+}
+
+impl Endpoint {
+    pub(crate) fn new(tcp: Arc<Tcp>) -> Self {
+        Self {
+            sender: Sender::new(&tcp),
+            receiver: Receiver::new(),
+            tcp,
+            phase: Phase::Closed,
+            finished: false,
+            syn_due: false,
+            syns_sent: 0,
+        }
+    }
+
+    /// Gives it the chance it needs for `send_overhead`; without it the parameter has no effect.
+    #[must_use]
+    pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
+        let longest = self.tcp.config.send_overhead;
+        if !longest.is_zero() {
+            self.sender.set_overhead(Overhead::new(longest, chance()));
+        }
+        self
+    }
+
+    /// Opens the connection.
+    pub fn open(&mut self, now: Instant) {
+        if self.phase != Phase::Closed {
+            return;
+        }
+        if self.tcp.config.handshake == Handshake::None {
+            self.sender.ecn = self.tcp.config.ecn == EcnUse::On;
+            self.establish(now);
+        } else {
+            self.phase = Phase::Opening;
+            self.syn_due = true;
+        }
+    }
+
+    /// Waits for the other end to open the connection.
+    pub fn listen(&mut self, now: Instant) {
+        if self.phase != Phase::Closed {
+            return;
+        }
+        if self.tcp.config.handshake == Handshake::None {
+            self.open(now);
+        } else {
+            self.phase = Phase::Listening;
+        }
+    }
+
+    /// Gives it `bytes` bytes to send; `None` for data without end. Ignored once it closes: after
+    /// [`finish`](Self::finish), or when the other end's FIN has come.
+    pub fn write(&mut self, bytes: Option<u64>, now: Instant) {
+        if self.finished {
+            return;
+        }
+        let bytes = bytes.map_or(ENDLESS, |bytes| self.tcp.end(bytes));
+        self.sender.write(bytes, now, &self.tcp);
+    }
+
+    /// Nothing more will be written: the end closes when all is sent.
+    pub fn finish(&mut self) {
+        if self.sender.end < ENDLESS {
+            self.sender.fin = self.tcp.config.close == Close::Fin;
+        }
+        self.finished = true;
+        if self.phase == Phase::Open {
+            self.close_if_over();
+        }
+    }
+
+    /// A segment arrived.
+    pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
+        if self.phase != Phase::Open && !self.shakes_hands(segment, now) {
+            return;
+        }
+        if segment.flags.has(Flags::SYN) {
+            // The answer to it was lost, or to its answer (RFC 9293, 3.10.7.4).
+            if self.tcp.config.handshake == Handshake::ThreeWay {
+                self.receiver.acknowledge();
+            } else if !segment.flags.has(Flags::ACK) {
+                self.syn_due = true;
+            }
+            return;
+        }
+        let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
+        if carries {
+            self.receiver.on_segment(segment, now, &self.tcp.config);
+        }
+        if self.sender.sent() > self.sender.una() {
+            self.sender.on_ack(segment, !carries, now, &self.tcp);
+        }
+        if self.receiver.has_fin() && !self.finished {
+            self.finish();
+        }
+        self.close_if_over();
+    }
+
+    /// Time has passed: timers may be due.
+    pub fn on_timer(&mut self, now: Instant) {
+        self.receiver.on_timer(now);
+        self.sender.on_timer(now, &self.tcp);
+        if !self.sender.timer.is_due(now) {
+            return;
+        }
+        self.sender.counts.timeouts += 1;
+        let opening = matches!(self.phase, Phase::Opening | Phase::Answering);
+        let config = &self.tcp.config;
+        let limit = if opening { config.max_syn_retries } else { config.max_retries };
+        if limit.is_some_and(|limit| self.sender.timer.retries >= limit) {
+            self.phase = Phase::Failed(if opening { GaveUp::NoAnswer } else { GaveUp::NoProgress });
+            self.sender.timer.stop();
+        } else if opening {
+            self.syn_due = true;
+            self.sender.timer.back_off(now, &self.tcp.rules);
+        } else {
+            self.sender.on_timeout(now, &self.tcp);
+        }
+    }
+
+    /// The next segment to send; ask until there is none.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        if self.syn_due {
+            return Some(self.send_syn(now));
+        }
+        let data = if self.phase == Phase::Open && !self.sender.is_acknowledged() {
+            self.sender.poll_transmit(now, &self.tcp)
+        } else {
+            None
+        };
+        let mut segment = match data {
+            Some(segment) => segment,
+            None if self.receiver.is_due() && !matches!(self.phase, Phase::Failed(_)) => {
+                self.sender.counts.acks_sent += 1;
+                let wire = self.tcp.config.ack_size.bytes() as u16;
+                Segment { seq: self.sender.sent(), wire, ..Segment::default() }
+            }
+            None => return None,
+        };
+        self.receiver.tell(&mut segment, &self.tcp.config);
+        if !segment.sacks.is_empty() {
+            let option = match self.tcp.config.sack_bytes {
+                SackBytes::Counted => 4, // kind, length, and padding to a word
+                SackBytes::Blocks => 0,
+            };
+            segment.wire = segment.wire.saturating_add(option + 8 * segment.sacks.count());
+        }
+        Some(segment)
+    }
+
+    /// When `on_timer` wants to be called next.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if matches!(self.phase, Phase::Failed(_)) {
+            return None;
+        }
+        let next = self.sender.timer.at.min(self.sender.alarm()).min(self.receiver.timer());
+        (next != Instant::NEVER).then_some(next)
+    }
+
+    /// Payload bytes that arrived in order, each counted once; padding counts.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.receiver.delivered()
+    }
+
+    /// Whether the connection is closed and nothing of it is left at this end; never if it gave up.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Why it gave up, if it did.
+    pub fn gave_up(&self) -> Option<GaveUp> {
+        match self.phase {
+            Phase::Failed(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// What it has done so far.
+    #[inline]
+    pub fn counts(&self) -> &Counts {
+        &self.sender.counts
+    }
+
+    /// The window that packets tell routers: whole segments, at least 1, without inflation.
+    #[inline]
+    pub fn window_hint(&self) -> u16 {
+        self.sender.window_hint(&self.tcp)
+    }
+
+    /// The congestion window, in segments, without inflation.
+    pub fn cwnd(&self) -> f64 {
+        self.sender.window()
+    }
+
+    /// The slow-start threshold, in segments.
+    pub fn ssthresh(&self) -> f64 {
+        self.sender.ssthresh()
+    }
+
+    /// The smoothed round-trip time.
+    pub fn srtt(&self) -> Option<Span> {
+        self.sender.timer.estimator.srtt(&self.tcp.rules)
+    }
+
+    /// The round-trip time's variation.
+    pub fn rttvar(&self) -> Option<Span> {
+        self.sender.timer.estimator.rttvar(&self.tcp.rules)
+    }
+
+    /// The retransmission time-out, backed off.
+    pub fn rto(&self) -> Span {
+        self.sender.timer.rto(&self.tcp.rules)
+    }
+
+    /// By what the time-out is multiplied.
+    pub fn backoff(&self) -> u32 {
+        self.sender.timer.estimator.backoff()
+    }
+
+    /// Duplicate acknowledgements since the last new one.
+    pub fn dupacks(&self) -> u32 {
+        self.sender.dupacks()
+    }
+
+    /// Bytes sent and not acknowledged, a FIN as one.
+    pub fn in_flight(&self) -> u64 {
+        self.sender.sent() - self.sender.una()
+    }
+
+    /// Takes a segment before the connection is open or after it is closed; whether there is more to it.
+    #[cold]
+    fn shakes_hands(&mut self, segment: &Segment, now: Instant) -> bool {
+        let three_way = self.tcp.config.handshake == Handshake::ThreeWay;
+        let capable = self.tcp.config.ecn == EcnUse::On;
+        let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
+        match self.phase {
+            Phase::Listening if syn && !ack => {
+                self.sender.ecn = capable && segment.flags.has(Flags::ECE.and(Flags::CWR));
+                self.syn_due = true;
+                if three_way {
+                    self.phase = Phase::Answering;
+                } else {
+                    self.establish(now);
+                }
+                false
+            }
+            Phase::Opening if syn && ack => {
+                self.sender.ecn = capable && segment.flags.has(Flags::ECE);
+                self.on_answer(now);
+                if three_way {
+                    self.receiver.acknowledge();
+                }
+                false
+            }
+            Phase::Answering if syn => {
+                self.syn_due |= !ack;
+                // The answer to two SYNs is not a round trip (Karn).
+                self.sender.timer.forget();
+                false
+            }
+            Phase::Answering if ack => {
+                self.on_answer(now);
+                true
+            }
+            phase => phase == Phase::Done,
+        }
+    }
+
+    /// What it sent to open the connection is answered.
+    fn on_answer(&mut self, now: Instant) {
+        let sampled = self.sender.timer.on_ack(0, now, &self.tcp.rules);
+        if let Some(rto) = self.tcp.config.rto_after_syn_loss.filter(|_| !sampled) {
+            self.sender.timer.estimator.restart_from(rto);
+        }
+        self.establish(now);
+    }
+
+    /// Data may flow.
+    fn establish(&mut self, now: Instant) {
+        self.sender.counts.handshake_done = Some(now);
+        self.sender.begin(self.syns_sent > 1, &self.tcp);
+        self.phase = Phase::Open;
+        self.close_if_over();
+    }
+
+    #[inline]
+    fn close_if_over(&mut self) {
+        if self.finished
+            && self.sender.is_acknowledged()
+            && (self.receiver.has_fin() || self.tcp.config.close == Close::None)
+        {
+            self.phase = Phase::Done;
+        }
+    }
+
+    fn send_syn(&mut self, now: Instant) -> Segment {
+        self.syn_due = false;
+        let config = &self.tcp.config;
+        let opening = self.phase == Phase::Opening;
+        let (mut flags, size) = match (opening, config.ecn == EcnUse::On, self.sender.ecn) {
+            (true, true, _) => (Flags::SYN.and(Flags::ECE).and(Flags::CWR), config.syn_size),
+            (true, false, _) => (Flags::SYN, config.syn_size),
+            (false, _, true) => (Flags::SYN.and(Flags::ACK).and(Flags::ECE), config.ack_size),
+            (false, _, false) => (Flags::SYN.and(Flags::ACK), config.ack_size),
+        };
+        let keeps_state = matches!(self.phase, Phase::Opening | Phase::Answering);
+        if self.syns_sent > 0 {
+            flags = flags.and(Flags::RETRANSMISSION);
+            self.sender.counts.retransmitted += u64::from(keeps_state);
+        } else if keeps_state {
+            self.sender.timer.time(0, now);
+            self.sender.timer.restart(now, &self.tcp.rules);
+        }
+        self.syns_sent += 1;
+        self.sender.counts.segments_sent += u64::from(keeps_state);
+        Segment { wire: size.bytes() as u16, flags, ..Segment::default() }
+    }
+}

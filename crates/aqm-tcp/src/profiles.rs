@@ -1,0 +1,279 @@
+//! Named sets of TCP parameters, each value with its source, and the reader of `[tcp]` tables.
+//!
+//! `rfc` is what `Config` itself says: TCP Reno without SACK and timestamps as today's RFCs have it.
+//!
+//! `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` as a release of ns-2 left them unless told otherwise,
+//! after its `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
+//! `tcp-sack1.cc` and `tcp-sink.cc`: 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, 2.35 of 4 November 2011.
+//! With `recovery = "newreno"` or `"sack"` they are that release's `Newreno` and `Sack1`.
+//!
+//! `linux-*` are kernels: 2.4.17 of 2001 after its `tcp.h`, `tcp_input.c` of the 2.4 series and P. Sarolahti,
+//! A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 after its `tcp.h`, `tcp_input.c`,
+//! `tcp_cubic.c` and `ip-sysctl.rst`.
+//!
+//! Ours, where the sources are silent: all connections share one `tick_phase`, which ns-2 draws for
+//! each; the round trip of the handshake is always a sample, though Linux 2.4 forgets it without timestamps.
+
+use aqm_net::{ConfigError, Size, Span, registry};
+use serde_json::Value;
+
+use crate::control::{
+    Control, CubicConfig, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
+    Decrease, SlowStartEnd, SsthreshRounding,
+};
+use crate::profile::{
+    Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited, Handshake,
+    IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction,
+    ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
+};
+use crate::rtt::{MinRto, RtoArithmetic};
+
+/// A named set of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What a scenario calls it.
+    pub name: &'static str,
+    /// What it is, in a sentence or two.
+    pub about: &'static str,
+    /// The parameters.
+    pub config: Config,
+    /// Those that differ from `rfc`, and the source of each; `control.beta` is `beta` of the table
+    /// `control`, and `control.kind` stands for a law with its own defaults.
+    pub sources: Vec<(&'static str, &'static str)>,
+    /// Other window laws as they were then, where that is not their default.
+    pub laws: Vec<Control>,
+}
+
+impl Profile {
+    fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, config: Config::default(), sources: Vec::new(), laws: Vec::new() }
+    }
+}
+
+/// Sets parameters of a profile and notes where the values come from; `control.x` is one of Reno's.
+macro_rules! set {
+    (@ $profile:ident, control, $value:expr, $source:literal) => {
+        $profile.config.control = $value;
+        $profile.sources.push(("control.kind", $source));
+    };
+    (@ $profile:ident, control.$field:ident, $value:expr, $source:literal) => {
+        if let Control::reno(law) = &mut $profile.config.control {
+            law.$field = $value;
+        }
+        $profile.sources.push((concat!("control.", stringify!($field)), $source));
+    };
+    (@ $profile:ident, $field:ident, $value:expr, $source:literal) => {
+        $profile.config.$field = $value;
+        $profile.sources.push((stringify!($field), $source));
+    };
+    ($profile:ident: $( $($part:ident).+ = $value:expr, $source:literal; )+) => {
+        $( set!(@ $profile, $($part).+, $value, $source); )+
+    };
+}
+
+/// All profiles, the default one first.
+pub fn profiles() -> Vec<Profile> {
+    let rfc = "TCP Reno as today's RFCs have it, without SACK and timestamps.";
+    vec![Profile::new("rfc", rfc), ns_2001(), ns_2003(), ns_2_35(), linux_2_4(), linux_6()]
+}
+
+/// What the ns-2 profiles have in common.
+fn ns_2(name: &'static str, about: &'static str) -> Profile {
+    let mut ns = Profile::new(name, about);
+    set! { ns:
+        mss = Size::from_bytes(1000), "packetSize_ 1000";
+        handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
+        close = Close::None, "one-way TCP has no FIN";
+        last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
+        initial_window = 2, "windowInit_ 2, since 26 May 2001";
+        ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any time-out";
+        receiver_window = 20, "window_ 20";
+        exit_ack = ExitAck::Grows, "tcp-reno.cc, recv: recv_newack_helper opens the window";
+        recovery_burst = Some(2), "tcp-newreno.cc, recv: send_much(0, 0, 2)";
+        pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
+        sacks_at_timeout = SacksAtTimeout::Forgotten, "tcp-sack1.cc, timeout: ClearScoreBoard";
+        sack_bytes = SackBytes::Blocks, "tcp-sink.cc: 8 B for each block";
+        dsack = Dsack::Off, "generateDSacks_ false";
+        reduction_basis = ReductionBasis::Window, "tcp.cc, slowdown: window()";
+        growth_when_limited = GrowthWhenLimited::Grows, "control_increase_ 0";
+        idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
+        repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF each time";
+        rto_arithmetic = RtoArithmetic::Ticks, "tcp.cc, rtt_update";
+        rto_after_syn_loss = None, "tcp.cc: only a sample ends the back-off";
+        max_syn_retries = None, "tcp.cc never gives up";
+        max_retries = None, "tcp.cc never gives up";
+        delayed_ack = DelayedAck::Off, "Agent/TCPSink acknowledges each segment";
+        delayed_ack_timer = Span::from_millis(100), "Agent/TCPSink/DelAck: interval_ 100ms";
+        control.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: one more below ssthresh_";
+    }
+    ns
+}
+
+/// What the ns-2 profiles before 2004 have in common.
+fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
+    let mut ns = ns_2(name, about);
+    set! { ns:
+        initial_window_after_syn_loss = 2, "windowInit_ stays: bugfix_ss_ came on 13 June 2006";
+        partial_ack_timer = PartialAckTimer::Each, "newreno_changes1_ 0, until 5 May 2003";
+        exit_window = ExitWindow::Ssthresh, "partial_window_deflation_ 0, until 5 May 2003";
+        initial_rto = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
+        max_rto = Span::from_millis(100_000_000), "maxrto_ 100000, until 28 March 2007";
+        control.ssthresh_rounding = SsthreshRounding::Whole, "precisionReduce_ false, until 24 January 2006";
+    }
+    ns
+}
+
+fn ns_2001() -> Profile {
+    let about = "ns-2.1b8's Agent/TCP/Reno and Agent/TCPSink with the defaults of June 2001.";
+    let mut ns = early_ns_2("ns-2.2001", about);
+    set! { ns:
+        header = Size::from_bytes(0), "useHeaders_ false, until 28 November 2001: packetSize_ is all";
+        limited_transmit = LimitedTransmit::Off, "singledup_ 0, until 28 November 2001";
+        tick = Span::from_millis(100), "tcpTick_ 0.1, until 7 March 2002";
+        min_rto_applies = MinRto::AfterBackOff, "rfc2988_ came on 7 March 2002";
+    }
+    ns
+}
+
+fn ns_2003() -> Profile {
+    let about = "ns-2.26's Agent/TCP/Reno and Agent/TCPSink with the defaults of February 2003.";
+    let mut ns = early_ns_2("ns-2.2003", about);
+    set! { ns:
+        limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
+        tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
+    }
+    ns
+}
+
+fn ns_2_35() -> Profile {
+    let mut ns = ns_2("ns-2.35", "ns-2.35's Agent/TCP/Reno and Agent/TCPSink with their defaults.");
+    set! { ns:
+        limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
+        fast_retransmit_guard = FastRetransmitGuard::RecoverOrFirst, "bugFix_ true, bugfix_ss_ 1";
+        exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
+        tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
+        initial_rto = Span::from_millis(3000), "rtxcur_init_ 3.0, since 21 January 2006";
+        min_rto = Span::from_millis(200), "minrto_ 0.2, since 14 October 2004";
+        control.ssthresh_rounding = SsthreshRounding::Down, "precisionReduce_ true, since 24 January 2006";
+        control.limited_slow_start = LimitedSlowStart::UntilReduction, "tcp.cc, opencwnd and reset";
+    }
+    ns.laws = vec![ns_2_high_speed()];
+    ns
+}
+
+fn linux_2_4() -> Profile {
+    let about = "Linux 2.4.17 with SACK, and without timestamps as the Helsinki testbed ran it.";
+    let mut linux = Profile::new("linux-2.4", about);
+    set! { linux:
+        syn_size = Size::from_bytes(52), "RFC 9293, RFC 2018, RFC 7323: MSS, SACK-permitted, window scale";
+        initial_window = 2, "tcp_input.c, tcp_init_cwnd: 2 unless the round trip is below 20 ms";
+        ssthresh_after_syn_loss = Some(2.0), "tcp_input.c, tcp_enter_loss; later kernels undo it";
+        receiver_window = 44, "ip-sysctl.txt: tcp_rmem 87380 gives a window of 65535 B";
+        recovery = Recovery::Sack, "tcp_input.c: sysctl_tcp_sack 1";
+        reduction = Reduction::RateHalving, "tcp_input.c, tcp_cwnd_down";
+        reduction_basis = ReductionBasis::Window, "tcp.h, tcp_recalc_ssthresh: half of snd_cwnd";
+        rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
+        rtt_samples = RttSamples::Segment, "tcp_input.c, tcp_ack_no_tstamp";
+        initial_rto = Span::from_millis(3000), "tcp.h: TCP_TIMEOUT_INIT";
+        rto_after_syn_loss = None, "tcp_input.c, tcp_init_metrics: only a sample ends the back-off";
+        min_rto = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
+        max_rto = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
+        max_syn_retries = Some(5), "tcp.h: TCP_SYN_RETRIES";
+        quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
+    }
+    linux
+}
+
+fn linux_6() -> Profile {
+    let about = "Linux 6.1 with its defaults: CUBIC, SACK with RACK-TLP and PRR, timestamps.";
+    let mut linux = Profile::new("linux-6", about);
+    set! { linux:
+        mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B less for data";
+        header = Size::from_bytes(52), "tcp_timestamps 1: RFC 7323, appendix A";
+        syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
+        ack_size = Size::from_bytes(52), "as `header`";
+        initial_window_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 from the second loss on";
+        recovery = Recovery::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
+        reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
+        prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
+        reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
+        rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
+        rtt_samples = RttSamples::Segment, "tcp_input.c, tcp_ack_update_rtt";
+        min_rto = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
+        max_rto = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
+        max_syn_retries = Some(6), "tcp.h: TCP_SYN_RETRIES";
+        quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
+        control = Control::cubic(CubicConfig::default()), "the kernel's default since 2.6.19";
+    }
+    linux
+}
+
+/// HighSpeed TCP as ns-2.35 has it (`tcp.cc`: `windowOption_ 8`).
+fn ns_2_high_speed() -> Control {
+    Control::highspeed(HighSpeedConfig {
+        loss_rate: LossRate::Continuous,
+        slow_start_reduction: Decrease::Half,
+        timeout_reduction: Decrease::Half,
+        low_window_reduction: LowWindowReduction::AllButLast,
+        ssthresh_rounding: SsthreshRounding::Down,
+        slow_start_end: SlowStartEnd::PastThreshold,
+        limited_slow_start: LimitedSlowStart::UntilReduction,
+        ..HighSpeedConfig::default()
+    })
+}
+
+/// Reads a `[tcp]` table: a `profile`, by default `rfc`, and what differs from it.
+///
+/// # Errors
+/// If the profile or a parameter is unknown or malformed.
+pub fn read(value: Value) -> Result<Config, ConfigError> {
+    let Value::Object(mut table) = value else {
+        return Err(ConfigError::new("", "must be a table"));
+    };
+    let name = table.remove("profile").unwrap_or_else(|| "rfc".into());
+    let known = profiles();
+    let Some(profile) = known.into_iter().find(|profile| name == profile.name) else {
+        let names: Vec<String> = profiles().iter().map(|profile| format!("`{}`", profile.name)).collect();
+        let problem = format!("unknown profile {name}, expected one of {}", names.join(", "));
+        return Err(ConfigError::new("profile", problem));
+    };
+    let mut base = profile.config;
+    // A law named without more is that of the profile's time.
+    let kind = table.get("control").and_then(|control| control.get("kind"));
+    if let Some(law) = profile.laws.into_iter().find(|law| kind.is_some_and(|kind| kind == law.kind())) {
+        base.control = law;
+    }
+    let mut full = base.to_value();
+    merge(&mut full, Value::Object(table));
+    // A window law is read by itself, so that an error in it has the place of its own field.
+    if let Some(control) = full.get_mut("control") {
+        *control = Control::read(control.take()).map_err(|error| error.within("control"))?.to_value();
+    }
+    registry::read(full)
+}
+
+/// Lays a `[tcp]` table over another, before either is read; one that names a `profile` stands alone.
+pub fn lay_over(base: &Value, over: Value) -> Value {
+    if over.get("profile").is_some() || !over.is_object() {
+        return over;
+    }
+    let mut both = base.clone();
+    merge(&mut both, over);
+    both
+}
+
+/// Lays `over` on `base`, table by table; a table of another `kind` replaces the old one.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            if over.get("kind").is_some_and(|kind| base.get("kind") != Some(kind)) {
+                *base = over;
+                return;
+            }
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}

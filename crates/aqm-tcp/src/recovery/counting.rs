@@ -1,0 +1,483 @@
+//! Loss recovery that counts duplicate acknowledgements: Tahoe, Reno and NewReno, without SACK.
+//!
+//! V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, with the fast retransmit of
+//! 4.3BSD-Tahoe; M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.2
+//! (fast retransmit, fast recovery); T. Henderson, S. Floyd, A. Gurtov, Y. Nishida, "The NewReno
+//! Modification to TCP's Fast Recovery Algorithm", RFC 6582, 2012; M. Allman, H. Balakrishnan, S. Floyd,
+//! RFC 3042, 2001 (limited transmit). After a time-out everything from the oldest hole on is sent again,
+//! except what acknowledgements skip (go-back-N); Tahoe's fast retransmit does the same. NewReno counts
+//! the duplicates of a whole recovery together.
+//!
+//! Ours, where the sources are silent: the window counts whole segments; a partial acknowledgement of
+//! less than a full segment leaves it alone. As in ns-2, a time-out of Tahoe does not forget the
+//! duplicates before it, and `recovery_burst` binds NewReno with every duplicate from the third on,
+//! except those whose segments `send_overhead` delays.
+
+use aqm_net::Instant;
+
+use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
+use crate::profile::{Config, FastRetransmitGuard, LimitedTransmit, Recovery};
+
+/// The board of Tahoe, Reno and NewReno.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counting {
+    /// Everything below is acknowledged (`SND.UNA`).
+    una: u64,
+    /// The next byte in line; falls back to `una` at a time-out (`SND.NXT`).
+    nxt: u64,
+    /// Everything below has been sent.
+    max: u64,
+    /// What had been sent when the last loss was noticed (`recover`).
+    recover: u64,
+    /// Transmissions may go up to here.
+    limit: u64,
+    dupacks: u32,
+    /// Segments by which duplicate acknowledgements inflate the window in fast recovery.
+    inflation: u32,
+    /// Segments by which partial acknowledgements took the window below that of its law.
+    deflation: u32,
+    /// Bytes sent by limited transmit since the last new acknowledgement.
+    limited: u32,
+    /// How far beyond `una` a duplicate lets transmissions go: below the threshold beside the window,
+    /// from there on at most.
+    release: u32,
+    in_recovery: bool,
+    retransmit: bool,
+}
+
+impl Board for Counting {
+    #[inline]
+    fn on_ack(&mut self, heard: &Heard, _at: Moment<'_>, config: &Config) -> News {
+        if heard.ack > self.una && heard.ack <= self.max {
+            if self.dupacks > 0 {
+                return self.repair(heard.ack, config);
+            }
+            return self.advance(heard.ack, What::Advance);
+        }
+        if heard.ack != self.una || self.max == self.una || !heard.bare {
+            return News::NONE;
+        }
+        News { what: self.on_duplicate(config), ..News::NONE }
+    }
+
+    fn on_timeout(&mut self, config: &Config) {
+        self.nxt = self.una;
+        self.recover = self.max;
+        if config.recovery != Recovery::Tahoe {
+            self.dupacks = 0;
+        }
+        self.release = if self.dupacks < config.dupthresh { 0 } else { u32::MAX };
+        self.inflation = 0;
+        self.deflation = 0;
+        self.limited = 0;
+        self.in_recovery = false;
+        self.retransmit = false;
+    }
+
+    #[inline]
+    fn open(&mut self, windows: Windows, config: &Config) {
+        let Windows { congestion, receiver, mss } = windows;
+        // A fraction of a segment must not stop the sender for good.
+        let window = congestion.max(1).min(receiver) * mss;
+        self.limit =
+            self.una + if self.dupacks == 0 { window } else { self.inflated(windows, window, config) };
+    }
+
+    fn has_next(&self, stream: Stream) -> bool {
+        self.nxt < self.limit.min(stream.limit())
+    }
+
+    fn is_urgent(&self, config: &Config) -> bool {
+        let released = self.nxt < self.una + u64::from(self.release);
+        self.retransmit || (released && (1..config.dupthresh).contains(&self.dupacks))
+    }
+
+    #[inline]
+    fn next(&mut self, stream: Stream, _at: Moment<'_>) -> Option<Sending> {
+        if self.retransmit {
+            self.retransmit = false;
+            let len = stream.segment(self.una).min(self.max - self.una);
+            return Some(Sending { seq: self.una, len, again: true });
+        }
+        if self.nxt >= self.limit || self.nxt >= stream.limit() {
+            return None;
+        }
+        let (seq, len) = (self.nxt, stream.segment(self.nxt));
+        let again = seq < self.max;
+        self.nxt += len;
+        if !again && self.dupacks > 0 && !self.in_recovery {
+            self.limited += len as u32;
+        }
+        self.max = self.max.max(self.nxt);
+        Some(Sending { seq, len, again })
+    }
+
+    #[inline]
+    fn una(&self) -> u64 {
+        self.una
+    }
+
+    #[inline]
+    fn sent(&self) -> u64 {
+        self.max
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    fn flight(&self) -> u64 {
+        self.max - self.una - u64::from(self.limited)
+    }
+
+    fn dupacks(&self) -> u32 {
+        self.dupacks
+    }
+
+    fn deflation(&self) -> f64 {
+        self.deflation.into()
+    }
+}
+
+impl Counting {
+    #[inline]
+    fn advance(&mut self, ack: u64, what: What) -> News {
+        let acked = ack - self.una;
+        self.una = ack;
+        self.nxt = self.nxt.max(ack);
+        News { acked, sent: Instant::NEVER, what }
+    }
+
+    /// New data is acknowledged after duplicates.
+    fn repair(&mut self, ack: u64, config: &Config) -> News {
+        self.limited = 0;
+        if self.in_recovery && config.recovery == Recovery::NewReno && ack < self.recover {
+            let news = self.advance(ack, What::Partial);
+            self.deflate((news.acked / config.mss.bytes()) as u32);
+            self.retransmit = true;
+            self.throttle(config);
+            return news;
+        }
+        let what = if self.in_recovery { What::Exit } else { What::Advance };
+        self.dupacks = 0;
+        self.inflation = 0;
+        self.deflation = 0;
+        self.in_recovery = false;
+        self.retransmit = false;
+        self.advance(ack, what)
+    }
+
+    fn on_duplicate(&mut self, config: &Config) -> What {
+        self.dupacks += 1;
+        if self.dupacks < config.dupthresh {
+            let may = match config.limited_transmit {
+                LimitedTransmit::Off => false,
+                LimitedTransmit::New => self.nxt >= self.max,
+                LimitedTransmit::Next => true,
+            };
+            self.release = if may { self.within(1, config) } else { 0 };
+            return What::Duplicate;
+        }
+        let mut what = What::Duplicate;
+        if self.dupacks == config.dupthresh && config.fast_retransmit_guard.allows(self.una, self.recover) {
+            what = What::Loss;
+            self.recover = self.max;
+            if config.recovery == Recovery::Tahoe {
+                self.nxt = self.una;
+            } else {
+                self.in_recovery = true;
+                self.retransmit = true;
+                self.inflation = config.dupthresh;
+            }
+        } else if self.in_recovery {
+            self.inflation += 1;
+        }
+        self.throttle(config);
+        what
+    }
+
+    /// A partial acknowledgement of so many segments takes them out of the window and adds one back:
+    /// first from what duplicates added to it.
+    fn deflate(&mut self, acked: u32) {
+        if acked == 0 {
+            return;
+        }
+        if self.inflation > acked {
+            self.inflation -= acked - 1;
+        } else {
+            self.deflation += acked - self.inflation;
+            self.inflation = 1;
+        }
+    }
+
+    /// Sets how much this acknowledgement releases.
+    fn throttle(&mut self, config: &Config) {
+        let bound = config.recovery == Recovery::NewReno && config.send_overhead.is_zero();
+        self.release = match config.recovery_burst {
+            Some(segments) if bound => self.within(segments, config),
+            _ => u32::MAX,
+        };
+    }
+
+    /// Where so many more segments would end, beyond `una`.
+    fn within(&self, segments: u64, config: &Config) -> u32 {
+        let end = self.nxt - self.una + segments.saturating_mul(config.mss.bytes());
+        u32::try_from(end).unwrap_or(u32::MAX)
+    }
+
+    /// What may be outstanding after duplicates.
+    fn inflated(&self, windows: Windows, window: u64, config: &Config) -> u64 {
+        let Windows { congestion, receiver, mss } = windows;
+        let release = u64::from(self.release);
+        if self.dupacks < config.dupthresh {
+            window.max(((congestion + u64::from(self.dupacks)).min(receiver) * mss).min(release))
+        } else {
+            ((congestion + u64::from(self.inflation)).max(1).min(receiver) * mss).min(release)
+        }
+    }
+}
+
+impl FastRetransmitGuard {
+    /// Whether duplicates of `una` may start a fast retransmit; `recover` is what had been sent at the
+    /// last loss.
+    pub(super) fn allows(self, una: u64, recover: u64) -> bool {
+        match self {
+            Self::None => true,
+            Self::Recover => una > recover || recover == 0,
+            Self::RecoverOrFirst => una > recover || una == 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Size;
+
+    use super::*;
+    use crate::rtt::Estimator;
+    use crate::segment::Sacks;
+    use crate::settings::Tcp;
+
+    const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
+    const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
+    const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
+
+    /// A board with segments of one byte, what it runs on, and the windows it is told.
+    struct Bench {
+        board: Counting,
+        tcp: Tcp,
+        estimator: Estimator,
+    }
+
+    impl Bench {
+        fn new(config: Config) -> Self {
+            let tcp = Config { mss: Size::from_bytes(1), ..config }.build().unwrap();
+            let estimator = Estimator::new(&tcp.rules);
+            Self { board: Counting::default(), tcp, estimator }
+        }
+
+        /// With a window of ten sent.
+        fn filled(config: Config) -> Self {
+            let mut bench = Self::new(config);
+            assert_eq!(bench.send(WINDOWS), (0..10).collect::<Vec<u64>>());
+            bench
+        }
+
+        fn hear(&mut self, ack: u64, bare: bool) -> News {
+            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            self.board.on_ack(&Heard { ack, sacks: Sacks::default(), bare }, at, &self.tcp.config)
+        }
+
+        fn ack(&mut self, ack: u64) -> What {
+            self.hear(ack, true).what
+        }
+
+        fn duplicates(&mut self, count: usize) -> Vec<What> {
+            (0..count).map(|_| self.ack(self.board.una())).collect()
+        }
+
+        /// Sends all it may; returns what.
+        fn send(&mut self, windows: Windows) -> Vec<u64> {
+            self.board.open(windows, &self.tcp.config);
+            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let board = &mut self.board;
+            std::iter::from_fn(|| board.next(ENDLESS, at)).map(|sending| sending.seq).collect()
+        }
+
+        fn time_out(&mut self) {
+            self.board.on_timeout(&self.tcp.config);
+        }
+    }
+
+    fn config(recovery: Recovery) -> Config {
+        Config { recovery, ..Config::default() }
+    }
+
+    #[test]
+    fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
+        let mut bench = Bench::filled(Config::default());
+        assert_eq!(bench.hear(11, true), News::NONE);
+        assert_eq!(bench.hear(10, true), News { acked: 10, sent: Instant::NEVER, what: What::Advance });
+        assert_eq!(bench.hear(9, true), News::NONE);
+        assert_eq!(bench.hear(10, true), News::NONE, "nothing is outstanding");
+    }
+
+    #[test]
+    fn what_carries_data_is_no_duplicate() {
+        let mut bench = Bench::filled(Config::default());
+        for _ in 0..5 {
+            assert_eq!(bench.hear(0, false), News::NONE);
+        }
+        assert_eq!(bench.board.dupacks(), 0);
+    }
+
+    #[test]
+    fn only_the_duplicate_at_the_threshold_shows_a_loss() {
+        for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
+            for guard in [FastRetransmitGuard::None, FastRetransmitGuard::Recover] {
+                let config = Config { fast_retransmit_guard: guard, ..config(recovery) };
+                let news = Bench::filled(config).duplicates(9);
+                assert_eq!(news[2], What::Loss);
+                assert_eq!(news.iter().filter(|&&what| what == What::Loss).count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_guard_decides_whether_duplicates_after_a_time_out_show_a_loss() {
+        use FastRetransmitGuard::{None, Recover, RecoverOrFirst};
+        for (guard, at_first, later) in
+            [(None, true, true), (Recover, false, false), (RecoverOrFirst, true, false)]
+        {
+            for (una, expected) in [(0, at_first), (5, later)] {
+                let config = Config { fast_retransmit_guard: guard, ..Config::default() };
+                let mut bench = Bench::filled(config);
+                bench.ack(una);
+                bench.time_out();
+                bench.send(WINDOWS);
+                let lost = bench.duplicates(4).contains(&What::Loss);
+                assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
+            }
+        }
+    }
+
+    #[test]
+    fn limited_transmit_sends_one_segment_a_duplicate() {
+        for (limited_transmit, fresh, after_timeout) in [
+            (LimitedTransmit::Off, vec![], vec![]),
+            (LimitedTransmit::New, vec![10], vec![]),
+            (LimitedTransmit::Next, vec![10], vec![1]),
+        ] {
+            let mut bench = Bench::filled(Config { limited_transmit, ..Config::default() });
+            bench.duplicates(1);
+            assert_eq!(bench.board.is_urgent(&bench.tcp.config), !fresh.is_empty());
+            assert_eq!(bench.send(WINDOWS), fresh);
+            assert_eq!(bench.send(WINDOWS), [0u64; 0], "and no more when it is asked again");
+            assert_eq!(bench.board.flight(), 10, "what it sends is not part of the flight size");
+            bench.time_out();
+            assert_eq!(bench.send(ONE), [0]);
+            bench.duplicates(1);
+            assert_eq!(bench.send(ONE), after_timeout);
+        }
+    }
+
+    #[test]
+    fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
+        let mut bench = Bench::filled(Config::default());
+        bench.duplicates(3);
+        bench.time_out();
+        assert_eq!(bench.send(ONE), [0]);
+    }
+
+    #[test]
+    fn reno_ends_fast_recovery_with_the_next_new_acknowledgement() {
+        let mut bench = Bench::filled(config(Recovery::Reno));
+        bench.duplicates(3);
+        assert_eq!(bench.send(Windows { congestion: 5, ..WINDOWS }), [0]);
+        bench.duplicates(4);
+        let half = Windows { congestion: 5, ..WINDOWS };
+        assert_eq!(bench.send(half), [10, 11], "the window of 5 is inflated by 7");
+        assert_eq!((bench.ack(4), bench.board.dupacks()), (What::Exit, 0));
+        assert_eq!(bench.send(half), [0u64; 0], "from 4 on 8 are outstanding");
+    }
+
+    #[test]
+    fn tahoe_starts_again_from_the_hole() {
+        let mut bench = Bench::filled(config(Recovery::Tahoe));
+        bench.ack(2);
+        bench.duplicates(3);
+        assert!(!bench.board.is_urgent(&bench.tcp.config), "the window of one allows it");
+        assert_eq!(bench.send(ONE), [2]);
+        assert_eq!(bench.duplicates(5), [What::Duplicate; 5]);
+        assert_eq!(bench.send(ONE), [0u64; 0], "further duplicates do not inflate the window");
+        assert_eq!(bench.ack(5), What::Advance);
+        assert_eq!(bench.send(Windows { congestion: 2, ..WINDOWS }), [5, 6]);
+    }
+
+    #[test]
+    fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
+        let mut bench = Bench::filled(config(Recovery::NewReno));
+        bench.duplicates(3);
+        let half = Windows { congestion: 5, ..WINDOWS };
+        assert_eq!(bench.send(half), [0]);
+        bench.duplicates(5);
+        assert_eq!(bench.send(half), [10, 11, 12], "the window of 5 is inflated by 8");
+        assert_eq!((bench.ack(4), bench.board.deflation()), (What::Partial, 0.0));
+        assert!(bench.board.is_urgent(&bench.tcp.config));
+        assert_eq!(bench.send(half), [4, 13], "3 less: 4 to 13 are outstanding");
+        assert_eq!((bench.ack(9), bench.board.deflation()), (What::Partial, 0.0), "the inflation was 5");
+        assert_eq!(bench.send(half), [9, 14], "it is 1 now");
+        assert_eq!(bench.duplicates(1), [What::Duplicate]);
+        assert_eq!(bench.board.dupacks(), 9, "duplicates count on");
+        assert_eq!(bench.send(half), [15]);
+        assert_eq!(bench.ack(10), What::Exit);
+        assert_eq!((bench.board.dupacks(), bench.board.deflation()), (0, 0.0));
+        assert_eq!(bench.send(half), [0u64; 0]);
+    }
+
+    #[test]
+    fn without_inflation_left_a_partial_acknowledgement_lowers_the_window_itself() {
+        for end in [What::Exit, What::Advance] {
+            let mut bench = Bench::filled(config(Recovery::NewReno));
+            bench.duplicates(3);
+            assert_eq!((bench.ack(7), bench.board.deflation()), (What::Partial, 4.0));
+            assert_eq!((bench.ack(9), bench.board.deflation()), (What::Partial, 5.0));
+            if end == What::Advance {
+                bench.time_out();
+                assert_eq!(bench.board.deflation(), 0.0);
+                bench.send(ONE);
+            }
+            assert_eq!((bench.ack(10), bench.board.deflation()), (end, 0.0));
+        }
+    }
+
+    #[test]
+    fn in_newreno_s_recovery_an_acknowledgement_may_release_a_bounded_burst() {
+        for (recovery_burst, expected) in [(None, 4), (Some(2), 2)] {
+            let mut bench = Bench::filled(Config { recovery_burst, ..config(Recovery::NewReno) });
+            bench.duplicates(3);
+            assert_eq!(bench.send(WINDOWS).len(), 1 + expected.min(3), "the retransmission is not counted");
+            bench.duplicates(1);
+            let wide = Windows { congestion: 13, ..WINDOWS };
+            let sent = bench.send(wide).len() + bench.send(wide).len();
+            assert_eq!(sent, expected, "asking again releases no more");
+        }
+    }
+
+    #[test]
+    fn a_retransmission_ends_where_transmissions_did() {
+        let mut bench = Bench::new(Config::default());
+        let at = Moment { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let (long, mut board) = (Windows { mss: 10, ..WINDOWS }, bench.board.clone());
+        board.open(long, &bench.tcp.config);
+        let short = Stream { end: 4, fin: false, mss: 10 };
+        assert_eq!(board.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
+        assert!(!board.has_next(short) && board.has_next(Stream { fin: true, ..short }));
+        bench.board = board;
+        bench.duplicates(3);
+        let at = Moment { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let more = Stream { end: 40, fin: true, mss: 10 };
+        assert_eq!(bench.board.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
+    }
+}

@@ -1,0 +1,280 @@
+//! Losses found by time, and probes for lost tails.
+//!
+//! Y. Cheng, N. Cardwell, N. Dukkipati, P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985,
+//! 2021: sections 6 (RACK) and 7 (tail loss probe). Names in backticks are the RFC's. There is neither F-RTO
+//! nor any undoing of a reduction: a loss that turns out to be none has reduced the window all the same.
+//!
+//! Ours, where the source is silent: the least round trip is that of the whole connection, at first SRTT. Of
+//! what leaves at the same instant, sequence numbers tell the order (section 6.2, step 2) only among segments
+//! sent once and among retransmissions, not between the two. The timer of reordering waits for the first
+//! segment that may be lost, not for the last. A time-out holds everything for lost (the RFC spares what left
+//! within the last round trip), so that it does the same with and without RACK. There are no timestamps: a
+//! retransmission counts as delivered by itself if it took the least round trip. A loss that a probe repaired
+//! reduces what was in flight when the probe left.
+
+use std::collections::VecDeque;
+
+use aqm_net::{Instant, Span};
+
+use super::sent::{Arrival, Number, Sent, Stamp};
+use super::{Heard, Moment};
+
+/// The part of a round trip by which segments may be reordered: one in so many (section 6.2, step 4).
+const REORDERING_SHARE: u64 = 4;
+/// So many recoveries without D-SACK forget what D-SACK taught (section 6.2, step 4).
+const PERSISTENCE: u32 = 16;
+/// What a receiver may wait with the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
+const ACK_DELAY: Span = Span::from_millis(200);
+/// When a probe leaves without any estimate of the round trip (section 7.2).
+const BLIND_PROBE: Span = Span::from_millis(1000);
+
+/// What the scoreboard tells RACK about an acknowledgement.
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    /// Whether losses are being repaired, after a time-out too.
+    pub recovering: bool,
+    pub dupthresh: u32,
+}
+
+/// What time tells about losses.
+#[derive(Clone, Debug)]
+pub(crate) struct Rack {
+    /// The newest segment that has arrived of those sent once, and of those sent again (`RACK.xmit_ts`,
+    /// `RACK.end_seq`).
+    latest: [Option<Stamp>; 2],
+    /// The round trip of the last that arrived (`RACK.rtt`).
+    rtt: Span,
+    min_rtt: Option<Span>,
+    /// The end of the highest segment that has arrived (`RACK.fack`).
+    highest: u64,
+    /// `RACK.reordering_seen`
+    reordered: bool,
+    /// `RACK.reo_wnd_mult`
+    multiple: u64,
+    /// `RACK.reo_wnd_persist`
+    persistence: u32,
+    /// `RACK.dsack_round`
+    dsack_round: Option<u64>,
+    /// Retransmissions in flight, in the order of sending; some are out of date.
+    resent: VecDeque<(Number, Instant)>,
+    /// When the next segment may count as lost.
+    pub alarm: Instant,
+    pub probe: Probe,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            latest: [None; 2],
+            rtt: Span::ZERO,
+            min_rtt: None,
+            highest: 0,
+            reordered: false,
+            multiple: 1,
+            persistence: PERSISTENCE,
+            dsack_round: None,
+            resent: VecDeque::new(),
+            alarm: Instant::NEVER,
+            probe: Probe::default(),
+        }
+    }
+}
+
+impl Rack {
+    /// Retransmissions that left later cannot have been acknowledged by now.
+    /// Before any round trip is known, none is credible.
+    pub fn credible(&self, at: Moment<'_>) -> Option<Instant> {
+        let rtt = self.min_rtt.or_else(|| at.srtt())?;
+        at.now.nanos().checked_sub(rtt.nanos()).map(Instant::from_nanos)
+    }
+
+    /// Something arrived (section 6.2, steps 1 to 3).
+    pub fn on_arrival(&mut self, arrival: &Arrival, now: Instant) {
+        if let Some(stamp) = arrival.once {
+            let rtt = now.since(stamp.sent);
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+        if let Some(stamp) = arrival.once.max(arrival.again) {
+            self.rtt = now.since(stamp.sent);
+        }
+        let [once, again] = self.latest;
+        self.latest = [once.max(arrival.once), again.max(arrival.again)];
+        self.reordered |= arrival.lowest < self.highest;
+        self.highest = self.highest.max(arrival.highest);
+    }
+
+    /// Adapts the tolerance of reordering to D-SACK (section 6.2, step 4).
+    pub fn adapt(&mut self, heard: &Heard, sent: &Sent, ended: bool) {
+        if self.dsack_round.is_some_and(|round| sent.una() >= round) {
+            self.dsack_round = None;
+        }
+        if self.dsack_round.is_none() && duplicate(heard).is_some() {
+            self.dsack_round = Some(sent.end());
+            self.multiple += 1;
+            self.persistence = PERSISTENCE;
+        } else if ended {
+            self.persistence = self.persistence.saturating_sub(1);
+            if self.persistence == 0 {
+                self.multiple = 1;
+            }
+        }
+    }
+
+    /// Marks what is lost by now (`RACK_detect_loss`, section 6.2, step 5).
+    pub fn find_losses(&mut self, sent: &mut Sent, at: Moment<'_>, round: Round) {
+        self.alarm = Instant::NEVER;
+        let patience = self.rtt + self.tolerance(sent, at, round);
+        let [once, again] = self.latest;
+        let is_due = |stamp: Stamp| stamp.sent + patience <= at.now;
+        let overtaken = |stamp| is_older(stamp, once, again);
+        if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && is_due(stamp))
+            && overtaken(stamp)
+        {
+            self.alarm = stamp.sent + patience;
+        }
+        while let Some(&(number, since)) = self.resent.front() {
+            if let Some(end) = sent.resent(number, since) {
+                let stamp = Stamp { sent: since, end };
+                if !is_older(stamp, again, once) {
+                    return;
+                }
+                if !is_due(stamp) {
+                    self.alarm = self.alarm.min(since + patience);
+                    return;
+                }
+                sent.lose_again(number);
+            }
+            self.resent.pop_front();
+        }
+    }
+
+    /// New data was acknowledged, or is sent with nothing in flight.
+    #[inline]
+    pub fn start(&mut self, at: Moment<'_>) {
+        let measured = (!self.rtt.is_zero()).then_some(self.rtt);
+        let srtt = at.srtt().or(measured);
+        self.probe.wait = srtt.map_or(BLIND_PROBE, |srtt| srtt.saturating_mul(2));
+        self.probe.since = at.now;
+        self.probe.on_timer_start(at);
+    }
+
+    /// A segment was sent again.
+    pub fn on_resent(&mut self, number: Number, now: Instant) {
+        self.resent.push_back((number, now));
+    }
+
+    /// Everything is lost.
+    pub fn on_timeout(&mut self) {
+        self.resent.clear();
+        self.alarm = Instant::NEVER;
+        self.probe.cancel();
+    }
+
+    /// How much longer than another a segment may take (`RACK_update_reo_wnd`).
+    fn tolerance(&self, sent: &Sent, at: Moment<'_>, round: Round) -> Span {
+        let many = sent.sacked().segments >= u64::from(round.dupthresh);
+        if !self.reordered && (round.recovering || many) {
+            return Span::ZERO;
+        }
+        let least = self.min_rtt.unwrap_or(Span::ZERO).nanos();
+        let window = Span::from_nanos(least.saturating_mul(self.multiple) / REORDERING_SHARE);
+        window.min(at.srtt().unwrap_or(window))
+    }
+}
+
+/// The tail loss probe.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    /// When new data was last sent or acknowledged.
+    since: Instant,
+    /// Twice the round trip.
+    wait: Span,
+    /// When the retransmission timer started, and how long it runs.
+    timer: (Instant, Span),
+    /// A probe is to be sent.
+    pub due: bool,
+    /// The end of what was sent when the probe left that is not answered (`TLP.end_seq`).
+    end: Option<u64>,
+    /// Whether it was a retransmission (`TLP.is_retrans`).
+    again: bool,
+    /// What was in flight when it left.
+    pub flight: u64,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self {
+            since: Instant::NEVER,
+            wait: BLIND_PROBE,
+            timer: (Instant::NEVER, Span::ZERO),
+            due: false,
+            end: None,
+            again: false,
+            flight: 0,
+        }
+    }
+}
+
+impl Probe {
+    /// New data is sent.
+    #[inline]
+    pub fn on_new(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// The retransmission timer starts anew.
+    pub fn on_timer_start(&mut self, at: Moment<'_>) {
+        self.timer = (at.now, at.rto());
+    }
+
+    /// When a probe leaves, if nothing forbids it; `alone` if a single segment is in flight.
+    #[inline]
+    pub fn alarm(&self, alone: bool) -> Instant {
+        if self.end.is_some() || self.due {
+            return Instant::NEVER;
+        }
+        let delay = if alone { ACK_DELAY } else { Span::ZERO };
+        (self.since + self.wait + delay).min(self.timer.0 + self.timer.1)
+    }
+
+    /// It left (`TLP_send_probe`); everything below `end` has been sent.
+    pub fn on_sent(&mut self, end: u64, flight: u64, again: bool) {
+        self.due = false;
+        (self.end, self.again, self.flight) = (Some(end), again, flight);
+    }
+
+    /// An acknowledgement came, of new data or not (`TLP_process_ack`, section 7.4.2). Whether it shows that
+    /// the probe repaired a loss.
+    #[inline]
+    pub fn on_ack(&mut self, heard: &Heard, advances: bool) -> bool {
+        self.due &= !advances;
+        let Some(end) = self.end.filter(|&end| heard.ack >= end) else { return false };
+        // A FIN is not data, and may be missing from what the other end reports.
+        let twice = duplicate(heard).is_some_and(|to| to == end || to + 1 == end);
+        let repaired = self.again && !twice && heard.ack > end;
+        let repeated = !advances && heard.bare && heard.sacks.is_empty();
+        if !self.again || twice || repaired || repeated {
+            self.end = None;
+        }
+        repaired
+    }
+
+    /// There is nothing to probe for any more.
+    pub fn cancel(&mut self) {
+        (self.due, self.end) = (false, None);
+    }
+}
+
+/// Whether something left before one of those that have arrived: one of its `kind`, sent once or again, or
+/// one of the `other`.
+fn is_older(stamp: Stamp, kind: Option<Stamp>, other: Option<Stamp>) -> bool {
+    kind.is_some_and(|latest| stamp < latest) || other.is_some_and(|latest| stamp.sent < latest.sent)
+}
+
+/// Where the data ends that arrived twice, if the acknowledgement tells of some (RFC 2883, section 4).
+fn duplicate(heard: &Heard) -> Option<u64> {
+    let mut ranges = heard.sacks.ranges(heard.ack);
+    let (from, to) = ranges.next()?;
+    let inside = |(low, high): (u64, u64)| low <= from && to <= high;
+    (to <= heard.ack || ranges.next().is_some_and(inside)).then_some(to)
+}

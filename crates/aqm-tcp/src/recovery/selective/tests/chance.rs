@@ -1,0 +1,256 @@
+//! The board against a path that loses, delays and duplicates as a small generator says.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::profile::{FastRetransmitGuard, LimitedTransmit, PrrBound, Recovery, Reduction, SacksAtTimeout};
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+fn draw(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut word = *state;
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word ^ (word >> 31)) % below
+}
+
+const UNIT: u64 = 10;
+const RECEIVER: u64 = 60;
+
+/// What arrived, number by number.
+#[derive(Default)]
+struct Naive {
+    has: Vec<bool>,
+}
+
+impl Naive {
+    /// Takes a segment; the acknowledgement and its blocks, the newest first.
+    fn take(&mut self, seq: u64, len: u64) -> (u64, Vec<(u64, u64)>) {
+        let (from, to) = (seq as usize, (seq + len) as usize);
+        self.has.resize(self.has.len().max(to), false);
+        let twice = self.has[from..to].iter().all(|&has| has);
+        self.has[from..to].fill(true);
+        let ack = self.ack();
+        let mut runs = Vec::new();
+        let mut at = ack;
+        while at < self.has.len() {
+            let end = (at..self.has.len()).find(|&i| self.has[i] != self.has[at]).unwrap_or(self.has.len());
+            if self.has[at] {
+                runs.push((at as u64, end as u64));
+            }
+            at = end;
+        }
+        runs.sort_by_key(|&(low, high)| (!(low <= seq && seq < high), low));
+        if twice {
+            runs.insert(0, (seq, seq + len));
+        }
+        runs.truncate(3);
+        (ack as u64, runs)
+    }
+
+    fn ack(&self) -> usize {
+        self.has.iter().position(|&has| !has).unwrap_or(self.has.len())
+    }
+}
+
+enum Event {
+    Data(u64, u64),
+    Ack(u64, Vec<(u64, u64)>),
+}
+
+struct Path {
+    state: u64,
+    loss: u64,
+    jitter: u64,
+    events: BinaryHeap<Reverse<(u64, usize)>>,
+    stored: Vec<Event>,
+}
+
+impl Path {
+    fn enter(&mut self, now: Instant, event: impl Fn() -> Event) {
+        let copies = match draw(&mut self.state, 100) {
+            fate if fate < self.loss => 0,
+            fate => 1 + usize::from(fate == 99),
+        };
+        for _ in 0..copies {
+            let delay = 10_000_000 + draw(&mut self.state, self.jitter * 1_000_000 + 1);
+            self.events.push(Reverse((now.nanos() + delay, self.stored.len())));
+            self.stored.push(event());
+        }
+    }
+}
+
+/// A sender's half around the board: a law like Reno's, and a timer.
+struct Run {
+    hand: Hand,
+    path: Path,
+    receiver: Naive,
+    cwnd: f64,
+    timer: Instant,
+    /// What SACK told, number by number.
+    told: Vec<bool>,
+    writes: Vec<u64>,
+}
+
+impl Run {
+    fn step(&mut self) -> bool {
+        let arrival = self.path.events.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
+        let next = arrival.min(self.timer.nanos()).min(self.hand.board.alarm().nanos());
+        if next == u64::MAX {
+            return false;
+        }
+        self.hand.now = Instant::from_nanos(next);
+        if arrival == next {
+            let Some(Reverse((_, id))) = self.path.events.pop() else { return false };
+            match &self.path.stored[id] {
+                &Event::Data(seq, len) => {
+                    let (ack, runs) = self.receiver.take(seq, len);
+                    self.path.enter(self.hand.now, || Event::Ack(ack, runs.clone()));
+                }
+                Event::Ack(ack, runs) => self.heed(*ack, &runs.clone()),
+            }
+        } else if self.hand.board.alarm().nanos() == next {
+            let news = self.hand.alarm();
+            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+            self.on_news(news);
+        } else {
+            self.cwnd = 1.0;
+            self.hand.time_out();
+            if !self.hand.board.sent.is_sacked(self.hand.board.sent.first())
+                && self.hand.board.sent.sacked().segments == 0
+            {
+                self.told.fill(false);
+            }
+            self.hand.estimator.back_off(&self.hand.rules);
+            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+        }
+        self.transmit();
+        true
+    }
+
+    fn heed(&mut self, ack: u64, runs: &[(u64, u64)]) {
+        let una = self.hand.board.una();
+        let before: Vec<bool> = self.told.clone();
+        for &(from, to) in runs.iter().filter(|&&(from, _)| from > una.max(ack)) {
+            self.told[from as usize..to as usize].fill(true);
+        }
+        let brings = self.told != before;
+        let news = self.hand.ack_bytes(ack, runs);
+        assert_eq!(news.acked, ack.saturating_sub(una));
+        assert_eq!(news.what == What::Stale, news.acked == 0 && !brings, "{news:?}");
+        assert!(news.sent == Instant::NEVER || news.sent < self.hand.now);
+        if news.acked > 0 {
+            if news.sent != Instant::NEVER {
+                self.hand.estimator.sample(news.sent, self.hand.now, &self.hand.rules);
+            }
+            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+        }
+        self.on_news(news);
+        if self.hand.board.una() == self.hand.board.sent() {
+            self.timer = Instant::NEVER;
+        }
+    }
+
+    fn on_news(&mut self, news: News) {
+        match news.what {
+            What::Advance => self.cwnd += news.acked as f64 / UNIT as f64 / self.cwnd,
+            What::Loss => {
+                let from = self.cwnd;
+                self.cwnd = (self.hand.board.flight() as f64 / UNIT as f64 / 2.0).max(2.0);
+                self.hand.board.on_reduction(from, self.cwnd);
+            }
+            _ => {}
+        }
+    }
+
+    fn transmit(&mut self) {
+        if draw(&mut self.path.state, 3) == 0
+            && let Some(bytes) = self.writes.pop()
+        {
+            self.hand.stream.end += bytes;
+        }
+        self.hand.stream.fin = self.writes.is_empty();
+        let windows = Windows { congestion: self.cwnd as u64, receiver: RECEIVER, mss: UNIT };
+        self.hand.board.open(windows, &self.hand.config);
+        loop {
+            let board = &self.hand.board;
+            let (pipe, urgent) = (board.outstanding(), board.is_urgent(&self.hand.config));
+            let (window, sent) = (board.window, board.sent());
+            let at = Moment { now: self.hand.now, estimator: &self.hand.estimator, rules: &self.hand.rules };
+            let wanted = board.has_next(self.hand.stream);
+            let sending = self.hand.board.next(self.hand.stream, at);
+            assert_eq!(wanted, sending.is_some());
+            let Some(Sending { seq, len, again }) = sending else { break };
+            self.hand.board.sent.check();
+            let end = seq + len;
+            assert!(len > 0 && len <= UNIT + 1 && end <= self.hand.stream.limit());
+            assert!(pipe < window || pipe == 0 || urgent, "the congestion window");
+            assert!(end <= self.hand.board.una() + RECEIVER * UNIT + 1, "the receiver's window");
+            self.told.resize(self.told.len().max(end as usize), false);
+            assert!(!self.told[seq as usize..end as usize].iter().all(|&told| told), "SACKed data");
+            assert_eq!(again, end <= sent);
+            assert!(seq >= self.hand.board.una());
+            if self.timer == Instant::NEVER {
+                self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+            }
+            self.path.enter(self.hand.now, || Event::Data(seq, len));
+        }
+    }
+}
+
+fn configs() -> impl Strategy<Value = Config> {
+    let limited = prop_oneof![Just(LimitedTransmit::Off), Just(LimitedTransmit::New)];
+    let guard = prop_oneof![Just(FastRetransmitGuard::None), Just(FastRetransmitGuard::Recover)];
+    let reduction = prop_oneof![Just(Reduction::AtOnce), Just(Reduction::Prr), Just(Reduction::RateHalving)];
+    let bound = prop_oneof![Just(PrrBound::Crb), Just(PrrBound::Ssrb), Just(PrrBound::SafeAck)];
+    (any::<bool>(), any::<bool>(), 1..5u32, limited, guard, reduction, bound).prop_map(
+        |(rack, kept, dupthresh, limited_transmit, fast_retransmit_guard, reduction, prr_bound)| Config {
+            recovery: if rack { Recovery::Rack } else { Recovery::Sack },
+            sacks_at_timeout: if kept { SacksAtTimeout::Kept } else { SacksAtTimeout::Forgotten },
+            dupthresh,
+            limited_transmit,
+            fast_retransmit_guard,
+            reduction,
+            prr_bound,
+            ..Config::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(11), ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn everything_arrives_and_every_count_is_right_at_every_step(
+        config in configs(),
+        (state, loss, jitter) in (any::<u64>(), 0..40u64, 0..40u64),
+        writes in proptest::collection::vec(1..400u64, 1..12),
+    ) {
+        let mut hand = Hand::new(0, config);
+        hand.config.mss = Size::from_bytes(UNIT);
+        hand.board = Selective::new(&hand.config);
+        hand.stream.mss = UNIT;
+        let total: u64 = writes.iter().sum();
+        let path = Path { state, loss, jitter, events: BinaryHeap::new(), stored: Vec::new() };
+        let mut run = Run {
+            hand, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, told: Vec::new(), writes,
+        };
+        for _ in 0..100 {
+            // The first writes come by chance, too.
+            run.transmit();
+        }
+        let mut steps = 0;
+        while run.step() {
+            steps += 1;
+            prop_assert!(steps < 100_000, "it goes on for ever");
+        }
+        prop_assert_eq!(run.receiver.ack() as u64, total + 1);
+        prop_assert_eq!(run.hand.board.una(), total + 1);
+        prop_assert_eq!(run.hand.board.outstanding(), 0);
+    }
+}

@@ -1,0 +1,123 @@
+//! The board of SACK, driven by hand and by chance.
+
+mod chance;
+mod counted;
+mod timed;
+
+use aqm_net::{Instant, Size, Span};
+
+use super::Selective;
+use crate::profile::Config;
+use crate::recovery::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
+use crate::rtt::{Estimator, Rules};
+use crate::segment::Sacks;
+
+const MSS: u64 = 1000;
+const NOTHING: [u64; 0] = [];
+
+/// A board and what its sender would know, moved by hand. Segments are counted from 0.
+struct Hand {
+    board: Selective,
+    config: Config,
+    rules: Rules,
+    estimator: Estimator,
+    stream: Stream,
+    now: Instant,
+    /// The window, in segments; a loss leaves it alone.
+    window: u64,
+}
+
+impl Hand {
+    /// Of `segments` full segments, with a window that never limits.
+    fn new(segments: u64, config: Config) -> Self {
+        let config = Config { mss: Size::from_bytes(MSS), ..config };
+        let rules = config.build().unwrap().rules;
+        Self {
+            board: Selective::new(&config),
+            estimator: Estimator::new(&rules),
+            rules,
+            config,
+            stream: Stream { end: segments * MSS, fin: false, mss: MSS },
+            now: Instant::START,
+            window: 10_000,
+        }
+    }
+
+    /// So many were sent at once.
+    fn filled(segments: u64, config: Config) -> Self {
+        let mut hand = Self::new(segments, config);
+        assert_eq!(hand.send().len() as u64, segments);
+        hand
+    }
+
+    /// The application writes more.
+    fn write(&mut self, segments: u64) {
+        self.stream.end += segments * MSS;
+    }
+
+    fn advance(&mut self, millis: u64) {
+        self.now += Span::from_millis(millis);
+    }
+
+    fn open(&mut self) {
+        let windows = Windows { congestion: self.window, receiver: 10_000, mss: MSS };
+        self.board.open(windows, &self.config);
+    }
+
+    fn next(&mut self) -> Option<Sending> {
+        self.open();
+        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let wanted = self.board.has_next(self.stream);
+        let sending = self.board.next(self.stream, at);
+        assert_eq!(wanted, sending.is_some());
+        self.board.sent.check();
+        sending
+    }
+
+    /// Sends all it may; the numbers of the segments.
+    fn send(&mut self) -> Vec<u64> {
+        std::iter::from_fn(|| self.next()).map(|sending| sending.seq / MSS).collect()
+    }
+
+    /// An acknowledgement of whole segments, and ranges `[from, to)` of them.
+    fn ack(&mut self, ack: u64, ranges: &[(u64, u64)]) -> News {
+        let ranges: Vec<_> = ranges.iter().map(|&(from, to)| (from * MSS, to * MSS)).collect();
+        self.ack_bytes(ack * MSS, &ranges)
+    }
+
+    fn ack_bytes(&mut self, ack: u64, ranges: &[(u64, u64)]) -> News {
+        let mut sacks = Sacks::default();
+        for &(from, to) in ranges {
+            sacks.push(ack, from, to);
+        }
+        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let news = self.board.on_ack(&Heard { ack, sacks, bare: true }, at, &self.config);
+        self.board.sent.check();
+        self.open();
+        news
+    }
+
+    fn sample(&mut self, millis: u64) {
+        let sent = Instant::from_nanos(self.now.nanos() - millis * 1_000_000);
+        self.estimator.sample(sent, self.now, &self.rules);
+    }
+
+    fn time_out(&mut self) {
+        self.board.on_timeout(&self.config);
+        self.board.sent.check();
+    }
+
+    /// The clock moves to the next alarm, which goes off.
+    fn alarm(&mut self) -> News {
+        self.now = self.board.alarm();
+        assert_ne!(self.now, Instant::NEVER, "no alarm");
+        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let news = self.board.on_alarm(at, &self.config);
+        self.board.sent.check();
+        news
+    }
+
+    fn pipe(&self) -> u64 {
+        self.board.outstanding() / MSS
+    }
+}

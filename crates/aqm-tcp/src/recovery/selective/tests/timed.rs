@@ -1,0 +1,306 @@
+//! Losses found by time, and probes (RFC 8985).
+
+use super::*;
+use crate::profile::{Recovery, Reduction};
+
+fn rack() -> Config {
+    Config { recovery: Recovery::Rack, ..Config::default() }
+}
+
+/// Segments 0 to 9, sent a millisecond apart from 100 ms on; the round trip is 100 ms.
+fn spaced() -> Hand {
+    let mut hand = Hand::new(1, rack());
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    for _ in 0..10 {
+        hand.write(1);
+        hand.send();
+        hand.advance(1);
+    }
+    hand.advance(90);
+    hand
+}
+
+fn millis(instant: Instant) -> u64 {
+    instant.nanos() / 1_000_000
+}
+
+#[test]
+fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived() {
+    let mut hand = spaced();
+    hand.advance(1);
+    // Segment 1 left at 100 ms, the next a millisecond later and arrives at 201 ms.
+    assert_eq!(hand.ack(1, &[(2, 3)]).what, What::Duplicate);
+    assert_eq!(millis(hand.board.alarm()), 100 + 100 + 25);
+    let news = hand.alarm();
+    assert_eq!((news.what, news.acked), (What::Loss, 0));
+    assert_eq!(hand.send(), [1]);
+}
+
+#[test]
+fn three_segments_beyond_show_a_loss_at_once_until_reordering_is_seen() {
+    let mut hand = spaced();
+    hand.advance(3);
+    assert_eq!(hand.ack(1, &[(2, 5)]).what, What::Loss);
+
+    let mut hand = spaced();
+    hand.advance(1);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(hand.ack(3, &[]).what, What::Advance, "1 was only late");
+    hand.advance(3);
+    assert_eq!(hand.ack(3, &[(4, 7)]).what, What::Duplicate);
+    assert_eq!(hand.alarm().what, What::Loss);
+}
+
+#[test]
+fn data_that_came_twice_makes_patient() {
+    let mut hand = spaced();
+    hand.advance(1);
+    hand.ack(1, &[(0, 1), (2, 3)]);
+    assert_eq!(millis(hand.board.alarm()), 100 + 100 + 50);
+}
+
+#[test]
+fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough() {
+    let mut hand = spaced();
+    hand.advance(1);
+    for expected in [50, 50] {
+        hand.ack(1, &[(0, 1), (2, 3)]);
+        assert_eq!(millis(hand.board.alarm()), 100 + 100 + expected);
+    }
+    let mut seen = 1;
+    for _ in 0..6 {
+        // Each round ends when all is acknowledged that was sent before the last.
+        let all = hand.board.sent() / MSS;
+        hand.advance(100);
+        hand.ack(all, &[]);
+        hand.write(2);
+        hand.send();
+        hand.advance(100);
+        hand.sample(100);
+        hand.ack(all, &[(0, 1), (all + 1, all + 2)]);
+        seen += 1;
+        let left = hand.now.nanos() / 1_000_000 - 100;
+        let patience = (25 * (seen + 1)).min(100);
+        assert_eq!(millis(hand.board.alarm()), left + 100 + patience);
+    }
+}
+
+#[test]
+fn sixteen_recoveries_forget_what_came_twice() {
+    let mut hand = Hand::new(1, rack());
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    let mut patience = Vec::new();
+    for round in 0..18 {
+        let all = hand.board.sent() / MSS;
+        hand.write(2);
+        hand.send();
+        hand.advance(100);
+        let twice = if round == 0 { vec![(0, 1), (all + 1, all + 2)] } else { vec![(all + 1, all + 2)] };
+        hand.ack(all, &twice);
+        patience.push(millis(hand.board.alarm()) - millis(hand.now));
+        assert_eq!(hand.alarm().what, What::Loss);
+        hand.send();
+        hand.advance(100);
+        assert_eq!(hand.ack(all + 2, &[]).what, What::Exit);
+    }
+    assert_eq!((patience[0], patience[15], patience[16], patience[17]), (50, 50, 25, 25));
+}
+
+#[test]
+fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission() {
+    let mut hand = spaced();
+    hand.advance(3);
+    hand.ack(1, &[(2, 5)]);
+    assert_eq!(hand.send(), [1]);
+    hand.advance(10);
+    assert_eq!(hand.ack(2, &[(2, 5)]).what, What::Partial);
+    assert_eq!(hand.pipe(), 6, "nothing that left before the retransmission counts as lost");
+}
+
+#[test]
+fn a_retransmission_is_not_overtaken_by_what_left_at_the_same_instant() {
+    let mut hand = spaced();
+    hand.advance(3);
+    hand.ack(1, &[(2, 5)]);
+    hand.write(3);
+    assert_eq!(hand.send(), [1, 11, 12, 13]);
+    hand.advance(100);
+    assert_eq!(hand.ack(1, &[(2, 14)]).what, What::Duplicate);
+    assert_eq!(hand.send(), NOTHING);
+    assert_eq!(hand.board.alarm(), Instant::NEVER);
+    assert_eq!(hand.ack(14, &[]).what, What::Exit);
+
+    let mut hand = spaced();
+    hand.advance(3);
+    hand.ack(1, &[(2, 5)]);
+    hand.write(3);
+    assert_eq!(hand.send(), [1, 11, 12, 13]);
+    hand.advance(100);
+    assert_eq!(hand.ack(11, &[]).what, What::Exit);
+    assert_eq!(hand.pipe(), 3, "nor does it overtake");
+}
+
+#[test]
+fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
+    let config = Config { reduction: Reduction::Prr, ..rack() };
+    let mut hand = Hand::new(1, config);
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(20);
+    hand.send();
+    // Reordering is seen, so losses are found by the timer.
+    hand.advance(100);
+    hand.ack(1, &[(2, 3)]);
+    hand.ack(3, &[(4, 5)]);
+    assert_eq!(hand.alarm().what, What::Loss);
+    hand.board.on_reduction(20.0, 10.0);
+    assert_eq!(hand.send(), [3], "one for the loss");
+    hand.write(10);
+    hand.ack(3, &[(4, 5), (18, 20)]);
+    let pipe = hand.pipe();
+    assert_eq!(hand.send().len(), 1);
+    while hand.board.alarm() != Instant::NEVER {
+        hand.alarm();
+    }
+    assert!(hand.pipe() < pipe, "more is lost");
+    assert!(hand.send().len() <= 2);
+}
+
+#[test]
+fn a_lost_retransmission_is_found_and_sent_again() {
+    let mut hand = spaced();
+    hand.advance(3);
+    hand.ack(1, &[(2, 5)]);
+    assert_eq!(hand.send(), [1]);
+    hand.write(1);
+    hand.advance(1);
+    assert_eq!(hand.send(), [11]);
+    hand.advance(99);
+    assert_eq!(hand.ack(1, &[(2, 11)]).what, What::Duplicate);
+    assert_eq!(hand.send(), NOTHING, "nothing arrived that was sent later");
+    hand.advance(1);
+    assert_eq!(hand.ack(1, &[(2, 12)]).what, What::Duplicate, "still the same recovery");
+    assert_eq!(hand.send(), [1]);
+    assert_eq!(hand.ack(12, &[]).what, What::Exit);
+    assert_eq!(hand.pipe(), 0);
+}
+
+#[test]
+fn a_lost_retransmission_after_a_time_out_is_found() {
+    let mut hand = spaced();
+    hand.time_out();
+    hand.window = 2;
+    assert_eq!(hand.send(), [1, 2]);
+    hand.advance(110);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(hand.send(), [1, 3]);
+}
+
+#[test]
+fn a_lost_tail_is_probed_for_with_its_last_segment() {
+    let mut hand = spaced();
+    hand.advance(3);
+    hand.ack(8, &[]);
+    // 8, 9 and 10 are lost; the acknowledgement came at 203 ms.
+    assert_eq!(hand.send(), NOTHING);
+    let sent_at = millis(hand.now);
+    assert_eq!(millis(hand.board.alarm()), sent_at + 200);
+    assert_eq!(hand.alarm().what, What::Stale);
+    assert!(hand.board.is_urgent(&hand.config));
+    hand.window = 1;
+    assert_eq!(hand.send(), [10], "whatever the window");
+    assert_eq!(hand.board.alarm(), Instant::NEVER, "one probe at a time");
+    hand.advance(100);
+    assert_eq!(hand.ack(8, &[(10, 11)]).what, What::Loss);
+    hand.window = 10;
+    assert_eq!(hand.send(), [8, 9]);
+    hand.write(1);
+    hand.send();
+    assert_eq!(hand.ack(12, &[]).what, What::Exit, "the loss was reacted to");
+}
+
+#[test]
+fn new_data_serves_as_a_probe() {
+    let mut hand = spaced();
+    hand.window = 1;
+    hand.write(1);
+    assert_eq!(hand.send(), NOTHING);
+    hand.alarm();
+    assert_eq!(hand.send(), [11]);
+    assert_eq!(hand.ack(12, &[]).what, What::Advance);
+    hand.write(1);
+    hand.send();
+    assert_ne!(hand.board.alarm(), Instant::NEVER, "it was answered: another may follow");
+}
+
+#[test]
+fn a_loss_that_a_probe_repaired_reduces_what_was_in_flight() {
+    let mut hand = spaced();
+    hand.advance(9);
+    hand.ack(10, &[]);
+    hand.alarm();
+    assert_eq!(hand.send(), [10]);
+    hand.advance(100);
+    assert_eq!(hand.ack(11, &[]).what, What::Advance, "it may have been the segment itself");
+    hand.write(2);
+    assert_eq!(hand.send(), [11, 12]);
+    hand.advance(100);
+    assert_eq!(hand.ack(12, &[]).what, What::Loss);
+    assert_eq!(hand.board.flight(), MSS);
+    hand.board.on_reduction(10.0, 5.0);
+    assert_eq!(hand.send(), NOTHING, "nothing is to be sent again");
+    assert_eq!(hand.ack(13, &[]).what, What::Exit);
+}
+
+#[test]
+fn a_probe_that_came_twice_repaired_nothing() {
+    let mut hand = spaced();
+    hand.advance(9);
+    hand.ack(10, &[]);
+    hand.alarm();
+    hand.send();
+    hand.ack(11, &[]);
+    assert_eq!(hand.ack(11, &[(10, 11)]), News::NONE);
+    hand.write(1);
+    hand.send();
+    assert_eq!(hand.ack(12, &[]).what, What::Advance);
+}
+
+#[test]
+fn a_probe_waits_longer_for_a_single_segment_but_not_beyond_the_timer() {
+    let mut hand = spaced();
+    hand.advance(9);
+    hand.ack(10, &[]);
+    let sent_at = millis(hand.now);
+    assert_eq!(millis(hand.board.alarm()), sent_at + 2 * 100 + 200);
+
+    let mut hand = Hand::new(1, rack());
+    hand.send();
+    assert_eq!(millis(hand.board.alarm()), 1000, "without any round trip");
+}
+
+#[test]
+fn an_acknowledgement_takes_back_a_probe_that_was_not_sent() {
+    let mut hand = spaced();
+    hand.alarm();
+    hand.ack(5, &[]);
+    assert_eq!(hand.send(), NOTHING);
+}
+
+#[test]
+fn there_is_no_probe_while_holes_are_known() {
+    let mut hand = spaced();
+    hand.advance(1);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(hand.alarm().what, What::Loss);
+    hand.send();
+    assert_eq!(hand.board.alarm(), Instant::NEVER);
+}

@@ -1,0 +1,99 @@
+//! The retransmission timer of an end: when it runs out, and what it has learnt of round trips.
+//!
+//! V. Paxson et al., RFC 6298, 2011, section 5 (when it runs); P. Karn, C. Partridge, 1987 (no sample
+//! from a retransmission; without timestamps one a window).
+
+use aqm_net::{Instant, Span};
+
+use crate::rtt::{Estimator, Rules};
+
+/// The timer, its estimator and the segment that is timed.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    /// When it runs out; `NEVER` if it is off.
+    pub at: Instant,
+    /// What acknowledges the segment whose round trip is timed, `NOT_TIMED` if none is.
+    timed: u64,
+    timed_since: Instant,
+    pub estimator: Estimator,
+    /// Time-outs since the last progress.
+    pub retries: u32,
+}
+
+/// No acknowledgement reaches this.
+const NOT_TIMED: u64 = u64::MAX;
+
+impl Timer {
+    pub fn new(rules: &Rules) -> Self {
+        Self {
+            at: Instant::NEVER,
+            timed: NOT_TIMED,
+            timed_since: Instant::START,
+            estimator: Estimator::new(rules),
+            retries: 0,
+        }
+    }
+
+    /// Starts it anew.
+    #[inline]
+    pub fn restart(&mut self, now: Instant, rules: &Rules) {
+        self.at = now + self.estimator.rto(rules);
+    }
+
+    /// Starts it if it is off.
+    #[inline]
+    pub fn start(&mut self, now: Instant, rules: &Rules) {
+        if self.at == Instant::NEVER {
+            self.restart(now, rules);
+        }
+    }
+
+    /// Switches it off; nothing is timed any more.
+    pub fn stop(&mut self) {
+        self.at = Instant::NEVER;
+        self.timed = NOT_TIMED;
+    }
+
+    /// Times the round trip of a segment that `ack` will acknowledge, unless another is timed.
+    #[inline]
+    pub fn time(&mut self, ack: u64, now: Instant) {
+        if self.timed == NOT_TIMED {
+            self.timed = ack;
+            self.timed_since = now;
+        }
+    }
+
+    /// What is timed may be acknowledged by a retransmission: it is timed no more (Karn).
+    pub fn forget(&mut self) {
+        self.timed = NOT_TIMED;
+    }
+
+    /// Takes a sample if `ack` acknowledges what is timed; whether it did.
+    #[inline]
+    pub fn on_ack(&mut self, ack: u64, now: Instant, rules: &Rules) -> bool {
+        if ack < self.timed || self.timed == NOT_TIMED {
+            return false;
+        }
+        self.timed = NOT_TIMED;
+        self.estimator.sample(self.timed_since, now, rules);
+        true
+    }
+
+    /// It ran out, and runs again for longer (RFC 6298, 5.5 and 5.6).
+    pub fn back_off(&mut self, now: Instant, rules: &Rules) {
+        self.retries += 1;
+        self.timed = NOT_TIMED;
+        self.estimator.back_off(rules);
+        self.restart(now, rules);
+    }
+
+    /// Whether it ran out.
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.at
+    }
+
+    /// The time-out, backed off.
+    pub fn rto(&self, rules: &Rules) -> Span {
+        self.estimator.rto(rules)
+    }
+}

@@ -1,0 +1,314 @@
+"""Scenarios A and B as ns-3.37 ran them, with SACK and PRR, at a band of 5 %.
+
+The settings are those of `scenarios/reference/ns3-*.toml`. Beyond them:
+- ns-3's device holds one packet behind the queue that is looked at, besides the one on the line. So a
+  queue here has one packet more (limits and thresholds too), and one is taken off each sample of it.
+- ns-3 adds 2 bytes of PPP to each packet: the line here is slower by that share of a full packet, and
+  its utilisation is told as a share of the nominal rate.
+- HighSpeed and CUBIC of ns-3 reduce the congestion window, NewReno what is in flight; HighSpeed looks its
+  steps up in the RFC's table, also after a time-out.
+- Object times leave out the handshake, and an object not done at the end counts as infinite.
+- A single recorded run is one more draw beside twenty of ours; the smallest goodput of equal flows is
+  printed, not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+import data
+from aqmlab.metrics import mean_active
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Cause, Changes, Job, left_out_case
+from judge import Quantity, Row, Verdict, among, independent, paired, single
+
+SEEDS = 20
+REPEATS = 10
+BAND = 0.05
+PPP = 2
+KNOWN_QUEUES = ("pfifo", "red", "redg")
+OTHER_QUEUES = {
+    "ared": "adaptive RED",
+    "codel": "CoDel",
+    "fqcodel": "FQ-CoDel",
+    "pie": "PIE",
+    "cobalt": "COBALT",
+    "fqpie": "FQ-PIE",
+    "fqlqd": "deficit round robin",
+}
+TCPS: dict[str, dict[str, Any]] = {
+    "TcpNewReno": {},
+    "TcpHighSpeed": {
+        "reduction_basis": "window",
+        "control": {"kind": "highspeed", "loss_rate": "rounded", "timeout_reduction": "by-window"},
+    },
+    "TcpCubic": {"reduction_basis": "window", "control": {"kind": "cubic"}},
+}
+"""What each TCP of theirs changes of the scenario's `[tcp]`."""
+
+LINE = (
+    Quantity(name="goodput_mbps", share=BAND),
+    Quantity(name="util", share=BAND),
+    Quantity(name="drop_frac", share=BAND),
+    Quantity(name="mean_q_pkts", share=BAND),
+)
+FAIRNESS = (
+    Quantity(name="jain", share=BAND),
+    Quantity(name="max_flow_mbps", share=BAND),
+    Quantity(name="min_flow_mbps", judged=False, note="an extreme"),
+)
+UNEQUAL = (
+    Quantity(name="jain", share=BAND),
+    Quantity(name="flow0_mbps", share=BAND),
+    Quantity(name="flow1_mbps", share=BAND),
+)
+BACKGROUND = (Quantity(name="bg_loss_frac", share=BAND, floor=2e-5, note="floor 2e-5"),)
+OBJECTS = (Quantity(name="mean_active", share=BAND), Quantity(name="jain", share=BAND))
+QUANTILES = ("p10", "p20", "p30", "p40", "p50", "p60", "p70", "p80", "p90", "p95", "p99")
+PRINTED_QUANTILES = ("p95", "p99")
+
+SIZE_CLASSES: dict[str, tuple[int, float]] = {
+    "all": (0, np.inf),
+    "<=934": (0, 934),
+    "935-9340": (935, 9340),
+    "9341-93400": (9341, 93400),
+    ">93400": (93401, np.inf),
+}
+"""Classes of objects by bytes, first and last."""
+
+Measures = dict[str, float]
+
+
+def cases() -> list[Case]:
+    """Every condition that was recorded."""
+    by_condition: dict[str, list[dict[str, Any]]] = {}
+    for run in data.ns3_runs():
+        by_condition.setdefault(run["condition"], []).append(run)
+    return [_case(condition, runs) for condition, runs in by_condition.items()]
+
+
+def _case(condition: str, runs: list[dict[str, Any]]) -> Case:
+    name = f"ns3 {condition}"
+    left: tuple[Verdict, str] | None = None
+    if "TcpBbr" in condition:
+        left = ("not used", "ns-3.37's BBR is defective")
+    elif "nosack" in condition:
+        left = ("not used", "ns-3.37 without SACK is defective")
+    elif "minRto" in condition:
+        left = ("not used", "ns-3's minimum RTO of 0.2 s, a variant that shows needless time-outs")
+    elif runs[0]["disc"] not in KNOWN_QUEUES:
+        left = ("not yet", OTHER_QUEUES[runs[0]["disc"]])
+    if left:
+        return left_out_case(name, *left)
+    if condition.startswith("A-ftp"):
+        return ftp_case(name, runs)
+    if condition.startswith("A-web"):
+        return web_case(name, condition, runs)
+    causes: tuple[Cause, ...] = ()
+    if runs[0]["tcp"] == "TcpCubic":
+        why = "ns-3.37's CUBIC has no TCP-friendly region"
+        off = {"traffic.TcpCubic.tcp.control.tcp_friendliness": False}
+        again = flows_case(name, runs[0], changes=off)
+        causes = (Cause(why=why, switch="`tcp_friendliness` off", again=again),)
+    return flows_case(name, runs[0], causes=causes)
+
+
+# Scenario A, permanent flows only
+
+
+def ftp_case(name: str, theirs: Sequence[dict[str, Any]], seeds: int = SEEDS) -> Case:
+    """Permanent flows through one queue."""
+
+    def jobs() -> list[Job]:
+        scenario = _with_queue("ns3-a", theirs[0]["disc"])
+        scenario = scenario.with_({"traffic.ftp.flows": theirs[0]["nFlows"]})
+        return [Job(scenario=scenario, seed=seed, measure=_measures) for seed in range(1, seeds + 1)]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        told = [recorded(run) for run in theirs]
+        return [
+            independent(
+                name,
+                quantity,
+                [run[quantity.name] for run in told],
+                [run[quantity.name] for run in measured],
+            )
+            for quantity in (*LINE, *FAIRNESS)
+        ]
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _with_queue(name: str, queue: str) -> Scenario:
+    scenario = Scenario.load(data.SCENARIOS / f"{name}.toml")
+    return scenario.with_({"bottleneck.queue": scenario.queues[queue]})
+
+
+def recorded(run: dict[str, Any]) -> Measures:
+    """A run of theirs, by the names of the quantities."""
+    flows = [float(rate) for rate in run["flows"]]
+    known = {key: float(run[key]) for key in ("goodput_mbps", "util", "drop_frac", "mean_q_pkts", "jain")}
+    sent, arrived = run["udp_sent"], run["udp_rcvd"]
+    return known | {
+        "mean_active": float(run["mean_active"]),
+        "max_flow_mbps": max(flows),
+        "min_flow_mbps": min(flows),
+        "flow0_mbps": flows[0],
+        "flow1_mbps": flows[-1],
+        "bg_loss_frac": (sent - arrived) / sent if sent else 0.0,
+    }
+
+
+def _measures(run: Run) -> Measures:
+    """A run of ours; the two kinds of flow of a mixed case in the order of theirs."""
+    link = run.links.row(0, named=True)
+    waiting = run.tables["queue"].filter(pl.col("time_s") >= 20.0)["length_packets"].to_numpy()
+    mss = int(run.manifest["scenario"]["tcp"]["mss"].removesuffix("B"))
+    flows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
+    background = flows.filter(pl.col("traffic") == "background")
+    permanent = flows.filter(~pl.col("traffic").is_in(["background", "web"]))
+    rates = permanent.sort("traffic", descending=True)["goodput_bps"].to_numpy() / 1e6
+    sent = int(background["packets_sent"].sum())
+    return {
+        "goodput_mbps": float(rates.sum()),
+        "util": link["utilisation"] * (mss + 40) / (mss + 40 + PPP),
+        "drop_frac": link["drop_fraction"],
+        "mean_q_pkts": float(np.maximum(waiting.astype(np.int64) - 1, 0).mean()),
+        "jain": float(rates.sum() ** 2 / (rates.size * np.square(rates).sum())),
+        "max_flow_mbps": float(rates.max()),
+        "min_flow_mbps": float(rates.min()),
+        "flow0_mbps": float(rates[0]),
+        "flow1_mbps": float(rates[-1]),
+        "bg_loss_frac": int(background["packets_dropped"].sum()) / sent if sent else 0.0,
+    }
+
+
+# Scenario A, Web objects beside ten permanent flows
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebMeasures:
+    """What is kept of a run with Web objects."""
+
+    values: Measures
+    sizes: npt.NDArray[np.int64]
+    times: npt.NDArray[np.float64]
+
+
+def web_case(name: str, condition: str, theirs: Sequence[dict[str, Any]], repeats: int = REPEATS) -> Case:
+    """The recorded schedules at 70 % load, replayed through one queue."""
+    deciles = {
+        row["size_class"]: row
+        for row in data.rows("a-web-objects", data.NS3)
+        if (row["condition"], row["time"], row["seed"]) == (condition, "no-handshake", "pooled")
+    }
+
+    def jobs() -> list[Job]:
+        scenario = _with_queue("ns3-a-mix", theirs[0]["disc"])
+        made = []
+        for run in theirs:
+            file = f"web_70_{run['seed']}.txt"
+            replayed = scenario.with_(
+                {"traffic.web.file": file}, files={file: data.schedule(0.7, int(run["seed"]))}
+            )
+            made += [
+                Job(scenario=replayed, seed=seed, measure=_web_measures) for seed in range(1, repeats + 1)
+            ]
+        return made
+
+    def judge(measured: Sequence[WebMeasures]) -> list[Row]:
+        by_schedule = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
+        told = [recorded(run) for run in theirs]
+        rows = [
+            paired(
+                name,
+                quantity,
+                [run[quantity.name] for run in told],
+                [sum(run.values[quantity.name] for run in runs) / repeats for runs in by_schedule],
+            )
+            for quantity in (*LINE, *OBJECTS)
+        ]
+        for group, (first, last) in SIZE_CLASSES.items():
+            pooled = [
+                _quantiles([runs[place] for runs in by_schedule], first, last) for place in range(repeats)
+            ]
+            for place, quantile in enumerate(QUANTILES):
+                value = float(deciles[group][quantile])
+                if not np.isfinite(value):
+                    continue
+                judged = quantile not in PRINTED_QUANTILES
+                note = "" if judged else "a few objects"
+                quantity = Quantity(name=f"{group} bytes, {quantile}", share=BAND, judged=judged, note=note)
+                rows.append(single(name, quantity, value, [float(values[place]) for values in pooled]))
+        return rows
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _web_measures(run: Run) -> WebMeasures:
+    values = _measures(run) | {"mean_active": mean_active(run.transfers, 20.0, 160.0)}
+    started = run.transfers.filter((pl.col("start_s") >= 20.0) & (pl.col("start_s") < 140.0))
+    done = pl.col("complete") & (pl.col("start_s") + pl.col("duration_s") < 160.0)
+    times = pl.when(done).then(pl.col("duration_s") - pl.col("handshake_s")).otherwise(np.inf)
+    return WebMeasures(
+        values=values,
+        sizes=started["size_bytes"].to_numpy().astype(np.int64),
+        times=started.select(times.alias("time_s"))["time_s"].to_numpy(),
+    )
+
+
+def _quantiles(runs: Sequence[WebMeasures], first: float, last: float) -> npt.NDArray[np.float64]:
+    sizes = np.concatenate([run.sizes for run in runs])
+    times = np.concatenate([run.times for run in runs])
+    inside = (sizes >= first) & (sizes <= last)
+    shares = [int(name.removeprefix("p")) / 100 for name in QUANTILES]
+    values: npt.NDArray[np.float64] = np.quantile(times[inside], shares, method="higher")
+    return values
+
+
+# Scenario B, permanent flows beside Poisson datagrams
+
+
+def flows_case(
+    name: str,
+    theirs: dict[str, Any],
+    seeds: int = SEEDS,
+    changes: Changes | None = None,
+    causes: tuple[Cause, ...] = (),
+) -> Case:
+    """One recorded run of permanent flows; `changes` is a switch on our side."""
+    several = () if theirs["nFlows"] == 1 else UNEQUAL if theirs["tcp2"] else FAIRNESS
+
+    def jobs() -> list[Job]:
+        scenario = flows_scenario(theirs).with_(changes or {})
+        return [Job(scenario=scenario, seed=seed, measure=_measures) for seed in range(1, seeds + 1)]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        told = recorded(theirs)
+        return [
+            among(name, quantity, told[quantity.name], [run[quantity.name] for run in measured])
+            for quantity in (*LINE, *BACKGROUND, *several)
+        ]
+
+    return Case(name=name, jobs=jobs, judge=judge, causes=causes)
+
+
+def flows_scenario(theirs: dict[str, Any]) -> Scenario:
+    """The scenario with a workload for each TCP of theirs."""
+    scenario = Scenario.load(data.SCENARIOS / "ns3-b.toml")
+    kinds = [kind for kind in (theirs["tcp"], theirs["tcp2"]) if kind]
+    changes: dict[str, Any] = {
+        "bottleneck.queue": scenario.queues[f"limit{theirs['limit']}"],
+        "traffic.newreno": None,
+    }
+    for kind in kinds:
+        flows = theirs["nFlows"] // len(kinds)
+        changes[f"traffic.{kind}"] = {"kind": "ftp", "flows": flows, "stagger": "1s", "tcp": TCPS[kind]}
+    return scenario.with_(changes)

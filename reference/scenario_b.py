@@ -1,0 +1,174 @@
+"""Scenario B of the reference: permanent flows of different TCPs beside Poisson datagrams, on 50 Mb/s.
+
+The settings are those of `scenarios/reference/b.toml`. Beyond them:
+- A letter stands for each permanent flow: `r` is Reno, `s` Sack1, `h` HighSpeed TCP on Sack1 with
+  limited slow start from 100 segments, `k` HighSpeed TCP on Reno without.
+- Goodput counts headers, as ns-2's sinks do. Loss is told per packet sent.
+- Time-outs and reductions of the window ("cuts") count from the start of the run, as ns-2 counts
+  them, all else after the warm-up. The first 20 s are run again for them: the same run, measured earlier.
+- The smallest goodput of equal flows is printed, not judged: an extreme.
+- Packets that acknowledgements clock arrive one service time apart, so many arrive at the very instant of
+  a departure. Who comes first then, ns-2 leaves to rounding. The experiment on this: senders here and in
+  ns-2 wait at random up to the time of one packet (`overhead_`), and nothing is tied any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Cause, Changes, Job, left_out_case
+from judge import Quantity, Row, independent
+
+SEEDS = 20
+WARM_UP = 20.0
+WIRE = 1000 / 960
+KINDS: dict[str, dict[str, Any]] = {
+    "r": {},
+    "s": {"recovery": "sack"},
+    "h": {"recovery": "sack", "control": {"kind": "highspeed", "max_ssthresh": 100}},
+    "k": {"control": {"kind": "highspeed"}},
+}
+"""What each kind of flow changes of the scenario's `[tcp]`."""
+
+LINE = (
+    Quantity(name="util"),
+    Quantity(name="bg_loss", floor=1e-5, note="floor 1e-5"),
+    Quantity(name="mean_queue"),
+)
+TOTAL = (
+    Quantity(name="tcp_goodput_total_mbps"),
+    Quantity(name="tcp_loss_mean"),
+    Quantity(name="timeouts_total", floor=0.5, note="floor 0.5"),
+    Quantity(name="cuts_total"),
+)
+EQUAL = (
+    Quantity(name="max_flow_mbps"),
+    Quantity(name="min_flow_mbps", judged=False, note="an extreme"),
+    Quantity(name="jain"),
+)
+UNEQUAL = (Quantity(name="flow1_mbps"), Quantity(name="flow2_mbps"), Quantity(name="jain"))
+
+Measures = dict[str, float]
+
+
+def cases() -> list[Case]:
+    """Every case of scenario B that was recorded."""
+    known = {(row["q"], row["cc"], int(row["limit"])): None for row in data.rows("b_fifo_fq_per_seed")}
+    droptail = [
+        flows_case(flows, limit, causes=() if flows == "none" else (_ties(flows, limit),))
+        for queue, flows, limit in known
+        if queue == "droptail"
+    ]
+    others = [
+        left_out_case(f"b {queue} {flows} limit {limit}", "not yet", "deficit round robin")
+        for queue, flows, limit in known
+        if queue != "droptail"
+    ]
+    return [*droptail, *others]
+
+
+def quantities(flows: str) -> list[Quantity]:
+    """What is compared with these flows."""
+    if flows == "none":
+        return list(LINE)
+    several = () if len(flows) == 1 else EQUAL if len(set(flows)) == 1 else UNEQUAL
+    return [*LINE, *TOTAL, *several]
+
+
+def _ties(flows: str, limit: int) -> Cause:
+    why = (
+        "with Drop Tail and equal round-trip times many packets arrive at the instant of a departure, which "
+        "ns-2 settles by rounding; where senders of both wait at random, up to the time of one packet, they agree"
+    )
+    return Cause(why=why, switch="waiting senders", again=flows_case(flows, limit, waiting=True))
+
+
+def flows_case(
+    flows: str, limit: int, seeds: int = SEEDS, *, waiting: bool = False, causes: tuple[Cause, ...] = ()
+) -> Case:
+    """Flows of these kinds behind Drop Tail; `waiting` senders break all ties, here and in ns-2."""
+    changes: Changes = {"tcp.send_overhead": "160us"} if waiting else {}
+    theirs = [
+        row
+        for row in data.rows("b_overhead_per_seed" if waiting else "b_fifo_fq_per_seed")
+        if (row["q"], row["cc"], row["limit"]) == ("droptail", flows, str(limit))
+    ]
+    name = f"b droptail {flows} limit {limit}"
+
+    def jobs() -> list[Job]:
+        scenario = flows_scenario(flows, limit).with_(changes)
+        early = scenario.with_({"warm_up": "0s", "duration": f"{WARM_UP:g}s"})
+        numbers = range(1, seeds + 1)
+        return [
+            *(Job(scenario=scenario, seed=seed, measure=_measures) for seed in numbers),
+            *(Job(scenario=early, seed=seed, measure=_events) for seed in numbers),
+        ]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        runs = [
+            after | {of: after[of] + before[of] for of in before}
+            for after, before in zip(measured[:seeds], measured[seeds:], strict=True)
+        ]
+        return [
+            independent(
+                name,
+                quantity,
+                [float(row[quantity.name]) for row in theirs],
+                [run[quantity.name] for run in runs],
+            )
+            for quantity in quantities(flows)
+        ]
+
+    return Case(name=name, jobs=jobs, judge=judge, causes=causes)
+
+
+def flows_scenario(flows: str, limit: int) -> Scenario:
+    """The scenario with a workload for each kind of flow; Drop Tail's limit as ns-2 counts it."""
+    scenario = Scenario.load(data.SCENARIOS / "b.toml")
+    changes: dict[str, Any] = {"bottleneck.queue": scenario.queues[f"limit{limit}"], "traffic.r": None}
+    for kind, count in Counter(flows if flows != "none" else "").items():
+        changes[f"traffic.{kind}"] = {"kind": "ftp", "flows": count, "stagger": "1s", "tcp": KINDS[kind]}
+    return scenario.with_(changes)
+
+
+def _measures(run: Run) -> Measures:
+    link = run.links.row(0, named=True)
+    flows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
+    background = flows.filter(pl.col("traffic") == "background")
+    permanent = flows.filter(pl.col("traffic") != "background").sort("traffic")
+    rates = permanent["goodput_bps"].to_numpy() * WIRE / 1e6
+    measures = {
+        "util": link["utilisation"],
+        "mean_queue": link["mean_queue_packets"],
+        "bg_loss": int(background["packets_dropped"].sum()) / int(background["packets_sent"].sum()),
+        **_events(run),
+    }
+    if rates.size:
+        loss = permanent["packets_dropped"].to_numpy() / permanent["packets_sent"].to_numpy()
+        measures |= {
+            "tcp_goodput_total_mbps": float(rates.sum()),
+            "tcp_loss_mean": float(loss.mean()),
+            "max_flow_mbps": float(rates.max()),
+            "min_flow_mbps": float(rates.min()),
+            "flow1_mbps": float(rates[0]),
+            "flow2_mbps": float(rates[-1]),
+            "jain": float(rates.sum() ** 2 / (rates.size * np.square(rates).sum())),
+        }
+    return measures
+
+
+def _events(run: Run) -> Measures:
+    permanent = run.flows.filter(pl.col("traffic").cast(pl.String) != "background")
+    timeouts = int(permanent["timeouts"].sum())
+    return {
+        "timeouts_total": float(timeouts),
+        "cuts_total": float(timeouts + int(permanent["fast_retransmits"].sum())),
+    }

@@ -86,7 +86,7 @@ def quantities(flows: str) -> list[Quantity]:
 def _ties(flows: str, limit: int) -> Cause:
     why = (
         "with Drop Tail and equal round-trip times many packets arrive at the instant of a departure, which "
-        "ns-2 settles by rounding; where senders of both wait at random, up to the time of one packet, they agree"
+        "ns-2 settles by rounding; where senders of both wait at random, up to a packet's time, they agree"
     )
     return Cause(why=why, switch="waiting senders", again=flows_case(flows, limit, waiting=True))
 

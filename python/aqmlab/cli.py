@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -13,12 +13,9 @@ import typer
 
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
-from aqmlab.scenario import Scenario, ScenarioFileError, flat, with_settings
+from aqmlab.scenario import Scenario, ScenarioFileError, with_settings
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from aqmlab.compare import Comparison, Variant
     from aqmlab.run import Run
 
 app = typer.Typer(
@@ -126,6 +123,7 @@ def compare(
     reverse_ties: ReverseTies = False,
 ) -> None:
     """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
+    from aqmlab import comparison_text
     from aqmlab.compare import compare as run_comparison
     from aqmlab.progress import progress
 
@@ -143,7 +141,7 @@ def compare(
             jobs=jobs,
             told=told,
         )
-    written = _write_comparison(result, out)
+    written = comparison_text.write(result, out)
     if as_json:
         table = {
             "queues": result.queues,
@@ -155,7 +153,7 @@ def compare(
         }
         print(json.dumps(table, indent=2))
     else:
-        _print_comparison(result)
+        comparison_text.show(result)
         print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
@@ -338,91 +336,6 @@ def _percent(value: float | None) -> str:
 
 def _number(value: float | None, factor: float = 1.0) -> str:
     return "-" if value is None else f"{value * factor:.4g}"
-
-
-def _write_comparison(result: Comparison, out: Path) -> list[Path]:
-    from aqmlab import plot
-
-    out.mkdir(parents=True, exist_ok=True)
-    tables = {"intervals": result.intervals(), "differences": result.differences(), "values": result.values}
-    written = [out / f"{name}.csv" for name in tables]
-    for path, table in zip(written, tables.values(), strict=True):
-        table.write_csv(path)
-    for traffic in sorted(result.times["traffic"].unique().to_list()):
-        chart = result.chart(traffic)
-        if chart is not None:
-            written.append(plot.save(chart, out, f"cdf-{traffic}")["png"])
-    return written
-
-
-def _print_comparison(result: Comparison) -> None:
-    several = result.replications > 1
-    runs = f"{result.replications} replications with common random numbers"
-    title = f"Mean and 95 % interval over {runs}" if several else "One run of each"
-    parameters = _parameters_of(result)
-    _print_estimates(result, title, result.intervals(), result.variants, parameters)
-    first, *others = result.variants
-    if several and others:
-        title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
-        _print_estimates(result, title, result.differences(), others, {})
-
-
-def _print_estimates(
-    result: Comparison,
-    title: str,
-    estimates: pl.DataFrame,
-    variants: Sequence[Variant],
-    parameters: Mapping[str, Mapping[Variant, Any]],
-) -> None:
-    """A column for each variant, a row for each quantity, and below them the parameters."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    table.add_column("quantity")
-    for names in variants:
-        table.add_column("\n".join(names), justify="right")
-    for (quantity, unit), group in estimates.group_by("quantity", "unit", maintain_order=True):
-        rows = group.iter_rows(named=True)
-        cells = {tuple(row[factor] for factor in result.factors): _estimate(row) for row in rows}
-        label = f"{quantity} ({unit})" if unit else str(quantity)
-        table.add_row(label, *(cells.get(names, "-") for names in variants))
-    table.add_section()
-    for name, values in parameters.items():
-        table.add_row(name, *(_parameter(values.get(names)) for names in variants))
-    width = None if sys.stdout.isatty() else 48 + 26 * len(variants)
-    Console(width=width, highlight=False).print(table)
-
-
-def _parameters_of(result: Comparison) -> dict[str, dict[Variant, Any]]:
-    """The parameters of every variant by name: the queues' in full, of the TCPs' those that differ."""
-    queues = {name: flat(table) for name, table in result.queues.items()}
-    tcps = {name: flat(table, "tcp.") for name, table in result.tcps.items()}
-    found: dict[str, dict[Variant, Any]] = {}
-    for key in sorted({key for table in queues.values() for key in table}):
-        found[key] = {names: queues[names[0]].get(key) for names in result.variants}
-    for key in sorted({key for table in tcps.values() for key in table}):
-        values = {names: tcps[names[-1]].get(key) for names in result.variants}
-        if any(value != next(iter(values.values())) for value in values.values()):
-            found[key] = values
-    return found
-
-
-def _estimate(row: dict[str, Any]) -> str:
-    """A mean with half its interval; alone if there is no interval."""
-    from aqmlab import stats
-
-    half = (row["high"] - row["low"]) / 2
-    if not half > 0:
-        return f"{row['mean']:.4g}" if half != half else f"{row['mean']:.4g} ± 0"
-    places = stats.decimals(half)
-    mean = round(row["mean"], places) + 0.0  # Never -0.
-    return f"{mean:.{places}f} ± {half:.{places}f}"
-
-
-def _parameter(value: Any) -> str:
-    """A parameter as a scenario file writes it; a dash where there is none."""
-    return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -114,8 +114,7 @@ impl Flow {
     #[inline]
     pub(crate) fn pump(
         &mut self,
-        side: usize,
-        slot: u32,
+        (side, slot): (usize, u32),
         now: Instant,
         net: &mut impl Network,
         ledger: &mut Ledger,

@@ -218,7 +218,7 @@ impl<'a, N: Network> World<'a, N> {
             if flow.first_byte == Instant::NEVER && segment.len > 0 {
                 flow.first_byte = now;
             }
-            flow.pump(RECEIVER, slot, now, &mut self.net, &mut self.ledger);
+            flow.pump((RECEIVER, slot), now, &mut self.net, &mut self.ledger);
             if completed {
                 flow.completed = now;
                 self.on_completion(slot, now);
@@ -229,7 +229,7 @@ impl<'a, N: Network> World<'a, N> {
                 ends[SENDER].write(flow.transfer.bytes, now);
                 ends[SENDER].finish();
             }
-            flow.pump(SENDER, slot, now, &mut self.net, &mut self.ledger);
+            flow.pump((SENDER, slot), now, &mut self.net, &mut self.ledger);
             if flow.gauged {
                 self.gauge(slot, now);
             }
@@ -243,7 +243,7 @@ impl<'a, N: Network> World<'a, N> {
         if flow.is_due(side, alarm, now, &mut self.net) {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side].on_timer(now);
-            flow.pump(side, slot, now, &mut self.net, &mut self.ledger);
+            flow.pump((side, slot), now, &mut self.net, &mut self.ledger);
             if side == SENDER && flow.gauged {
                 self.gauge(slot, now);
             }
@@ -309,7 +309,7 @@ impl<'a, N: Network> World<'a, N> {
         ends[1 - opener].listen(now);
         ends[opener].open(now);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
-        self.flows[slot as usize].pump(opener, slot, now, &mut self.net, &mut self.ledger);
+        self.flows[slot as usize].pump((opener, slot), now, &mut self.net, &mut self.ledger);
     }
 
     fn send_datagram(&mut self, position: u32, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {

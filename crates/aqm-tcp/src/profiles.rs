@@ -18,8 +18,8 @@ use aqm_net::{ConfigError, Size, Span, registry};
 use serde_json::Value;
 
 use crate::control::{
-    Control, CubicConfig, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
-    Decrease, SlowStartEnd, SsthreshRounding,
+    Control, CubicConfig, Decrease, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
+    SlowStartEnd, SsthreshRounding,
 };
 use crate::profile::{
     Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited, Handshake,

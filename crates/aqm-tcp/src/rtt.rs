@@ -281,7 +281,11 @@ mod tests {
         };
         assert_eq!(rto_after(100, 1), 300, "first sample: SRTT and four times its half");
         assert_eq!(rto_after(100, 200), 300);
-        assert_eq!(rto_after(400, 1), 438, "SRTT rises by an eighth of 300 ms, the variation's term to 300 ms");
+        assert_eq!(
+            rto_after(400, 1),
+            438,
+            "SRTT rises by an eighth of 300 ms, the variation's term to 300 ms"
+        );
         assert_eq!(rto_after(400, 200), 600);
         assert_eq!(rto_after(100, 1), 563, "a much shorter round trip moves SRTT only");
     }

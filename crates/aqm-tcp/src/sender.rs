@@ -14,8 +14,8 @@ use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
-    Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, PartialAckTimer, Recovery, ReductionBasis,
-    RepeatedTimeout, RttSamples,
+    Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, PartialAckTimer, Recovery,
+    ReductionBasis, RepeatedTimeout, RttSamples,
 };
 use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
 use crate::segment::{Flags, Segment};
@@ -354,11 +354,8 @@ impl Sender {
         if deflation > 0.0 {
             self.window = (self.window - deflation).max(1.0);
         }
-        let windows = Windows {
-            congestion: self.window as u64,
-            receiver: tcp.config.receiver_window,
-            mss: tcp.mss,
-        };
+        let windows =
+            Windows { congestion: self.window as u64, receiver: tcp.config.receiver_window, mss: tcp.mss };
         self.board.open(windows, &tcp.config);
     }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use aqm_net::{ConfigError, Span};
 
+use crate::Endpoint;
 use crate::profile::{Close, Config, DelayedAck, Handshake, LastSegment, Pipe, Recovery, Reduction};
 use crate::rtt::{RtoArithmetic, Rules};
-use crate::Endpoint;
 
 impl Config {
     /// Checks everything and makes it ready for senders and receivers.
@@ -68,7 +68,8 @@ impl Config {
     }
 
     fn check_recovery(&self) -> Result<(), ConfigError> {
-        let tahoe = "must not be tahoe with this law: tahoe starts from one segment after every loss, as reno does";
+        let tahoe =
+            "must not be tahoe with this law: tahoe starts from one segment after every loss, as reno does";
         check(self.recovery != Recovery::Tahoe || self.control.kind() == "reno", "recovery", tahoe)?;
         let counted = self.recovery == Recovery::Sack && self.pipe == Pipe::Counted;
         let why = "must be at-once with a counted pipe, which does not know how much has arrived";

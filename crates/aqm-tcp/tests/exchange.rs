@@ -229,9 +229,12 @@ fn a_time_out_halves_the_flight_into_ssthresh() {
 fn the_time_out_doubles_up_to_its_maximum_until_the_sender_gives_up() {
     let mut pair = Pair::one_way(rfc(json!({"max_retries": 8})), MSS);
     pair.run(HOUR, &mut losing(Sent::has_data));
-    let sent: Vec<u64> = pair.log.iter().filter(|line| line.contains("> 1")).map(|line| {
-        line.trim().split_once(' ').unwrap().0.parse().unwrap()
-    }).collect();
+    let sent: Vec<u64> = pair
+        .log
+        .iter()
+        .filter(|line| line.contains("> 1"))
+        .map(|line| line.trim().split_once(' ').unwrap().0.parse().unwrap())
+        .collect();
     let waits: Vec<u64> = sent.windows(2).map(|two| two[1] - two[0]).collect();
     assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
     assert_eq!((pair.client().gave_up(), pair.now), (Some(GaveUp::NoProgress), at(sent[8] + 60_000)));

@@ -99,7 +99,8 @@ impl Script {
         let both_close = pair.configs[0].close == Close::None;
         match self {
             Self::OneWay(side, bytes) => {
-                pair = pair.plan(*side, When::At(0), Act::Write(*bytes)).plan(*side, When::At(0), Act::Finish);
+                pair =
+                    pair.plan(*side, When::At(0), Act::Write(*bytes)).plan(*side, When::At(0), Act::Finish);
                 if both_close {
                     pair = pair.plan(side.other(), When::At(0), Act::Finish);
                 }
@@ -107,7 +108,8 @@ impl Script {
             }
             Self::Both(to_server, to_client) => {
                 for (side, bytes) in [(Client, to_server), (Server, to_client)] {
-                    pair = pair.plan(side, When::At(0), Act::Write(*bytes)).plan(side, When::At(0), Act::Finish);
+                    pair =
+                        pair.plan(side, When::At(0), Act::Write(*bytes)).plan(side, When::At(0), Act::Finish);
                 }
                 pair
             }
@@ -137,14 +139,14 @@ struct Case {
 }
 
 fn paths() -> impl Strategy<Value = Path> {
-    (any::<u64>(), [0..=30u64, 0..=30u64], 0..=30u64, 0..=30u64, 0..=100u64).prop_map(
-        |(state, loss, doubling, marking, jitter)| Path { state, loss, doubling, marking, jitter },
-    )
+    (any::<u64>(), [0..=30u64, 0..=30u64], 0..=30u64, 0..=30u64, 0..=100u64)
+        .prop_map(|(state, loss, doubling, marking, jitter)| Path { state, loss, doubling, marking, jitter })
 }
 
 fn scripts() -> impl Strategy<Value = Script> {
     prop_oneof![
-        (prop_oneof![Just(Client), Just(Server)], 0..20_000u64).prop_map(|(side, bytes)| Script::OneWay(side, bytes)),
+        (prop_oneof![Just(Client), Just(Server)], 0..20_000u64)
+            .prop_map(|(side, bytes)| Script::OneWay(side, bytes)),
         (0..10_000u64, 0..10_000u64).prop_map(|(one, other)| Script::Both(one, other)),
         proptest::collection::vec((1..2_000u64, 1..5_000u64), 1..5).prop_map(Script::Exchanges),
     ]
@@ -358,7 +360,10 @@ fn check(case: Case) {
             watch.is_new &= !probes;
             watch.check(&pair.ends[side], &pair.configs[side]);
             assert!(pair.ends[side].received() <= pair.written[1 - side], "more arrived than was written");
-            assert!(pair.ends[side].poll_timeout().is_none_or(|next| next >= pair.now), "a timer in the past");
+            assert!(
+                pair.ends[side].poll_timeout().is_none_or(|next| next >= pair.now),
+                "a timer in the past"
+            );
         }
         steps += 1;
         assert!(steps < MOST_STEPS, "it never ends");

@@ -74,7 +74,13 @@ impl Workload for Bulk {
     fn on_wake(&mut self, desk: &mut dyn Desk) {
         while let Some(&(_, flow)) = self.begin.get(self.next).filter(|(at, _)| *at <= desk.now()) {
             self.next += 1;
-            desk.open(Transfer { bytes: self.bytes, request: None, page: None, page_objects: 1, host: self.hosts.of(flow) });
+            desk.open(Transfer {
+                bytes: self.bytes,
+                request: None,
+                page: None,
+                page_objects: 1,
+                host: self.hosts.of(flow),
+            });
         }
         self.sleep(desk);
     }

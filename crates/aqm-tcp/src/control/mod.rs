@@ -13,7 +13,7 @@ use aqm_net::{ConfigError, Instant, Rate, Span, registry};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use cubic::Config as CubicConfig;
-pub use highspeed::{Config as HighSpeedConfig, LossRate, LowWindowReduction, Decrease};
+pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use reno::Config as RenoConfig;
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd, SsthreshRounding};

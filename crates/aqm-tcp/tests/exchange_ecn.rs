@@ -1,0 +1,209 @@
+//! Marks in place of losses, clock moved by hand: what is echoed, and what does the sender make of it?
+//!
+//! The path takes 50 ms each way and no time for transmission. In the tables `ECT` is a packet that may be
+//! marked, `ECE` and `CWR` are the bits of the TCP header. The profile is `rfc` with acknowledgements that do not
+//! wait.
+
+mod pair;
+
+use aqm_net::Ecn;
+use aqm_tcp::Flags;
+use pair::*;
+use serde_json::{Value, json};
+
+const ALL: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "rack"];
+
+fn ecn(more: Value) -> Value {
+    rfc(over(json!({ "ecn": "on", "initial_window": 8 }), more))
+}
+
+/// Both ends write a segment; routers mark whatever they may.
+fn agreed(client: Value, server: Value) -> Pair {
+    let mut pair = Pair::between(rfc(client), rfc(server))
+        .plan(Client, When::At(0), Act::Write(MSS))
+        .plan(Server, When::Received(MSS), Act::Write(MSS))
+        .plan(Client, When::Received(MSS), Act::Finish);
+    pair.run(HOUR, &mut |_| vec![Copy { after: ONE_WAY, marked: true }]);
+    assert_done(&pair, [1, 1]);
+    pair
+}
+
+#[test]
+fn ecn_needs_both_ends() {
+    let (on, off) = (json!({ "ecn": "on" }), json!({ "ecn": "off" }));
+    assert_table(
+        &agreed(on.clone(), on.clone()),
+        "0 > SYN ECE CWR marked
+         50 < SYN-ACK ECE marked
+         100 > 1 ECT marked
+         150 < 1 ack 1 ECE ECT marked
+         200 > FIN ack 1 ECE marked
+         250 < FIN ack FIN ECE marked
+         300 > ack FIN ECE marked",
+    );
+    let client_only = agreed(on.clone(), off.clone());
+    assert_part(
+        &client_only,
+        0,
+        150,
+        "0 > SYN ECE CWR marked
+         50 < SYN-ACK marked
+         100 > 1 marked
+         150 < 1 ack 1 marked",
+    );
+    for (client, server) in [(off.clone(), on), (off.clone(), off)] {
+        let pair = agreed(client, server);
+        let words = ["ECE", "CWR", "ECT"];
+        assert!(pair.log.iter().all(|line| words.iter().all(|word| !line.contains(word))), "{:?}", pair.log);
+        assert_eq!(pair.client().cwnd(), 10.0, "nothing was marked");
+    }
+}
+
+#[test]
+fn a_syn_that_is_sent_again_still_asks() {
+    // The fifth case: agreement after a loss.
+    let pair = transfer(ecn(json!({})), 2, Path::losing(&["> SYN", "< SYN-ACK again"]).and_marking(&["> 1"]));
+    assert_eq!(between(&pair, 1000, 1000), ["> SYN again ECE CWR"]);
+    assert!(pair.log.iter().any(|line| line.ends_with("< SYN-ACK again ECE")), "{:?}", pair.log);
+    assert_eq!(pair.client().counts().marks_heeded, 1);
+}
+
+#[test]
+fn only_data_sent_for_the_first_time_may_be_marked() {
+    for recovery in ALL {
+        let mut path = Path::losing(&["> SYN", "> 2", "> 5", "> 20 FIN", "< FIN"]);
+        let mut pair = Pair::one_way(ecn(json!({ "recovery": recovery })), 20 * MSS);
+        let (mut may, mut may_not) = (0, 0);
+        pair.run(HOUR, &mut |sent| {
+            let flags = sent.segment.flags;
+            let new = sent.has_data() && !flags.has(Flags::RETRANSMISSION);
+            assert_eq!(sent.segment.ecn == Ecn::Ect0, new, "{recovery}: {}", sent.name());
+            *(if new { &mut may } else { &mut may_not }) += 1;
+            path.fate(sent)
+        });
+        assert!(may == 20 && may_not > 20, "{may} {may_not}");
+    }
+}
+
+#[test]
+fn a_mark_is_echoed_until_the_window_was_reduced() {
+    // The window falls from 8, while 7 are in flight after the second: 9 has left with the first. 10 may leave
+    // when one is left below 4; it tells of the reduction and ends the echo.
+    let pair = transfer(ecn(json!({ "close": "none" })), 20, Path::marking(&["> 2"]));
+    assert_part(
+        &pair,
+        150,
+        250,
+        "150 < ack 1
+         150 < ack 2 ECE
+         150 < ack 3 ECE
+         150 < ack 4 ECE
+         150 < ack 5 ECE
+         150 < ack 6 ECE
+         150 < ack 7 ECE
+         150 < ack 8 ECE
+         200 > 9 ECT
+         200 > 10 ECT
+         200 > 11 CWR ECT
+         200 > 12 ECT
+         250 < ack 9 ECE
+         250 < ack 10 ECE
+         250 < ack 11
+         250 < ack 12",
+    );
+    assert_eq!(pair.client().counts().marks_heeded, 1);
+}
+
+#[test]
+fn an_acknowledgement_with_an_echo_opens_no_window() {
+    let mut pair = Pair::endless(ecn(json!({})));
+    let mut path = Path::marking(&["> 2"]);
+    pair.run(at(210), &mut |sent| path.fate(sent));
+    assert_eq!((pair.client().cwnd(), pair.client().ssthresh()), (4.0, 4.0));
+    pair.run(at(310), &mut |_| arrives());
+    // 9 and 10 bring an echo, 11 and 12 do not: two acknowledgements for a window of 4.
+    assert!(pair.client().cwnd() > 4.25 && pair.client().cwnd() < 4.5, "{}", pair.client().cwnd());
+}
+
+#[test]
+fn several_marks_in_a_window_reduce_it_once_and_a_mark_in_the_next_again() {
+    for recovery in ALL {
+        let settings = ecn(json!({ "recovery": recovery }));
+        let pair = transfer(settings.clone(), 30, Path::marking(&["> 2", "> 3", "> 7", "> 10"]));
+        let client = pair.client();
+        assert_eq!((client.counts().marks_heeded, client.ssthresh()), (1, 4.0), "{recovery}");
+        let pair = transfer(settings, 30, Path::marking(&["> 2", "> 13"]));
+        assert_eq!((pair.client().counts().marks_heeded, pair.client().ssthresh()), (2, 2.0), "{recovery}");
+    }
+}
+
+#[test]
+fn a_loss_and_a_mark_in_one_window_reduce_it_once() {
+    for recovery in ALL {
+        for (lost, marked) in [("> 5", "> 2"), ("> 2", "> 5"), ("> 2", "> 8")] {
+            let settings = ecn(json!({ "recovery": recovery }));
+            let pair = transfer(settings, 40, Path::losing(&[lost]).and_marking(&[marked]));
+            let client = pair.client();
+            // Half of 8 in flight, or of the 9 that are if the loss is seen after an acknowledgement.
+            let ssthresh = client.ssthresh();
+            let case =
+                format!("{recovery}, {lost} lost, {marked} marked: {ssthresh}\n{}", pair.log.join("\n"));
+            assert!((3.5..=4.5).contains(&ssthresh), "{case}");
+            assert_eq!(client.counts().fast_retransmits, 1, "{case}");
+            // The echo ends with the first new data after the reduction.
+            assert_eq!(pair.log.iter().filter(|line| line.contains("CWR ECT")).count(), 1, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_reduction_after_a_time_out_is_told_too() {
+    // The mark of 2 reduces, the time-out reduces once more; the echo of what was sent before does not.
+    let path = Path::marking(&["> 2"]).and_losing(&["> 3", "> 4", "> 5", "> 6"]);
+    let pair = transfer(ecn(json!({ "initial_window": 4 })), 20, path);
+    let counts = pair.client().counts();
+    assert_eq!((counts.marks_heeded, counts.timeouts), (1, 1), "{}", pair.log.join("\n"));
+    let told: Vec<&String> = pair.log.iter().filter(|line| line.contains("CWR ECT")).collect();
+    assert_eq!(told.len(), 1, "{}", pair.log.join("\n"));
+}
+
+#[test]
+fn a_lost_report_of_a_reduction_is_a_loss_and_ends_the_echo_later() {
+    let pair =
+        transfer(ecn(json!({ "initial_window": 4 })), 40, Path::marking(&["> 2"]).and_losing(&["> 7"]));
+    let log = pair.log.join("\n");
+    assert!(log.contains("> 7 CWR ECT lost"), "{log}");
+    assert_eq!(pair.client().counts().marks_heeded, 1, "{log}");
+    assert!(pair.log.iter().rev().take(6).all(|line| !line.contains("ECE")), "{log}");
+}
+
+#[test]
+fn marks_never_close_the_window_below_its_floor_nor_open_a_window_of_one() {
+    let settle = |initial_window| {
+        let mut pair = Pair::endless(ecn(json!({ "initial_window": initial_window })));
+        pair.run(at(5000), &mut |sent| vec![Copy { after: ONE_WAY, marked: sent.from == Client }]);
+        (pair.client().cwnd(), pair.server().received() / MSS)
+    };
+    assert_eq!(settle(8).0, 2.0);
+    let (window, segments) = settle(1);
+    assert_eq!((window, segments), (1.0, 49), "one a round trip");
+}
+
+#[test]
+fn marks_in_both_directions_are_echoed_apart() {
+    let mut pair = Pair::new(ecn(json!({})))
+        .plan(Client, When::At(0), Act::Write(30 * MSS))
+        .plan(Server, When::At(0), Act::Write(30 * MSS))
+        .plan(Client, When::Received(30 * MSS), Act::Finish);
+    let mut path = Path::marking(&["> 3"]);
+    pair.run(HOUR, &mut |sent| path.fate(sent));
+    assert_done(&pair, [30, 30]);
+    assert_eq!((pair.client().counts().marks_heeded, pair.server().counts().marks_heeded), (1, 0));
+}
+
+#[test]
+fn without_a_handshake_there_is_nothing_to_agree_on() {
+    let settings = ecn(json!({ "handshake": "none" }));
+    let pair = transfer(settings, 20, Path::marking(&["> 2"]));
+    assert_eq!(pair.client().counts().marks_heeded, 1);
+}

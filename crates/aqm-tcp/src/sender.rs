@@ -14,7 +14,7 @@ use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
-    Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, PartialAckTimer, Recovery,
+    Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, PartialAckTimer, Pipe, Recovery,
     ReductionBasis, RepeatedTimeout, RttSamples,
 };
 use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
@@ -257,12 +257,12 @@ impl Sender {
 
     #[inline]
     fn sample(&mut self, news: &News, now: Instant, tcp: &Tcp) {
-        let rules = &tcp.rules;
-        if tcp.config.rtt_samples == RttSamples::Segment && news.sent != Instant::NEVER {
+        let (config, rules) = (&tcp.config, &tcp.rules);
+        if config.rtt_samples == RttSamples::Window || !keeps_times(config) {
+            self.timer.on_ack(self.board.una(), now, rules);
+        } else if news.sent != Instant::NEVER {
             self.timer.forget();
             self.timer.estimator.sample(news.sent, now, rules);
-        } else {
-            self.timer.on_ack(self.board.una(), now, rules);
         }
     }
 
@@ -398,6 +398,12 @@ pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
 fn is_selective(config: &Config) -> bool {
     matches!(config.recovery, Recovery::Sack | Recovery::Rack)
+}
+
+/// Whether the board knows when each segment was sent.
+fn keeps_times(config: &Config) -> bool {
+    config.recovery == Recovery::Rack
+        || (config.recovery == Recovery::Sack && config.pipe == Pipe::Scoreboard)
 }
 
 fn first_ssthresh(tcp: &Tcp) -> f64 {

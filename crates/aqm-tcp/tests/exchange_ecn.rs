@@ -62,7 +62,7 @@ fn ecn_needs_both_ends() {
 #[test]
 fn a_syn_that_is_sent_again_still_asks() {
     // The fifth case: agreement after a loss.
-    let pair = transfer(ecn(json!({})), 2, Path::losing(&["> SYN", "< SYN-ACK again"]).and_marking(&["> 1"]));
+    let pair = transfer(ecn(json!({})), 2, Path::losing(&["> SYN", "< SYN-ACK"]).and_marking(&["> 1"]));
     assert_eq!(between(&pair, 1000, 1000), ["> SYN again ECE CWR"]);
     assert!(pair.log.iter().any(|line| line.ends_with("< SYN-ACK again ECE")), "{:?}", pair.log);
     assert_eq!(pair.client().counts().marks_heeded, 1);
@@ -87,8 +87,8 @@ fn only_data_sent_for_the_first_time_may_be_marked() {
 
 #[test]
 fn a_mark_is_echoed_until_the_window_was_reduced() {
-    // The window falls from 8, while 7 are in flight after the second: 9 has left with the first. 10 may leave
-    // when one is left below 4; it tells of the reduction and ends the echo.
+    // 9 and 10 leave with the first acknowledgement. The second finds 8 in flight, so the window is 4; 11 may leave
+    // with the seventh, tells of the reduction and ends the echo.
     let pair = transfer(ecn(json!({ "close": "none" })), 20, Path::marking(&["> 2"]));
     assert_part(
         &pair,

@@ -5,9 +5,10 @@
 
 mod pair;
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use aqm_net::{Ecn, Instant, Span};
+use aqm_net::{Ecn, Instant, Rng, Span, Streams};
 use aqm_tcp::control::Control;
 use aqm_tcp::{Close, EcnUse, Endpoint, Flags, Pipe, Recovery};
 use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
@@ -16,7 +17,7 @@ use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use serde_json::{Value, json};
 
 /// Connections in a run of the tests.
-const CASES: u32 = 2000;
+const CASES: u32 = 20_000;
 const SEED: u64 = 7;
 /// No connection of these lengths takes more steps, however bad the path.
 const MOST_STEPS: u32 = 1_000_000;
@@ -48,10 +49,10 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("idle_restart", &["off", "initial-window", "one-segment"]),
 ];
 
-/// A path that draws the fate of each segment from its own small generator.
+/// How bad a path is.
 #[derive(Debug, Clone)]
 struct Path {
-    state: u64,
+    seed: u64,
     /// In hundredths, by the side that sends.
     loss: [u64; 2],
     doubling: u64,
@@ -61,22 +62,14 @@ struct Path {
 }
 
 impl Path {
-    /// SplitMix64 (Steele, Lea, Flood 2014).
-    fn draw(&mut self, below: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % below
-    }
-
-    fn fate(&mut self, sent: &Sent) -> Vec<Copy> {
-        let lost = self.draw(100) < self.loss[sent.from as usize];
-        let doubled = self.draw(100) < self.doubling;
+    /// Draws what becomes of a segment.
+    fn fate(&self, sent: &Sent, rng: &mut Rng) -> Vec<Copy> {
+        let lost = rng.below(100) < self.loss[sent.from as usize];
+        let doubled = rng.below(100) < self.doubling;
         let copies = if lost { 0 } else { 1 + usize::from(doubled) };
         let mut copy = || Copy {
-            after: Span::from_nanos(10_000_000 + self.draw(self.jitter * 1_000_000 + 1)),
-            marked: self.draw(100) < self.marking,
+            after: Span::from_nanos(10_000_000 + rng.below(self.jitter * 1_000_000 + 1)),
+            marked: rng.below(100) < self.marking,
         };
         (0..copies).map(|_| copy()).collect()
     }
@@ -140,7 +133,7 @@ struct Case {
 
 fn paths() -> impl Strategy<Value = Path> {
     (any::<u64>(), [0..=30u64, 0..=30u64], 0..=30u64, 0..=30u64, 0..=100u64)
-        .prop_map(|(state, loss, doubling, marking, jitter)| Path { state, loss, doubling, marking, jitter })
+        .prop_map(|(seed, loss, doubling, marking, jitter)| Path { seed, loss, doubling, marking, jitter })
 }
 
 fn scripts() -> impl Strategy<Value = Script> {
@@ -327,21 +320,32 @@ impl Watch {
     }
 }
 
-/// Everything that is sent, step by step.
-fn log(case: Case) -> String {
-    let Case { settings: [client, server], mut path, script } = case;
-    let mut pair = script.plan(Pair::between(client, server));
-    for _ in 0..MOST_STEPS / 100 {
-        if !pair.step(END, &mut |sent| path.fate(sent)) {
-            break;
-        }
+impl Case {
+    /// The connection, not yet opened, and the chance that its path draws from.
+    fn begin(&self) -> (Pair, Rng) {
+        let [client, server] = self.settings.clone();
+        let mut pair = Pair::between(client, server);
+        let streams = Streams::new(self.path.seed);
+        let chance = |side| streams.named("overhead", side as u64);
+        pair.ends =
+            [Client, Server].map(|side| pair.tcp[side as usize].endpoint().with_chance(|| chance(side)));
+        (self.script.plan(pair), streams.named("path", 0))
     }
-    pair.log.join("\n")
+
+    /// Everything that is sent.
+    fn log(&self) -> String {
+        let (mut pair, mut rng) = self.begin();
+        let mut steps = 0;
+        while steps < 10_000 && pair.step(END, &mut |sent| self.path.fate(sent, &mut rng)) {
+            steps += 1;
+        }
+        pair.log.join("\n")
+    }
 }
 
-fn check(case: Case) {
-    let Case { settings: [client, server], mut path, script } = case;
-    let mut pair = script.plan(Pair::between(client, server));
+/// Runs it and checks everything; whether an end gave up.
+fn check(case: &Case) -> bool {
+    let (mut pair, mut rng) = case.begin();
     pair.logs = false;
     let agreed = pair.configs.iter().all(|config| config.ecn == EcnUse::On)
         || (pair.configs[0].handshake == aqm_tcp::Handshake::None);
@@ -349,7 +353,7 @@ fn check(case: Case) {
     let mut steps = 0;
     while pair.step(END, &mut |sent| {
         watches[sent.from as usize].sends(sent, agreed);
-        path.fate(sent)
+        case.path.fate(sent, &mut rng)
     }) {
         if let Some((to, segment)) = pair.arrived {
             watches[to as usize].hears(&segment);
@@ -368,11 +372,11 @@ fn check(case: Case) {
         steps += 1;
         assert!(steps < MOST_STEPS, "it never ends");
     }
-    check_end(&mut pair, &watches);
+    check_end(&mut pair, &watches)
 }
 
-/// Nothing is left to happen: how did it end?
-fn check_end(pair: &mut Pair, watches: &[Watch; 2]) {
+/// Nothing is left to happen: how did it end? Whether an end gave up.
+fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
     let gave_up = pair.ends.iter().any(|end| end.gave_up().is_some());
     for (side, watch) in watches.iter().enumerate() {
         let end = &pair.ends[side];
@@ -391,6 +395,7 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) {
         end.on_timer(END);
         assert!(end.poll_transmit(END).is_none(), "it sends after the end");
     }
+    gave_up
 }
 
 #[test]
@@ -407,16 +412,18 @@ fn every_byte_arrives_once_in_order_within_the_windows_and_every_connection_ends
         max_local_rejects: u32::MAX,
         ..ProptestConfig::default()
     });
+    let gave_up = Cell::new(0);
     let result = runner.run(&self::cases(), |case| {
-        check(case);
+        gave_up.set(gave_up.get() + u32::from(check(&case)));
         Ok(())
     });
     match result {
-        Ok(()) => println!("{cases} connections, seed {seed}"),
+        Ok(()) => println!("{cases} connections, seed {seed}; {} were given up", gave_up.get()),
         Err(TestError::Fail(why, case)) => {
             let again = format!("AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases}");
-            panic!("{why}\n{again}\n{case:#?}\n{}", log(case.clone()))
+            panic!("{why}\n{again}\n{case:#?}\n{}", case.log())
         }
         Err(TestError::Abort(why)) => panic!("{why}"),
     }
+    assert!(gave_up.get() < cases / 10, "so bad are the paths not: {} gave up", gave_up.get());
 }

@@ -6,7 +6,10 @@
 //! the segments they cover, ECN bits, and what became of it.
 
 // Every test file takes the part it needs.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
+
+mod exchange;
+mod path;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +18,11 @@ use std::sync::Arc;
 
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::{Close, Config, Endpoint, Flags, LastSegment, Segment, Tcp};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+pub use Side::{Client, Server};
+pub use exchange::*;
+pub use path::Path;
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +31,6 @@ pub enum Side {
     Client,
     Server,
 }
-pub use Side::{Client, Server};
 
 impl Side {
     pub fn other(self) -> Self {
@@ -127,55 +133,6 @@ pub fn arrives() -> Vec<Copy> {
 /// A fate that loses what `lost` says.
 pub fn losing(lost: impl Fn(&Sent) -> bool) -> impl FnMut(&Sent) -> Vec<Copy> {
     move |sent| if lost(sent) { vec![] } else { arrives() }
-}
-
-/// A path that treats named segments differently: a name counts for one segment, the first of that name.
-#[derive(Default)]
-pub struct Path {
-    rules: Vec<(String, Vec<Copy>)>,
-}
-
-impl Path {
-    /// Loses these.
-    pub fn losing(names: &[&str]) -> Self {
-        Self::default().with(names, vec![])
-    }
-
-    pub fn and_losing(self, names: &[&str]) -> Self {
-        self.with(names, vec![])
-    }
-
-    /// Marks these.
-    pub fn marking(names: &[&str]) -> Self {
-        Self::default().and_marking(names)
-    }
-
-    pub fn and_marking(self, names: &[&str]) -> Self {
-        self.with(names, vec![Copy { after: ONE_WAY, marked: true }])
-    }
-
-    /// Lets these take so much longer.
-    pub fn and_delaying(self, names: &[&str], millis: u64) -> Self {
-        self.with(names, vec![Copy { after: ONE_WAY + Span::from_millis(millis), marked: false }])
-    }
-
-    /// Doubles these.
-    pub fn and_doubling(self, names: &[&str]) -> Self {
-        self.with(names, [arrives(), arrives()].concat())
-    }
-
-    fn with(mut self, names: &[&str], copies: Vec<Copy>) -> Self {
-        self.rules.extend(names.iter().map(|&name| (name.to_owned(), copies.clone())));
-        self
-    }
-
-    pub fn fate(&mut self, sent: &Sent) -> Vec<Copy> {
-        let name = sent.name();
-        match self.rules.iter().position(|rule| rule.0 == name) {
-            Some(place) => self.rules.remove(place).1,
-            None => arrives(),
-        }
-    }
 }
 
 /// Both ends and everything on its way between them.
@@ -414,72 +371,4 @@ impl PopIfAt for BinaryHeap<Reverse<(Instant, u64, usize)>> {
             id
         })
     }
-}
-
-/// `rfc`, with 1000-byte segments and prompt acknowledgements.
-pub fn rfc(more: Value) -> Value {
-    over(json!({"mss": "1000B", "delayed_ack": "off"}), more)
-}
-
-/// `ns-2.35`, with a receiver's window that does not limit.
-pub fn ns2(more: Value) -> Value {
-    over(json!({"profile": "ns-2.35", "receiver_window": 1000}), more)
-}
-
-/// `table` with the entries of `more` laid over it.
-pub fn over(mut table: Value, more: Value) -> Value {
-    table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    table
-}
-
-/// Sends `segments` full segments one way over a path that loses these; both ends must be done.
-pub fn exchange(settings: Value, segments: u64, lost: &[&str]) -> Pair {
-    transfer(settings, segments, Path::losing(lost))
-}
-
-/// Sends `segments` full segments one way over `path`; both ends must be done.
-pub fn transfer(settings: Value, segments: u64, path: Path) -> Pair {
-    let pair = Pair::one_way(settings, segments * MSS).over(path);
-    assert_done(&pair, [segments, 0]);
-    pair
-}
-
-/// Everything has arrived, and both ends are done with nothing left to do.
-pub fn assert_done(pair: &Pair, segments: [u64; 2]) {
-    let log = pair.log.join("\n");
-    let received = [pair.server().received(), pair.client().received()];
-    assert_eq!(received, segments.map(|count| count * MSS), "received\n{log}");
-    assert!(pair.client().is_done() && pair.server().is_done(), "not done\n{log}");
-    assert!(pair.ends.iter().all(|end| end.poll_timeout().is_none()), "a timer is left\n{log}");
-}
-
-/// Compares the log with a table.
-pub fn assert_table(pair: &Pair, expected: &str) {
-    let lines = |text: &str| -> Vec<String> {
-        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
-    };
-    let log = pair.log.join("\n");
-    assert_eq!(lines(&log), lines(expected), "\n{log}");
-}
-
-/// What the log says between two moments, in milliseconds, without times.
-pub fn between(pair: &Pair, from: u64, to: u64) -> Vec<String> {
-    let lines = pair.log.iter().map(|line| line.trim().split_once(' ').unwrap());
-    let chosen = lines.filter(|(time, _)| (from..=to).contains(&time.parse().unwrap()));
-    chosen.map(|(_, what)| what.to_owned()).collect()
-}
-
-/// What the client sent at that time, without what it acknowledged.
-pub fn sent_at(pair: &Pair, millis: u64) -> Vec<String> {
-    let lines = between(pair, millis, millis);
-    lines.iter().filter_map(|line| line.strip_prefix("> ")).map(str::to_owned).collect()
-}
-
-/// Compares what the log says between two moments, in milliseconds, with a table.
-pub fn assert_part(pair: &Pair, from: u64, to: u64, expected: &str) {
-    let time = |line: &str| line.trim().split_once(' ').unwrap().0.parse::<u64>().unwrap();
-    let found: Vec<&str> =
-        pair.log.iter().filter(|line| (from..=to).contains(&time(line))).map(|line| line.trim()).collect();
-    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    assert_eq!(found, expected, "\n{}", pair.log.join("\n"));
 }

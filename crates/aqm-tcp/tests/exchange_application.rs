@@ -1,0 +1,148 @@
+//! Requests, responses and pauses, clock moved by hand: who sends what when?
+//!
+//! The path takes 50 ms each way and no time for transmission; the profile is `rfc` with acknowledgements
+//! that do not wait, unless a test says otherwise.
+
+mod pair;
+
+use aqm_tcp::control::Control;
+use pair::*;
+use serde_json::json;
+
+/// A request of one segment and a response of three, with acknowledgements that wait for 40 ms.
+fn talk() -> Pair {
+    Pair::new(rfc(json!({ "initial_window": 2, "delayed_ack": "every-second" })))
+        .plan(Client, When::At(0), Act::Write(MSS))
+        .plan(Server, When::Received(MSS), Act::Write(3 * MSS))
+        .plan(Client, When::Received(3 * MSS), Act::Finish)
+}
+
+#[test]
+fn a_response_carries_the_acknowledgement_of_its_request() {
+    assert_table(
+        &talk().over(Path::default()),
+        "0 > SYN
+         50 < SYN-ACK
+         100 > 1
+         150 < 1 ack 1
+         150 < 2
+         200 > ack 2
+         250 < 3
+         300 > FIN ack 3
+         350 < FIN ack FIN
+         400 > ack FIN",
+    );
+}
+
+#[test]
+fn a_lost_request_is_sent_again_and_answered() {
+    assert_table(
+        &talk().over(Path::losing(&["> 1"])),
+        "0 > SYN
+         50 < SYN-ACK
+         100 > 1 lost
+         1050 < SYN-ACK again
+         1100 > ack 0
+         1100 > 1 again
+         1150 < 1 ack 1
+         1240 > ack 1
+         1290 < 2
+         1290 < 3
+         1340 > FIN ack 3
+         1390 < FIN ack FIN
+         1440 > ack FIN",
+    );
+}
+
+#[test]
+fn a_lost_response_is_sent_again_by_the_server() {
+    assert_table(
+        &talk().over(Path::losing(&["< 1"])),
+        "0 > SYN
+         50 < SYN-ACK
+         100 > 1
+         150 < 1 ack 1 lost
+         150 < 2
+         200 > ack 0
+         250 < 3
+         300 > ack 0
+         1150 < 1 again
+         1200 > FIN ack 3
+         1250 < FIN ack FIN
+         1300 > ack FIN",
+    );
+}
+
+#[test]
+fn data_that_crosses_acknowledges_and_is_no_duplicate() {
+    // Each end sends twenty segments at once. What carries data is never a duplicate acknowledgement.
+    let pair = Pair::new(rfc(json!({})))
+        .plan(Client, When::At(0), Act::Write(20 * MSS))
+        .plan(Server, When::At(0), Act::Write(20 * MSS))
+        .plan(Client, When::Received(20 * MSS), Act::Finish)
+        .over(Path::default());
+    assert_done(&pair, [20, 20]);
+    assert!(pair.ends.iter().all(|end| end.counts().retransmitted == 0));
+}
+
+#[test]
+fn after_a_pause_the_window_starts_again_unless_told_otherwise() {
+    // 14 segments take the window to 9; the pause is 4.6 s, longer than the time-out of 1 s.
+    for (idle_restart, window) in [("initial-window", 2), ("one-segment", 1), ("off", 9)] {
+        let pair = Pair::new(rfc(json!({ "initial_window": 2, "idle_restart": idle_restart })))
+            .plan(Client, When::At(0), Act::Write(14 * MSS))
+            .plan(Client, When::At(5000), Act::Write(30 * MSS))
+            .plan(Client, When::At(5000), Act::Finish)
+            .over(Path::default());
+        assert_eq!(sent_at(&pair, 5000).len(), window, "{idle_restart}");
+        assert_done(&pair, [44, 0]);
+    }
+}
+
+#[test]
+fn a_pause_shorter_than_a_time_out_changes_nothing() {
+    let pair = Pair::new(rfc(json!({ "initial_window": 2 })))
+        .plan(Client, When::At(0), Act::Write(14 * MSS))
+        .plan(Client, When::At(1300), Act::Write(30 * MSS))
+        .plan(Client, When::At(1300), Act::Finish)
+        .over(Path::default());
+    assert_eq!(sent_at(&pair, 1300).len(), 9, "sent last at 300, the time-out is 1 s");
+}
+
+#[test]
+fn a_pause_is_not_counted_into_the_growth_of_the_window() {
+    // After the pause a round of any law opens the window no further than one without a pause.
+    for law in Control::NAMES {
+        let run =
+            |pause: u64| {
+                let settings = json!({
+                    "idle_restart": "off", "initial_ssthresh": 10.0, "control": { "kind": law },
+                });
+                let mut pair = Pair::new(rfc(settings))
+                    .plan(Client, When::At(0), Act::Write(100 * MSS))
+                    .plan(Client, When::At(1000 + pause), Act::Write(60 * MSS));
+                pair.run(at(990 + pause), &mut |_| arrives());
+                let before = pair.client().cwnd();
+                pair.run(at(1250 + pause), &mut |_| arrives());
+                (before, pair.client().cwnd() - before)
+            };
+        let (short, long) = (run(0), run(60_000));
+        assert_eq!(short.0, long.0, "{law}: the pause itself opens nothing");
+        assert!(long.1 > 0.0 && long.1 <= short.1 + 1.0, "{law}: {short:?} and {long:?}");
+    }
+}
+
+#[test]
+fn no_law_opens_a_window_that_is_not_used() {
+    for law in Control::NAMES {
+        for (word, grows) in [("holds", false), ("grows", true)] {
+            let settings = json!({ "growth_when_limited": word, "control": { "kind": law } });
+            let mut pair = Pair::new(rfc(settings));
+            for second in 0..20 {
+                pair = pair.plan(Client, When::At(400 * second), Act::Write(2 * MSS));
+            }
+            pair.run(HOUR, &mut |_| arrives());
+            assert_eq!(pair.client().cwnd() > 10.0, grows, "{law}, {word}: {}", pair.client().cwnd());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Settings to exchange under, transfers one way, and the tables they are compared with.
+
+use serde_json::{Value, json};
+
+use super::{MSS, Pair, Path};
+
+/// `rfc`, with 1000-byte segments and prompt acknowledgements.
+pub fn rfc(more: Value) -> Value {
+    over(json!({"mss": "1000B", "delayed_ack": "off"}), more)
+}
+
+/// `ns-2.35`, with a receiver's window that does not limit.
+pub fn ns2(more: Value) -> Value {
+    over(json!({"profile": "ns-2.35", "receiver_window": 1000}), more)
+}
+
+/// `table` with the entries of `more` laid over it.
+pub fn over(mut table: Value, more: Value) -> Value {
+    table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    table
+}
+
+/// Sends `segments` full segments one way over a path that loses these; both ends must be done.
+pub fn exchange(settings: Value, segments: u64, lost: &[&str]) -> Pair {
+    transfer(settings, segments, Path::losing(lost))
+}
+
+/// Sends `segments` full segments one way over `path`; both ends must be done.
+pub fn transfer(settings: Value, segments: u64, path: Path) -> Pair {
+    let pair = Pair::one_way(settings, segments * MSS).over(path);
+    assert_done(&pair, [segments, 0]);
+    pair
+}
+
+/// Everything has arrived, and both ends are done with nothing left to do.
+pub fn assert_done(pair: &Pair, segments: [u64; 2]) {
+    let log = pair.log.join("\n");
+    let received = [pair.server().received(), pair.client().received()];
+    assert_eq!(received, segments.map(|count| count * MSS), "received\n{log}");
+    assert!(pair.client().is_done() && pair.server().is_done(), "not done\n{log}");
+    assert!(pair.ends.iter().all(|end| end.poll_timeout().is_none()), "a timer is left\n{log}");
+}
+
+/// Compares the log with a table.
+pub fn assert_table(pair: &Pair, expected: &str) {
+    let lines = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    let log = pair.log.join("\n");
+    assert_eq!(lines(&log), lines(expected), "\n{log}");
+}
+
+/// What the log says between two moments, in milliseconds, without times.
+pub fn between(pair: &Pair, from: u64, to: u64) -> Vec<String> {
+    let lines = pair.log.iter().map(|line| line.trim().split_once(' ').unwrap());
+    let chosen = lines.filter(|(time, _)| (from..=to).contains(&time.parse().unwrap()));
+    chosen.map(|(_, what)| what.to_owned()).collect()
+}
+
+/// What the client sent at that time, without what it acknowledged.
+pub fn sent_at(pair: &Pair, millis: u64) -> Vec<String> {
+    let lines = between(pair, millis, millis);
+    lines.iter().filter_map(|line| line.strip_prefix("> ")).map(str::to_owned).collect()
+}
+
+/// Compares what the log says between two moments, in milliseconds, with a table.
+pub fn assert_part(pair: &Pair, from: u64, to: u64, expected: &str) {
+    let time = |line: &str| line.trim().split_once(' ').unwrap().0.parse::<u64>().unwrap();
+    let found: Vec<&str> =
+        pair.log.iter().filter(|line| (from..=to).contains(&time(line))).map(|line| line.trim()).collect();
+    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(found, expected, "\n{}", pair.log.join("\n"));
+}

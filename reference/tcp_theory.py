@@ -1,0 +1,536 @@
+"""Full TCP senders against the closed forms of TCP.
+
+M. Mathis, J. Semke, J. Mahdavi, T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
+Algorithm", 1997; J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998 (PFTK);
+RFC 5348, section 3.1; N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000; G. Appenzeller,
+I. Keslassy, N. McKeown, "Sizing Router Buffers", 2004; R. Morris, "Scalable TCP Congestion Control", 2000,
+with the constant of RFC 7928; RFC 3649 (HighSpeed); RFC 9438 (CUBIC); T. Kelly, "Scalable TCP", 2003.
+
+These laws approximate TCP, so each has a band of its own: the mean must lie in it. Where a law is known to
+leave something out, its row is printed, and a row beside it says what the same law gives with that put in.
+Rates are those of packets sent. A segment of data is a packet of 1000 B, and a round trip takes 0.1 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import data
+from aqmlab import stats
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Cause, Changes, Job
+from judge import Row, exact
+
+RTT = 0.1
+TIME_OUT = 0.4
+SYN_TIME_OUT = 1.0
+WARM_UP = 100
+EVERY = {1: "off", 2: "every-second"}
+"""Which segments are acknowledged, by how many segments an acknowledgement is for (b)."""
+DATA_ONLY = "100B"
+
+
+def cases() -> list[Case]:
+    """Every law under each of its conditions."""
+    losses = {1: (100, 1000, 10_000), 2: (100, 1000, 10_000)}
+    return [
+        *(
+            periodic_case(kind, b, gap)
+            for kind in ("reno", "newreno", "sack")
+            for b in (1, 2)
+            for gap in losses[b]
+        ),
+        *(periodic_case("sack", b, 100_000) for b in (1, 2)),
+        *(random_case(b, p) for b in (1, 2) for p in (3e-3, 1e-3, 1e-4)),
+        *(timeouts_case(b, p) for b in (1, 2) for p in (1e-3, 1e-2, 5e-2)),
+        *(buffer_case(share) for share in (0.1, 0.25, 0.5, 0.75, 1.0)),
+        *(
+            many_case(queue, b, flows)
+            for queue in ("red", "drop-tail")
+            for b in (1, 2)
+            for flows in (50, 100)
+        ),
+        slow_start_case(),
+        syn_case(),
+        *(transfer_case(segments, p) for segments in (10, 100, 1000) for p in (0.005, 0.01, 0.02)),
+        *(highspeed_case(gap) for gap in (10_000, 100_000)),
+        scalable_case(10_000),
+        *(
+            cubic_case(gap, rtt)
+            for gap, rtt in ((1000, RTT), (10_000, RTT), (100_000, RTT), (10_000, RTT / 10))
+        ),
+        *(fairness_case(queue) for queue in ("drop-random", "red", "drop-tail")),
+    ]
+
+
+# What is common to them
+
+
+def _jobs(changes: Changes, measure: Callable[[Run], object], seeds: int = 1) -> list[Job]:
+    scenario = Scenario.load(data.SCENARIOS / "tcp-theory.toml").with_(changes)
+    return [Job(scenario=scenario, seed=seed, measure=measure) for seed in range(1, seeds + 1)]
+
+
+def _law(case: str, quantity: str, theory: float, ours: Sequence[float], share: float, note: str = "") -> Row:
+    """A mean against a law that holds up to a `share` of it; without a share it is printed only."""
+    mean = math.fsum(ours) / len(ours)
+    row = exact(case, quantity, theory, mean, share * theory, note or f"band {100 * share:g} %")
+    if len(ours) > 1:
+        interval = stats.mean_interval(ours)
+        row = replace(row, low=interval.low - theory, high=interval.high - theory)
+    return row if share else replace(row, verdict="printed", note=note)
+
+
+class Rate(NamedTuple):
+    """What a sender did after the warm-up."""
+
+    per_second: float
+    """Packets sent."""
+    events: float
+    """Loss events, time-outs and fast retransmits, for each packet sent."""
+    timeouts: float
+    """Time-outs for each loss event."""
+    window: float
+    """The window averaged over acknowledgements, if they were recorded."""
+
+
+def _rate(run: Run) -> Rate:
+    link = run.links.row(0, named=True)
+    flow = run.flows.row(0, named=True)
+    events = flow["timeouts"] + flow["fast_retransmits"]
+    gauges = run.tables["gauges"]
+    steady = gauges["cwnd_segments"].filter(gauges["time_s"] > WARM_UP)
+    seconds = link["departed_bytes"] * 8 / link["rate_bps"] / link["utilisation"]
+    return Rate(
+        per_second=link["arrivals"] / seconds,
+        events=events / link["arrivals"],
+        timeouts=flow["timeouts"] / events if events else 0.0,
+        window=steady.mean() if len(steady) else math.nan,  # type: ignore[arg-type]
+    )
+
+
+def _every(gap: int, first: int | None = None) -> Changes:
+    """One loss every so many packets."""
+    start = gap if first is None else first
+    return {"bottleneck.queue": {"kind": "drop-nth", "packets": [start + gap * n for n in range(4000)]}}
+
+
+# Congestion avoidance: the square-root law
+
+
+def real_sender(gap: int, b: int) -> float:
+    """Packets a round of AIMD that learns of a loss a round later, repairs it in another and sends whole
+    segments: a cycle has 1.5 W packets more, and a round half a segment less."""
+    window = (-1.5 + math.sqrt(2.25 + 1.5 * b * gap)) / (0.75 * b)
+    return 0.75 * window - 0.5
+
+
+def periodic_case(recovery: str, b: int, gap: int) -> Case:
+    """One loss every `gap` packets. Ideal AIMD sends sqrt(1.5/(b p)) packets a round."""
+    name = f"tcp {recovery} b={b} loss every {gap}"
+    ideal = math.sqrt(1.5 / b)
+    seconds = {100: 400, 1000: 600, 10_000: 1100, 100_000: 1500}[gap]
+    changes = {
+        **_every(gap),
+        "tcp.recovery": recovery,
+        "tcp.delayed_ack": EVERY[b],
+        "tcp.initial_ssthresh": max(20.0, math.sqrt(gap / b)),
+        "duration": f"{seconds}s",
+    }
+
+    def judge(measured: Sequence[Rate]) -> list[Row]:
+        constant = [rate.per_second * RTT / math.sqrt(gap) for rate in measured]
+        theory = real_sender(gap, b) / math.sqrt(gap)
+        # Periodic losses lock the cycle to whole rounds where it has few of them.
+        lock = 0.5 * theory * math.sqrt(gap) / gap if gap == 100 else 0.01
+        return [
+            _law(name, "rate RTT sqrt(p), ideal", ideal, constant, 0.01 if gap >= 100_000 else 0.0)
+            if gap >= 100_000
+            else _law(name, "rate RTT sqrt(p), ideal", ideal, constant, 0.0, "the ideal repairs nothing"),
+            _law(
+                name,
+                "the same, real sender",
+                theory,
+                constant,
+                lock,
+                "band half a round in a cycle" if gap == 100 else "",
+            ),
+        ]
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _rate), judge=judge)
+
+
+def random_case(b: int, p: float, seeds: int = 8) -> Case:
+    """Independent losses of data: ideal AIMD has the constants 1.31 and, over packets, 1.53."""
+    name = f"tcp sack b={b} random p={p:g}"
+    changes = {
+        "bottleneck.queue.probability": p,
+        "bottleneck.queue.min_size": DATA_ONLY,
+        "tcp.delayed_ack": EVERY[b],
+        "record.gauges": ["one"],
+        "duration": "1600s" if p < 1e-3 else "1100s",
+    }
+
+    def judge(measured: Sequence[Rate]) -> list[Row]:
+        rates = [rate.per_second for rate in measured]
+        root = math.sqrt(b * p)
+        rows = [_law(name, "packets/s, Mathis", math.sqrt(1.5) / root / RTT, rates, 0.15)]
+        if p <= 1e-3:
+            constant = [rate * RTT * root for rate in rates]
+            window = [rate.window * root for rate in measured]
+            rows.append(_law(name, "rate RTT sqrt(b p)", 1.31, constant, 0.08))
+            rows.append(_law(name, "window over packets sqrt(b p)", 1.53, window, 0.08))
+        return rows
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _rate, seeds), judge=judge)
+
+
+# With time-outs: PFTK and RFC 5348
+
+
+def _backed_off(p: float) -> float:
+    """G(p): the mean length of a run of time-outs, in first time-outs, times 1 - p."""
+    return 1 + p + 2 * p**2 + 4 * p**3 + 8 * p**4 + 16 * p**5 + 32 * p**6
+
+
+def timeout_share(p: float, window: float) -> float:
+    """Q: the share of loss events that end in a time-out, at this window."""
+    kept = (1 - p) ** 3
+    return min(1.0, (1 - kept) * (1 + kept * (1 - (1 - p) ** (window - 3))) / (1 - (1 - p) ** window))
+
+
+def pftk(p: float, b: int) -> tuple[float, float]:
+    """Packets a second at the loss-event rate `p`, and the share of time-outs."""
+    third = (2 + b) / (3 * b)
+    window = third + math.sqrt(8 * (1 - p) / (3 * b * p) + third**2)
+    share = timeout_share(p, window)
+    packets = (1 - p) / p + window + share / (1 - p)
+    seconds = RTT * (b * window / 2 + 1) + share * _backed_off(p) * TIME_OUT / (1 - p)
+    return packets / seconds, share
+
+
+def rfc5348(p: float, b: int) -> float:
+    """The throughput equation of TFRC, in packets a second."""
+    timeouts = TIME_OUT * 3 * math.sqrt(3 * b * p / 8) * p * (1 + 32 * p**2)
+    return 1 / (RTT * math.sqrt(2 * b * p / 3) + timeouts)
+
+
+def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
+    """Independent losses, Reno without limited transmit; the formulas get the loss events found."""
+    name = f"tcp reno b={b} random p={p:g}"
+    changes = {
+        "bottleneck.queue.probability": p,
+        "bottleneck.queue.min_size": DATA_ONLY,
+        "tcp.recovery": "reno",
+        "tcp.limited_transmit": "off",
+        "tcp.delayed_ack": EVERY[b],
+        "tcp.max_retries": None,
+    }
+
+    def judge(measured: Sequence[Rate]) -> list[Row]:
+        rates = [rate.per_second for rate in measured]
+        events = math.fsum(rate.events for rate in measured) / len(measured)
+        theory, share = pftk(events, b)
+        note = "the model loses the rest of a round with its first loss, here each packet by itself"
+        return [
+            _law(name, "packets/s, PFTK", theory, rates, 0.2),
+            _law(name, "packets/s, RFC 5348", rfc5348(events, b), rates, 0.2),
+            _law(name, "time-outs per loss event", share, [rate.timeouts for rate in measured], 0.0, note),
+        ]
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _rate, seeds), judge=judge)
+
+
+# At a queue
+
+
+def buffer_case(share: float) -> Case:
+    """One Reno flow and a buffer of a share of the 125 packets that line and delay hold."""
+    name = f"tcp reno buffer {share:g} of the product"
+    limit = round(share * 125)
+    ratio = limit / 125
+    changes = {
+        "bottleneck.rate": "10Mbps",
+        "bottleneck.queue": {"kind": "drop-tail", "limit": f"{limit}p"},
+        "tcp.recovery": "reno",
+    }
+
+    def judge(measured: Sequence[float]) -> list[Row]:
+        theory = 0.75 * (1 + ratio) ** 2 / (1 + ratio + ratio**2)
+        return [_law(name, "utilisation", theory, measured, 0.02)]
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _used), judge=judge)
+
+
+def _used(run: Run) -> float:
+    used: float = run.links.row(0, named=True)["utilisation"]
+    return used
+
+
+class Crowd(NamedTuple):
+    """What many flows did to a line."""
+
+    losses: float
+    events: float
+    queue: float
+
+
+def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
+    """Many flows, round trips from 60 to 140 ms without queueing: loss is 1.5/b (N/S)^2, where S packets
+    are on the way and in the queue on average. (RFC 7928 has 0.76, for delayed acknowledgements.)"""
+    name = f"tcp sack b={b} {queue} with {flows} flows"
+    red = {"kind": "red", "min_th": "200p", "max_th": "600p", "max_p": 0.05, "limit": "2500p"}
+    changes = {
+        "bottleneck.rate": "100Mbps",
+        "bottleneck.delay": "29ms",
+        "bottleneck.queue": red if queue == "red" else {"kind": "drop-tail", "limit": "625p"},
+        "access.rate": "1Gbps",
+        "tcp.delayed_ack": EVERY[b],
+        "traffic.one": {"kind": "ftp", "flows": flows, "stagger": "20s", "extra_delay": ["0ms", "40ms"]},
+        "warm_up": "40s",
+        "duration": "120s",
+    }
+
+    def judge(measured: Sequence[Crowd]) -> list[Row]:
+        load = 100e6 / 8000 * RTT + math.fsum(crowd.queue for crowd in measured) / len(measured)
+        theory = 1.5 / b * (flows / load) ** 2
+        note = "a full queue takes several packets of a window at once"
+        return [
+            _law(name, "loss events per packet", theory, [crowd.events for crowd in measured], 0.5),
+            _law(name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.5)
+            if queue == "red"
+            else _law(name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.0, note),
+        ]
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _crowd, seeds), judge=judge)
+
+
+def _crowd(run: Run) -> Crowd:
+    link = run.links.row(0, named=True)
+    events = run.flows["timeouts"].sum() + run.flows["fast_retransmits"].sum()
+    return Crowd(link["drop_fraction"], events / link["arrivals"], link["mean_queue_packets"])
+
+
+def fairness_case(queue: str, seeds: int = 4) -> Case:
+    """Five flows of 40 ms and five of 160 ms: rates go with RTT^-1 if losses are independent, up to
+    RTT^-2 if all lose together."""
+    name = f"tcp sack {queue} unequal round trips"
+    queues = {
+        "drop-random": {"kind": "drop-random", "probability": 0.002, "limit": "1000000p"},
+        "red": {"kind": "red", "min_th": "20p", "max_th": "200p", "limit": "1000p"},
+        "drop-tail": {"kind": "drop-tail", "limit": "125p"},
+    }
+    flows = {"kind": "ftp", "flows": 5, "stagger": "5s"}
+    changes = {
+        "bottleneck.rate": "10Gbps" if queue == "drop-random" else "20Mbps",
+        "bottleneck.delay": "19ms",
+        "bottleneck.queue": queues[queue],
+        "host.jitter": "1ms",
+        "traffic": {"near": flows, "far": {**flows, "extra_delay": ["60ms", "60ms"]}},
+        "duration": "400s",
+    }
+
+    def judge(measured: Sequence[float]) -> list[Row]:
+        mean = math.fsum(measured) / len(measured)
+        if queue == "drop-random":
+            return [_law(name, "exponent of the round trip", 1.0, measured, 0.05)]
+        return [exact(name, "exponent of the round trip", 1.5, mean, 0.5, "anywhere from 1 to 2")]
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _exponent, seeds), judge=judge)
+
+
+def _exponent(run: Run) -> float:
+    sent = dict(run.flows.group_by("traffic").sum().select("traffic", "packets_sent").rows())
+    wait = run.links.row(0, named=True)["mean_queue_delay_s"]
+    return math.log(sent["near"] / sent["far"]) / math.log((0.16 + wait) / (0.04 + wait))
+
+
+# Short transfers
+
+
+def slow_start_case() -> Case:
+    """Without loss a transfer takes a round trip to open and its rounds, the last of them one way."""
+    name = "tcp slow start"
+    sizes = [(segments, window) for segments in (10, 100) for window in (1, 2, 4, 10)]
+
+    def jobs() -> list[Job]:
+        return [
+            job
+            for segments, window in sizes
+            for job in _jobs(_transfers(segments, 0.0, flows=1, window=window), _seconds)
+        ]
+
+    def judge(measured: Sequence[float]) -> list[Row]:
+        return [
+            exact(
+                name,
+                f"rounds of {segments} segments from {window}",
+                math.ceil(math.log2(segments / window + 1)),
+                round(seconds / RTT - 0.5, 2),
+                0.01,
+            )
+            for (segments, window), seconds in zip(sizes, measured, strict=True)
+        ]
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def syn_case() -> Case:
+    """A SYN that is lost k times costs (2^k - 1) first time-outs."""
+    name = "tcp lost SYN"
+    wanted = [(first, lost) for first in (1, 3) for lost in (0, 1, 2, 3)]
+
+    def jobs() -> list[Job]:
+        made: list[Job] = []
+        for first, lost in wanted:
+            queue = {"kind": "drop-nth", "packets": list(range(1, lost + 1))}
+            changes = {"bottleneck.queue": queue, "tcp.initial_rto": f"{first}s"}
+            made += _jobs({**_transfers(10, 0.0, flows=1), **changes}, _seconds)
+        return made
+
+    def judge(measured: Sequence[float]) -> list[Row]:
+        found = dict(zip(wanted, measured, strict=True))
+        return [
+            exact(
+                name,
+                f"delay (s), first time-out {first} s, lost {lost} times",
+                first * (2**lost - 1),
+                found[first, lost] - found[first, 0],
+                1e-9,
+            )
+            for first, lost in wanted
+            if lost
+        ]
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def cardwell(segments: int, p: float, window: int) -> float:
+    """The mean time until the last segment arrives, half a round trip before it is acknowledged.
+
+    Cardwell, Savage & Anderson, with every segment acknowledged, and losses on the way of the data only.
+    """
+    opening = RTT + SYN_TIME_OUT * ((1 - p) / (1 - 2 * p) - 1)
+    any_loss = 1 - (1 - p) ** segments
+    before = any_loss * (1 - p) / p + 1
+    slow_start = RTT * math.log2(before / window + 1)
+    share = timeout_share(p, before / 2 + window / 2)
+    repair = any_loss * (share * _backed_off(p) * TIME_OUT / (1 - p) + (1 - share) * RTT)
+    avoidance = (segments - before) / pftk(p, 1)[0]
+    return opening + slow_start + repair + avoidance - RTT / 2
+
+
+def _transfers(segments: int, p: float, flows: int, window: int = 2) -> dict[str, object]:
+    """Transfers of so many full segments at random times."""
+    return {
+        "bottleneck.queue.probability": p,
+        "tcp.recovery": "reno",
+        "tcp.initial_ssthresh": None,
+        "tcp.initial_window": window,
+        "tcp.initial_window_after_syn_loss": window,
+        "traffic.one": {"kind": "ftp", "flows": flows, "size": f"{960 * segments}B", "stagger": "100s"},
+        "duration": "300s",
+        "warm_up": "0s",
+    }
+
+
+def _seconds(run: Run) -> float:
+    if not run.transfers["complete"].all():
+        raise ValueError("a transfer did not complete: the run is too short")
+    mean: float = run.transfers["duration_s"].mean()  # type: ignore[assignment]
+    return mean
+
+
+def transfer_case(segments: int, p: float, seeds: int = 5, settled: bool = False) -> Case:
+    """The mean over 2500 transfers; `settled` ones leave slow start near their steady window."""
+    name = f"tcp reno transfer of {segments} at p={p:g}"
+    changes = _transfers(segments, p, flows=2500 // seeds)
+    if settled:
+        changes["tcp.initial_ssthresh"] = math.sqrt(1.5 / p)
+
+    def judge(measured: Sequence[float]) -> list[Row]:
+        return [_law(name, "duration (s), Cardwell", cardwell(segments, p, 2), measured, 0.15)]
+
+    cause = (
+        Cause(
+            why="Cardwell's flow is in its steady state once slow start is over; a real one comes down to it",
+            switch="slow start that ends at the steady window",
+            again=transfer_case(segments, p, seeds, settled=True),
+        )
+        if segments == 1000 and not settled
+        else None
+    )
+    jobs = partial(_jobs, changes, _seconds, seeds)
+    return Case(name=name, jobs=jobs, judge=judge, causes=(cause,) if cause else ())
+
+
+# Other laws of the window, one loss every so many packets
+
+
+def _windows(name: str, changes: Changes, rows: Callable[[list[float]], list[Row]], rtt: float = RTT) -> Case:
+    def judge(measured: Sequence[Rate]) -> list[Row]:
+        return rows([rate.per_second * rtt for rate in measured])
+
+    return Case(name=name, jobs=lambda: _jobs(changes, _rate), judge=judge)
+
+
+def highspeed_case(gap: int) -> Case:
+    """HighSpeed TCP: W = 0.12/p^0.835."""
+    name = f"tcp highspeed loss every {gap}"
+    theory = 0.12 * gap**0.835
+    changes = {
+        **_every(gap),
+        "tcp.control": {"kind": "highspeed"},
+        "tcp.initial_ssthresh": theory,
+        "duration": "600s",
+    }
+    return _windows(name, changes, lambda ours: [_law(name, "window, RFC 3649", theory, ours, 0.05)])
+
+
+def scalable_case(gap: int) -> Case:
+    """Scalable TCP: W = a/(-ln(1 - b))/p. A round of repair in which the window rests makes a cycle of 13.4
+    rounds a round longer, whatever p."""
+    name = f"tcp scalable loss every {gap}"
+    rounds = math.log(1 - 0.125) / -math.log(1 + 0.01)
+    changes = {
+        **_every(gap),
+        "tcp.control": {"kind": "scalable"},
+        "tcp.initial_ssthresh": 0.0749 * gap,
+        "duration": "400s",
+    }
+
+    def rows(ours: list[float]) -> list[Row]:
+        ideal = 0.01 / -math.log(1 - 0.125) * gap
+        return [
+            _law(name, "window, ideal", ideal, ours, 0.0, "the ideal repairs nothing"),
+            _law(name, "the same, real sender", gap / (rounds + 1), ours, 0.01),
+        ]
+
+    return _windows(name, changes, rows)
+
+
+def cubic_window(gap: int, rtt: float) -> float:
+    """CUBIC's mean window with C = 0.4 and beta = 0.7, or Reno's if that is larger."""
+    cubic = (0.4 * (3 + 0.7) / (4 * (1 - 0.7))) ** 0.25 * (rtt * gap) ** 0.75
+    return max(cubic, math.sqrt(1.5 * gap))
+
+
+def cubic_case(gap: int, rtt: float) -> Case:
+    """CUBIC without fast convergence, which the formula does not know. The cycle comes to rest only slowly,
+    so the first loss is where the window is that it comes to."""
+    name = f"tcp cubic loss every {gap} at {1000 * rtt:g} ms"
+    theory = cubic_window(gap, rtt)
+    top = theory / 0.925
+    changes = {
+        **_every(gap, first=round(3 * top)),
+        "bottleneck.delay": f"{round(1000 * rtt) // 2 - 1}ms",
+        "tcp.control": {"kind": "cubic", "fast_convergence": False},
+        "tcp.initial_ssthresh": top,
+        "duration": "300s" if rtt < RTT else "600s",
+    }
+    return _windows(name, changes, lambda ours: [_law(name, "window, RFC 9438", theory, ours, 0.05)], rtt)

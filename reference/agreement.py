@@ -28,6 +28,7 @@ import queueing
 import scenario_a
 import scenario_b
 import scenarios_cd
+import tcp_theory
 from case import Case, Job, Measured
 from judge import Row, summary, table
 
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
-    modules = (micro, queueing, scenario_a, scenario_b, scenarios_cd, ns3_runs, linux_runs)
+    modules = (micro, queueing, tcp_theory, scenario_a, scenario_b, scenarios_cd, ns3_runs, linux_runs)
     return [case for module in modules for case in module.cases()]
 
 

@@ -110,37 +110,7 @@ impl Board for Selective {
         {
             return self.on_plain_ack(heard.ack);
         }
-        let mut arrival = Arrival::new(self.rack.as_ref().and_then(|rack| rack.credible(at)));
-        let acked = heard.ack.saturating_sub(self.sent.una());
-        if acked > 0 {
-            self.sent.acknowledge(heard.ack, &mut arrival);
-            self.dupacks = 0;
-            self.limited = 0;
-        }
-        let sacked = !heard.sacks.is_empty() && self.take_in(heard, &mut arrival);
-        let before = self.phase;
-        let losses = self.sent.losses();
-        let ends = acked > 0 && before != Phase::Open && self.sent.una() >= self.recover;
-        if ends {
-            self.phase = Phase::Open;
-            self.falling = Falling::AtOnce;
-        }
-        self.urgent &= !ends && self.sent.due().is_some();
-        self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
-        let lost = self.judge(&Judged { heard, arrival: &arrival, acked, ends }, at, config);
-        let what = match before {
-            _ if lost => What::Loss,
-            Phase::Recovery if ends => What::Exit,
-            Phase::Recovery if acked > 0 => What::Partial,
-            _ if acked > 0 => What::Advance,
-            _ if sacked => What::Duplicate,
-            _ => What::Stale,
-        };
-        if what == What::Partial || (what == What::Duplicate && before == Phase::Recovery) {
-            let safe = acked > 0 && self.sent.losses() == losses;
-            self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
-        }
-        News { acked, sent: arrival.once.map_or(Instant::NEVER, |stamp| stamp.sent), what }
+        self.on_full_ack(heard, at, config)
     }
 
     fn on_timeout(&mut self, config: &Config) {
@@ -224,22 +194,16 @@ impl Board for Selective {
 
     #[inline]
     fn next(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending> {
-        let choice = self.choose(stream)?;
-        let sending = match choice {
-            Choice::New(len) | Choice::NewProbe(len) => self.send(len, at),
-            Choice::Lost(number) | Choice::Doubtful(number) | Choice::Last(number) => {
-                self.resend(number, at.now)
-            }
-        };
-        match choice {
-            Choice::New(len) if self.phase == Phase::Open && self.dupacks > 0 => self.limited += len,
-            Choice::New(_) => {}
-            Choice::Lost(_) => self.urgent = false,
-            Choice::Doubtful(number) => self.doubted = number + 1,
-            Choice::Last(_) | Choice::NewProbe(_) => self.on_tail_sent(sending.again),
+        if self.phase != Phase::Open || self.rack.is_some() {
+            return self.next_chosen(stream, at);
         }
-        self.falling.on_sent(sending.len);
-        Some(sending)
+        // What `choose` comes to without a loss in sight, only faster.
+        if !self.has_room() {
+            return None;
+        }
+        let len = self.fresh(stream)?;
+        self.limited += if self.dupacks > 0 { len } else { 0 };
+        Some(self.send(len, at))
     }
 
     #[inline]
@@ -288,6 +252,42 @@ impl Selective {
         let acked = ack - self.sent.una();
         let sent = self.sent.acknowledge_plain(ack);
         News { acked, sent: sent.unwrap_or(Instant::NEVER), what: What::Advance }
+    }
+
+    /// Something is missing, or may be found to be.
+    #[inline(never)]
+    fn on_full_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News {
+        let mut arrival = Arrival::new(self.rack.as_ref().and_then(|rack| rack.credible(at)));
+        let acked = heard.ack.saturating_sub(self.sent.una());
+        if acked > 0 {
+            self.sent.acknowledge(heard.ack, &mut arrival);
+            self.dupacks = 0;
+            self.limited = 0;
+        }
+        let sacked = !heard.sacks.is_empty() && self.take_in(heard, &mut arrival);
+        let before = self.phase;
+        let losses = self.sent.losses();
+        let ends = acked > 0 && before != Phase::Open && self.sent.una() >= self.recover;
+        if ends {
+            self.phase = Phase::Open;
+            self.falling = Falling::AtOnce;
+        }
+        self.urgent &= !ends && self.sent.due().is_some();
+        self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
+        let lost = self.judge(&Judged { heard, arrival: &arrival, acked, ends }, at, config);
+        let what = match before {
+            _ if lost => What::Loss,
+            Phase::Recovery if ends => What::Exit,
+            Phase::Recovery if acked > 0 => What::Partial,
+            _ if acked > 0 => What::Advance,
+            _ if sacked => What::Duplicate,
+            _ => What::Stale,
+        };
+        if what == What::Partial || (what == What::Duplicate && before == Phase::Recovery) {
+            let safe = acked > 0 && self.sent.losses() == losses;
+            self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
+        }
+        News { acked, sent: arrival.once.map_or(Instant::NEVER, |stamp| stamp.sent), what }
     }
 
     /// Takes in what SACK tells; whether it is news.
@@ -380,6 +380,34 @@ impl Selective {
         }
     }
 
+    /// Sends what the rules choose.
+    #[inline(never)]
+    fn next_chosen(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending> {
+        let choice = self.choose(stream)?;
+        let sending = match choice {
+            Choice::New(len) | Choice::NewProbe(len) => self.send(len, at),
+            Choice::Lost(number) | Choice::Doubtful(number) | Choice::Last(number) => {
+                self.resend(number, at.now)
+            }
+        };
+        match choice {
+            Choice::New(len) if self.phase == Phase::Open && self.dupacks > 0 => self.limited += len,
+            Choice::New(_) => {}
+            Choice::Lost(_) => self.urgent = false,
+            Choice::Doubtful(number) => self.doubted = number + 1,
+            Choice::Last(_) | Choice::NewProbe(_) => self.on_tail_sent(sending.again),
+        }
+        self.falling.on_sent(sending.len);
+        Some(sending)
+    }
+
+    /// Whether less is in the network than the window allows.
+    #[inline]
+    fn has_room(&self) -> bool {
+        let pipe = self.sent.pipe();
+        pipe < self.window || pipe == 0
+    }
+
     /// What is to be sent next, if anything (`NextSeg`).
     #[inline]
     fn choose(&self, stream: Stream) -> Option<Choice> {
@@ -389,8 +417,7 @@ impl Selective {
             let new = self.fresh(stream).map(Choice::NewProbe);
             return new.or_else(|| self.sent.last().map(Choice::Last));
         }
-        let pipe = self.sent.pipe();
-        if !self.urgent && pipe >= self.window && pipe > 0 {
+        if !self.urgent && !self.has_room() {
             return None;
         }
         if self.phase != Phase::Open

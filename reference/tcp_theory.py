@@ -1,10 +1,4 @@
-"""Full TCP senders against the closed forms of TCP.
-
-M. Mathis, J. Semke, J. Mahdavi, T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
-Algorithm", 1997; J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998 (PFTK);
-RFC 5348, section 3.1; N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000; G. Appenzeller,
-I. Keslassy, N. McKeown, "Sizing Router Buffers", 2004; R. Morris, "Scalable TCP Congestion Control", 2000,
-with the constant of RFC 7928; RFC 3649 (HighSpeed); RFC 9438 (CUBIC); T. Kelly, "Scalable TCP", 2003.
+"""Full TCP senders against the closed forms of TCP (`tcp_laws.py`).
 
 These laws approximate TCP, so each has a band of its own: the mean must lie in it. Where a law is known to
 leave something out, its row is printed, and a row beside it says what the same law gives with that put in.
@@ -20,15 +14,14 @@ from functools import partial
 from typing import NamedTuple
 
 import data
+import tcp_laws as laws
 from aqmlab import stats
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
 from judge import Row, exact
+from tcp_laws import RTT
 
-RTT = 0.1
-TIME_OUT = 0.4
-SYN_TIME_OUT = 1.0
 WARM_UP = 100
 EVERY = {1: "off", 2: "every-second"}
 """Which segments are acknowledged, by how many segments an acknowledgement is for (b)."""
@@ -125,17 +118,10 @@ def _every(gap: int, first: int | None = None) -> Changes:
 # Congestion avoidance: the square-root law
 
 
-def real_sender(gap: int, b: int) -> float:
-    """Packets a round of AIMD that learns of a loss a round later, repairs it in another and sends whole
-    segments: a cycle has 1.5 W packets more, and a round half a segment less."""
-    window = (-1.5 + math.sqrt(2.25 + 1.5 * b * gap)) / (0.75 * b)
-    return 0.75 * window - 0.5
-
-
 def periodic_case(recovery: str, b: int, gap: int) -> Case:
-    """One loss every `gap` packets. Ideal AIMD sends sqrt(1.5/(b p)) packets a round."""
+    """One loss every `gap` packets."""
     name = f"tcp {recovery} b={b} loss every {gap}"
-    ideal = math.sqrt(1.5 / b)
+    ideal = laws.mathis(1 / gap, b) * RTT / math.sqrt(gap)
     seconds = {100: 400, 1000: 600, 10_000: 1100, 100_000: 1500}[gap]
     changes = {
         **_every(gap),
@@ -147,7 +133,7 @@ def periodic_case(recovery: str, b: int, gap: int) -> Case:
 
     def judge(measured: Sequence[Rate]) -> list[Row]:
         constant = [rate.per_second * RTT / math.sqrt(gap) for rate in measured]
-        theory = real_sender(gap, b) / math.sqrt(gap)
+        theory = laws.real_sender(gap, b) / math.sqrt(gap)
         # Periodic losses lock the cycle to whole rounds, which is much where it has few of them.
         lock = 0.5 * theory / math.sqrt(gap) if gap == 100 else 0.01
         note = "band half a round in a cycle" if gap == 100 else ""
@@ -174,7 +160,7 @@ def random_case(b: int, p: float, seeds: int = 8) -> Case:
     def judge(measured: Sequence[Rate]) -> list[Row]:
         rates = [rate.per_second for rate in measured]
         root = math.sqrt(b * p)
-        rows = [_law(name, "packets/s, Mathis", math.sqrt(1.5) / root / RTT, rates, 0.15)]
+        rows = [_law(name, "packets/s, Mathis", laws.mathis(p, b), rates, 0.15)]
         if p <= 1e-3:
             constant = [rate * RTT * root for rate in rates]
             window = [rate.window * root for rate in measured]
@@ -186,33 +172,6 @@ def random_case(b: int, p: float, seeds: int = 8) -> Case:
 
 
 # With time-outs: PFTK and RFC 5348
-
-
-def _backed_off(p: float) -> float:
-    """G(p): the mean length of a run of time-outs, in first time-outs, times 1 - p."""
-    return 1 + p + 2 * p**2 + 4 * p**3 + 8 * p**4 + 16 * p**5 + 32 * p**6
-
-
-def timeout_share(p: float, window: float) -> float:
-    """Q: the share of loss events that end in a time-out, at this window."""
-    kept = (1 - p) ** 3
-    return min(1.0, (1 - kept) * (1 + kept * (1 - (1 - p) ** (window - 3))) / (1 - (1 - p) ** window))
-
-
-def pftk(p: float, b: int) -> tuple[float, float]:
-    """Packets a second at the loss-event rate `p`, and the share of time-outs."""
-    third = (2 + b) / (3 * b)
-    window = third + math.sqrt(8 * (1 - p) / (3 * b * p) + third**2)
-    share = timeout_share(p, window)
-    packets = (1 - p) / p + window + share / (1 - p)
-    seconds = RTT * (b * window / 2 + 1) + share * _backed_off(p) * TIME_OUT / (1 - p)
-    return packets / seconds, share
-
-
-def rfc5348(p: float, b: int) -> float:
-    """The throughput equation of TFRC, in packets a second."""
-    timeouts = TIME_OUT * 3 * math.sqrt(3 * b * p / 8) * p * (1 + 32 * p**2)
-    return 1 / (RTT * math.sqrt(2 * b * p / 3) + timeouts)
 
 
 def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
@@ -229,11 +188,11 @@ def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
     def judge(measured: Sequence[Rate]) -> list[Row]:
         rates = [rate.per_second for rate in measured]
         events = math.fsum(rate.events for rate in measured) / len(measured)
-        theory, share = pftk(events, b)
+        theory, share = laws.pftk(events, b)
         note = "the model loses the rest of a round with its first loss, here each packet by itself"
         return [
             _law(name, "packets/s, PFTK", theory, rates, 0.2),
-            _law(name, "packets/s, RFC 5348", rfc5348(events, b), rates, 0.2),
+            _law(name, "packets/s, RFC 5348", laws.rfc5348(events, b), rates, 0.2),
             _law(name, "time-outs per loss event", share, [rate.timeouts for rate in measured], 0.0, note),
         ]
 
@@ -247,7 +206,6 @@ def buffer_case(share: float) -> Case:
     """One Reno flow and a buffer of a share of the 125 packets that line and delay hold."""
     name = f"tcp reno buffer {share:g} of the product"
     limit = round(share * 125)
-    ratio = limit / 125
     changes = {
         "bottleneck.rate": "10Mbps",
         "bottleneck.queue": {"kind": "drop-tail", "limit": f"{limit}p"},
@@ -255,8 +213,7 @@ def buffer_case(share: float) -> Case:
     }
 
     def judge(measured: Sequence[float]) -> list[Row]:
-        theory = 0.75 * (1 + ratio) ** 2 / (1 + ratio + ratio**2)
-        return [_law(name, "utilisation", theory, measured, 0.02)]
+        return [_law(name, "utilisation", laws.sawtooth_utilisation(limit / 125), measured, 0.02)]
 
     return Case(name=name, jobs=lambda: _jobs(changes, _used), judge=judge)
 
@@ -274,8 +231,7 @@ class Crowd(NamedTuple):
 
 
 def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
-    """Many flows, round trips from 60 to 140 ms without queueing: loss is 1.5/b (N/S)^2, where S packets
-    are on the way and in the queue on average. (RFC 7928 has 0.76, for delayed acknowledgements.)"""
+    """Many flows, round trips from 60 to 140 ms without queueing."""
     name = f"tcp sack b={b} {queue} with {flows} flows"
     red = {"kind": "red", "min_th": "200p", "max_th": "600p", "max_p": 0.05, "limit": "2500p"}
     changes = {
@@ -291,7 +247,7 @@ def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
 
     def judge(measured: Sequence[Crowd]) -> list[Row]:
         load = 100e6 / 8000 * RTT + math.fsum(crowd.queue for crowd in measured) / len(measured)
-        theory = 1.5 / b * (flows / load) ** 2
+        theory = laws.many_flows(flows, load, b)
         note = "a full queue takes several packets of a window at once"
         return [
             _law(name, "loss events per packet", theory, [crowd.events for crowd in measured], 0.5),
@@ -403,21 +359,6 @@ def syn_case() -> Case:
     return Case(name=name, jobs=jobs, judge=judge)
 
 
-def cardwell(segments: int, p: float, window: int) -> float:
-    """The mean time until the last segment arrives, half a round trip before it is acknowledged.
-
-    Cardwell, Savage & Anderson, with every segment acknowledged, and losses on the way of the data only.
-    """
-    opening = RTT + SYN_TIME_OUT * ((1 - p) / (1 - 2 * p) - 1)
-    any_loss = 1 - (1 - p) ** segments
-    before = any_loss * (1 - p) / p + 1
-    slow_start = RTT * math.log2(before / window + 1)
-    share = timeout_share(p, before / 2 + window / 2)
-    repair = any_loss * (share * _backed_off(p) * TIME_OUT / (1 - p) + (1 - share) * RTT)
-    avoidance = (segments - before) / pftk(p, 1)[0]
-    return opening + slow_start + repair + avoidance - RTT / 2
-
-
 def _transfers(segments: int, p: float, flows: int, window: int = 2) -> dict[str, object]:
     """Transfers of so many full segments at random times."""
     return {
@@ -446,12 +387,12 @@ def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500
     changes = _transfers(segments, p, flows=transfers // seeds)
 
     def judge(measured: Sequence[float]) -> list[Row]:
-        return [_law(name, "duration (s), Cardwell", cardwell(segments, p, 2), measured, 0.15)]
+        return [_law(name, "duration (s), Cardwell", laws.cardwell(segments, p, 2), measured, 0.15)]
 
     causes: tuple[Cause, ...] = ()
     if segments == 1000:
         cause = Cause(
-            why="Cardwell's window is in its steady state once slow start is over; a real one comes down to it",
+            why="Cardwell's window is steady once slow start is over; a real one comes down to it by and by",
             switch="ten times the segments",
             again=transfer_case(10 * segments, p, transfers=250),
         )
@@ -471,9 +412,9 @@ def _windows(name: str, changes: Changes, rows: Callable[[list[float]], list[Row
 
 
 def highspeed_case(gap: int) -> Case:
-    """HighSpeed TCP: W = 0.12/p^0.835."""
+    """HighSpeed TCP."""
     name = f"tcp highspeed loss every {gap}"
-    theory = 0.12 * gap**0.835
+    theory = laws.highspeed_window(gap)
     changes = {
         **_every(gap),
         "tcp.control": {"kind": "highspeed"},
@@ -484,39 +425,30 @@ def highspeed_case(gap: int) -> Case:
 
 
 def scalable_case(gap: int) -> Case:
-    """Scalable TCP: W = a/(-ln(1 - b))/p. A round of repair in which the window rests makes a cycle of 13.4
-    rounds a round longer, whatever p."""
+    """Scalable TCP."""
     name = f"tcp scalable loss every {gap}"
-    rounds = math.log(1 - 0.125) / -math.log(1 + 0.01)
     changes = {
         **_every(gap),
         "tcp.control": {"kind": "scalable"},
-        "tcp.initial_ssthresh": 0.0749 * gap,
+        "tcp.initial_ssthresh": laws.scalable_window(gap),
         "duration": "400s",
     }
 
     def rows(ours: list[float]) -> list[Row]:
-        ideal = 0.01 / -math.log(1 - 0.125) * gap
         return [
-            _law(name, "window, ideal", ideal, ours, 0.0, REPAIRS),
-            _law(name, "the same, real sender", gap / (rounds + 1), ours, 0.01),
+            _law(name, "window, ideal", laws.scalable_window(gap), ours, 0.0, REPAIRS),
+            _law(name, "the same, real sender", laws.scalable_real_sender(gap), ours, 0.01),
         ]
 
     return _windows(name, changes, rows)
 
 
-def cubic_window(gap: int, rtt: float) -> float:
-    """CUBIC's mean window with C = 0.4 and beta = 0.7, or Reno's if that is larger."""
-    cubic = math.pow(0.4 * (3 + 0.7) / (4 * (1 - 0.7)), 0.25) * math.pow(rtt * gap, 0.75)
-    return max(cubic, math.sqrt(1.5 * gap))
-
-
 def cubic_case(gap: int, rtt: float, yields: bool = False) -> Case:
-    """CUBIC, without fast convergence unless it `yields`: the formula does not know it. The cycle comes to rest only slowly,
-    so the first loss is where the window is that it comes to."""
+    """CUBIC, without fast convergence unless it `yields`: the formula does not know it. The cycle comes to
+    rest only slowly, so the first loss is where the window is that it comes to."""
     name = f"tcp cubic loss every {gap} at {1000 * rtt:g} ms" + (" with fast convergence" if yields else "")
     note = "the formula knows no fast convergence" if yields else ""
-    theory = cubic_window(gap, rtt)
+    theory = laws.cubic_window(gap, rtt)
     top = theory / 0.925
     changes = {
         **_every(gap, first=round(3 * top)),

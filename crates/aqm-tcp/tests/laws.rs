@@ -7,6 +7,7 @@ mod pair;
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aqm_net::{Ecn, Instant, Rng, Span, Streams};
 use aqm_tcp::control::Control;
@@ -332,13 +333,14 @@ impl Case {
         (self.script.plan(pair), streams.named("path", 0))
     }
 
-    /// Everything that is sent.
+    /// Everything that is sent, up to where it fails.
     fn log(&self) -> String {
         let (mut pair, mut rng) = self.begin();
-        let mut steps = 0;
-        while steps < 10_000 && pair.step(END, &mut |sent| self.path.fate(sent, &mut rng)) {
-            steps += 1;
-        }
+        _ = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..10_000 {
+                pair.step(END, &mut |sent| self.path.fate(sent, &mut rng));
+            }
+        }));
         pair.log.join("\n")
     }
 }

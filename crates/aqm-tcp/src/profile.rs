@@ -338,6 +338,9 @@ parameters! {
         pub ecn: EcnUse = EcnUse::Off, "ours: RFC 3168 leaves it open";
         /// What a loss halves.
         pub reduction_basis: ReductionBasis = ReductionBasis::FlightSize, "RFC 5681, equation (4)";
+        /// The most that one acknowledgement counts where the window grows (`L`), in segments; all that it
+        /// tells has arrived if left out.
+        pub abc_limit: Option<f64> = Some(1.0), "RFC 5681, 3.1: at most SMSS; RFC 3465: 2";
         /// What the window does while part of it is unused.
         pub growth_when_limited: GrowthWhenLimited = GrowthWhenLimited::Holds, "RFC 7661";
         /// What a pause of the application does to the window.

@@ -196,6 +196,7 @@ fn linux_6() -> Profile {
         recovery = Recovery::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
         reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
         prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
+        abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
         reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
         rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
         rtt_samples = RttSamples::Segment, "tcp_input.c, tcp_ack_update_rtt";

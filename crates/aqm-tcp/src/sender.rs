@@ -280,9 +280,10 @@ impl Sender {
             tcp.config.growth_when_limited == GrowthWhenLimited::Grows
                 || used >= (self.window as u64).saturating_mul(tcp.mss)
         });
-        let acked = news.acked as f64 / tcp.mss as f64;
+        let acked = news.delivered as f64 / tcp.mss as f64;
+        let counted = tcp.config.abc_limit.map_or(acked, |limit| acked.min(limit));
         let srtt = self.timer.estimator.srtt(&tcp.rules);
-        self.control.on_ack(Ack { now, acked, may_grow, srtt });
+        self.control.on_ack(Ack { now, acked, counted, may_grow, srtt });
     }
 
     /// Fast recovery is over.

@@ -64,6 +64,8 @@ impl Config {
             let sensible = segments.is_none_or(|value| (1.0..=MAX_WINDOW as f64).contains(&value));
             check(sensible, place, "must be 1 to 1000000000 segments")?;
         }
+        let counted = self.abc_limit.is_none_or(|limit| (1.0..=MAX_WINDOW as f64).contains(&limit));
+        check(counted, "abc_limit", "must be at least 1 segment; left out, it does not limit")?;
         check((1..=1000).contains(&self.dupthresh), "dupthresh", "must be 1 to 1000")
     }
 

@@ -146,3 +146,21 @@ fn no_law_opens_a_window_that_is_not_used() {
         }
     }
 }
+
+#[test]
+fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
+    // Six acknowledgements of two segments each, of which only the first finds the window in use.
+    for law in Control::NAMES {
+        let window = |limit: serde_json::Value| {
+            let settings = json!({
+                "initial_window": 12, "delayed_ack": "every-second", "abc_limit": limit,
+                "control": { "kind": law },
+            });
+            let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(12 * MSS));
+            pair.run(HOUR, &mut |_| arrives());
+            pair.client().cwnd()
+        };
+        let windows = [json!(1.0), json!(1.5), json!(null)].map(window);
+        assert_eq!(windows, [13.0, 13.5, 14.0], "{law}");
+    }
+}

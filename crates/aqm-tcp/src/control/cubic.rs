@@ -6,8 +6,7 @@
 //! Ours, where the source is silent: time on the curve is summed up from acknowledgement to
 //! acknowledgement, each step at most the smoothed round-trip time (a longer one was idle time in part) and
 //! none while the window may not grow, so no epoch can begin in the future and no idle time counts; an
-//! acknowledgement never closes the window, and one that covers more than a segment moves it towards the
-//! target as one segment does; a cap ends the epoch, and a new one begins with the next acknowledgement
+//! acknowledgement never closes the window; a cap ends the epoch, and a new one begins with the next acknowledgement
 //! in congestion avoidance.
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
@@ -116,7 +115,7 @@ impl CongestionControl for Cubic {
             }
             return;
         }
-        match self.slow_start.grow(self.window, self.ssthresh, ack.acked) {
+        match self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
             Some(window) => self.window = window,
             None => self.avoid(ack),
         }
@@ -171,7 +170,7 @@ impl Cubic {
         } else {
             let ahead = time + ack.srtt.map_or(0.0, Span::seconds);
             let target = self.curve(&epoch, ahead).clamp(self.window, 1.5 * self.window);
-            self.window += ack.acked.min(1.0) * (target - self.window) / self.window;
+            self.window += ack.counted * (target - self.window) / self.window;
         }
         self.epoch = Some(epoch);
     }
@@ -211,7 +210,7 @@ mod tests {
         let mut now = now;
         for _ in 0..count {
             now += Span::from_nanos(RTT.nanos() / 70);
-            law.on_ack(Ack { now, acked: 1.0, may_grow: true, srtt: Some(RTT) });
+            law.on_ack(Ack { now, acked: 1.0, counted: 1.0, may_grow: true, srtt: Some(RTT) });
         }
         now
     }

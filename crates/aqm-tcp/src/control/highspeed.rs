@@ -167,11 +167,11 @@ impl CongestionControl for HighSpeed {
         if !ack.may_grow {
             return;
         }
-        if let Some(window) = self.slow_start.grow(self.window, self.ssthresh, ack.acked) {
+        if let Some(window) = self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
             self.window = window;
             return;
         }
-        let step = ack.acked.min(1.0) * self.response.increase(self.window) / self.window;
+        let step = ack.counted * self.response.increase(self.window) / self.window;
         self.window += step.max(self.slow_start.least(self.window));
     }
 
@@ -333,7 +333,7 @@ mod tests {
         law.on_timeout(loss(60.0));
         law.cap(30.0, Instant::START);
         while law.window() < law.ssthresh() {
-            law.on_ack(Ack { now: Instant::START, acked: 1.0, may_grow: true, srtt: None });
+            law.on_ack(Ack { now: Instant::START, acked: 1.0, counted: 1.0, may_grow: true, srtt: None });
         }
         assert_eq!(state(&*law), (30.0, 30.0));
         law.on_congestion(loss(30.0));

@@ -57,8 +57,10 @@ pub struct Start {
 pub struct Ack {
     /// When it came.
     pub now: Instant,
-    /// What it acknowledges for the first time, in segments.
+    /// What it tells has arrived, for the first time, in segments.
     pub acked: f64,
+    /// As much of it as may open the window: at most `abc_limit`.
+    pub counted: f64,
     /// Whether the window may grow: not if the sender left part of it unused.
     pub may_grow: bool,
     /// The smoothed round-trip time, with this acknowledgement's sample if it gave one.

@@ -68,10 +68,10 @@ impl CongestionControl for Reno {
         if !ack.may_grow {
             return;
         }
-        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.acked) {
+        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
             Some(window) => window,
             // Equation (3).
-            None => self.window + (ack.acked.min(1.0) / self.window).max(self.slow_start.least(self.window)),
+            None => self.window + (ack.counted / self.window).max(self.slow_start.least(self.window)),
         };
     }
 
@@ -102,8 +102,8 @@ mod tests {
         config.build(Start { window, ssthresh })
     }
 
-    fn ack(acked: f64) -> Ack {
-        Ack { now: Instant::START, acked, may_grow: true, srtt: None }
+    fn ack(counted: f64) -> Ack {
+        Ack { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
     }
 
     fn congestion(basis: f64) -> Congestion {
@@ -123,7 +123,7 @@ mod tests {
         let mut law = reno(&Config::default(), 2.0, 4.5);
         let windows: Vec<f64> = (0..3)
             .map(|_| {
-                law.on_ack(ack(2.0));
+                law.on_ack(ack(1.0));
                 law.window()
             })
             .collect();

@@ -84,11 +84,10 @@ impl CongestionControl for Scalable {
         if !ack.may_grow {
             return;
         }
-        let acked = ack.acked.min(1.0);
-        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.acked) {
+        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
             Some(window) => window,
-            None if self.window <= self.legacy_window => self.window + acked / self.window,
-            None => self.window + self.increase * acked,
+            None if self.window <= self.legacy_window => self.window + ack.counted / self.window,
+            None => self.window + self.increase * ack.counted,
         };
     }
 
@@ -119,8 +118,8 @@ mod tests {
         Config::default().build(Start { window, ssthresh: 2.0 })
     }
 
-    fn ack(acked: f64) -> Ack {
-        Ack { now: Instant::START, acked, may_grow: true, srtt: None }
+    fn ack(counted: f64) -> Ack {
+        Ack { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
     }
 
     fn loss(basis: f64) -> Congestion {
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn a_window_up_to_the_legacy_window_follows_reno() {
         let mut law = law(16.0);
-        law.on_ack(ack(2.0));
+        law.on_ack(ack(1.0));
         assert_eq!(law.window(), 16.0625);
         law.cap(10.0, Instant::START);
         law.on_congestion(loss(10.0));

@@ -95,7 +95,7 @@ impl SlowStart {
 
     /// The window after an acknowledgement, or `None` if this is congestion avoidance.
     #[inline]
-    pub(super) fn grow(&self, window: f64, ssthresh: f64, acked: f64) -> Option<f64> {
+    pub(super) fn grow(&self, window: f64, ssthresh: f64, counted: f64) -> Option<f64> {
         if window >= ssthresh {
             return None;
         }
@@ -103,8 +103,7 @@ impl SlowStart {
             LimitedSlowStart::BelowSsthresh if window > self.limit => 1.0 / self.rounds(window),
             _ => 1.0,
         };
-        // At most one segment an acknowledgement, so splitting acknowledgements gains nothing.
-        let grown = window + share * acked.min(1.0); // equation (2)
+        let grown = window + share * counted; // equation (2)
         Some(if self.end == SlowStartEnd::AtThreshold { grown.min(ssthresh) } else { grown })
     }
 

@@ -158,7 +158,7 @@ impl CountedPipe {
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         self.limited = 0;
-        News { acked, sent: Instant::NEVER, what }
+        News { acked, delivered: acked, sent: Instant::NEVER, what }
     }
 
     /// Forgets what duplicates and SACK told, and what they asked for.

@@ -57,6 +57,8 @@ pub(crate) struct Heard {
 pub(crate) struct News {
     /// Bytes acknowledged in order for the first time.
     pub acked: u64,
+    /// Bytes that are known to have arrived for the first time.
+    pub delivered: u64,
     /// When the newest segment was sent that is now known to have arrived, of those sent only once;
     /// `NEVER` if there is none or the board does not keep these times.
     pub sent: Instant,
@@ -82,7 +84,7 @@ pub(crate) enum What {
 
 impl News {
     /// Nothing new.
-    pub const NONE: Self = Self { acked: 0, sent: Instant::NEVER, what: What::Stale };
+    pub const NONE: Self = Self { acked: 0, delivered: 0, sent: Instant::NEVER, what: What::Stale };
 }
 
 /// The windows that bound what is sent, in whole segments.

@@ -251,7 +251,7 @@ impl Selective {
         self.limited = 0;
         let acked = ack - self.sent.una();
         let sent = self.sent.acknowledge_plain(ack);
-        News { acked, sent: sent.unwrap_or(Instant::NEVER), what: What::Advance }
+        News { acked, delivered: acked, sent: sent.unwrap_or(Instant::NEVER), what: What::Advance }
     }
 
     /// Something is missing, or may be found to be.
@@ -287,7 +287,8 @@ impl Selective {
             let safe = acked > 0 && self.sent.losses() == losses;
             self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
         }
-        News { acked, sent: arrival.once.map_or(Instant::NEVER, |stamp| stamp.sent), what }
+        let sent = arrival.once.map_or(Instant::NEVER, |stamp| stamp.sent);
+        News { acked, delivered: arrival.bytes, sent, what }
     }
 
     /// Takes in what SACK tells; whether it is news.

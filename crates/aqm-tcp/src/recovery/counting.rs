@@ -318,7 +318,10 @@ mod tests {
     fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
         let mut bench = Bench::filled(Config::default());
         assert_eq!(bench.hear(11, true), News::NONE);
-        assert_eq!(bench.hear(10, true), News { acked: 10, delivered: 10, sent: Instant::NEVER, what: What::Advance });
+        assert_eq!(
+            bench.hear(10, true),
+            News { acked: 10, delivered: 10, sent: Instant::NEVER, what: What::Advance }
+        );
         assert_eq!(bench.hear(9, true), News::NONE);
         assert_eq!(bench.hear(10, true), News::NONE, "nothing is outstanding");
     }

@@ -193,15 +193,19 @@ impl Agenda {
         self.taken
     }
 
-    /// A packet is due at `at`; `lane` is where those like it wait.
+    /// Where packets of a lane wait, or those of none.
+    pub(crate) fn place(&self, lane: u8) -> u8 {
+        self.ties.of_lane(lane) as u8
+    }
+
+    /// A packet is due at `at`; `place` is where those like it wait.
     #[inline]
-    pub(crate) fn put_packet(&mut self, lane: u8, at: Instant, rank: u32, packet: Packet) {
+    pub(crate) fn put_packet(&mut self, place: u8, at: Instant, rank: u32, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank));
-        let lane = self.ties.of_lane(lane);
-        if lane >= LANES {
+        if place >= NO_LANE {
             return self.wheel.push(key, Event::Packet(packet));
         }
-        self.join(lane, key, packet, Event::Packet(packet));
+        self.join(place.into(), key, packet, Event::Packet(packet));
     }
 
     /// A host is through with `packet` at `at`.
@@ -247,17 +251,20 @@ impl Agenda {
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {
         let [a, b, c, d, e, f, g, h] = self.heads;
         let least = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
-        let lane = least as usize % LANES;
-        let end = Key::new(until.nanos(), u32::MAX);
-        let first = self.lanes[lane].waiting.first().copied();
-        let limit = first.as_ref().map_or(end, |first| first.key().min(end));
-        if let Some((key, event)) = self.wheel.pop_before(limit) {
-            self.taken += 1;
-            return Some((Instant::from_nanos(key.time), event));
-        }
-        let first = first.filter(|_| limit != end)?;
+        let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
         let queue = &mut self.lanes[lane].waiting;
-        queue.drop_first();
+        if self.wheel.may_precede(time.min(until.nanos())) {
+            let end = Key::new(until.nanos(), u32::MAX);
+            let limit = queue.first().map_or(end, |first| first.key().min(end));
+            if let Some((key, event)) = self.wheel.pop_before(limit) {
+                self.taken += 1;
+                return Some((Instant::from_nanos(key.time), event));
+            }
+        }
+        if time > until.nanos() {
+            return None;
+        }
+        let first = queue.take_first()?;
         self.lane = lane;
         self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
         self.taken += 1;
@@ -317,7 +324,7 @@ mod tests {
                 match lane {
                     HELD_LANE => agenda.put_held(at, Packet { flow: link, ..packet(number) }),
                     9 => agenda.put_alarm(at, rank, alarm),
-                    _ => agenda.put_packet(lane, at, rank, packet(number)),
+                    _ => agenda.put_packet(agenda.place(lane), at, rank, packet(number)),
                 }
                 list.push((key, number));
             }

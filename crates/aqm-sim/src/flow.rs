@@ -57,9 +57,11 @@ pub(crate) struct Flow {
     /// When the first payload byte, and when the last one arrived; `NEVER` until then.
     pub(crate) first_byte: Instant,
     pub(crate) completed: Instant,
+    /// How many payload bytes complete it; more than ever arrive if it does not end.
+    pub(crate) goal: u64,
+    pub(crate) ends: Ends,
     /// When its connection was closed, or given up; `NEVER` until then.
     pub(crate) closed: Instant,
-    pub(crate) ends: Ends,
     /// One way, in each direction.
     pub(crate) extra_delay: Span,
     /// By side, when the host is through with the last packet it was given.
@@ -85,11 +87,11 @@ impl Flow {
             Ends::Tcp([sender, receiver]) => {
                 let counts = sender.counts();
                 Counted {
-                    delivered: receiver.received().min(self.size()),
+                    delivered: receiver.received().min(self.goal),
                     sent: counts.segments_sent + counts.acks_sent,
                     dropped,
                     marked,
-                    retransmitted: counts.retransmitted,
+                    retransmitted: counts.retransmitted.into(),
                     timeouts: counts.timeouts.into(),
                     fast_retransmits: counts.fast_retransmits.into(),
                 }
@@ -100,14 +102,9 @@ impl Flow {
         }
     }
 
-    /// Payload bytes of its transfer; more than ever arrives if it does not end.
-    pub(crate) fn size(&self) -> u64 {
-        self.transfer.bytes.unwrap_or(u64::MAX)
-    }
-
     /// Whether nothing of it is left anywhere, so that its slot can be used again.
     pub(crate) fn is_over(&self) -> bool {
-        self.closed != Instant::NEVER && self.in_flight == 0 && self.alarms == 0
+        self.in_flight == 0 && self.alarms == 0 && self.closed != Instant::NEVER
     }
 
     /// Sends what the end on `side` wants to send, and sets its alarm.
@@ -141,7 +138,7 @@ impl Flow {
             net.send(packet, now, ledger);
         }
         let deadline = end.poll_timeout();
-        if self.closed == Instant::NEVER && (end.is_done() || end.gave_up().is_some()) {
+        if (end.is_done() || end.gave_up().is_some()) && self.closed == Instant::NEVER {
             let over = |end: &Endpoint| end.is_done() || end.gave_up().is_some();
             if ends.iter().all(over) || ends.iter().any(|end| end.gave_up().is_some()) {
                 self.closed = now;

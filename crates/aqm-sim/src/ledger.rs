@@ -1,9 +1,9 @@
 //! What the stage keeps while packets travel: the segments they carry, and the fates of those that
 //! do not arrive.
 
-use aqm_net::{Instant, Packet};
+use aqm_net::{Ecn, Instant, Packet};
 use aqm_queue::{Observer, QueueDiscipline, Reason};
-use aqm_tcp::Segment;
+use aqm_tcp::{Flags, Sacks, Segment};
 
 use crate::prefetch::prefetch;
 use crate::ring::Ring;
@@ -19,27 +19,59 @@ pub(crate) struct Parcel {
     pub(crate) forward: bool,
 }
 
+/// A parcel as it is kept: few segments carry blocks of SACK, so those are kept apart.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    seq: u64,
+    ack: u64,
+    slot: u32,
+    /// One more than the place of its blocks; 0 if it has none.
+    sacks: u32,
+    len: u16,
+    wire: u16,
+    flags: Flags,
+    ecn: Ecn,
+    forward: bool,
+}
+
 /// The parcels under way, by the id of their packet. Ids are used again in the order in which they
 /// became free, which is nearly that in which they were given out: so memory is walked in order.
 #[derive(Default)]
 pub(crate) struct Parcels {
-    kept: Vec<Parcel>,
+    kept: Vec<Kept>,
     free: Ring<u32>,
+    sacks: Vec<Sacks>,
+    free_sacks: Vec<u32>,
 }
 
 impl Parcels {
+    #[inline(always)]
     pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
-        if let Some(&id) = self.free.first() {
-            self.free.drop_first();
-            self.kept[id as usize] = parcel;
+        let Parcel { segment, slot, forward } = parcel;
+        let Segment { seq, ack, len, wire, flags, ecn, .. } = segment;
+        let sacks = if segment.sacks.is_empty() { 0 } else { self.put_sacks(segment.sacks) };
+        // A segment has a header, and all of it fits 16 bits.
+        let kept = Kept { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward };
+        if let Some(id) = self.free.take_first() {
+            self.kept[id as usize] = kept;
             return id;
         }
-        self.kept.push(parcel);
+        self.kept.push(kept);
         (self.kept.len() - 1) as u32
     }
 
-    pub(crate) fn get(&self, id: u32) -> &Parcel {
-        &self.kept[id as usize]
+    #[inline(always)]
+    pub(crate) fn get(&self, id: u32) -> Parcel {
+        let Kept { seq, ack, slot, sacks, len, wire, flags, ecn, forward } = self.kept[id as usize];
+        let sacks = if sacks == 0 { Sacks::default() } else { self.sacks[sacks as usize - 1] };
+        Parcel { segment: Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn }, slot, forward }
+    }
+
+    /// Where the flow of a parcel is kept, and whether it travels forward.
+    #[inline]
+    pub(crate) fn address(&self, id: u32) -> (u32, bool) {
+        let kept = &self.kept[id as usize];
+        (kept.slot, kept.forward)
     }
 
     /// Asks for a parcel that will soon be needed.
@@ -47,9 +79,24 @@ impl Parcels {
         prefetch(&self.kept, id as usize);
     }
 
+    #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Parcel {
         self.free.push(id);
-        self.kept[id as usize]
+        let sacks = self.kept[id as usize].sacks;
+        if sacks > 0 {
+            self.free_sacks.push(sacks);
+        }
+        self.get(id)
+    }
+
+    #[cold]
+    fn put_sacks(&mut self, sacks: Sacks) -> u32 {
+        if let Some(place) = self.free_sacks.pop() {
+            self.sacks[place as usize - 1] = sacks;
+            return place;
+        }
+        self.sacks.push(sacks);
+        self.sacks.len() as u32
     }
 }
 
@@ -100,7 +147,7 @@ impl Ledger {
         now: Instant,
         queue: Option<(&dyn QueueDiscipline, usize)>,
     ) {
-        let segment = &self.parcels.get(packet.id).segment;
+        let segment = self.parcels.get(packet.id).segment;
         self.packets.push(PacketRow {
             time_s: now.seconds(),
             link: self.link,
@@ -143,6 +190,6 @@ impl Observer for Ledger {
     }
 
     fn marked(&mut self, packet: &Packet, _why: Reason, _now: Instant) {
-        self.marked.push(self.parcels.get(packet.id).slot);
+        self.marked.push(self.parcels.address(packet.id).0);
     }
 }

@@ -73,7 +73,8 @@ struct Kind {
     pace: Pace,
     delay: Span,
     owner: Owner,
-    lane: u8,
+    /// Where packets on it wait in the agenda.
+    place: u8,
 }
 
 /// A link on the way of a packet, all that is known of it in one place: with very many flows the cost
@@ -128,11 +129,12 @@ impl Lazy {
                 traced: scenario.record.packets.contains(&spec.name),
             });
         }
+        let agenda = Agenda::new(scenario.reverse_ties);
         let kind = |(number, kind): (usize, &topology::Kind)| Kind {
             pace: kind.rate.pace(),
             delay: kind.delay,
             owner: owners.get(number).copied().unwrap_or(Owner::Step),
-            lane: kind.lane,
+            place: agenda.place(kind.lane),
         };
         let step = |step: topology::Step| Step {
             free_at: Instant::START,
@@ -141,8 +143,8 @@ impl Lazy {
             last: step.last,
         };
         Self {
-            agenda: Agenda::new(scenario.reverse_ties),
             kinds: topology.kinds.iter().enumerate().map(kind).collect(),
+            agenda,
             steps: std::mem::take(&mut topology.steps).into_iter().map(step).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
@@ -161,7 +163,7 @@ impl Lazy {
             Owner::Port(port) => return self.offer(port, packet, now, ledger),
         };
         *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
-        self.agenda.put_packet(kind.lane, *free_at + kind.delay, rank_of_link(step.link), packet);
+        self.agenda.put_packet(kind.place, *free_at + kind.delay, rank_of_link(step.link), packet);
     }
 
     /// Offers `packet` to the queue of a managed link.
@@ -174,7 +176,7 @@ impl Lazy {
         }
         let (kind, agenda) = (&self.kinds[link as usize], &mut self.agenda);
         managed.port.accept(packet, now, ledger, |departure| {
-            agenda.put_packet(kind.lane, departure.end + kind.delay, rank_of_link(link), departure.packet);
+            agenda.put_packet(kind.place, departure.end + kind.delay, rank_of_link(link), departure.packet);
         });
     }
 
@@ -188,7 +190,7 @@ impl Lazy {
         }
         let (kind, agenda) = (&self.kinds[link as usize], &mut self.agenda);
         managed.port.serve(now, ledger, |departure| {
-            agenda.put_packet(kind.lane, departure.end + kind.delay, rank_of_link(link), departure.packet);
+            agenda.put_packet(kind.place, departure.end + kind.delay, rank_of_link(link), departure.packet);
         });
     }
 
@@ -233,7 +235,7 @@ impl Lazy {
             let seen = (managed.port.discipline(), departures.len() - 1 - place);
             ledger.trace(PacketEvent::Start, &departure.packet, departure.start, Some(seen));
             let at = departure.end + kind.delay;
-            self.agenda.put_packet(kind.lane, at, rank_of_link(managed.link), departure.packet);
+            self.agenda.put_packet(kind.place, at, rank_of_link(managed.link), departure.packet);
         }
     }
 }

@@ -61,12 +61,13 @@ impl<T: Copy + Default> Ring<T> {
         true
     }
 
-    /// Forgets the oldest entry.
+    /// Takes the oldest entry.
     #[inline]
-    pub(crate) fn drop_first(&mut self) {
-        debug_assert!(self.count > 0, "there is an entry to forget");
+    pub(crate) fn take_first(&mut self) -> Option<T> {
+        let first = *self.first()?;
         self.first = (self.first + 1) & (self.places.len() - 1);
         self.count -= 1;
+        Some(first)
     }
 
     #[cold]
@@ -103,14 +104,12 @@ mod tests {
                 next += 1;
             }
             for _ in 0..burst / 2 {
-                assert_eq!(ring.first(), Some(&expected));
-                ring.drop_first();
+                assert_eq!(ring.take_first(), Some(expected));
                 expected += 1;
             }
         }
-        while let Some(&entry) = ring.first() {
+        while let Some(entry) = ring.take_first() {
             assert_eq!(entry, expected);
-            ring.drop_first();
             expected += 1;
         }
         assert_eq!(expected, next);

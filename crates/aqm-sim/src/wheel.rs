@@ -67,6 +67,12 @@ impl Wheel {
         self.link(index, key.time);
     }
 
+    /// Whether an entry may be due at `time` or before.
+    #[inline]
+    pub(crate) fn may_precede(&self, time: u64) -> bool {
+        self.bound <= time
+    }
+
     /// Takes the earliest entry if it comes before `limit`. The wheel never moves beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {

@@ -183,14 +183,14 @@ impl<'a, N: Network> World<'a, N> {
     /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
     fn on_arrival(&mut self, packet: Packet, now: Instant) {
         if let Some(next) = self.net.ahead() {
-            prefetch(&self.flows, self.ledger.parcels.get(next.id).slot as usize);
+            prefetch(&self.flows, self.ledger.parcels.address(next.id).0 as usize);
         }
         if !self.hosts_take_time {
             return self.on_packet(packet, now);
         }
-        let parcel = self.ledger.parcels.get(packet.id);
-        let flow = &mut self.flows[parcel.slot as usize];
-        let side = if parcel.forward { RECEIVER } else { SENDER };
+        let (slot, forward) = self.ledger.parcels.address(packet.id);
+        let flow = &mut self.flows[slot as usize];
+        let side = if forward { RECEIVER } else { SENDER };
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
         let through = now + flow.extra_delay + Span::from_nanos(jitter as u64);
         flow.processed_at[side] = flow.processed_at[side].max(through);
@@ -202,7 +202,7 @@ impl<'a, N: Network> World<'a, N> {
         segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
-        let (side, size) = (if forward { RECEIVER } else { SENDER }, flow.size());
+        let (side, size) = (if forward { RECEIVER } else { SENDER }, flow.goal);
         let Ends::Tcp(ends) = &mut flow.ends else {
             if let Ends::Datagrams { arrived_bytes, .. } = &mut flow.ends {
                 *arrived_bytes += u64::from(packet.bytes);
@@ -222,6 +222,7 @@ impl<'a, N: Network> World<'a, N> {
             if completed {
                 flow.completed = now;
                 self.on_completion(slot, now);
+                return self.retire_if_over(slot);
             }
         } else {
             if flow.asked_for && Some(ends[SENDER].received()) >= flow.transfer.request {
@@ -232,9 +233,12 @@ impl<'a, N: Network> World<'a, N> {
             flow.pump((SENDER, slot), now, &mut self.net, &mut self.ledger);
             if flow.gauged {
                 self.gauge(slot, now);
+                return self.retire_if_over(slot);
             }
         }
-        self.retire_if_over(slot);
+        if flow.is_over() {
+            self.retire(slot);
+        }
     }
 
     fn on_flow_alarm(&mut self, slot: u32, side: usize, now: Instant) {
@@ -363,6 +367,7 @@ impl<'a, N: Network> World<'a, N> {
             opened: now,
             first_byte: Instant::NEVER,
             completed: Instant::NEVER,
+            goal: transfer.bytes.unwrap_or(u64::MAX),
             closed: Instant::NEVER,
             dropped: 0,
             marked: 0,

@@ -2,7 +2,8 @@
 
 use aqm_net::Instant;
 
-/// What a sender has done.
+/// What a sender has done. The first field is the one that every packet changes.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Segments sent with data, SYN or FIN, retransmissions included.
@@ -10,7 +11,7 @@ pub struct Counts {
     /// Acknowledgements sent that carried nothing else.
     pub acks_sent: u64,
     /// Segments among `segments_sent` that had been sent before.
-    pub retransmitted: u64,
+    pub retransmitted: u32,
     /// How often the retransmission timer ran out.
     pub timeouts: u32,
     /// How often duplicate acknowledgements led to a retransmission.

@@ -70,11 +70,23 @@ impl Flags {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sacks([Block; 3]);
 
-/// A range by its distance from the acknowledgement; empty if it has no length.
+/// A range by its distance from the acknowledgement, above its length; empty if it has none. In one word,
+/// because every segment carries three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Block {
-    offset: i32,
-    length: u32,
+struct Block(u64);
+
+impl Block {
+    const fn new(offset: i32, length: u32) -> Self {
+        Self((offset as u32 as u64) << 32 | length as u64)
+    }
+
+    const fn offset(self) -> i32 {
+        (self.0 >> 32) as i32
+    }
+
+    const fn length(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 impl Sacks {
@@ -83,29 +95,29 @@ impl Sacks {
     pub fn push(&mut self, ack: u64, from: u64, to: u64) {
         let offset = i32::try_from(from as i64 - ack as i64);
         let length = u32::try_from(to.saturating_sub(from));
-        let room = self.0.iter_mut().find(|block| block.length == 0);
+        let room = self.0.iter_mut().find(|block| block.length() == 0);
         if let (Ok(offset), Ok(length), Some(block)) = (offset, length, room) {
-            *block = Block { offset, length };
+            *block = Block::new(offset, length);
         }
     }
 
     /// The ranges `[from, to)` of a segment that acknowledges `ack`, in the order they were added.
     pub fn ranges(self, ack: u64) -> impl Iterator<Item = (u64, u64)> {
-        self.0.into_iter().take_while(|block| block.length > 0).map(move |block| {
-            let from = ack.saturating_add_signed(block.offset.into());
-            (from, from + u64::from(block.length))
+        self.0.into_iter().take_while(|block| block.length() > 0).map(move |block| {
+            let from = ack.saturating_add_signed(block.offset().into());
+            (from, from + u64::from(block.length()))
         })
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0[0].length == 0
+        self.0[0].length() == 0
     }
 
     /// How many there are.
     pub fn count(&self) -> u16 {
-        self.0.iter().filter(|block| block.length > 0).count() as u16
+        self.0.iter().filter(|block| block.length() > 0).count() as u16
     }
 }
 

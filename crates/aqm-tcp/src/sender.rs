@@ -22,22 +22,17 @@ use crate::segment::{Flags, Segment};
 use crate::settings::Tcp;
 use crate::timer::Timer;
 
-/// The sending half of an end.
+/// The sending half of an end: the board, what the timer has learnt, what else every packet needs, and the
+/// rest, each about a cache line.
+#[repr(C)]
 pub(crate) struct Sender {
     board: Running,
     pub timer: Timer,
+    /// Where the data ends so far.
+    pub end: u64,
     /// The congestion window, in segments.
     window: f64,
     control: Box<dyn CongestionControl>,
-    /// Where the data ends so far.
-    pub end: u64,
-    /// When data was sent last.
-    last_sent: Instant,
-    /// What had been sent when a mark last reduced the window, and when anything did; 0 for never.
-    marked_up_to: u64,
-    reduced_up_to: u64,
-    pub counts: Counts,
-    overhead: Option<Box<Overhead>>,
     /// The other end is to hear that the window was reduced.
     tell_reduction: bool,
     /// Whether packets may be marked: both ends agreed.
@@ -47,6 +42,15 @@ pub(crate) struct Sender {
     in_recovery: bool,
     /// Whether a partial acknowledgement came in this recovery.
     partial: bool,
+    /// Whether there is an `overhead`.
+    waits: bool,
+    /// When data was sent last.
+    last_sent: Instant,
+    pub counts: Counts,
+    overhead: Option<Box<Overhead>>,
+    /// What had been sent when a mark last reduced the window, and when anything did; 0 for never.
+    marked_up_to: u64,
+    reduced_up_to: u64,
 }
 
 impl Sender {
@@ -68,12 +72,14 @@ impl Sender {
             fin: false,
             in_recovery: false,
             partial: false,
+            waits: false,
         }
     }
 
     /// A random wait before what the window allows is sent.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         self.overhead = Some(Box::new(overhead));
+        self.waits = true;
     }
 
     /// The handshake is over: data may flow. `again` says whether it needed a retransmission.
@@ -111,7 +117,7 @@ impl Sender {
     #[inline]
     pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &Tcp) {
         let used = self.board.outstanding();
-        let heard = Heard { ack: segment.ack, sacks: segment.sacks, bare };
+        let heard = Heard { ack: segment.ack, sacks: &segment.sacks, bare };
         let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
         let news = self.board.on_ack(&heard, at, &tcp.config);
         let echo = self.ecn && segment.flags.has(Flags::ECE);
@@ -151,7 +157,7 @@ impl Sender {
     /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &Tcp) -> Option<Segment> {
-        if self.overhead.is_some() && self.must_wait(now, tcp) {
+        if self.waits && self.must_wait(now, tcp) {
             return None;
         }
         let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
@@ -184,8 +190,11 @@ impl Sender {
     /// When `on_timer` wants to be called next, the retransmission timer apart.
     #[inline]
     pub fn alarm(&self) -> Instant {
-        let held = self.overhead.as_ref().map_or(Instant::NEVER, |overhead| overhead.until());
-        self.board.alarm().min(held)
+        let alarm = self.board.alarm();
+        match &self.overhead {
+            Some(overhead) if self.waits => alarm.min(overhead.until()),
+            _ => alarm,
+        }
     }
 
     /// Whether everything written is acknowledged, a FIN too.
@@ -219,11 +228,12 @@ impl Sender {
     /// The window that packets tell routers: whole segments, at least 1, without inflation.
     #[inline]
     pub fn window_hint(&self, tcp: &Tcp) -> u16 {
-        let window = match tcp.config.hint {
-            Hint::Clipped => self.window.min(tcp.config.receiver_window as f64),
-            Hint::Raw => self.window,
+        let window = self.whole_window();
+        let told = match tcp.config.hint {
+            Hint::Clipped => window.min(tcp.config.receiver_window),
+            Hint::Raw => window,
         };
-        window.max(1.0) as u16 // saturates
+        told.clamp(1, u16::MAX.into()) as u16
     }
 
     /// Acts on what the board found; `used` is what was in the network before, if the window may grow.
@@ -278,9 +288,9 @@ impl Sender {
     fn grow(&mut self, news: &News, used: Option<u64>, now: Instant, tcp: &Tcp) {
         let may_grow = used.is_some_and(|used| {
             tcp.config.growth_when_limited == GrowthWhenLimited::Grows
-                || used >= (self.window as u64).saturating_mul(tcp.mss)
+                || used >= self.whole_window().saturating_mul(tcp.mss)
         });
-        let acked = news.delivered as f64 / tcp.mss as f64;
+        let acked = news.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
         let counted = tcp.config.abc_limit.map_or(acked, |limit| acked.min(limit));
         let srtt = self.timer.estimator.srtt(&tcp.rules);
         self.control.on_ack(Ack { now, acked, counted, may_grow, srtt });
@@ -347,6 +357,12 @@ impl Sender {
         self.board.una() < self.marked_up_to
     }
 
+    /// The window in whole segments; what 32 bits do not hold is without bound anyway.
+    #[inline]
+    fn whole_window(&self) -> u64 {
+        u64::from(self.window as u32)
+    }
+
     /// Takes over the window of the law and opens the board accordingly.
     #[inline]
     fn refresh(&mut self, tcp: &Tcp) {
@@ -356,7 +372,7 @@ impl Sender {
             self.window = (self.window - deflation).max(1.0);
         }
         let windows =
-            Windows { congestion: self.window as u64, receiver: tcp.config.receiver_window, mss: tcp.mss };
+            Windows { congestion: self.whole_window(), receiver: tcp.config.receiver_window, mss: tcp.mss };
         self.board.open(windows, &tcp.config);
     }
 

@@ -8,16 +8,17 @@ use aqm_net::{Instant, Span};
 use crate::rtt::{Estimator, Rules};
 
 /// The timer, its estimator and the segment that is timed.
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Timer {
-    /// When it runs out; `NEVER` if it is off.
-    pub at: Instant,
+    pub estimator: Estimator,
     /// What acknowledges the segment whose round trip is timed, `NOT_TIMED` if none is.
     timed: u64,
     timed_since: Instant,
-    pub estimator: Estimator,
     /// Time-outs since the last progress.
     pub retries: u32,
+    /// When it runs out; `NEVER` if it is off.
+    pub at: Instant,
 }
 
 /// No acknowledgement reaches this.

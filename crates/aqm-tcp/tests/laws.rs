@@ -389,8 +389,8 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
         }
         let counts = end.counts();
         let syns = counts.segments_sent - watch.segments;
-        assert!(syns == 0 || counts.retransmitted >= watch.again + (syns - 1));
-        assert!(counts.acks_sent == watch.pure_acks && counts.retransmitted <= watch.again + syns);
+        assert!(syns == 0 || u64::from(counts.retransmitted) >= watch.again + (syns - 1));
+        assert!(counts.acks_sent == watch.pure_acks && u64::from(counts.retransmitted) <= watch.again + syns);
         assert_eq!(end.poll_timeout(), None, "a timer is left");
     }
     for end in &mut pair.ends {

@@ -326,7 +326,7 @@ mod tests {
             let mut sacks = Sacks::default();
             ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
             let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            self.board.on_ack(&Heard { ack, sacks, bare: true }, at, &self.tcp.config).what
+            self.board.on_ack(&Heard { ack, sacks: &sacks, bare: true }, at, &self.tcp.config).what
         }
 
         /// Sends all it may; returns what.

@@ -286,7 +286,7 @@ mod tests {
 
         fn hear(&mut self, ack: u64, bare: bool) -> News {
             let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            self.board.on_ack(&Heard { ack, sacks: Sacks::default(), bare }, at, &self.tcp.config)
+            self.board.on_ack(&Heard { ack, sacks: &Sacks::default(), bare }, at, &self.tcp.config)
         }
 
         fn ack(&mut self, ack: u64) -> What {

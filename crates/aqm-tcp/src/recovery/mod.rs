@@ -43,11 +43,11 @@ impl Moment<'_> {
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy)]
-pub(crate) struct Heard {
+pub(crate) struct Heard<'a> {
     /// Everything below has arrived.
     pub ack: u64,
     /// What has arrived beyond.
-    pub sacks: Sacks,
+    pub sacks: &'a Sacks,
     /// Whether it carries neither payload nor FIN, so that it may be a duplicate (RFC 5681, section 2).
     pub bare: bool,
 }

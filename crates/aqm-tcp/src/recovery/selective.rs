@@ -232,7 +232,7 @@ impl Board for Selective {
 
 /// An acknowledgement that was taken in.
 struct Judged<'a> {
-    heard: &'a Heard,
+    heard: &'a Heard<'a>,
     arrival: &'a Arrival,
     acked: u64,
     /// Whether it ends a recovery.

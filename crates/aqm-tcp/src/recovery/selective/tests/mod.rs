@@ -91,7 +91,7 @@ impl Hand {
             sacks.push(ack, from, to);
         }
         let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
-        let news = self.board.on_ack(&Heard { ack, sacks, bare: true }, at, &self.config);
+        let news = self.board.on_ack(&Heard { ack, sacks: &sacks, bare: true }, at, &self.config);
         self.board.sent.check();
         self.open();
         news

@@ -309,3 +309,17 @@ fn the_window_told_is_whole_uninflated_and_clipped() {
     assert_eq!(hint(json!({"receiver_window": 4, "hint": "raw"})), 10);
     assert_eq!(hint(json!({"initial_window": 1_000_000, "receiver_window": 1_000, "hint": "raw"})), u16::MAX);
 }
+
+#[test]
+#[should_panic(expected = "never sent: [\"> 6\"]")]
+fn a_loss_that_never_comes_fails_its_test() {
+    exchange(rfc(json!({})), 5, &["> 2", "> 6"]);
+}
+
+#[test]
+#[should_panic(expected = "> 5 FIN")]
+fn a_table_without_the_last_line_fails_its_test() {
+    let pair = exchange(rfc(json!({ "close": "fin" })), 5, &[]);
+    let but_one = pair.log[..pair.log.len() - 1].join("\n");
+    assert_table(&pair, &but_one);
+}

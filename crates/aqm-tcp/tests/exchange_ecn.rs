@@ -8,6 +8,7 @@ mod pair;
 
 use aqm_net::Ecn;
 use aqm_tcp::Flags;
+use aqm_tcp::control::Control;
 use pair::*;
 use serde_json::{Value, json};
 
@@ -152,6 +153,22 @@ fn a_loss_and_a_mark_in_one_window_reduce_it_once() {
             assert_eq!(client.counts().fast_retransmits, 1, "{case}");
             // The echo ends with the first new data after the reduction.
             assert_eq!(pair.log.iter().filter(|line| line.contains("CWR ECT")).count(), 1, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_loss_counts_where_no_router_marks() {
+    for law in Control::NAMES {
+        for recovery in ["reno", "newreno", "sack", "rack"] {
+            let end = |ecn| {
+                let settings = json!({ "recovery": recovery, "control": { "kind": law }, "ecn": ecn });
+                let pair = exchange(rfc(settings), 40, &["> 2"]);
+                assert_eq!(pair.client().counts().marks_heeded, 0);
+                (pair.client().ssthresh(), pair.client().counts().fast_retransmits, pair.now)
+            };
+            assert_eq!(end("on"), end("off"), "{law} {recovery}");
+            assert!(end("on").0 < 10.0 && end("on").1 == 1, "{law} {recovery}: {:?}", end("on"));
         }
     }
 }

@@ -333,6 +333,31 @@ fn a_probe_repairs_a_lost_tail_in_two_round_trips() {
 }
 
 #[test]
+fn a_probe_that_is_answered_late_makes_up_for_no_other() {
+    // RFC 8985, section 7.3: one probe at a time. The next would leave two SRTT after 450 ms, but 3, sent again
+    // as a probe, is answered at 750 ms only. So the timer repairs the tail.
+    let path = Path::default().and_delaying(&["< ack 2", "< ack 3", "< ack 3"], 250);
+    let pair = Pair::new(with("rack"))
+        .plan(Client, When::At(0), Act::Write(3 * MSS))
+        .plan(Client, When::At(450), Act::Write(2 * MSS))
+        .plan(Client, When::At(450), Act::Finish)
+        .over(path.and_losing(&["> 4", "> 5 FIN"]));
+    assert_part(
+        &pair,
+        400,
+        1600,
+        "400 > 3 again
+         450 > 4 lost
+         450 > 5 FIN lost
+         450 < ack 3 sack 3 late
+         1450 > 4 again
+         1500 < ack 4
+         1550 > 5 FIN again
+         1600 < FIN ack FIN",
+    );
+}
+
+#[test]
 fn rack_tolerates_reordering_that_counting_takes_for_loss() {
     // The first of ten comes 10 ms late, behind the nine others.
     let late = |settings| transfer(settings, 60, Path::default().and_delaying(&["> 11"], 10));
@@ -372,6 +397,15 @@ fn a_retransmission_is_not_timed_in_recovery() {
             // 11 is the segment that is timed in the second round.
             let settings = rfc(json!({ "recovery": recovery, "rtt_samples": samples }));
             let pair = exchange(settings, 40, &["> 11"]);
+            assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "{recovery} {samples}");
+        }
+    }
+    for recovery in ALL {
+        for samples in ["window", "segment"] {
+            // The first of ten comes 60 ms late, and is answered 60 ms after it was sent again.
+            let settings = rfc(json!({ "recovery": recovery, "rtt_samples": samples, "dupthresh": 2 }));
+            let pair = transfer(settings, 40, Path::default().and_delaying(&["> 1"], 60));
+            assert_eq!(sent_at(&pair, 200).iter().filter(|name| name.ends_with("again")).count(), 1);
             assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "{recovery} {samples}");
         }
     }

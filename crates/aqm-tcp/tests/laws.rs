@@ -1,7 +1,8 @@
 //! What holds on every path, however it loses, delays, reorders, doubles and marks, whatever the settings.
 //!
 //! `AQM_FUZZ_CASES` sets the number of random connections; then the seed is a fresh one, or that of
-//! `AQM_FUZZ_SEED`. A failure names its seed and the smallest connection found that fails too.
+//! `AQM_FUZZ_SEED`. A failure names its seed, the command that repeats it, and the smallest connection found
+//! that fails too.
 
 mod pair;
 
@@ -11,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aqm_net::{Ecn, Instant, Rng, Span, Streams};
 use aqm_tcp::control::Control;
-use aqm_tcp::{Close, EcnUse, Endpoint, Flags, Pipe, Recovery};
+use aqm_tcp::{Close, EcnUse, Endpoint, Flags, GaveUp, Pipe, Recovery};
 use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
@@ -43,10 +44,11 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("exit_ack", &["deflates", "grows"]),
     ("exit_window", &["flight", "ssthresh", "deflated"]),
     ("partial_ack_timer", &["first", "each"]),
-    ("reduction_basis", &["flight-size", "window"]),
+    ("reduction_basis", &["flight-size", "window", "pipe"]),
     ("growth_when_limited", &["holds", "grows"]),
     ("repeated_timeout", &["holds", "halves"]),
     ("rtt_samples", &["window", "segment"]),
+    ("sack_bytes", &["counted", "blocks"]),
     ("idle_restart", &["off", "initial-window", "one-segment"]),
 ];
 
@@ -151,7 +153,7 @@ fn settings() -> impl Strategy<Value = [Value; 2]> {
     let profiles: Vec<&str> = aqm_tcp::profiles().iter().map(|profile| profile.name).collect();
     let sizes = (1..40u64, 1..20u64, 1..6u64, 0..10u64, 1..8u64, 3..16u64);
     let words = proptest::collection::vec(any::<u8>(), CHOICES.len());
-    let flags = any::<[bool; 4]>();
+    let flags = any::<[bool; 6]>();
     (proptest::sample::select(profiles), 0..2 * Control::NAMES.len(), words, sizes, flags).prop_filter_map(
         "settings that do not go together",
         |(profile, law, words, sizes, flags)| {
@@ -175,6 +177,9 @@ fn settings() -> impl Strategy<Value = [Value; 2]> {
             }
             if flags[1] {
                 table["send_overhead"] = json!("7ms");
+            }
+            if flags[4] {
+                table["abc_limit"] = if flags[5] { json!(2.0) } else { Value::Null };
             }
             let ends = [flags[2], flags[3]].map(|capable| {
                 let ecn = json!({ "ecn": if capable { "on" } else { "off" } });
@@ -225,6 +230,10 @@ struct Watch {
     received: u64,
     /// What SACK has told it.
     sacked: Ranges,
+    /// What has arrived at it, FINs included.
+    arrived: Ranges,
+    /// What it has told in this step to have arrived.
+    claims: Vec<(u64, u64)>,
     /// It sent new data in this step.
     is_new: bool,
     /// Everything up to here had been sent at its last time-out.
@@ -256,6 +265,8 @@ impl Watch {
         assert!(segment.len <= MSS as u32);
         assert!(segment.ack >= self.told, "an acknowledgement goes back");
         self.told = segment.ack;
+        self.claims.push((0, segment.ack));
+        self.claims.extend(segment.sacks.ranges(segment.ack));
         if segment.end() == segment.seq {
             self.pure_acks += 1;
             return;
@@ -270,6 +281,9 @@ impl Watch {
     /// A segment arrived at this end.
     fn hears(&mut self, segment: &aqm_tcp::Segment) {
         self.acked = self.acked.max(segment.ack);
+        if segment.end() > segment.seq {
+            self.arrived.add(segment.seq, segment.end());
+        }
         for (from, to) in segment.sacks.ranges(segment.ack) {
             self.sacked.add(from, to);
         }
@@ -279,6 +293,10 @@ impl Watch {
     fn check(&mut self, end: &Endpoint, config: &aqm_tcp::Config) {
         assert!(end.received() >= self.received, "delivery goes back");
         self.received = end.received();
+        assert_eq!(self.arrived.within(0, self.received), self.received, "delivered before it arrived");
+        for (from, to) in self.claims.drain(..) {
+            assert_eq!(self.arrived.within(from, to), to - from, "it tells of what has not arrived");
+        }
         assert!(end.in_flight() <= config.receiver_window * MSS + 1, "beyond the receiver's window");
         let counts = end.counts();
         if counts.timeouts > self.timeouts {
@@ -304,8 +322,13 @@ impl Watch {
             Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => {
                 (window + u64::from(end.dupacks()), in_flight)
             }
-            // An estimate in recovery; the receiver's window is the only bound.
-            Recovery::Sack if config.pipe == Pipe::Counted => return,
+            // An estimate in recovery; there the receiver's window is the only bound.
+            Recovery::Sack if config.pipe == Pipe::Counted => {
+                if self.acked < self.recovers_to.max(self.timed_out_at) {
+                    return;
+                }
+                (window + u64::from(end.dupacks()), in_flight)
+            }
             // What was lost again since a time-out waits, and counts as out of the network.
             _ if self.acked < self.timed_out_at => return,
             // Holes go first, so new data means that what is in flight and not SACKed is in the network.
@@ -388,6 +411,14 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
             assert_eq!(pair.ends[1 - side].received(), pair.written[side], "done, and not all has arrived");
         }
         let counts = end.counts();
+        let config = &pair.configs[side];
+        let limit = match end.gave_up() {
+            Some(GaveUp::NoAnswer) => config.max_syn_retries,
+            Some(GaveUp::NoProgress) => config.max_retries,
+            None => Some(0),
+        };
+        let tried = limit.is_some_and(|limit| end.gave_up().is_none() || counts.timeouts > limit);
+        assert!(tried, "given up before the limit");
         let syns = counts.segments_sent - watch.segments;
         assert!(syns == 0 || u64::from(counts.retransmitted) >= watch.again + (syns - 1));
         assert!(counts.acks_sent == watch.pure_acks && u64::from(counts.retransmitted) <= watch.again + syns);
@@ -422,8 +453,10 @@ fn every_byte_arrives_once_in_order_within_the_windows_and_every_connection_ends
     match result {
         Ok(()) => println!("{cases} connections, seed {seed}; {} were given up", gave_up.get()),
         Err(TestError::Fail(why, case)) => {
-            let again = format!("AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases}");
-            panic!("{why}\n{again}\n{case:#?}\n{}", case.log())
+            let again = format!(
+                "AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases} cargo test --release -p aqm-tcp --test laws"
+            );
+            panic!("{why}\nagain with: {again}\n{case:#?}\n{}", case.log())
         }
         Err(TestError::Abort(why)) => panic!("{why}"),
     }

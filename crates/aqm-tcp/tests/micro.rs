@@ -110,7 +110,7 @@ fn agrees(case: &Case) {
     let counts = path.sender.counts();
     let timeouts = u64::from(counts.timeouts);
     let cuts = timeouts + u64::from(counts.fast_retransmits);
-    assert_eq!([counts.segments_sent, counts.retransmitted, timeouts, cuts], case.counts);
+    assert_eq!([counts.segments_sent, counts.retransmitted.into(), timeouts, cuts], case.counts);
 }
 
 /// Compares line by line, and shows the surroundings of the first difference.

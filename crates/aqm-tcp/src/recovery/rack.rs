@@ -185,8 +185,8 @@ impl Rack {
 /// The tail loss probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    /// When new data was last sent or acknowledged.
-    since: Instant,
+    /// When new data was last sent or acknowledged; `NEVER` if no probe is to follow it.
+    pub since: Instant,
     /// Twice the round trip.
     wait: Span,
     /// When the retransmission timer started, and how long it runs.
@@ -230,7 +230,7 @@ impl Probe {
     /// When a probe leaves, if nothing forbids it; `alone` if a single segment is in flight.
     #[inline]
     pub fn alarm(&self, alone: bool) -> Instant {
-        if self.end.is_some() || self.due {
+        if self.end.is_some() || self.due || self.since == Instant::NEVER {
             return Instant::NEVER;
         }
         let delay = if alone { ACK_DELAY } else { Span::ZERO };

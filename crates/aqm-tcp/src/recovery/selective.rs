@@ -316,6 +316,7 @@ impl Selective {
             if rack.probe.on_ack(heard, acked > 0) {
                 self.probed = rack.probe.flight;
             }
+            self.miss_probe(at.now);
         } else {
             self.sent.lose_uncovered(config.dupthresh);
         }
@@ -378,6 +379,15 @@ impl Selective {
                 rack.probe.alarm(self.sent.len() == 1)
             }
             _ => Instant::NEVER,
+        }
+    }
+
+    /// A probe whose time ran out while another was in flight is not made up for (RFC 8985, section 7.3).
+    #[inline]
+    fn miss_probe(&mut self, now: Instant) {
+        let missed = self.probe_alarm() < now;
+        if let Some(rack) = self.rack.as_mut().filter(|_| missed) {
+            rack.probe.since = Instant::NEVER;
         }
     }
 

@@ -32,6 +32,17 @@ def ns3_runs() -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
+@lru_cache
+def ns3_reruns(name: str) -> dict[str, list[dict[str, Any]]]:
+    """Runs of ns-3 made to find a cause, by the condition they repeat: `exact` without single faults of its
+    TCP (`src/variants.cc`), `more` with further seeds."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    with gzip.open(NS3 / f"{name}-runs.jsonl.gz", "rt", encoding="utf-8") as file:
+        for run in map(json.loads, file):
+            runs.setdefault(run["condition"], []).append(run)
+    return runs
+
+
 def linux_text(name: str) -> list[str]:
     """The lines a job of the Linux kernel left."""
     with gzip.open(LINUX / "results" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:

@@ -14,7 +14,7 @@ use aqm_net::{Instant, Rng, Span};
 
 use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
-use crate::profile::{Close, EcnUse, Handshake, SackBytes};
+use crate::profile::{Close, EcnUse, Handshake, HandshakeAck, SackBytes};
 use crate::receiver::Receiver;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
@@ -39,6 +39,16 @@ enum Phase {
     Failed,
 }
 
+/// What is to be sent before any data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ahead {
+    Nothing,
+    /// A SYN, or its answer.
+    Syn,
+    /// The acknowledgement that ends the handshake.
+    Ack,
+}
+
 /// One end of a connection. It is told what happened and asked what follows. The order of the fields here and
 /// in its two halves puts what a packet touches on few cache lines.
 #[repr(C)]
@@ -51,8 +61,8 @@ pub struct Endpoint {
     gave_up: Option<GaveUp>,
     /// Whether the application has said that it will write no more.
     finished: bool,
-    /// A SYN, or its answer, is to be sent.
-    syn_due: bool,
+    /// What is to be sent before any data.
+    ahead: Ahead,
     sender: Sender,
 }
 
@@ -65,7 +75,7 @@ impl Endpoint {
             phase: Phase::Closed,
             gave_up: None,
             finished: false,
-            syn_due: false,
+            ahead: Ahead::Nothing,
             syns_sent: 0,
         }
     }
@@ -90,7 +100,7 @@ impl Endpoint {
             self.establish(now);
         } else {
             self.phase = Phase::Opening;
-            self.syn_due = true;
+            self.ahead = Ahead::Syn;
         }
     }
 
@@ -137,7 +147,7 @@ impl Endpoint {
             if self.tcp.config.handshake == Handshake::ThreeWay {
                 self.receiver.acknowledge();
             } else if !segment.flags.has(Flags::ACK) {
-                self.syn_due = true;
+                self.ahead = Ahead::Syn;
             }
             return;
         }
@@ -170,7 +180,7 @@ impl Endpoint {
             self.phase = Phase::Failed;
             self.sender.timer.stop();
         } else if opening {
-            self.syn_due = true;
+            self.ahead = Ahead::Syn;
             self.sender.timer.back_off(now, &self.tcp.rules);
         } else {
             self.sender.on_timeout(now, &self.tcp);
@@ -180,10 +190,11 @@ impl Endpoint {
     /// The next segment to send; ask until there is none.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
-        if self.syn_due {
+        if self.ahead == Ahead::Syn {
             return Some(self.send_syn(now));
         }
-        let data = if self.phase == Phase::Open && !self.sender.is_acknowledged() {
+        let alone = std::mem::replace(&mut self.ahead, Ahead::Nothing) == Ahead::Ack;
+        let data = if self.phase == Phase::Open && !alone && !self.sender.is_acknowledged() {
             self.sender.poll_transmit(now, &self.tcp)
         } else {
             None
@@ -296,7 +307,7 @@ impl Endpoint {
         match self.phase {
             Phase::Listening if syn && !ack => {
                 self.sender.ecn = capable && segment.flags.has(Flags::ECE.and(Flags::CWR));
-                self.syn_due = true;
+                self.ahead = Ahead::Syn;
                 if three_way {
                     self.phase = Phase::Answering;
                 } else {
@@ -309,11 +320,16 @@ impl Endpoint {
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
+                    if self.tcp.config.handshake_ack == HandshakeAck::Alone {
+                        self.ahead = Ahead::Ack;
+                    }
                 }
                 false
             }
             Phase::Answering if syn => {
-                self.syn_due |= !ack;
+                if !ack {
+                    self.ahead = Ahead::Syn;
+                }
                 // The answer to two SYNs is not a round trip (Karn).
                 self.sender.timer.forget();
                 false
@@ -354,7 +370,7 @@ impl Endpoint {
     }
 
     fn send_syn(&mut self, now: Instant) -> Segment {
-        self.syn_due = false;
+        self.ahead = Ahead::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
         let (mut flags, size) = match (opening, config.ecn == EcnUse::On, self.sender.ecn) {

@@ -27,8 +27,8 @@ pub use endpoint::Endpoint;
 pub use presets::{Preset, presets, transport};
 pub use profile::{
     Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited,
-    Handshake, Hint, IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe, PrrBound, Recovery,
-    Reduction, ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
+    Handshake, HandshakeAck, Hint, IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe,
+    PrrBound, Recovery, Reduction, ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
 };
 pub use profiles::{Profile, lay_over, profiles, read};
 pub use rtt::{MinRto, RtoArithmetic};

@@ -27,6 +27,16 @@ choices! {
 }
 
 choices! {
+    /// How the acknowledgement travels that ends a three-way handshake.
+    pub enum HandshakeAck {
+        /// On the first data, if there is some to send at once.
+        WithData = "with-data",
+        /// As a packet of its own before the data (ns-3).
+        Alone = "alone",
+    }
+}
+
+choices! {
     /// How a connection closes.
     pub enum Close {
         /// Each end sends a FIN behind its data, again until it is acknowledged (RFC 9293, 3.6).
@@ -291,6 +301,8 @@ parameters! {
         pub ack_size: Size = Size::from_bytes(40), "as `header`";
         /// How a connection opens.
         pub handshake: Handshake = Handshake::ThreeWay, "RFC 9293, 3.5";
+        /// How the acknowledgement travels that ends a three-way handshake.
+        pub handshake_ack: HandshakeAck = HandshakeAck::WithData, "RFC 9293, 3.10.7.3: data may go with it";
         /// How a connection closes.
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
         /// How long the last segment is.

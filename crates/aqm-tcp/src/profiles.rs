@@ -23,8 +23,8 @@ use crate::control::{
 };
 use crate::profile::{
     Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited, Handshake,
-    IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction,
-    ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
+    HandshakeAck, IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe, PrrBound, Recovery,
+    Reduction, ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
 };
 use crate::rtt::{MinRto, RtoArithmetic};
 
@@ -166,6 +166,7 @@ fn linux_2_4() -> Profile {
     let mut linux = Profile::new("linux-2.4", about);
     set! { linux:
         syn_size = Size::from_bytes(52), "RFC 9293, RFC 2018, RFC 7323: MSS, SACK-permitted, window scale";
+        handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
         initial_window = 2, "tcp_input.c, tcp_init_cwnd: 2 unless the round trip is below 20 ms";
         ssthresh_after_syn_loss = Some(2.0), "tcp_input.c, tcp_enter_loss; later kernels undo it";
         receiver_window = 44, "ip-sysctl.txt: tcp_rmem 87380 gives a window of 65535 B";
@@ -192,6 +193,7 @@ fn linux_6() -> Profile {
         header = Size::from_bytes(52), "tcp_timestamps 1: RFC 7323, appendix A";
         syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
         ack_size = Size::from_bytes(52), "as `header`";
+        handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
         initial_window_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 from the second loss on";
         recovery = Recovery::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
         reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";

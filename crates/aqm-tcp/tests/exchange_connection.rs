@@ -67,6 +67,24 @@ fn the_server_sends_its_answer_again_by_its_own_timer() {
 }
 
 #[test]
+fn the_last_step_of_the_handshake_goes_alone_where_that_is_chosen() {
+    let settings = || rfc(json!({ "handshake_ack": "alone" }));
+    assert_table(
+        &exchange(settings(), 1, &[]),
+        "0 > SYN
+         50 < SYN-ACK
+         100 > ack 0
+         100 > 1 FIN
+         150 < FIN ack FIN
+         200 > ack FIN",
+    );
+    // Lost, it is made up for by the data behind it.
+    let pair = exchange(settings(), 1, &["> ack 0"]);
+    assert_eq!(pair.server().counts().handshake_done, Some(at(150)));
+    assert_eq!((pair.server().counts().retransmitted, pair.client().counts().retransmitted), (0, 0));
+}
+
+#[test]
 fn a_lost_last_step_of_the_handshake_is_made_up_for_by_data() {
     // The acknowledgement rides on 1; 2 opens the connection as well as 1 would have.
     let pair = exchange(rfc(json!({ "initial_window": 4 })), 8, &["> 1"]);

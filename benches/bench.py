@@ -1,4 +1,5 @@
-"""Speed, as ratios: beside ns-2 where it is installed, and from few flows to very many.
+"""Speed, as ratios: beside ns-2 where it is installed, of other TCPs beside Reno, and from few flows to very
+many.
 
     python benches/bench.py [--pairs N] [--grid] [--out DIR]
 
@@ -31,6 +32,7 @@ sys.path.insert(0, str(ROOT / "reference"))
 import data  # noqa: E402
 
 SCRIPTS = ROOT / "reference" / "ns2" / "scripts"
+TRANSPORTS = ("reno/newreno", "reno/sack", "reno/rack", "cubic/sack")
 FLOWS = (50, 10_000, 100_000)
 IN_FLIGHT_BYTES = 88
 """What a packet under way occupies: its entry in a lane, its parcel, its place in a queue."""
@@ -80,6 +82,15 @@ class Speed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transport:
+    """What a packet costs with another TCP, in times of what it costs with Reno."""
+
+    workload: str
+    tcp: str
+    times_reno: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scale:
     """What a packet and a flow cost among so many flows."""
 
@@ -102,12 +113,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         events = build_events()
         speeds = [measure(one, options.pairs, Path(folder), events) for one in WORKLOADS]
         print_speeds(speeds)
+        transports = [
+            transport(workload, tcp, options.pairs) for workload in ("w1", "w3") for tcp in TRANSPORTS
+        ]
+        print_transports(transports)
         scales = scaling(Path(folder), events)
         print_scales(scales)
     figures: dict[str, object] = {
         "version": al.__version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
         "speeds": [asdict(one) for one in speeds],
+        "transports": [asdict(one) for one in transports],
         "scales": [asdict(one) for one in scales],
     }
     if options.grid:
@@ -147,6 +163,23 @@ def measure(workload: Workload, pairs: int, folder: Path, events: Path | None) -
         ratio=median(a / b for a, b in zip(ours, theirs, strict=True)) if theirs else None,
         wanted_ratio=workload.target,
     )
+
+
+def transport(workload: str, tcp: str, pairs: int) -> Transport:
+    """Runs a workload with this TCP and with Reno, in turn."""
+    reno = al.Scenario.load(ROOT / "scenarios" / "bench" / f"{workload}.toml")
+    law, recovery = tcp.split("/")
+    control = reno.effective["tcp"]["control"] if law == "reno" else {"kind": law}
+    # The counted pipe and what a time-out forgets are ns-2's; a scoreboard is what SACK costs.
+    modern = {"tcp.pipe": "scoreboard", "tcp.sacks_at_timeout": "kept", "tcp.dsack": "on"}
+    other = reno.with_({**modern, "tcp.recovery": recovery, "tcp.control": control})
+
+    def cost(scenario: al.Scenario) -> float:
+        performance = scenario.run().performance
+        return performance["cpu_s"] / performance["packets_forwarded"]
+
+    ratios = [cost(other) / cost(reno) for _ in range(pairs)]
+    return Transport(workload=workload.upper(), tcp=tcp, times_reno=median(ratios))
 
 
 def ns2_speed(words: Sequence[str]) -> float:
@@ -280,6 +313,14 @@ def print_speeds(speeds: Sequence[Speed]) -> None:
             f"{_shown(one.ns2_packets_per_cpu_s, 1e-6, '.3f'):>8}{_shown(one.ratio, 1, '.1f'):>8}"
             f"{one.wanted_ratio:>8.0f}"
         )
+
+
+def print_transports(transports: Sequence[Transport]) -> None:
+    """One line for each workload."""
+    print("\nCPU time of a packet, in times of that with Reno")
+    for workload in sorted({one.workload for one in transports}):
+        told = (f"{one.tcp} {one.times_reno:.2f}" for one in transports if one.workload == workload)
+        print(f"{workload:<6}{'   '.join(told)}")
 
 
 def print_scales(scales: Sequence[Scale]) -> None:

@@ -1,5 +1,8 @@
 //! One flow: its two ends, where its packets go, and what is counted about it.
 
+use std::mem::offset_of;
+use std::ops::Range;
+
 use aqm_net::{Instant, Packet, Span};
 use aqm_tcp::{Endpoint, Flags};
 use aqm_traffic::Transfer;
@@ -80,6 +83,13 @@ fn came(at: Instant) -> Option<Instant> {
 }
 
 impl Flow {
+    /// Which of its bytes a packet needs that arrives on a `side` of it.
+    pub(crate) const fn parts(side: usize) -> [Range<usize>; 2] {
+        let ends = offset_of!(Self, ends);
+        let end = ends + side * size_of::<Endpoint>();
+        [0..ends, end..end + size_of::<Endpoint>()]
+    }
+
     /// All that was counted so far.
     pub(crate) fn counted(&self) -> Counted {
         let (dropped, marked) = (self.dropped, self.marked);

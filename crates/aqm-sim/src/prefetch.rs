@@ -4,18 +4,23 @@
 //! wait in a lane tell beforehand which. The one unsafe line of the core rooms is here: it reads and
 //! writes nothing, so it changes no result.
 
+use std::ops::Range;
+
 /// A cache line.
 const LINE: usize = 64;
-
-/// As much of a value as is worth fetching.
-const MOST: usize = 6 * LINE;
 
 /// Asks for `values[index]`, if there is such a value.
 #[inline]
 pub(crate) fn prefetch<T>(values: &[T], index: usize) {
+    prefetch_part(values, index, 0..size_of::<T>());
+}
+
+/// Asks for these bytes of `values[index]`, if there is such a value.
+#[inline]
+pub(crate) fn prefetch_part<T>(values: &[T], index: usize, part: Range<usize>) {
     let Some(value) = values.get(index) else { return };
     #[cfg(target_arch = "x86_64")]
-    for offset in (0..size_of::<T>().min(MOST)).step_by(LINE) {
+    for offset in part.step_by(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         #[allow(unsafe_code)]
         // SAFETY: a prefetch of any address is without effect on what a program can see.
@@ -24,5 +29,5 @@ pub(crate) fn prefetch<T>(values: &[T], index: usize) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (value, LINE, MOST);
+    let _ = (value, part, LINE);
 }

@@ -11,7 +11,7 @@ use crate::agenda::Alarm;
 use crate::flow::{Ends, Flow, RECEIVER, SENDER};
 use crate::ledger::{Ledger, Parcel};
 use crate::network::{Happening, Look, Network};
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_part;
 use crate::scenario::Scenario;
 use crate::tables::{FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
 use crate::topology::Topology;
@@ -183,7 +183,10 @@ impl<'a, N: Network> World<'a, N> {
     /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
     fn on_arrival(&mut self, packet: Packet, now: Instant) {
         if let Some(next) = self.net.ahead() {
-            prefetch(&self.flows, self.ledger.parcels.address(next.id).0 as usize);
+            let (slot, forward) = self.ledger.parcels.address(next.id);
+            let [head, end] = Flow::parts(if forward { RECEIVER } else { SENDER });
+            prefetch_part(&self.flows, slot as usize, head);
+            prefetch_part(&self.flows, slot as usize, end);
         }
         if !self.hosts_take_time {
             return self.on_packet(packet, now);

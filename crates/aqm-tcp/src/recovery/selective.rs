@@ -47,7 +47,7 @@ pub(crate) struct Selective {
     entry: u64,
     /// What was in flight when a probe left that repaired a loss, if that was the last to happen.
     probed: u64,
-    rack: Option<Rack>,
+    rack: Option<Box<Rack>>,
     mss: u64,
     reduction: (Reduction, PrrBound),
 }
@@ -93,7 +93,7 @@ impl Selective {
             falling: Falling::AtOnce,
             entry: 0,
             probed: 0,
-            rack: (config.recovery == Recovery::Rack).then(Rack::default),
+            rack: (config.recovery == Recovery::Rack).then(Box::default),
             mss,
             reduction: (config.reduction, config.prr_bound),
         }

@@ -67,6 +67,12 @@ EXACT = (
 """What `reference/ns3/src/variants.cc` takes away."""
 TIES = "packets arrive at the instant of a departure, and ns-3 takes first what was scheduled first"
 """Where the access line takes longer than a transmission, that is the arrival; here it is the departure."""
+PHASES = "without a background the flows' packets keep their places in the queue (phases)"
+"""Taken away by hosts that take a packet in after up to the time of a transmission, in both."""
+SYN_SAMPLE = (
+    "ns-3.37 takes the time since the first SYN as a round trip even if it was sent again, so that the "
+    "first time-out is 9.7 s or more"
+)
 OUTLIER = "the recorded run is far from the mean of ten of theirs"
 
 LINE = (
@@ -124,9 +130,9 @@ def _case(condition: str, runs: list[dict[str, Any]]) -> Case:
     if left:
         return left_out_case(name, *left)
     if condition.startswith("A-ftp"):
-        return ftp_case(name, runs)
+        return ftp_case(name, runs, causes=_ftp_causes(name, condition))
     if condition.startswith("A-web"):
-        return web_case(name, condition, runs)
+        return web_case(name, condition, runs, causes=_web_causes(name, condition))
     return flows_case(name, runs, causes=_causes(name, condition, runs))
 
 
@@ -154,15 +160,37 @@ def _causes(name: str, condition: str, runs: list[dict[str, Any]]) -> tuple[Caus
     return tuple(causes)
 
 
+def _ftp_causes(name: str, condition: str) -> tuple[Cause, ...]:
+    jitter = data.ns3_reruns("jitter").get(condition)
+    if not jitter:
+        return ()
+    again = ftp_case(name, jitter, changes={"host.jitter": "780us"})
+    return (Cause(why=PHASES, switch="jitter in both", again=again),)
+
+
+def _web_causes(name: str, condition: str) -> tuple[Cause, ...]:
+    exact = data.ns3_reruns("rtt").get(condition)
+    if not exact:
+        return ()
+    again = web_case(name, condition, exact, objects="rtt-web-objects")
+    return (Cause(why=SYN_SAMPLE, switch="no such sample", again=again, same_runs=True),)
+
+
 # Scenario A, permanent flows only
 
 
-def ftp_case(name: str, theirs: Sequence[dict[str, Any]], seeds: int = SEEDS) -> Case:
-    """Permanent flows through one queue."""
+def ftp_case(
+    name: str,
+    theirs: Sequence[dict[str, Any]],
+    seeds: int = SEEDS,
+    changes: Changes | None = None,
+    causes: tuple[Cause, ...] = (),
+) -> Case:
+    """Permanent flows through one queue; `changes` is a switch on our side."""
 
     def jobs() -> list[Job]:
         scenario = _with_queue("ns3-a", theirs[0]["disc"])
-        scenario = scenario.with_({"traffic.ftp.flows": theirs[0]["nFlows"]})
+        scenario = scenario.with_({"traffic.ftp.flows": theirs[0]["nFlows"], **(changes or {})})
         return [Job(scenario=scenario, seed=seed, measure=_measures) for seed in range(1, seeds + 1)]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
@@ -177,7 +205,7 @@ def ftp_case(name: str, theirs: Sequence[dict[str, Any]], seeds: int = SEEDS) ->
             for quantity in (*LINE, *FAIRNESS)
         ]
 
-    return Case(name=name, jobs=jobs, judge=judge)
+    return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
 def _with_queue(name: str, queue: str) -> Scenario:
@@ -237,11 +265,18 @@ class WebMeasures:
     times: npt.NDArray[np.float64]
 
 
-def web_case(name: str, condition: str, theirs: Sequence[dict[str, Any]], repeats: int = REPEATS) -> Case:
-    """The recorded schedules at 70 % load, replayed through one queue."""
+def web_case(
+    name: str,
+    condition: str,
+    theirs: Sequence[dict[str, Any]],
+    objects: str = "a-web-objects",
+    causes: tuple[Cause, ...] = (),
+) -> Case:
+    """The recorded schedules at 70 % load, replayed through one queue; `objects` holds the objects' times."""
+    repeats = REPEATS
     deciles = {
         row["size_class"]: row
-        for row in data.rows("a-web-objects", data.NS3)
+        for row in data.rows(objects, data.NS3)
         if (row["condition"], row["time"], row["seed"]) == (condition, "no-handshake", "pooled")
     }
 
@@ -284,7 +319,7 @@ def web_case(name: str, condition: str, theirs: Sequence[dict[str, Any]], repeat
                 rows.append(single(name, quantity, value, [float(values[place]) for values in pooled]))
         return rows
 
-    return Case(name=name, jobs=jobs, judge=judge)
+    return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
 def _web_measures(run: Run) -> WebMeasures:

@@ -7,6 +7,8 @@
 //                   that ends a recovery opens no window
 //   ExactCubic      the acknowledgement that ends a recovery opens no window, and the count of
 //                   acknowledgements starts again with each step
+//   ExactRtt        no round-trip sample from a SYN that was sent again, and then a time-out of 3 s for the
+//                   first data (RFC 6298, 5.7): ns-3 takes the time since the first SYN, over 3 s, as one
 // Built like dumbbell.cc, which it includes.
 #include "ns3/tcp-socket-base.h"
 
@@ -207,5 +209,38 @@ class ExactCubic : public TcpCubic
 };
 
 NS_OBJECT_ENSURE_REGISTERED(ExactCubic);
+
+class ExactRtt : public RttMeanDeviation
+{
+  public:
+    static TypeId GetTypeId()
+    {
+        static TypeId id = TypeId("ns3::ExactRtt").SetParent<RttMeanDeviation>().AddConstructor<ExactRtt>();
+        return id;
+    }
+
+    TypeId GetInstanceTypeId() const override
+    {
+        return GetTypeId();
+    }
+
+    Ptr<RttEstimator> Copy() const override
+    {
+        return CopyObject<ExactRtt>(this);
+    }
+
+    void Measurement(Time measure) override
+    {
+        if (m_nSamples == 0 && measure >= Seconds(o.connTimeout)) // only a SYN's can be so long
+        {
+            m_estimatedRtt = Seconds(3); // the time-out without a variation; the next sample is the first
+            m_estimatedVariation = Time(0);
+            return;
+        }
+        RttMeanDeviation::Measurement(measure);
+    }
+};
+
+NS_OBJECT_ENSURE_REGISTERED(ExactRtt);
 
 } // namespace ns3

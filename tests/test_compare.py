@@ -29,6 +29,13 @@ def test_every_queue_meets_every_seed(scenario: al.Scenario) -> None:
     assert found.queues["red"] == default.effective["bottleneck"]["queue"]
 
 
+def test_a_queue_that_wants_classes_gets_edges_and_says_so(scenario: al.Scenario) -> None:
+    found = al.compare(scenario, ["red", "rio-ps"])
+    assert found.edges == {"rio-ps": ["left", "right"]}
+    with_edges = scenario.with_({"edges.left": {"kind": "sfd"}})
+    assert al.compare(with_edges, ["rio-ps"]).edges == {}
+
+
 def test_a_value_is_that_of_the_run(scenario: al.Scenario) -> None:
     found = al.compare(scenario, ["short"], replications=2, first_seed=7)
     run = scenario.with_({"bottleneck.queue": scenario.queues["short"]}).run(seed=8)

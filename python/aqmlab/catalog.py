@@ -18,6 +18,7 @@ FAMILIES = {
     "presets": "TCP preset",
     "profiles": "TCP profile",
     "traffic": "traffic",
+    "edges": "edge",
     "sections": "scenario section",
     "tables": "table",
 }

@@ -177,7 +177,7 @@ def list_(
         str,
         typer.Argument(
             help="queues, tcp (laws, recoveries, presets, profiles), recoveries, presets, profiles, traffic, "
-            "sections, tables or studies."
+            "edges, sections, tables or studies."
         ),
     ],
 ) -> None:
@@ -298,6 +298,9 @@ def _print_run(result: Run, name: str) -> None:
     manifest = result.manifest
     scenario = manifest["scenario"]
     print(f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}")
+    if manifest["edges_added"]:
+        nodes = ", ".join(scenario["edges"])
+        print(f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long")
     for link, row in result.summary["links"].items():
         tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
         print(

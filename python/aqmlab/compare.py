@@ -41,6 +41,8 @@ class Comparison:
     replications: int
     failures: Sequence[str] = field(default_factory=tuple)
     interrupted: bool = False
+    edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By variant: the nodes that got an edge because its queue wants packets told short or long."""
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -204,6 +206,11 @@ def compare(
         replications=replications,
         failures=tuple(failures),
         interrupted=interrupted,
+        edges={
+            "/".join(names): list(one.effective["edges"])
+            for names, one in variants.items()
+            if "edges" in one.effective and "edges" not in scenario.effective
+        },
     )
 
 

@@ -43,6 +43,9 @@ def show(result: Comparison) -> None:
     if several and others:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
         _print_estimates(result, title, result.differences(), others, {})
+    for variant, nodes in result.edges.items():
+        why = "short-flows, added because the queue wants packets told short or long"
+        print(f"{variant}: edges at {', '.join(nodes)} ({why})")
 
 
 def _print_estimates(

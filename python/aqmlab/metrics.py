@@ -164,6 +164,14 @@ def area_between(left: Floats, right: Floats, grid: Floats) -> float:
     return float(np.trapezoid(np.abs(left - right), grid))
 
 
+def carried_by_largest(sizes: npt.NDArray[Any], shares: Sequence[float]) -> list[float]:
+    """The share of all bytes that the largest of the transfers carry, for each share of their number."""
+    if sizes.size == 0:
+        return [math.nan] * len(shares)
+    carried = np.cumsum(np.sort(sizes.astype(np.float64))[::-1])
+    return [float(carried[max(1, round(share * sizes.size)) - 1] / carried[-1]) for share in shares]
+
+
 # Flows and links
 
 

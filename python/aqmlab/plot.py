@@ -26,6 +26,8 @@ COLOURS: Mapping[str, str] = {
     "red": "#D55E00",
     "SHRED": "#009E73",
     "shred": "#009E73",
+    "RIO-PS": "#882255",
+    "rio-ps": "#882255",
     "uncongested": "#6E6E6E",
 }
 """Colours of queues, the same in every figure; from the colour-blind safe set of Okabe and Ito."""
@@ -127,6 +129,8 @@ def draw(chart: Chart) -> Figure:
         if panel is not None:
             axis.set_title(str(panel))
     handles, labels = axes[0].get_legend_handles_labels()
+    if chart.panel == chart.by:  # The titles say it.
+        return figure
     figure.legend(handles, labels, loc="outside upper left", ncols=len(labels) if len(labels) <= 4 else 3)
     return figure
 
@@ -214,7 +218,8 @@ def _dress(axis: Axes, chart: Chart, *, first: bool) -> None:
         axis.set_ylabel(chart.y_label)
     if chart.log_x:
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        left, right = chart.x_limits or axis.get_xlim()
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if right < 2000 * left else (1.0,)))
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if chart.log_y:

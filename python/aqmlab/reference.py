@@ -92,6 +92,10 @@ _INTRODUCTIONS = {
     "its hosts), `extra_delay` (a time, or a pair of times between which each flow draws its own: one "
     "way, in each direction) and `tcp` (what differs from the scenario's `[tcp]` for its connections, or a "
     "`profile` of its own); in a graph of `links` it needs `from` and `to`.",
+    "edges": "The `kind` of an `[edges.NODE]` table: where packets that hosts at this node send are told "
+    "short or long, before they meet a queue (the nodes of a dumbbell are `left` and `right`). If a queue wants "
+    "packets told apart, as `rio` and `rio-ps` do, and no edge is written, `short-flows` with these defaults "
+    "stands at every node with hosts.",
     "sections": "The other tables of a scenario.",
     "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`.',
 }
@@ -148,10 +152,10 @@ def _wrapped(text: str, indent: str, hang: str = "") -> list[str]:
 def _rows(fields: Sequence[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     for field in fields:
         path = f"{prefix}{field['name']}"
+        if not field.get("fields") or isinstance(field.get("default"), list):
+            yield path, field
         if field.get("fields"):
             yield from _rows(field["fields"], f"{path}.")
-        else:
-            yield path, field
 
 
 if __name__ == "__main__":

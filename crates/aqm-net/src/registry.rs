@@ -10,6 +10,7 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_path_to_error::Segment;
 
 /// What is wrong in a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,17 @@ impl Parameter for Vec<u64> {
     }
 }
 
+/// A list of tables: the parameters inside are those of each table.
+impl<T: Parameters> Parameter for Vec<T> {
+    fn kind() -> String {
+        let names: Vec<&str> = T::parameters().iter().map(|field| field.name).collect();
+        format!("list of tables: {}", names.join(", "))
+    }
+    fn fields() -> Vec<Field> {
+        T::parameters()
+    }
+}
+
 macro_rules! plain_parameter {
     ($($type:ty => $kind:literal),+ $(,)?) => {
         $(impl Parameter for $type {
@@ -161,8 +173,11 @@ pub struct Entry {
 /// If the value does not have the form of a `T`.
 pub fn read<T: DeserializeOwned>(value: Value) -> Result<T, ConfigError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        ConfigError::new(if path == "." { String::new() } else { path }, error.into_inner().to_string())
+        let place = error.path().iter().fold(String::new(), |place, segment| match segment {
+            Segment::Seq { index } => join(&place, &index.to_string()),
+            other => join(&place, &other.to_string()),
+        });
+        ConfigError::new(place, error.into_inner().to_string())
     })
 }
 
@@ -360,6 +375,15 @@ mod tests {
                 pub colour: Colour = Colour::Green, "ours";
                 /// When eaten.
                 pub eaten: Option<Span> = None, "ours";
+                /// What is inside.
+                pub seeds: Vec<Seed> = vec![Seed::default()], "ours";
+            }
+        }
+        parameters! {
+            /// What grows again.
+            pub struct Seed {
+                /// How long.
+                pub length: Length = Length::Packets(1), "a textbook";
             }
         }
         impl Fruit for Config {
@@ -403,6 +427,10 @@ mod tests {
             problem(json!({"kind": "apple", "lenght": "3p"})).contains("unknown field `lenght`, expected")
         );
         assert!(problem(json!({"kind": "apple", "colour": "red"})).contains("`green`"));
+        assert_eq!(
+            problem(json!({"kind": "apple", "seeds": [{}, {"length": "1q"}]})),
+            "seeds.1.length: `1q`: unknown unit `q`, expected p, B, kB, MB"
+        );
         assert_eq!(problem(json!({"kind": "pear"})), "kind: unknown kind \"pear\", expected one of `apple`");
         assert_eq!(problem(json!({})), "kind: is missing: write one of `apple`");
         assert!(problem(json!(3)).contains("must be a table"));
@@ -415,5 +443,11 @@ mod tests {
         assert_eq!(entry.parameters[0].default, "3p");
         assert_eq!(entry.parameters[0].source, "a textbook");
         assert!(entry.parameters[1].kind.contains("`sky-blue` (The colour of the sky)"));
+        let seeds = &entry.parameters[3];
+        assert_eq!(
+            (seeds.kind.as_str(), &seeds.default),
+            ("list of tables: length", &json!([{"length": "1p"}]))
+        );
+        assert_eq!(seeds.fields[0].source, "a textbook");
     }
 }

@@ -135,17 +135,19 @@ fn table_catalog() -> PyResult<String> {
 }
 
 /// The drop probability of a queue (JSON table) before its count law, at each of `averages` (in the
-/// unit of its thresholds), for a window `relative_window` times the average; None where the
-/// discipline has no such law.
+/// unit of its thresholds), for a packet of class `service_class` whose window is `relative_window`
+/// times the average; None where the discipline has no such law.
 #[pyfunction]
+#[pyo3(signature = (queue, averages, relative_window, service_class = 0))]
 fn drop_curve(
     py: Python<'_>,
     queue: &str,
     averages: Vec<f64>,
     relative_window: f64,
+    service_class: u8,
 ) -> PyResult<Vec<Option<f64>>> {
     parse(queue)
-        .and_then(|queue| aqm_sim::drop_curve(queue, &averages, relative_window))
+        .and_then(|queue| aqm_sim::drop_curve(queue, &averages, relative_window, service_class))
         .map_err(|e| to_python(py, &e))
 }
 

@@ -36,13 +36,26 @@ impl Average {
 
     /// An arrival at `now` finds this `queue`.
     pub fn update(&mut self, queue: u64, now: Instant) {
-        let missed = self.idle_since.map_or(0, |since| {
-            self.idle_since = Some(now);
-            u128::from(now.since(since).nanos()) * self.bits_per_second / self.bit_nanos_per_packet
-        });
+        let missed = self.missed(now);
         let kept = 1.0 - self.weight;
         let kept = if missed == 0 { kept } else { libm::pow(kept, missed as f64 + 1.0) };
         self.value = self.value * kept + self.weight * queue as f64;
+    }
+
+    /// An arrival at `now` that is no sample: only the idle time before it counts.
+    pub fn forget(&mut self, now: Instant) {
+        let missed = self.missed(now);
+        if missed > 0 {
+            self.value *= libm::pow(1.0 - self.weight, missed as f64);
+        }
+    }
+
+    /// The packets that could have been sent in the idle time up to `now`, each counted once.
+    fn missed(&mut self, now: Instant) -> u128 {
+        self.idle_since.map_or(0, |since| {
+            self.idle_since = Some(now);
+            u128::from(now.since(since).nanos()) * self.bits_per_second / self.bit_nanos_per_packet
+        })
     }
 
     /// The line has nothing to send from `now` on.

@@ -10,7 +10,8 @@
 //!   the longest queue there was.
 //!
 //! By convention the parameters `limit`, `ecn` (allowed unless `"off"`) and `min_th` (the unit of
-//! the average) mean the same in every discipline; the law reads them from the configuration.
+//! averages; that of `limit` where there is none) mean the same in every discipline; the law reads them
+//! from the configuration. A gauge of one class has its number at its end: `average_0`.
 //! A broken law is a bug of ours, so the bookkeeper panics.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,7 +31,7 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
         |name| setting(&parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok());
     let expected = Expected {
         limit: length("limit"),
-        average_unit: length("min_th"),
+        average_unit: length("min_th").or(length("limit")),
         marks: setting(&parameters, "ecn").is_some_and(|ecn| ecn != "off"),
     };
     Ok(Box::new(Watched { inner: config.build(rate)?, expected, book: Book::default() }))
@@ -38,8 +39,13 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
 
 /// The parameter `name`, at the outermost level that has it.
 fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
-    let table = parameters.as_object()?;
-    table.get(name).or_else(|| table.values().find_map(|inner| setting(inner, name)))
+    match parameters {
+        Value::Object(table) => {
+            table.get(name).or_else(|| table.values().find_map(|inner| setting(inner, name)))
+        }
+        Value::Array(list) => list.iter().find_map(|inner| setting(inner, name)),
+        _ => None,
+    }
 }
 
 /// What the parameters promise.
@@ -96,8 +102,10 @@ impl Watched {
         }
         self.inner.gauges(&mut |name, value| {
             assert!(value.is_finite(), "gauge {name} is {value}");
-            match (name, self.expected.average_unit) {
+            let kind = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
+            match (kind, self.expected.average_unit) {
                 ("probability", _) => assert!((0.0..=1.0).contains(&value), "probability is {value}"),
+                ("packets", _) => assert!(value <= packets as f64, "{name} is {value}, and {packets} wait"),
                 ("average", Some(unit)) => {
                     // Sums of rounded parts may exceed the whole by a rounding.
                     let most = self.book.most.in_unit_of(unit) as f64 * (1.0 + 1e-9);

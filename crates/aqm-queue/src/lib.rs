@@ -8,10 +8,13 @@ mod average;
 mod drop_nth;
 mod drop_random;
 mod drop_tail;
+pub mod edge;
 mod fifo;
 pub mod laws;
 mod port;
 mod red;
+mod rio;
+mod rio_ps;
 mod shred;
 mod spacing;
 
@@ -28,6 +31,8 @@ registry! {
         "drop-random" => drop_random,
         "red" => red,
         "shred" => shred,
+        "rio" => rio,
+        "rio-ps" => rio_ps,
     }
 }
 
@@ -41,10 +46,16 @@ pub trait Build {
 
     /// The probability with which the law wants to drop a packet at this `average` queue (in the
     /// unit of the law's thresholds), before drops are spaced; `relative_window` is the window of
-    /// the packet's sender over the average window. Nothing if the law has no such function or
-    /// its parameters are wrong.
-    fn drop_curve(&self, _average: f64, _relative_window: f64) -> Option<f64> {
+    /// the packet's sender over the average window, and `class` the packet's class. Nothing if the
+    /// law has no such function or its parameters are wrong.
+    fn drop_curve(&self, _average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         None
+    }
+
+    /// Whether the law treats classes differently, so that packets ought to be classified before
+    /// they come.
+    fn wants_classes(&self) -> bool {
+        false
     }
 }
 

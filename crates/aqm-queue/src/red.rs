@@ -123,15 +123,18 @@ impl Config {
     /// The running RED, for those who build on it.
     pub(crate) fn running(&self, rate: Rate) -> Result<Red, ConfigError> {
         self.check()?;
-        Ok(Red {
+        Ok(Red { judge: self.judge(rate), curve: self.curve(), fifo: Fifo::new(self.limit) })
+    }
+
+    /// RED without its buffer; the parameters have been checked.
+    pub(crate) fn judge(&self, rate: Rate) -> Judge {
+        Judge {
             average: Average::new(self.weight, self.mean_packet, rate),
-            curve: self.curve(),
             law: CountLaw::new(self.spacing, self.packet_scaling, self.spare_first, self.mean_packet),
             ecn: self.ecn,
             mark_p: self.mark_p.unwrap_or(1.0),
             unit: self.min_th,
-            fifo: Fifo::new(self.limit),
-        })
+        }
     }
 }
 
@@ -140,7 +143,7 @@ impl Build for Config {
         Ok(Box::new(self.running(rate)?))
     }
 
-    fn drop_curve(&self, average: f64, _relative_window: f64) -> Option<f64> {
+    fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         self.check().ok()?;
         Some(self.curve().probability(average))
     }
@@ -148,12 +151,8 @@ impl Build for Config {
 
 /// The running discipline.
 pub struct Red {
-    average: Average,
+    judge: Judge,
     curve: Curve,
-    law: CountLaw,
-    ecn: EcnRule,
-    mark_p: f64,
-    unit: Length,
     fifo: Fifo,
 }
 
@@ -166,7 +165,7 @@ impl QueueDiscipline for Red {
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         let packet = self.fifo.pop();
         if packet.is_none() {
-            self.average.idle_from(cx.now);
+            self.judge.average.idle_from(cx.now);
         }
         packet
     }
@@ -176,34 +175,74 @@ impl QueueDiscipline for Red {
     }
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("average", self.average.value);
-        show("probability", self.law.probability);
+        show("average", self.judge.average.value);
+        show("probability", self.judge.probability());
     }
 }
 
 impl Red {
     /// Takes the queue that an arrival at `now` finds into the average.
     pub(crate) fn observe(&mut self, now: Instant) {
-        self.average.update(self.fifo.backlog().in_unit_of(self.unit), now);
+        self.judge.observe(self.fifo.backlog(), now);
     }
 
     /// Decides on a `packet` that meets `curve`, and carries it out. Below `lowest`, the smallest
     /// `min` that any packet may meet, the law starts afresh.
-    pub(crate) fn admit(&mut self, mut packet: Packet, curve: Curve, lowest: f64, cx: &mut Context<'_>) {
-        let average = self.average.value;
-        let reason = self.decide(&packet, curve, lowest, cx.rng);
+    pub(crate) fn admit(&mut self, packet: Packet, curve: Curve, lowest: f64, cx: &mut Context<'_>) {
+        let meets = Meets { curve, lowest, packets: self.fifo.backlog().packets };
+        if self.judge.admit(packet, meets, &mut self.fifo, cx) {
+            self.judge.average.busy();
+        }
+    }
+}
+
+/// RED without its buffer: an average and the law that acts on it. RED has one, RIO one for each class.
+pub(crate) struct Judge {
+    /// The average queue.
+    pub average: Average,
+    law: CountLaw,
+    ecn: EcnRule,
+    mark_p: f64,
+    unit: Length,
+}
+
+/// What a packet meets.
+#[derive(Clone, Copy)]
+pub(crate) struct Meets {
+    /// The drop function.
+    pub curve: Curve,
+    /// Average below which the law starts afresh: the smallest `min` that any packet may meet.
+    pub lowest: f64,
+    /// Packets in the queue that the average measures.
+    pub packets: u64,
+}
+
+impl Judge {
+    /// Takes the `queue` that an arrival at `now` finds into the average.
+    pub fn observe(&mut self, queue: Backlog, now: Instant) {
+        self.average.update(queue.in_unit_of(self.unit), now);
+    }
+
+    /// The last `p_b`.
+    pub fn probability(&self) -> f64 {
+        self.law.probability
+    }
+
+    /// Decides on a `packet`, and carries it out: whether it has joined `fifo`.
+    pub fn admit(&mut self, mut packet: Packet, meets: Meets, fifo: &mut Fifo, cx: &mut Context<'_>) -> bool {
+        let reason = self.decide(&packet, meets, cx.rng);
         if reason.is_some() {
             self.law.restart();
         }
-        if !self.fifo.has_room_for(&packet) {
+        if !fifo.has_room_for(&packet) {
             self.law.restart();
             cx.drop(packet, Reason::Overflow);
-            return;
+            return false;
         }
         if let Some(reason) = reason {
             let allowed = match self.ecn {
                 EcnRule::Off => false,
-                EcnRule::BelowMaxTh => average < curve.max,
+                EcnRule::BelowMaxTh => self.average.value < meets.curve.max,
                 EcnRule::UnlessForced => reason == Reason::Early,
                 EcnRule::Always => true,
             };
@@ -211,17 +250,18 @@ impl Red {
                 cx.mark(&mut packet, reason);
             } else {
                 cx.drop(packet, reason);
-                return;
+                return false;
             }
         }
-        self.average.busy();
-        self.fifo.push(packet);
+        fifo.push(packet);
+        true
     }
 
-    fn decide(&mut self, packet: &Packet, curve: Curve, lowest: f64, rng: &mut Rng) -> Option<Reason> {
+    fn decide(&mut self, packet: &Packet, meets: Meets, rng: &mut Rng) -> Option<Reason> {
+        let Meets { curve, lowest, packets } = meets;
         let average = self.average.value;
         self.law.probability = curve.probability(average);
-        if average < lowest || self.fifo.backlog().packets <= 1 {
+        if average < lowest || packets <= 1 {
             self.law.leave();
             return None;
         }

@@ -73,7 +73,7 @@ impl Build for Config {
         }))
     }
 
-    fn drop_curve(&self, average: f64, relative_window: f64) -> Option<f64> {
+    fn drop_curve(&self, average: f64, relative_window: f64, _class: u8) -> Option<f64> {
         self.check().ok()?;
         let usable = relative_window >= 0.0 && relative_window.is_finite();
         usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))

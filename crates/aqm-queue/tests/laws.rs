@@ -34,8 +34,28 @@ fn members() -> Vec<Config> {
             });
             members.push(Config::read(shred).unwrap());
         }
+        let changes = [
+            json!({"coupling": "coupled"}),
+            json!({"coupling": "coupled", "total_average": "in-arrivals"}),
+            json!({"coupling": "coupled", "idle": "class"}),
+            json!({"coupling": "decoupled"}),
+            json!({"coupling": "decoupled", "idle": "class"}),
+            json!({"coupling": "total"}),
+        ];
+        members.extend(changes.iter().map(|change| rio(red(variant.clone()), change)));
     }
     members
+}
+
+/// A RIO whose last class is this `red`, with two before it.
+fn rio(mut red: serde_json::Value, change: &serde_json::Value) -> Config {
+    let table = red.as_object_mut().unwrap();
+    let [min_th, max_th, max_p] = ["min_th", "max_th", "max_p"].map(|name| table.remove(name).unwrap());
+    let class = |max_p| json!({"min_th": min_th, "max_th": max_th, "max_p": max_p});
+    table.insert("classes".to_owned(), json!([class(json!(0.1)), class(json!(1.0)), class(max_p)]));
+    table.insert("kind".to_owned(), json!("rio"));
+    table.extend(change.as_object().unwrap().clone());
+    Config::read(red).unwrap()
 }
 
 /// Some packets alike, and a pause.
@@ -49,13 +69,11 @@ struct Burst {
 
 fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
-    let packet = (0_u32..4, 1_u16..1500, 0_u16..40, ecn).prop_map(|(flow, bytes, cwnd, ecn)| Packet {
-        flow,
-        bytes,
-        cwnd,
-        ecn,
-        ..Packet::default()
-    });
+    // Classes beyond those of any member, too.
+    let packet =
+        (0_u32..4, 1_u16..1500, 0_u16..40, ecn, 0_u8..12).prop_map(|(flow, bytes, cwnd, ecn, class)| {
+            Packet { flow, bytes, cwnd, ecn, class, ..Packet::default() }
+        });
     let pause = prop_oneof![Just(0), 0_u64..200_000];
     let burst = (1_u32..120, packet, prop_oneof![Just(0), 0_u64..1500], pause)
         .prop_map(|(packets, like, gap_us, pause_us)| Burst { packets, like, gap_us, pause_us });
@@ -131,8 +149,9 @@ fn a_member_that_may_mark_marks_packets_that_can_be_marked() {
         let table = member.to_value();
         let ecn = table.pointer("/ecn").or(table.pointer("/red/ecn"));
         let allowed = ecn.is_some_and(|ecn| ecn != "off");
-        let like = Packet { bytes: 1000, ecn: Ecn::Ect0, ..Packet::default() };
-        let flood = [Burst { packets: 300, like, gap_us: 700, pause_us: 0 }];
+        // The first class: the last one's average may move with the others only.
+        let like = Packet { bytes: 1000, ecn: Ecn::Ect0, class: 1, ..Packet::default() };
+        let flood = [Burst { packets: 3000, like, gap_us: 700, pause_us: 0 }];
         let marks = drive(&member, &flood, 1).told.iter().filter(|(_, fate, _)| *fate == "mark").count();
         assert_eq!(marks > 0, allowed, "{member:?}");
     }

@@ -384,7 +384,7 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         let mut red = json!({"kind": "red"});
         red.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let config = Config::read(red.clone()).unwrap();
-        assert_eq!(config.drop_curve(60.0, 1.0), None);
+        assert_eq!(config.drop_curve(60.0, 1.0, 0), None);
         red.as_object_mut().unwrap().remove("kind");
         let shred = Config::read(json!({"kind": "shred", "red": red})).unwrap();
         let outer = shred.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();

@@ -213,7 +213,7 @@ fn shred_moves_reds_line_as_its_formulas_say() {
     let red = Config::read(json!({"kind": "red"})).unwrap();
     for row in Table::read(include_str!("vectors/shred_curve.csv")).rows() {
         let r = row.number("r");
-        let p = |average| shred.drop_curve(average, r).unwrap();
+        let p = |average| shred.drop_curve(average, r, 0).unwrap();
         let averages =
             [("p0", 0.0), ("p30", 30.0), ("p45", 45.0), ("p60", 60.0), ("p75", 75.0), ("p89", 89.0)];
         for (column, average) in averages {
@@ -226,9 +226,9 @@ fn shred_moves_reds_line_as_its_formulas_say() {
         assert!((p(90.0) - maxp_mod).abs() < 1e-12, "r = {r}: the gentle line starts at maxp_mod");
         assert_eq!(p(180.0), 1.0);
         if r == 1.0 {
-            assert_eq!(p(47.3), red.drop_curve(47.3, 5.0).unwrap(), "RED ignores the window");
+            assert_eq!(p(47.3), red.drop_curve(47.3, 5.0, 0).unwrap(), "RED ignores the window");
         }
     }
-    assert_eq!(shred.drop_curve(89.9, 11.0), Some(1.0), "beyond r = 1 / max_p the line is cut at 1");
-    assert_eq!(shred.drop_curve(50.0, f64::NAN), None);
+    assert_eq!(shred.drop_curve(89.9, 11.0, 0), Some(1.0), "beyond r = 1 / max_p the line is cut at 1");
+    assert_eq!(shred.drop_curve(50.0, f64::NAN, 0), None);
 }

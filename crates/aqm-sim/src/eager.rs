@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
+use aqm_queue::edge::Edge;
 use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
 use crate::ledger::{Ledger, gauge};
-use crate::network::{Happening, Look, Network};
+use crate::network::{EdgeLook, Happening, Look, Network, look_at_edge};
 use crate::scenario::Scenario;
 use crate::topology::{Kind, Step, Topology};
 
@@ -50,6 +51,7 @@ pub(crate) struct Eager {
     events: Vec<Option<Event>>,
     links: Vec<Link>,
     steps: Vec<Step>,
+    edges: Vec<Box<dyn Edge>>,
 }
 
 impl Eager {
@@ -77,7 +79,13 @@ impl Eager {
                 }));
             }
         }
-        Self { heap: BinaryHeap::new(), events: Vec::new(), links, steps: topology.steps.clone() }
+        Self {
+            heap: BinaryHeap::new(),
+            events: Vec::new(),
+            links,
+            steps: topology.steps.clone(),
+            edges: scenario.build_edges(),
+        }
     }
 
     fn schedule(&mut self, at: Instant, phase: u32, rank: u32, event: Event) {
@@ -192,7 +200,11 @@ impl Network for Eager {
                         return Some((now, Happening::Arrived(packet)));
                     }
                     packet.hop += 1;
-                    self.put_on(self.steps[packet.hop as usize].link, packet, now, ledger);
+                    let Step { link, edge, .. } = self.steps[packet.hop as usize];
+                    if let Some(place) = usize::from(edge).checked_sub(1) {
+                        self.edges[place].classify(&mut packet, now);
+                    }
+                    self.put_on(link, packet, now, ledger);
                 }
             }
         }
@@ -217,6 +229,10 @@ impl Network for Eager {
             });
         }
         looks
+    }
+
+    fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
+        self.edges.iter_mut().map(|edge| look_at_edge(edge.as_mut(), now)).collect()
     }
 
     fn events(&self) -> u64 {
@@ -293,6 +309,7 @@ mod tests {
             json!({"kind": "drop-tail", "limit": "20kB"}),
             json!({"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"}),
             json!({"kind": "shred", "red": {"min_th": "5p", "max_th": "15p", "limit": "30p"}}),
+            json!({"kind": "rio-ps", "limit": "40p"}),
         ];
         for queue in queues {
             let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});

@@ -73,6 +73,8 @@ pub(crate) struct Flow {
     pub(crate) transfer: Transfer,
     pub(crate) dropped: u64,
     pub(crate) marked: u64,
+    /// Packets that arrived where the data goes in the class of long flows.
+    pub(crate) long: u64,
     /// What was counted when the measurement began; nothing if it was opened later.
     pub(crate) before: Option<Box<Counted>>,
 }
@@ -227,6 +229,7 @@ impl Flow {
             packets_sent: all.sent,
             packets_dropped: all.dropped,
             packets_marked: all.marked,
+            packets_long: self.long,
             retransmitted: all.retransmitted,
             timeouts: all.timeouts,
             fast_retransmits: all.fast_retransmits,

@@ -28,7 +28,9 @@ use sha2::{Digest, Sha256};
 
 use crate::ledger::PacketEvent;
 use crate::network::{Lazy, Look, Network};
-use crate::tables::{DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow};
+use crate::tables::{
+    DropRow, EdgeRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow,
+};
 use crate::topology::Topology;
 use crate::world::{Harvest, World};
 
@@ -84,6 +86,7 @@ fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Ru
         "results_version": RESULTS_VERSION,
         "digest": digest(scenario),
         "facts": facts,
+        "edges_added": scenario.edges_added,
     });
     Run { events: harvest.events, forwarded, manifest, tables: tables(scenario, harvest) }
 }
@@ -114,6 +117,7 @@ pub fn catalog() -> Vec<Entry> {
     });
     all.extend(aqm_tcp::control::Control::catalog());
     all.extend(aqm_traffic::Config::catalog());
+    all.extend(aqm_queue::edge::Config::catalog());
     all.extend(sections::catalog());
     all
 }
@@ -171,6 +175,7 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
             "traffic" => scenario.traffic.iter().map(|one| one.name.clone()).collect(),
             "link" => scenario.links.iter().map(|link| link.name.clone()).collect(),
             "reason" => owned(&aqm_queue::Reason::NAMES),
+            "node" => scenario.edges.iter().map(|edge| edge.node.clone()).collect(),
             "event" => owned(&PacketEvent::NAMES),
             _ => unreachable!("no column of words is named {column}"),
         }
@@ -185,6 +190,7 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
         PageRow::table(harvest.pages, words),
         DropRow::table(drops, words),
         QueueRow::table(harvest.queue, words),
+        EdgeRow::table(harvest.edges, words),
         GaugeRow::table(harvest.gauges, words),
         PacketRow::table(packets, words),
         LinkRow::table(links, words),

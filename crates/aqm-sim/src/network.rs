@@ -5,6 +5,7 @@
 //! catches up whenever a packet arrives at it or from it.
 
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
+use aqm_queue::edge::Edge;
 use aqm_queue::{Counters, Departure, Port, Ties};
 
 use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link};
@@ -33,6 +34,14 @@ pub(crate) struct Look {
     pub(crate) probability: Option<f64>,
 }
 
+/// What one sees of an edge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EdgeLook {
+    pub(crate) flows: f64,
+    pub(crate) threshold: f64,
+    pub(crate) evicted: f64,
+}
+
 /// What carries packets and keeps alarms. The hosts know no more of the engine than this, so the
 /// plain engine of the tests can stand in for the fast one.
 pub(crate) trait Network {
@@ -48,6 +57,8 @@ pub(crate) trait Network {
     fn catch_up(&mut self, now: Instant, ledger: &mut Ledger);
     /// The managed links, in the order of their numbers, up to date at `now`.
     fn look(&mut self, now: Instant) -> Vec<Look>;
+    /// The edges, in the order of the scenario, up to date at `now`.
+    fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook>;
     /// A packet that will soon happen, if the last one says anything about the next ones.
     fn ahead(&self) -> Option<&Packet> {
         None
@@ -84,6 +95,7 @@ struct Step {
     link: u32,
     kind: u16,
     last: bool,
+    edge: u8,
 }
 
 struct Managed {
@@ -100,6 +112,7 @@ pub(crate) struct Lazy {
     /// By link between routers: when it is free, if it has no port.
     free_at: Vec<Instant>,
     managed: Vec<Managed>,
+    edges: Vec<Box<dyn Edge>>,
     /// Whether there are so many routes that they do not stay in the cache.
     many: bool,
 }
@@ -141,6 +154,7 @@ impl Lazy {
             link: step.link,
             kind: step.kind,
             last: step.last,
+            edge: step.edge,
         };
         Self {
             kinds: topology.kinds.iter().enumerate().map(kind).collect(),
@@ -148,14 +162,18 @@ impl Lazy {
             steps: std::mem::take(&mut topology.steps).into_iter().map(step).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
+            edges: scenario.build_edges(),
             many: topology.routes() > MANY_ROUTES,
         }
     }
 
     /// Puts `packet` on the link it stands before.
     #[inline(always)]
-    fn forward(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn forward(&mut self, mut packet: Packet, now: Instant, ledger: &mut Ledger) {
         let step = &mut self.steps[packet.hop as usize];
+        if step.edge != 0 {
+            self.edges[usize::from(step.edge) - 1].classify(&mut packet, now);
+        }
         let kind = &self.kinds[step.kind as usize];
         let free_at = match kind.owner {
             Owner::Step => &mut step.free_at,
@@ -291,6 +309,10 @@ impl Network for Lazy {
         self.managed.iter_mut().map(|managed| look_at(&mut managed.port, now)).collect()
     }
 
+    fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
+        self.edges.iter_mut().map(|edge| look_at_edge(edge.as_mut(), now)).collect()
+    }
+
     fn ahead(&self) -> Option<&Packet> {
         if self.many { self.agenda.ahead(NEAR) } else { None }
     }
@@ -298,6 +320,19 @@ impl Network for Lazy {
     fn events(&self) -> u64 {
         self.agenda.taken()
     }
+}
+
+/// Looks at an edge once it has done what is due.
+pub(crate) fn look_at_edge(edge: &mut dyn Edge, now: Instant) -> EdgeLook {
+    edge.catch_up(now);
+    let mut look = EdgeLook { flows: 0.0, threshold: 0.0, evicted: 0.0 };
+    edge.gauges(&mut |name, value| match name {
+        "flows" => look.flows = value,
+        "threshold" => look.threshold = value,
+        "evicted" => look.evicted = value,
+        _ => {}
+    });
+    look
 }
 
 fn look_at(port: &mut Port, now: Instant) -> Look {

@@ -4,9 +4,11 @@
 //! forms meet the same checks and the same error messages; then each section is read by whoever
 //! owns its parameters, and nothing else knows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, registry};
+use aqm_queue::edge::{self, Edge};
+
 use aqm_traffic::{Cut, Setting, Workload};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -38,6 +40,8 @@ struct Raw {
     #[serde(default)]
     traffic: BTreeMap<String, Value>,
     #[serde(default)]
+    edges: BTreeMap<String, Value>,
+    #[serde(default)]
     queues: BTreeMap<String, Value>,
     #[serde(default)]
     record: Record,
@@ -61,6 +65,16 @@ pub(crate) struct Traffic {
     pub(crate) extra_delay: [Span; 2],
 }
 
+/// Where packets are told short or long as they come from hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct EdgeSpec {
+    pub(crate) node: String,
+    pub(crate) config: edge::Config,
+}
+
+/// More edges than this do not fit the numbers of steps.
+const MOST_EDGES: usize = u8::MAX as usize;
+
 /// A checked scenario, defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -75,6 +89,9 @@ pub struct Scenario {
     pub(crate) jitter: Span,
     pub(crate) tcp: aqm_tcp::Config,
     pub(crate) traffic: Vec<Traffic>,
+    pub(crate) edges: Vec<EdgeSpec>,
+    /// Whether the edges stand there because a queue wants classes, and nobody wrote any.
+    pub(crate) edges_added: bool,
     queues: BTreeMap<String, aqm_queue::Config>,
     pub(crate) record: Record,
     pub(crate) files: BTreeMap<String, String>,
@@ -139,6 +156,7 @@ impl Scenario {
                 "is missing: write a `[traffic.NAME]` table for each workload",
             ));
         }
+        let (edges, edges_added) = place_edges(raw.edges, &links, &traffic)?;
         let mut queues = BTreeMap::new();
         for (name, table) in raw.queues {
             links::check_name("queues", &name)?;
@@ -156,6 +174,8 @@ impl Scenario {
             jitter: Span::ZERO,
             tcp,
             traffic,
+            edges,
+            edges_added,
             queues,
             record: raw.record,
             files,
@@ -222,7 +242,26 @@ impl Scenario {
             (one.name.clone(), table)
         });
         value["traffic"] = Value::Object(traffic.collect());
+        if !self.edges.is_empty() {
+            let edges = self.edges.iter().map(|edge| (edge.node.clone(), edge.config.to_value()));
+            value["edges"] = Value::Object(edges.collect());
+        }
         value
+    }
+
+    /// One more than the position of the edge at a node; 0 if there is none.
+    pub(crate) fn edge_at(&self, node: &str) -> u8 {
+        self.edges.iter().position(|edge| edge.node == node).map_or(0, |place| place as u8 + 1)
+    }
+
+    /// Makes the edges.
+    pub(crate) fn build_edges(&self) -> Vec<Box<dyn Edge>> {
+        let stream = |edge: &EdgeSpec| Streams::new(self.seed).named(&format!("edge/{}", edge.node), 0);
+        let build = |edge: &EdgeSpec| edge.config.build(stream(edge));
+        self.edges
+            .iter()
+            .map(|edge| build(edge).expect("the edge was built when the scenario was read"))
+            .collect()
     }
 
     /// Where the links are and which way packets go.
@@ -296,6 +335,39 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+/// The edges that a scenario names, or else one at every node with hosts if a queue wants classes; and whether
+/// it is the latter.
+fn place_edges(
+    tables: BTreeMap<String, Value>,
+    links: &[LinkSpec],
+    traffic: &[Traffic],
+) -> Result<(Vec<EdgeSpec>, bool), ConfigError> {
+    let mut edges = Vec::new();
+    for (node, table) in tables {
+        let place = format!("edges.{node}");
+        let known: BTreeSet<&str> = links.iter().flat_map(|l| [l.from.as_str(), l.to.as_str()]).collect();
+        if !known.contains(node.as_str()) {
+            let nodes: Vec<&str> = known.into_iter().collect();
+            let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
+            return Err(ConfigError::new(place, problem));
+        }
+        let config = edge::Config::read(table).map_err(|e| e.within(&place))?;
+        config.build(Streams::new(0).named("edge", 0)).map_err(|e| e.within(&place))?;
+        edges.push(EdgeSpec { node, config });
+    }
+    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.wants_classes());
+    let added = edges.is_empty() && wants;
+    if added {
+        let nodes: BTreeSet<&str> = traffic.iter().flat_map(|t| [t.from.as_str(), t.to.as_str()]).collect();
+        let at = |node: &str| EdgeSpec { node: node.to_owned(), config: edge::Config::default() };
+        edges.extend(nodes.into_iter().map(at));
+    }
+    if edges.len() > MOST_EDGES {
+        return Err(ConfigError::new("edges", format!("at most {MOST_EDGES} edges, not {}", edges.len())));
+    }
+    Ok((edges, added))
 }
 
 /// How TCP cuts a transfer, for those who must know what a load weighs.
@@ -377,7 +449,7 @@ fn read_range(value: &Value) -> Result<[Span; 2], String> {
 
 /// The queue tables of [`Scenario`] turned into drop probabilities, for drawing a discipline's law
 /// from its own code: the probability at each of `averages` (in the unit of its thresholds) for a
-/// window `relative_window` times the average one. Missing if the discipline has no such law.
+/// packet of this `class` whose window is `relative_window` times the average one. Missing if the discipline has no such law.
 ///
 /// # Errors
 /// If the table is no queue discipline, or its parameters are wrong.
@@ -385,8 +457,9 @@ pub fn drop_curve(
     queue: Value,
     averages: &[f64],
     relative_window: f64,
+    class: u8,
 ) -> Result<Vec<Option<f64>>, ConfigError> {
     let config = aqm_queue::Config::read(queue)?;
     config.build(Rate::from_bps(10_000_000))?;
-    Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window)).collect())
+    Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())
 }

@@ -161,6 +161,8 @@ table! {
         packets_dropped: Whole(u64),
         /// Of those, marked by queues.
         packets_marked: Whole(u64),
+        /// Of those, arrived in the class of long flows; zero without an edge.
+        packets_long: Whole(u64),
         /// Data segments sent again.
         retransmitted: Whole(u64),
         /// Retransmission timer expiries.
@@ -227,6 +229,28 @@ table! {
         average: MaybeReal(Option<f64>),
         /// The discipline's drop probability, before its count law; missing if it has none.
         probability: MaybeReal(Option<f64>),
+        /// Packets that have arrived since the run began, the dropped ones included.
+        arrivals: Whole(u64),
+        /// Of those, dropped.
+        drops: Whole(u64),
+        /// Of those, marked.
+        marks: Whole(u64),
+    }
+}
+
+table! {
+    /// An edge, looked at whenever queues are.
+    EdgeRow as "edges" {
+        /// When.
+        time_s: Real(f64),
+        /// The node where it stands.
+        node: Word(u32),
+        /// Flows that it remembers.
+        flows: Whole(u64),
+        /// How much of a flow counts as short, in packets, or bytes with `sfd`.
+        threshold: Real(f64),
+        /// Flows forgotten for want of room, since the run began.
+        evicted: Whole(u64),
     }
 }
 
@@ -318,6 +342,7 @@ pub fn catalog() -> Vec<TableDoc> {
         PageRow::DOC,
         DropRow::DOC,
         QueueRow::DOC,
+        EdgeRow::DOC,
         GaugeRow::DOC,
         PacketRow::DOC,
         LinkRow::DOC,

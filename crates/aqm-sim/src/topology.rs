@@ -27,6 +27,8 @@ pub(crate) struct Step {
     pub(crate) kind: u16,
     /// Whether it leads to the host.
     pub(crate) last: bool,
+    /// One more than the position of the edge that packets pass before it; 0 for none.
+    pub(crate) edge: u8,
 }
 
 /// The ways of a workload's flows: where in `steps` a packet of host `h` begins.
@@ -130,15 +132,25 @@ impl Topology {
             });
             let line = |role: usize, host: u32, last: bool| {
                 let (first, kind) = access[workload][role];
-                Step { link: first + host, kind, last }
+                Step { link: first + host, kind, last, edge: 0 }
             };
-            let between = |&link: &u32| Step { link, kind: link as u16, last: false };
+            // The edge of the node where the hosts stand comes before the first link between routers.
+            let between = |node: &str| {
+                let mut edge = scenario.edge_at(node);
+                move |&link: &u32| Step {
+                    link,
+                    kind: link as u16,
+                    last: false,
+                    edge: std::mem::take(&mut edge),
+                }
+            };
+            let one = &scenario.traffic[workload];
             for host in 0..hosts {
                 steps.push(line(FROM_SENDER, host, false));
-                steps.extend(path.there.iter().map(between));
+                steps.extend(path.there.iter().map(between(&one.from)));
                 steps.push(line(TO_RECEIVER, host, true));
                 steps.push(line(FROM_RECEIVER, host, false));
-                steps.extend(path.back.iter().map(between));
+                steps.extend(path.back.iter().map(between(&one.to)));
                 steps.push(line(TO_SENDER, host, true));
             }
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqm_net::{Ecn, Instant, Packet, Rng, Span, Streams};
+use aqm_queue::edge::LONG;
 use aqm_tcp::{Segment, Tcp};
 use aqm_traffic::{Desk, Transfer, Workload};
 
@@ -13,7 +14,7 @@ use crate::ledger::{Ledger, Parcel};
 use crate::network::{Happening, Look, Network};
 use crate::prefetch::prefetch_part;
 use crate::scenario::Scenario;
-use crate::tables::{FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
+use crate::tables::{EdgeRow, FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
 use crate::topology::Topology;
 
 /// What a workload asked for.
@@ -68,6 +69,7 @@ pub(crate) struct Harvest {
     pub(crate) transfers: Vec<TransferRow>,
     pub(crate) pages: Vec<PageRow>,
     pub(crate) queue: Vec<QueueRow>,
+    pub(crate) edges: Vec<EdgeRow>,
     pub(crate) gauges: Vec<GaugeRow>,
     pub(crate) ledger: Ledger,
     /// The managed links when the measurement began, and at the end.
@@ -119,6 +121,7 @@ impl<'a, N: Network> World<'a, N> {
             transfers: Vec::new(),
             pages: Vec::new(),
             queue: Vec::new(),
+            edges: Vec::new(),
             gauges: Vec::new(),
             ledger: Ledger::default(),
             looks: [Vec::new(), Vec::new()],
@@ -214,6 +217,9 @@ impl<'a, N: Network> World<'a, N> {
         };
         ends[side].on_segment(&segment, now);
         if forward {
+            if packet.class == LONG {
+                flow.long += 1;
+            }
             let completed = flow.completed == Instant::NEVER && ends[RECEIVER].received() >= size;
             if completed {
                 ends[RECEIVER].finish();
@@ -374,6 +380,7 @@ impl<'a, N: Network> World<'a, N> {
             closed: Instant::NEVER,
             dropped: 0,
             marked: 0,
+            long: 0,
             before: None,
             in_flight: 0,
             gauged: actor.gauged,
@@ -449,6 +456,18 @@ impl<'a, N: Network> World<'a, N> {
                 length_bytes: look.backlog.bytes,
                 average: look.average,
                 probability: look.probability,
+                arrivals: look.counters.arrivals,
+                drops: look.counters.drops,
+                marks: look.counters.marks,
+            });
+        }
+        for (node, look) in self.net.look_at_edges(now).into_iter().enumerate() {
+            self.harvest.edges.push(EdgeRow {
+                time_s: now.seconds(),
+                node: node as u32,
+                flows: look.flows as u64,
+                threshold: look.threshold,
+                evicted: look.evicted as u64,
             });
         }
         self.net.alarm(now + self.scenario.record.queue_every, 0, Alarm::Sample);

@@ -476,7 +476,7 @@ fn run_shortly(full: &Value) -> bool {
     }
     Scenario::from_value(short, files()).is_ok_and(|scenario| {
         let found = run(&scenario);
-        assert_eq!(found.tables.len(), 8);
+        assert_eq!(found.tables.len(), 9);
         true
     })
 }

@@ -17,6 +17,7 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, choices, paramet
 use crate::gap::{Gap, Rest};
 use crate::hosts::{Hosts, check_flows};
 use crate::laws::{Exponential, Uniform};
+use crate::limits::check_load;
 use crate::period::Period;
 use crate::{Build, Desk, Setting, Workload};
 
@@ -140,12 +141,10 @@ impl Config {
     fn gap(&self, line: Rate) -> Result<Gap, ConfigError> {
         match (self.rate, self.load) {
             (Some(rate), None) => Ok(Gap::new(self.size.bytes(), rate.bps())),
-            (None, Some(load)) if load > 0.0 && load <= 10.0 => {
+            (None, Some(load)) => {
+                check_load(load)?;
                 let bps = (load * line.bps() as f64 + 0.5) as u64;
                 Ok(Gap::new(self.size.bytes() * u64::from(self.flows), bps.max(1)))
-            }
-            (None, Some(load)) => {
-                Err(ConfigError::new("load", format!("must be above 0 and at most 10, is {load}")))
             }
             (None, None) => Err(ConfigError::new("rate", "is missing: give either `rate` or `load`")),
             (Some(_), Some(_)) => Err(ConfigError::new("load", "give either `rate` or `load`, not both")),

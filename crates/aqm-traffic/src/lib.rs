@@ -3,13 +3,17 @@
 //!
 //! A workload is one file with a `Config`, and one line in the registry below.
 
+mod bounded;
 mod bulk;
 mod constant;
 mod gap;
 mod hosts;
 mod laws;
+mod limits;
 mod period;
+mod probes;
 mod replay;
+mod sessions;
 mod sizes;
 #[cfg(test)]
 mod testing;
@@ -25,6 +29,8 @@ registry! {
         "web" => web,
         "replay" => replay,
         "udp" => constant,
+        "sessions" => sessions,
+        "probes" => probes,
     }
 }
 

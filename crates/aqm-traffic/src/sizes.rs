@@ -1,4 +1,5 @@
-//! How big Web objects are: the Pareto law of the second kind (Lomax), cut off at both ends.
+//! How big Web objects are: the Pareto law of the second kind (Lomax), cut off at both ends; and
+//! what a workload must know of any law of sizes.
 //!
 //! K. S. Lomax, "Business Failures: Another Example of the Analysis of Failure Data", 1954, with
 //! survival function P(X > x) = (1 + x/`scale`)^-`shape` and mean `scale`/(`shape` - 1). Web
@@ -116,21 +117,29 @@ pub struct Sizes {
     beyond: f64,
 }
 
-impl Sizes {
-    /// One size; it takes one uniform value whatever the parameters are.
-    pub fn draw(&self, rng: &mut Rng) -> u64 {
-        let size = libm::floor(self.exceeded_with(rng.uniform_positive()) + 0.5);
-        size.clamp(self.minimum as f64, self.maximum as f64) as u64
-    }
-
+/// A law of sizes in whole bytes: what those need who weigh its sizes on the wire.
+pub(crate) trait Law {
     /// The mean size.
-    pub fn mean(&self) -> f64 {
+    fn mean(&self) -> f64;
+
+    /// The chance that a size is at least `bytes`.
+    fn at_least(&self, bytes: u64) -> f64;
+
+    /// The integral of the survival function from `from` to `to`, no more than the maximum: what is
+    /// expected of the sizes in that range.
+    fn survival_between(&self, from: f64, to: f64) -> f64;
+
+    /// The largest size there is.
+    fn maximum(&self) -> u64;
+}
+
+impl Law for Sizes {
+    fn mean(&self) -> f64 {
         let (minimum, maximum) = (self.minimum as f64, self.maximum as f64);
         minimum + self.survival_between(minimum, maximum)
     }
 
-    /// The chance that a size is at least `bytes`.
-    pub fn at_least(&self, bytes: u64) -> f64 {
+    fn at_least(&self, bytes: u64) -> f64 {
         if bytes <= self.minimum {
             1.0
         } else if bytes > self.maximum {
@@ -141,20 +150,28 @@ impl Sizes {
         }
     }
 
-    /// The integral of the survival function from `from` to `to`, both between minimum and maximum:
-    /// what is expected of the sizes in that range.
-    pub fn survival_between(&self, from: f64, to: f64) -> f64 {
+    fn survival_between(&self, from: f64, to: f64) -> f64 {
+        // No size is below the minimum.
+        let certain = (self.minimum as f64 - from).clamp(0.0, to - from);
+        let from = from + certain;
         let area = |x: f64| self.scale * area(x / self.scale, self.shape);
         let whole = area(to) - area(from);
         match self.truncation {
-            Truncation::Clip => whole,
-            Truncation::Redraw => (whole - (to - from) * self.beyond) / self.within(),
+            Truncation::Clip => certain + whole,
+            Truncation::Redraw => certain + (whole - (to - from) * self.beyond) / self.within(),
         }
     }
 
-    /// The largest size there is.
-    pub fn maximum(&self) -> u64 {
+    fn maximum(&self) -> u64 {
         self.maximum
+    }
+}
+
+impl Sizes {
+    /// One size; it takes one uniform value whatever the parameters are.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        let size = libm::floor(self.exceeded_with(rng.uniform_positive()) + 0.5);
+        size.clamp(self.minimum as f64, self.maximum as f64) as u64
     }
 
     /// P(X > `x`) for an `x` between minimum and maximum.

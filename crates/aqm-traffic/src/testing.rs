@@ -70,16 +70,38 @@ impl Desk for Diary {
     }
 }
 
-/// Runs a workload until it asks for nothing more.
+/// Runs a workload until it asks for nothing more. No transfer ever ends.
 pub(crate) fn run(workload: &mut dyn Workload) -> Diary {
+    run_served(workload, |_| None)
+}
+
+/// The same, in a world where every transfer takes a time of its own, or never ends.
+pub(crate) fn run_served(workload: &mut dyn Workload, time: impl Fn(Transfer) -> Option<Span>) -> Diary {
     let mut diary = Diary::default();
+    // The position in the diary breaks ties.
+    let mut under_way: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
+    let mut seen = 0;
     workload.start(&mut diary);
-    while let Some(Reverse(at)) = diary.wakes.pop() {
-        diary.now = at;
-        diary.woken += 1;
-        workload.on_wake(&mut diary);
+    loop {
+        for (number, &(at, transfer)) in diary.opened.iter().enumerate().skip(seen) {
+            under_way.extend(time(transfer).map(|time| Reverse((at + time, number))));
+        }
+        seen = diary.opened.len();
+        let wake = diary.wakes.peek().map_or(Instant::NEVER, |Reverse(at)| *at);
+        if let Some(&Reverse((at, number))) = under_way.peek()
+            && at <= wake
+        {
+            under_way.pop();
+            diary.now = at;
+            workload.on_done(diary.opened[number].1, &mut diary);
+        } else if let Some(Reverse(at)) = diary.wakes.pop() {
+            diary.now = at;
+            diary.woken += 1;
+            workload.on_wake(&mut diary);
+        } else {
+            return diary;
+        }
     }
-    diary
 }
 
 /// One of the facts a workload tells.

@@ -10,8 +10,9 @@
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
 use crate::laws::Exponential;
+use crate::limits::{check_load, check_request, check_transfers};
 use crate::period::Period;
-use crate::sizes::{self, Sizes};
+use crate::sizes::{self, Law, Sizes};
 use crate::wire::Wire;
 use crate::{Build, Desk, Setting, Transfer, Workload};
 
@@ -49,26 +50,15 @@ parameters! {
 
 /// More objects to a page than this are taken for a slip of the pen.
 const MOST_OBJECTS: u32 = 10_000;
-/// A request longer than this is taken for one, too.
-const MOST_REQUEST: u64 = 1_000_000;
-/// More transfers in a run than this fill any memory.
-const MOST_TRANSFERS: f64 = 5e7;
 
 impl Build for Config {
     fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        if !(self.load > 0.0 && self.load <= 10.0) {
-            return Err(ConfigError::new(
-                "load",
-                format!("must be above 0 and at most 10, is {}", self.load),
-            ));
-        }
+        check_load(self.load)?;
         if !(1..=MOST_OBJECTS).contains(&self.objects) {
             let problem = format!("must be between 1 and {MOST_OBJECTS}, is {}", self.objects);
             return Err(ConfigError::new("objects", problem));
         }
-        if self.request.is_some_and(|request| !(1..=MOST_REQUEST).contains(&request.bytes())) {
-            return Err(ConfigError::new("request", "must be 1B to 1MB"));
-        }
+        check_request(self.request)?;
         let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, setting.duration)?;
         let wire = Wire::of(setting.cut);
@@ -79,14 +69,7 @@ impl Build for Config {
         let pages_per_second =
             self.load * setting.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);
         let expected = pages_per_second * mean_objects * period.seconds();
-        if expected > MOST_TRANSFERS {
-            let problem =
-                format!("makes about {expected:.0} transfers in this run, more than {MOST_TRANSFERS:.0}");
-            return Err(ConfigError::new(
-                "load",
-                format!("{problem}: lower it, or let the objects be larger"),
-            ));
-        }
+        check_transfers(expected, "load", "lower it, or let the objects be larger")?;
         let stream = |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), 0);
         Ok(Box::new(Web {
             config: self.clone(),

@@ -6,7 +6,7 @@
 //! E\[packets\] = 1 + Σ P(size > k·payload).
 
 use crate::Cut;
-use crate::sizes::Sizes;
+use crate::sizes::Law;
 
 /// A cut as a formula.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Wire {
     }
 
     /// The mean over a law of sizes.
-    pub(crate) fn mean(&self, sizes: &Sizes) -> f64 {
+    pub(crate) fn mean(&self, sizes: &impl Law) -> f64 {
         let before = packets_before_the_last(sizes, self.payload);
         let last = sizes.mean() - 1.0 - self.payload as f64 * before;
         let per_byte = self.fill as f64 / (self.payload - 1).max(1) as f64;
@@ -52,11 +52,11 @@ impl Wire {
 }
 
 /// After so many packets the sum becomes an integral (the midpoint rule), which by then is right
-/// to nine digits.
+/// to nine digits; to half a packet if the least size has more packets than this.
 const ONE_BY_ONE: u64 = 10_000;
 
 /// Σ P(size > k·payload) over k = 1, 2, ...
-fn packets_before_the_last(sizes: &Sizes, payload: u64) -> f64 {
+fn packets_before_the_last(sizes: &impl Law, payload: u64) -> f64 {
     let most = (sizes.maximum() - 1) / payload;
     let summed: f64 = (1..=most.min(ONE_BY_ONE)).map(|k| sizes.at_least(k * payload + 1)).sum();
     if most <= ONE_BY_ONE {
@@ -87,6 +87,25 @@ mod tests {
         let config = Config { minimum: Size::from_bytes(1), ..Config::default() };
         let mean = Wire::of(&FullPackets).mean(&config.build().unwrap());
         assert!((mean - 10_987.80).abs() < 0.005, "{mean}");
+    }
+
+    #[test]
+    fn the_mean_is_right_where_the_least_size_is_beyond_the_sum() {
+        // Between 12,000 and 20,000 packets, which the sum over 10,000 packets leaves to the integral.
+        let size = |packets: u64| Size::from_bytes(packets * 934);
+        for truncation in [Truncation::Clip, Truncation::Redraw] {
+            let config = Config {
+                mean: size(13_000),
+                minimum: size(12_000),
+                maximum: size(20_000),
+                truncation,
+                ..Config::default()
+            };
+            let sizes = config.build().unwrap();
+            let packets = 1.0 + (1..20_000).map(|k| sizes.at_least(k * 934 + 1)).sum::<f64>();
+            let mean = Wire::of(&FullPackets).mean(&sizes);
+            assert!((mean / (40.0 + 974.0 * packets) - 1.0).abs() < 0.5 / 12_000.0, "{mean} {packets}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from aqmlab import metrics, stats
 from aqmlab.stats import Evidence
+from aqmlab.studies.shared import ratio
 from aqmlab.studies.shred_figures import FIGURES, TABLES, distance, normalised
 from aqmlab.studies.shred_runs import (
     QUEUES,
@@ -29,19 +30,13 @@ from aqmlab.sweep import Results, Runs
 # Claims: what is compared, and the bands, were written down before the first run
 
 
-def _ratio(runs: Runs, metric: str, ours: str, theirs: str) -> stats.Interval:
-    return stats.paired_ratio(*runs.pair(metric, {"queue": ours}, {"queue": theirs}))
-
-
 def sh_1(results: Results) -> Evidence:
     runs = results["web-only"].where(web=1.0)
     parts = []
     for name, metric in (("median", "p50_s"), ("p90", "p90_s"), ("mean", "mean_time_s")):
-        parts.append(stats.judge(f"{name} SHRED/RED", _ratio(runs, metric, "SHRED", "RED"), stats.below(1)))
+        parts.append(stats.judge(f"{name} SHRED/RED", ratio(runs, metric, "SHRED", "RED"), stats.below(1)))
         parts.append(
-            stats.judge(
-                f"{name} RED/Drop Tail", _ratio(runs, metric, "RED", "Drop Tail"), stats.at_most(1.02)
-            )
+            stats.judge(f"{name} RED/Drop Tail", ratio(runs, metric, "RED", "Drop Tail"), stats.at_most(1.02))
         )
     return stats.together(*parts)
 
@@ -67,7 +62,7 @@ def sh_3(results: Results) -> Evidence:
         *(
             stats.judge(
                 f"share beyond {at:g} s, SHRED/{other}",
-                _ratio(runs, f"beyond_{at:g}s", "SHRED", other),
+                ratio(runs, f"beyond_{at:g}s", "SHRED", other),
                 stats.below(1),
             )
             for at in TAIL_AT_S
@@ -79,10 +74,8 @@ def sh_3(results: Results) -> Evidence:
 def sh_4(results: Results) -> Evidence:
     runs = normalised(results["web-mixed"], "mean_time_s")
     return stats.together(
-        stats.judge("SHRED/RED", _ratio(runs, "normalised", "SHRED", "RED"), stats.within(0.90, 0.99)),
-        stats.judge(
-            "RED/Drop Tail", _ratio(runs, "normalised", "RED", "Drop Tail"), stats.within(0.85, 0.99)
-        ),
+        stats.judge("SHRED/RED", ratio(runs, "normalised", "SHRED", "RED"), stats.within(0.90, 0.99)),
+        stats.judge("RED/Drop Tail", ratio(runs, "normalised", "RED", "Drop Tail"), stats.within(0.85, 0.99)),
     )
 
 
@@ -119,8 +112,8 @@ def sh_6(results: Results) -> Evidence:
     runs = normalised(results["ftp-mixed"], "response_s")
     loaded = Runs(rows=tuple(row for row in runs.rows if row.labels["ftp"] > 0))
     return stats.together(
-        stats.judge("SHRED/RED", _ratio(loaded, "normalised", "SHRED", "RED"), stats.below(1)),
-        stats.judge("RED/Drop Tail", _ratio(loaded, "normalised", "RED", "Drop Tail"), stats.below(1)),
+        stats.judge("SHRED/RED", ratio(loaded, "normalised", "SHRED", "RED"), stats.below(1)),
+        stats.judge("RED/Drop Tail", ratio(loaded, "normalised", "RED", "Drop Tail"), stats.below(1)),
     )
 
 
@@ -151,7 +144,7 @@ def sh_8(results: Results) -> Evidence:
     fairness = runs.pair("jain", {"queue": "SHRED"}, {"queue": "RED"})
     return stats.together(
         stats.judge(
-            "goodput SHRED/RED", _ratio(runs, "goodput_mbps", "SHRED", "RED"), stats.within(0.98, 1.02)
+            "goodput SHRED/RED", ratio(runs, "goodput_mbps", "SHRED", "RED"), stats.within(0.98, 1.02)
         ),
         stats.judge(
             "Jain's index SHRED - RED", stats.paired_difference(*fairness), stats.within(-0.05, 0.05)
@@ -165,7 +158,7 @@ def sh_9(results: Results) -> Evidence:
         *(
             stats.judge(
                 f"total goodput SHRED/{other}",
-                _ratio(runs, "goodput_bps", "SHRED", other),
+                ratio(runs, "goodput_bps", "SHRED", other),
                 stats.at_least(0.98),
             )
             for other in ("RED", "Drop Tail")
@@ -178,7 +171,7 @@ def sh_10(results: Results) -> Evidence:
         *(
             stats.judge(
                 f"time-outs per short flow SHRED/RED, {name}",
-                _ratio(runs, "short_timeouts", "SHRED", "RED"),
+                ratio(runs, "short_timeouts", "SHRED", "RED"),
                 stats.below(1),
             )
             for name, runs in (
@@ -194,11 +187,11 @@ def aqm_1(results: Results) -> Evidence:
     return stats.together(
         stats.judge(
             "synchronisation RED/Drop Tail",
-            _ratio(runs, "synchronisation", "RED", "Drop Tail"),
+            ratio(runs, "synchronisation", "RED", "Drop Tail"),
             stats.below(1),
         ),
         stats.judge(
-            "mean drop run RED/Drop Tail", _ratio(runs, "drop_run", "RED", "Drop Tail"), stats.below(1)
+            "mean drop run RED/Drop Tail", ratio(runs, "drop_run", "RED", "Drop Tail"), stats.below(1)
         ),
     )
 

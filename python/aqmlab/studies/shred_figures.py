@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.plot import Chart
+from aqmlab.studies.shared import average, means, overview, shown
 from aqmlab.studies.shred_runs import DISCIPLINES, DURATION_S, GRID, LONG_BIN_S, QUEUES, REFERENCE, WARM_UP_S
 from aqmlab.study import Figure, Table
 from aqmlab.sweep import Results, Row, Runs
@@ -46,17 +47,6 @@ def normalised(runs: Runs, metric: str) -> Runs:
 def _place(row: Row) -> tuple[object, ...]:
     others = (value for label, value in sorted(row.labels.items()) if label != "queue")
     return (row.seed, *others)
-
-
-def means(runs: Runs, metric: str, *, by: str, x: str, scale: float = 1.0) -> pl.DataFrame:
-    """Mean and interval of a metric for each value of `by` and `x`."""
-    rows = []
-    for group in runs.axis(by):
-        for at in runs.where(**{by: group}).axis(x):
-            chosen = runs.where(**{by: group, x: at})
-            interval = stats.mean_interval([value * scale for value in chosen.values(metric)])
-            rows.append((group, at, interval.value, interval.low, interval.high, interval.count))
-    return pl.DataFrame(rows, schema=[by, x, "value", "low", "high", "seeds"], orient="row")
 
 
 def distributions(runs: Runs, *, beyond: bool) -> pl.DataFrame:
@@ -441,7 +431,7 @@ def _by_flows(metric: str, digits: int) -> Callable[[Results], pl.DataFrame]:
                 "FTP flows": runs.axis("ftp"),
                 **{
                     queue: [
-                        _shown(runs.where(queue=queue, ftp=ftp), metric, digits) for ftp in runs.axis("ftp")
+                        shown(runs.where(queue=queue, ftp=ftp), metric, digits) for ftp in runs.axis("ftp")
                     ]
                     for queue in QUEUES
                 },
@@ -449,13 +439,6 @@ def _by_flows(metric: str, digits: int) -> Callable[[Results], pl.DataFrame]:
         )
 
     return table
-
-
-def _shown(runs: Runs, metric: str, digits: int, scale: float = 1.0) -> str:
-    interval = stats.mean_interval([value * scale for value in runs.values(metric)])
-    if not interval.decided:
-        return f"{interval.value:.{digits}f}"
-    return f"{interval.value:.{digits}f} ± {interval.half_width:.{digits}f}"
 
 
 _OVERVIEW = (
@@ -477,13 +460,8 @@ _OVERVIEW = (
 def _overview(sweep: str, **labels: object) -> Callable[[Results], pl.DataFrame]:
     def table(results: Results) -> pl.DataFrame:
         runs = results[sweep].where(**labels)
-        queues = runs.axis("queue")
         measures = [one for one in _OVERVIEW if sweep != "web-only" or one[1] != "ftp_goodput_bps"]
-        rows = {
-            queue: [_shown(runs.where(queue=queue), key, digits, scale) for _, key, digits, scale in measures]
-            for queue in queues
-        }
-        return pl.DataFrame({"measure": [name for name, *_ in measures], **rows})
+        return overview(runs, measures)
 
     return table
 
@@ -522,7 +500,7 @@ def _sizes(results: Results) -> pl.DataFrame:
     """The same for the readings of the sizes' law, and the open transfers beside the talk's 140."""
     runs = results["sizes"]
     rows = [
-        (sizes, *_offered(runs.where(sizes=sizes)), _shown(runs.where(sizes=sizes), "mean_active", 1))
+        (sizes, *_offered(runs.where(sizes=sizes)), shown(runs.where(sizes=sizes), "mean_active", 1))
         for sizes in runs.axis("sizes")
     ]
     return pl.DataFrame(rows, schema=["sizes", *_OFFERED, "open transfers under RED"], orient="row")
@@ -534,16 +512,11 @@ _OFFERED = ("realised on the wire (%)", "realised, payload (%)", "mean object (B
 def _offered(runs: Runs) -> tuple[str, str, str, str]:
     facts = [row.values["facts"] for row in runs.rows]
     return (
-        f"{100 * _average([fact.get('realised_load') for fact in facts]):.1f}",
-        f"{100 * _average([row.values['payload_load'] for row in runs.rows]):.1f}",
-        f"{_average([fact.get('mean_object_bytes') for fact in facts]):.0f}",
-        f"{_average([row.values['count'] for row in runs.rows]) / (DURATION_S - WARM_UP_S):.1f}",
+        f"{100 * average([fact.get('realised_load') for fact in facts]):.1f}",
+        f"{100 * average([row.values['payload_load'] for row in runs.rows]):.1f}",
+        f"{average([fact.get('mean_object_bytes') for fact in facts]):.0f}",
+        f"{average([row.values['count'] for row in runs.rows]) / (DURATION_S - WARM_UP_S):.1f}",
     )
-
-
-def _average(values: Sequence[float | None]) -> float:
-    known = [float(value) for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else math.nan
 
 
 TABLES = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from aqmlab import metrics
+from aqmlab.studies.shared import Change, keep, mean, rows_of
 from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
@@ -45,8 +45,6 @@ LONG_BIN_S = 10.0
 SERIES_STEP_S = 0.5
 
 TAIL_AT_S = (1.0, 3.0, 6.0)
-Change = Callable[[dict[str, Any]], dict[str, Any]]
-
 GRID = np.unique(np.concatenate([np.geomspace(0.1, 100.0, 241).round(5), np.array(TAIL_AT_S)]))
 """Object times at which distributions are counted, in seconds."""
 
@@ -131,14 +129,10 @@ def _sizes(*, queue: str, web: float, sizes: str) -> dict[str, Any]:
     return table
 
 
-def _rows(run: Run, table: str, traffic: str) -> pl.DataFrame:
-    return run.tables[table].filter(pl.col("traffic").cast(pl.String) == traffic)
-
-
 def web_measures(run: Run) -> Reduction:
     """What figures and claims need of a run with Web traffic."""
     warm_up_s, end_s = metrics.window(run.manifest)
-    everything = _rows(run, "transfers", "web")
+    everything = rows_of(run, "transfers", "web")
     ours = metrics.measured(everything, warm_up_s)
     times = metrics.completed_times(everything, warm_up_s)
     ended, censored = metrics.histograms(ours, GRID, end_s)
@@ -147,17 +141,17 @@ def web_measures(run: Run) -> Reduction:
     web, ftp = (metrics.measured_flows(run.tables["flows"], name, warm_up_s) for name in ("web", "ftp"))
     line = metrics.link(run.tables["links"], "bottleneck")
     offered = float(ours["size_bytes"].sum()) * 8 / (end_s - warm_up_s)
-    pages = metrics.completed_times(_rows(run, "pages", "web"), warm_up_s)
+    pages = metrics.completed_times(rows_of(run, "pages", "web"), warm_up_s)
     sums = ours.select(pl.col("packets_dropped", "packets_sent").sum()).row(0)
     return {
         "count": int(ours.height),
         "unfinished": int(ours.height - times.size),
-        "mean_time_s": _mean(times),
+        "mean_time_s": mean(times),
         "p50_s": float(p50),
         "p90_s": float(p90),
         "p99_s": float(p99),
         "slowdown": metrics.slowdown(ours, RTT_S, INITIAL_WINDOW),
-        "response_s": _mean(pages),
+        "response_s": mean(pages),
         "ended": ended,
         "censored": censored,
         **{f"beyond_{at:g}s": float(beyond[np.searchsorted(GRID, at)]) for at in TAIL_AT_S},
@@ -192,7 +186,7 @@ def ftp_measures(run: Run) -> Reduction:
         "drop_fraction": float(line["drop_fraction"]),
         "queue_delay_s": float(line["mean_queue_delay_s"] or 0.0),
         "synchronisation": metrics.loss_synchronisation(drops, flows, RTT_S, warm_up_s),
-        "drop_run": _mean(lengths.astype(np.float64)),
+        "drop_run": mean(lengths.astype(np.float64)),
         "longest_drop_run": float(lengths.max()) if lengths.size else math.nan,
         "largest_burst": metrics.largest_burst(queue, drops, RTT_S, warm_up_s),
     }
@@ -201,7 +195,7 @@ def ftp_measures(run: Run) -> Reduction:
 def long_measures(run: Run) -> Reduction:
     """Object times by the time the object began, and open transfers, in bins of ten seconds."""
     _, end_s = metrics.window(run.manifest)
-    transfers = _rows(run, "transfers", "web")
+    transfers = rows_of(run, "transfers", "web")
     place = (pl.col("start_s") / LONG_BIN_S).floor().cast(pl.Int64).alias("bin")
     bins = (
         transfers.filter(pl.col("complete"))
@@ -232,10 +226,6 @@ def lost_measures(run: Run) -> Reduction:
 def _settled(active: Any) -> float:
     cut = metrics.mser5(active.astype(np.float64))
     return math.nan if cut is None else cut * SERIES_STEP_S
-
-
-def _mean(values: metrics.Floats) -> float:
-    return float(values.mean()) if values.size else math.nan
 
 
 SIZES = {
@@ -342,10 +332,6 @@ SENSITIVITY_SWEEPS = (
 )
 
 
-def _keep(table: dict[str, Any]) -> dict[str, Any]:
-    return table
-
-
 def _red(**changes: Any) -> Change:
     """Changes the RED of the queue, SHRED's own included."""
 
@@ -397,7 +383,7 @@ def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
 
 
 VARIANTS = (
-    Variant(name="as decided", what="The main reading on the reduced grid, to compare with.", change=_keep),
+    Variant(name="as decided", what="The main reading on the reduced grid, to compare with.", change=keep),
     Variant(name="RED not gentle", what="RED drops everything above max_th.", change=_only_red(gentle=False)),
     Variant(
         name="nobody gentle", what="SHRED, too, drops everything above max_th.", change=_red(gentle=False)

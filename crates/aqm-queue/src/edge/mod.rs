@@ -1,0 +1,171 @@
+//! The edge of a network: tells short flows from long ones and writes into each packet which it
+//! is, so that a queue further in can treat the two apart and keep no state of its own.
+//!
+//! The division of labour, a counter per flow at the edge and one mark per packet in the core, is
+//! that of L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001.
+//!
+//! An edge writes [`Packet::class`] and nothing else, and hands every packet on at once: it cannot
+//! reorder. A flow is named by [`Packet::flow`]; where packets carry a 5-tuple instead, a
+//! [`Table`] from its hash to a number maps the one to the other.
+
+mod sfd;
+mod short_flows;
+mod table;
+
+use aqm_net::{ConfigError, Instant, Packet, Rng, registry};
+
+pub use table::Table;
+
+/// The class of a packet of a flow that is short so far.
+pub const SHORT: u8 = 1;
+/// The class of a packet of a flow that has turned out long.
+pub const LONG: u8 = 2;
+
+registry! {
+    /// The parameters of any edge.
+    pub enum Config: Build, "edge" {
+        "short-flows" => short_flows,
+        "sfd" => sfd,
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::short_flows(short_flows::Config::default())
+    }
+}
+
+/// What every edge's `Config` can do.
+pub trait Build {
+    /// Checks all parameters and makes the running edge; `rng` is its own random stream.
+    ///
+    /// # Errors
+    /// The field that is wrong, and what is allowed.
+    fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigError>;
+}
+
+/// Where packets enter a network and are told short or long.
+///
+/// Calls come in the order of time. What an edge does at moments of its own, such as forgetting
+/// flows, it catches up with on the next call, moment by moment.
+pub trait Edge: Send {
+    /// A packet passes at `now`: its class becomes [`SHORT`] or [`LONG`].
+    fn classify(&mut self, packet: &mut Packet, now: Instant);
+
+    /// Does what is due by `now`, without a packet: before the gauges are read, say.
+    fn catch_up(&mut self, now: Instant);
+
+    /// Shows the values worth plotting, as of the last call: `flows` remembered, the `threshold`
+    /// between short and long, and flows `evicted` for want of room so far.
+    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64));
+}
+
+/// The moment `span` before `now`, or the start of the run.
+fn before(now: Instant, span: aqm_net::Span) -> Instant {
+    Instant::from_nanos(now.nanos().saturating_sub(span.nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Streams;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Every member as it comes, and each choice that has a branch of its own.
+    fn members() -> Vec<Config> {
+        let variants = [
+            json!({"kind": "short-flows", "law": "static", "max_flows": 3}),
+            json!({"kind": "short-flows", "law": "quantile", "update": "5ms", "purge": "at-age"}),
+            json!({"kind": "short-flows", "expiry": null, "update": "3ms"}),
+            json!({"kind": "sfd", "penalty": "random", "threshold": "900B", "max_flows": 3}),
+            json!({"kind": "sfd", "penalty": "five-of-six", "threshold": "900B"}),
+            json!({"kind": "sfd", "penalty": "four-of-five", "threshold": "0B"}),
+        ];
+        Config::every().into_iter().chain(variants.map(|table| Config::read(table).unwrap())).collect()
+    }
+
+    fn gauge(edge: &dyn Edge, name: &str) -> f64 {
+        let mut found = None;
+        edge.gauges(&mut |shown, value| found = found.or((shown == name).then_some(value)));
+        found.unwrap_or_else(|| panic!("no gauge {name}"))
+    }
+
+    /// The packets after `edge` has seen them; flows of one packet and flows of many, and pauses.
+    fn classified(edge: &mut dyn Edge) -> Vec<(Packet, Packet)> {
+        let mut rng = Streams::new(5).named("arrivals", 0);
+        let mut now = Instant::START;
+        let one = |id: u32| {
+            let flow = if rng.chance(0.3) { 100 + id } else { rng.below(6) as u32 };
+            let packet = Packet { id, flow, bytes: 40 + rng.below(1460) as u16, hop: 9, ..Packet::default() };
+            let pause = if rng.chance(0.01) { 4_000_000_000 } else { 1_500_000 };
+            now += aqm_net::Span::from_nanos(rng.below(pause));
+            let mut marked = packet;
+            edge.classify(&mut marked, now);
+            assert!((1.0..=4000.0).contains(&gauge(edge, "flows")) && gauge(edge, "threshold") >= 0.0);
+            (packet, marked)
+        };
+        (0..4000).map(one).collect()
+    }
+
+    #[test]
+    fn every_packet_is_told_short_or_long_and_nothing_else_of_it_changes() {
+        for config in members() {
+            let mut edge = config.build(Streams::new(1).named("edge", 0)).unwrap();
+            let seen = classified(&mut *edge);
+            for (packet, marked) in &seen {
+                assert!([SHORT, LONG].contains(&marked.class), "{config:?}");
+                assert_eq!(Packet { class: 0, ..*marked }, *packet, "{config:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_marks() {
+        for config in members() {
+            let run = || classified(&mut *config.build(Streams::new(1).named("edge", 0)).unwrap());
+            assert_eq!(run(), run(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_new_flows_meets_a_bound() {
+        for kind in Config::NAMES {
+            let config = Config::read(json!({"kind": kind, "max_flows": 1000, "expiry": "1000s"})).unwrap();
+            let mut edge = config.build(Streams::new(1).named("edge", 0)).unwrap();
+            for flow in 0..1_000_000 {
+                let mut packet = Packet { flow, bytes: 40, ..Packet::default() };
+                edge.classify(&mut packet, Instant::from_nanos(u64::from(flow) * 1000));
+                assert_eq!(packet.class, SHORT, "{kind}");
+            }
+            assert_eq!((gauge(&*edge, "flows"), gauge(&*edge, "evicted")), (1000.0, 999_000.0), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        let refused = [
+            ("short-flows", "max_flows", json!(0)),
+            ("short-flows", "max_flows", json!(u32::MAX)),
+            ("short-flows", "expiry", json!("0s")),
+            ("short-flows", "expiry", json!("999us")),
+            ("short-flows", "update", json!("0s")),
+            ("short-flows", "short_to_long", json!(0.0)),
+            ("short-flows", "short_to_long", json!(-3.0)),
+            ("short-flows", "short_to_long", json!(1e300)),
+            ("short-flows", "step", json!(0)),
+            ("short-flows", "min_threshold", json!(1001)),
+            ("short-flows", "threshold", json!(0)),
+            ("short-flows", "threshold", json!(1001)),
+            ("sfd", "max_flows", json!(0)),
+            ("sfd", "expiry", json!("0s")),
+        ];
+        for (kind, place, value) in refused {
+            let config = Config::read(json!({"kind": kind, place: value})).unwrap();
+            let error = config.build(Streams::new(1).named("edge", 0)).err();
+            assert_eq!(error.map(|e| e.place).as_deref(), Some(place), "{config:?}");
+        }
+        let fixed = Config::read(json!({"kind": "short-flows", "law": "static", "threshold": 0})).unwrap();
+        assert!(fixed.build(Streams::new(1).named("edge", 0)).is_ok());
+    }
+}

@@ -1,0 +1,362 @@
+//! Short flows told by their packets: the first `L_t` packets of every flow are short, and `L_t`
+//! follows the traffic.
+//!
+//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001: a softly kept counter of
+//! packets per flow, a threshold `L_t`, static or steered by the ratio of active short flows to
+//! active long ones (`SLR`), a period `T_u` that finds dead flows, a period `T_c` that moves the
+//! threshold. Table III: SLR about 3, T_u = 1 s, T_c = 10 s.
+//!
+//! Ours, where the paper is silent:
+//! - The first value of the threshold, its bounds, and how it moves: `steered` halves it when
+//!   shorts are too many and adds `step` when they are too few; `quantile` sets it at once where
+//!   the counts of the active flows split as SLR asks.
+//! - Dead flows are found at the multiples of T_u: an entry goes if the whole period since the last
+//!   scan passed without it, so after T_u to 2 T_u of silence. This is how we read "every T_u";
+//!   `purge = "at-age"` forgets each flow after exactly T_u instead.
+//! - The threshold moves at the multiples of T_c, after the dead flows of that moment have gone. An
+//!   entry is short if its count is at most the threshold of before.
+//! - No active flow at all says nothing about shorts and longs: the threshold stays.
+//! - What falls due at an instant is done before a packet of that instant is counted.
+//! - Every packet counts, retransmissions included: an edge cannot tell them.
+//! - Memory is bounded: with `max_flows` remembered, the flow unseen for longest makes room.
+
+use aqm_net::{ConfigError, Instant, Packet, Rng, Span, choices, parameters};
+
+use super::{Build, Edge, LONG, SHORT, Table, before};
+
+parameters! {
+    /// A counter of packets per flow: the first `threshold` packets of every flow are short, and
+    /// the threshold follows a wanted ratio of short to long flows.
+    pub struct Config {
+        /// How many packets of every flow are short (`L_t`), at the start.
+        pub threshold: u32 = 20, "ours: the paper is silent";
+        /// How the threshold moves.
+        pub law: Law = Law::Steered, "Guo & Matta 2001: dynamic; the law is ours";
+        /// The wanted number of active short flows for each active long one (`SLR`).
+        pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
+        /// The silence after which a flow is forgotten (`T_u`). Never if null, or a time longer
+        /// than the run.
+        pub expiry: Option<Span> = Some(Span::from_millis(1000)), "Guo & Matta 2001, table III";
+        /// When silent flows are found.
+        pub purge: Purge = Purge::AtScans, "Guo & Matta 2001, as we read it";
+        /// How often the threshold moves (`T_c`).
+        pub update: Span = Span::from_millis(10_000), "Guo & Matta 2001, table III";
+        /// What `steered` adds to the threshold when short flows are too few.
+        pub step: u32 = 5, "ours: the paper is silent";
+        /// The threshold never falls below this.
+        pub min_threshold: u32 = 1, "ours: the paper is silent";
+        /// The threshold never rises above this.
+        pub max_threshold: u32 = 1000, "ours: the paper is silent";
+        /// The most flows remembered; beyond, the one unseen for longest is forgotten.
+        pub max_flows: u32 = 1_000_000, "ours: the paper is silent";
+    }
+}
+
+choices! {
+    /// How the threshold moves.
+    pub enum Law {
+        /// It stays.
+        Static = "static",
+        /// It halves when there are more than `short_to_long` short flows for each long one, or no
+        /// long one at all; else it grows by `step`.
+        Steered = "steered",
+        /// It becomes the count of packets that SLR / (SLR + 1) of the active flows do not exceed.
+        Quantile = "quantile",
+    }
+}
+
+choices! {
+    /// When silent flows are found.
+    pub enum Purge {
+        /// At the multiples of `expiry`: flows unseen since the last one.
+        AtScans = "at-scans",
+        /// As soon as a flow has been silent for longer than `expiry`.
+        AtAge = "at-age",
+    }
+}
+
+/// Shorter periods would make an edge that slept for long wake for longer.
+const SHORTEST_PERIOD: Span = Span::from_millis(1);
+
+impl Build for Config {
+    fn build(&self, _rng: Rng) -> Result<Box<dyn Edge>, ConfigError> {
+        let refuse = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        for (place, period) in [("expiry", self.expiry), ("update", Some(self.update))] {
+            if period.is_some_and(|period| period < SHORTEST_PERIOD) {
+                return refuse(place, format!("must be at least {SHORTEST_PERIOD}"));
+            }
+        }
+        if !(self.short_to_long > 0.0 && self.short_to_long <= 1e9) {
+            return refuse(
+                "short_to_long",
+                format!("must be above 0, at most 1e9, is {}", self.short_to_long),
+            );
+        }
+        if self.step == 0 {
+            return refuse("step", "must be at least 1".to_owned());
+        }
+        let (min, max) = (self.min_threshold, self.max_threshold);
+        if min > max {
+            return refuse("min_threshold", format!("must be at most max_threshold, {max}"));
+        }
+        if self.law != Law::Static && !(min..=max).contains(&self.threshold) {
+            let problem = format!("must be between min_threshold, {min}, and max_threshold, {max}");
+            return refuse("threshold", problem);
+        }
+        Ok(Box::new(ShortFlows::new(self)?))
+    }
+}
+
+/// The running edge.
+pub struct ShortFlows {
+    config: Config,
+    threshold: u32,
+    /// Packets of each flow that is active.
+    counts: Table<u32>,
+    next_scan: Instant,
+    next_update: Instant,
+    /// Room for the quantile's work.
+    sorted: Vec<u32>,
+}
+
+impl Edge for ShortFlows {
+    fn classify(&mut self, packet: &mut Packet, now: Instant) {
+        self.catch_up(now);
+        let count = self.counts.touch(u64::from(packet.flow), now);
+        *count = count.saturating_add(1);
+        packet.class = if *count <= self.threshold { SHORT } else { LONG };
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        while self.next_scan.min(self.next_update) <= now {
+            let due = self.next_scan.min(self.next_update);
+            if self.counts.is_empty() || due == Instant::NEVER {
+                // Nothing happens to an empty table, however often.
+                (self.next_scan, self.next_update) = self.moments_after(now);
+                break;
+            }
+            if let Some(expiry) = self.config.expiry
+                && (due == self.next_scan || self.config.purge == Purge::AtAge)
+            {
+                self.counts.expire_before(before(due, expiry));
+            }
+            if due == self.next_update {
+                self.threshold = self.moved_threshold();
+            }
+            (self.next_scan, self.next_update) = self.moments_after(due);
+        }
+        if let (Some(expiry), Purge::AtAge) = (self.config.expiry, self.config.purge) {
+            self.counts.expire_before(before(now, expiry));
+        }
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("flows", f64::from(self.counts.len()));
+        show("threshold", f64::from(self.threshold));
+        show("evicted", self.counts.evicted() as f64);
+    }
+}
+
+impl ShortFlows {
+    fn new(config: &Config) -> Result<Self, ConfigError> {
+        let mut edge = Self {
+            config: config.clone(),
+            threshold: config.threshold,
+            counts: Table::new(config.max_flows)?,
+            next_scan: Instant::NEVER,
+            next_update: Instant::NEVER,
+            sorted: Vec::new(),
+        };
+        (edge.next_scan, edge.next_update) = edge.moments_after(Instant::START);
+        Ok(edge)
+    }
+
+    /// When the next scan and the next update are due.
+    fn moments_after(&self, now: Instant) -> (Instant, Instant) {
+        let scan = self.config.expiry.filter(|_| self.config.purge == Purge::AtScans);
+        let update = (self.config.law != Law::Static).then_some(self.config.update);
+        let next = |period: Option<Span>| period.map_or(Instant::NEVER, |period| multiple_after(now, period));
+        (next(scan), next(update))
+    }
+
+    /// Where the law wants the threshold, given the flows that are active now.
+    fn moved_threshold(&mut self) -> u32 {
+        if self.counts.is_empty() {
+            return self.threshold;
+        }
+        let wanted = match self.config.law {
+            Law::Static => return self.threshold,
+            Law::Steered => self.steered(),
+            Law::Quantile => {
+                self.sorted.clear();
+                self.sorted.extend(self.counts.values());
+                quantile(&mut self.sorted, self.config.short_to_long)
+            }
+        };
+        wanted.clamp(self.config.min_threshold, self.config.max_threshold)
+    }
+
+    fn steered(&self) -> u32 {
+        let short = self.counts.values().filter(|count| **count <= self.threshold).count();
+        let long = self.counts.len() as usize - short;
+        if long == 0 || short as f64 / long as f64 > self.config.short_to_long {
+            self.threshold / 2
+        } else {
+            self.threshold.saturating_add(self.config.step)
+        }
+    }
+}
+
+/// The least of `counts` that at least `ratio` / (`ratio` + 1) of them do not exceed.
+fn quantile(counts: &mut [u32], ratio: f64) -> u32 {
+    let rank = libm::ceil(counts.len() as f64 * ratio / (ratio + 1.0)) as usize;
+    *counts.select_nth_unstable(rank.clamp(1, counts.len()) - 1).1
+}
+
+/// The first multiple of `period` after `now`.
+fn multiple_after(now: Instant, period: Span) -> Instant {
+    Instant::START + period.saturating_mul(now.nanos() / period.nanos() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn edge(config: &Config) -> ShortFlows {
+        ShortFlows::new(config).unwrap()
+    }
+
+    fn millis(ms: u64) -> Instant {
+        Instant::START + Span::from_millis(ms)
+    }
+
+    fn class(edge: &mut ShortFlows, flow: u32, now: Instant) -> u8 {
+        let mut packet = Packet { flow, ..Packet::default() };
+        edge.classify(&mut packet, now);
+        packet.class
+    }
+
+    /// Lets `count` packets of `flow` pass at `now`.
+    fn send(edge: &mut ShortFlows, flow: u32, count: u32, now: Instant) {
+        (0..count).for_each(|_| _ = class(edge, flow, now));
+    }
+
+    fn fixed(threshold: u32) -> Config {
+        Config { threshold, law: Law::Static, ..Config::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn with_a_static_threshold_and_no_expiry_each_flow_has_its_first_packets_short(
+            flows in prop::collection::vec((0_u32..60, 0_u64..3000), 1..600), threshold in 0_u32..30,
+        ) {
+            let mut edge = edge(&Config { expiry: None, ..fixed(threshold) });
+            let (mut packets, mut short, mut now) = (BTreeMap::<u32, u32>::new(), 0, 0);
+            for (flow, pause) in flows {
+                now += pause;
+                *packets.entry(flow).or_default() += 1;
+                short += u32::from(class(&mut edge, flow, millis(now)) == SHORT);
+            }
+            prop_assert_eq!(short, packets.values().map(|count| (*count).min(threshold)).sum::<u32>());
+        }
+
+        #[test]
+        fn the_quantile_is_that_of_a_sort(
+            mut counts in prop::collection::vec(0_u32..50, 1..200), ratio in 1_usize..10,
+        ) {
+            let found = quantile(&mut counts.clone(), ratio as f64);
+            counts.sort_unstable();
+            prop_assert_eq!(found, counts[(counts.len() * ratio).div_ceil(ratio + 1) - 1]);
+        }
+    }
+
+    #[test]
+    fn a_flow_silent_for_longer_than_the_expiry_comes_back_as_short() {
+        let mut at_age = edge(&Config { purge: Purge::AtAge, ..fixed(1) });
+        let marks = [0, 1, 1001, 2002, 2003].map(|ms| class(&mut at_age, 7, millis(ms)));
+        assert_eq!(marks, [SHORT, LONG, LONG, SHORT, LONG], "only 1001 ms are longer than 1 s");
+        // Seen at 100 ms, it is found silent at the scan of 2 s, not yet at that of 1 s.
+        let mut at_scans = edge(&fixed(1));
+        let marks = [99, 100, 1999, 2100, 4000].map(|ms| class(&mut at_scans, 7, millis(ms)));
+        assert_eq!(marks, [SHORT, LONG, LONG, LONG, SHORT]);
+    }
+
+    #[test]
+    fn the_steered_threshold_halves_when_shorts_are_many_and_grows_when_they_are_few() {
+        let config = Config { expiry: None, short_to_long: 3.0, ..Config::default() };
+        let mut edge = edge(&config);
+        let moved = |edge: &mut ShortFlows, seconds: u64| {
+            edge.catch_up(millis(seconds * 1000));
+            edge.threshold
+        };
+        // Four flows of 3, 3, 3 and 30 packets: three shorts for one long is as wanted.
+        (0..3).for_each(|flow| send(&mut edge, flow, 3, millis(0)));
+        send(&mut edge, 3, 30, millis(0));
+        assert_eq!(moved(&mut edge, 9), 20, "before the first update");
+        assert_eq!(moved(&mut edge, 10), 25, "3 / 1 is not above 3");
+        // A fourth short: 4 / 1 is too many, until the threshold is below 3.
+        send(&mut edge, 4, 3, millis(10_001));
+        assert_eq!([20, 30, 40, 50].map(|s| moved(&mut edge, s)), [12, 6, 3, 1]);
+        assert_eq!(moved(&mut edge, 60), 6, "none short of five");
+        assert_eq!(moved(&mut edge, 70), 3);
+        // All short: halves down to the least there may be.
+        let mut edge = self::edge(&config);
+        send(&mut edge, 1, 1, millis(0));
+        assert_eq!(moved(&mut edge, 1000), 1);
+        // All long: grows up to the most there may be.
+        send(&mut edge, 1, 5000, millis(1_000_001));
+        assert_eq!([1010, 1020, 3000, 9000].map(|s| moved(&mut edge, s)), [6, 11, 1000, 1000]);
+    }
+
+    #[test]
+    fn the_quantile_threshold_leaves_as_many_short_as_asked_for() {
+        let config = Config { expiry: None, law: Law::Quantile, ..Config::default() };
+        let mut edge = edge(&config);
+        (1..=8).for_each(|flow| send(&mut edge, flow, flow * 10, millis(0)));
+        edge.catch_up(millis(10_000));
+        assert_eq!(edge.threshold, 60, "6 short, 2 long");
+        send(&mut edge, 9, 2000, millis(10_001));
+        (10..40).for_each(|flow| send(&mut edge, flow, 1001, millis(10_001)));
+        edge.catch_up(millis(20_000));
+        assert_eq!(edge.threshold, 1000, "bounded");
+    }
+
+    #[test]
+    fn a_threshold_without_flows_to_judge_stays() {
+        for law in [Law::Steered, Law::Quantile] {
+            let mut edge = edge(&Config { law, ..Config::default() });
+            edge.catch_up(millis(100_000));
+            assert_eq!(edge.threshold, 20);
+            // The flow is dead at the update of 110 s, which falls together with a scan.
+            send(&mut edge, 1, 50, millis(108_500));
+            edge.catch_up(millis(200_000));
+            assert_eq!((edge.threshold, edge.counts.len()), (20, 0), "{law:?}");
+        }
+    }
+
+    #[test]
+    fn a_sleep_of_a_century_ends_at_once() {
+        let century = Instant::from_nanos(3_200_000_000_000_000_000);
+        for now in [century, Instant::NEVER] {
+            for purge in [Purge::AtScans, Purge::AtAge] {
+                let tiny = Span::from_millis(1);
+                let mut edge = edge(&Config { purge, expiry: Some(tiny), update: tiny, ..Config::default() });
+                send(&mut edge, 1, 50, millis(7));
+                assert_eq!(class(&mut edge, 1, now), SHORT);
+                assert_eq!(edge.counts.len(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn without_room_the_flow_unseen_for_longest_starts_anew() {
+        let mut edge = edge(&Config { max_flows: 2, ..fixed(1) });
+        let marks = [1, 2, 1, 3, 1, 2].map(|flow| class(&mut edge, flow, millis(0)));
+        assert_eq!(marks, [SHORT, SHORT, LONG, SHORT, LONG, SHORT], "2 went for 3, and 3 for 2");
+        assert_eq!(edge.counts.evicted(), 2);
+    }
+}

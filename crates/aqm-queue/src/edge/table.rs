@@ -1,0 +1,387 @@
+//! Soft state: something remembered for each flow, until the flow has been silent for long or room
+//! runs short.
+//!
+//! Open addressing with linear probing and multiplicative hashing: D. E. Knuth, "The Art of
+//! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
+//!
+//! Ours: the entries lie in a slab, strung on a list in the order of last use. So expiry and
+//! eviction look at one end of the list only and cost O(1) for each entry they remove. A slot holds
+//! 32 bits of the key's hash beside the entry's number, so a probe meets a strange entry about once
+//! in four thousand million times, and growing does not look at the entries at all. The hash is
+//! fixed, so that runs repeat; whoever takes keys from strangers must hash them with a secret first.
+
+use aqm_net::{ConfigError, Instant};
+
+/// A `V` for each key, from its first use until it expires or is evicted.
+///
+/// Moments come in the order of time. Memory grows with use, up to what the bound needs, and is
+/// kept.
+pub struct Table<V> {
+    /// A power of two of them, at most half in use.
+    slots: Vec<Slot>,
+    /// How far a tag is shifted to give its home among the slots.
+    shift: u32,
+    entries: Vec<Entry<V>>,
+    /// The first of a chain of entries not in use.
+    unused: u32,
+    oldest: u32,
+    newest: u32,
+    len: u32,
+    max: u32,
+    evicted: u64,
+}
+
+/// Where an entry is found: its number, and part of its key's hash.
+#[derive(Clone, Copy)]
+struct Slot {
+    tag: u32,
+    entry: u32,
+}
+
+struct Entry<V> {
+    key: u64,
+    last_used: Instant,
+    /// Its neighbours in the order of last use; `older` is `UNUSED` if the entry is not in use.
+    older: u32,
+    newer: u32,
+    value: V,
+}
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+/// Where an entry's older neighbour would stand, if it is not in use.
+const UNUSED: u32 = u32::MAX - 1;
+const EMPTY: Slot = Slot { tag: 0, entry: NONE };
+const FIRST_SLOTS: usize = 16;
+/// The most entries a table may be made for: half the slots that 32 bits of hash can tell apart.
+const MOST: u32 = 1 << 30;
+
+impl<V: Default> Table<V> {
+    /// An empty table that never holds more than `max_flows` entries.
+    ///
+    /// # Errors
+    /// If the bound is no bound, at the place `max_flows`.
+    pub fn new(max_flows: u32) -> Result<Self, ConfigError> {
+        if !(1..=MOST).contains(&max_flows) {
+            let problem = format!("must be between 1 and {MOST}, is {max_flows}");
+            return Err(ConfigError::new("max_flows", problem));
+        }
+        Ok(Self {
+            slots: vec![EMPTY; FIRST_SLOTS],
+            shift: shift(FIRST_SLOTS),
+            entries: Vec::new(),
+            unused: NONE,
+            oldest: NONE,
+            newest: NONE,
+            len: 0,
+            max: max_flows,
+            evicted: 0,
+        })
+    }
+
+    /// How many entries there are.
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether nothing is remembered.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many entries were removed for want of room so far.
+    pub const fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// The key unused for longest, and when it was used last.
+    pub fn oldest(&self) -> Option<(u64, Instant)> {
+        self.entries.get(self.oldest as usize).map(|entry| (entry.key, entry.last_used))
+    }
+
+    /// The value of `key`, which is used at `now`. A new key has the default value; if there is no
+    /// room for it, the key unused for longest is evicted.
+    pub fn touch(&mut self, key: u64, now: Instant) -> &mut V {
+        let tag = tag(key);
+        let index = match self.find(key, tag) {
+            Some(index) => {
+                self.make_newest(index);
+                index
+            }
+            None => self.insert(key, tag),
+        };
+        let entry = &mut self.entries[index as usize];
+        entry.last_used = now;
+        &mut entry.value
+    }
+
+    /// Forgets every key that was last used before `horizon`.
+    pub fn expire_before(&mut self, horizon: Instant) {
+        while self.oldest().is_some_and(|(_, last_used)| last_used < horizon) {
+            self.remove(self.oldest);
+        }
+    }
+
+    /// The values in use, in an order that means nothing: the slab's, which reads memory in a row.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.iter().filter(|entry| entry.older != UNUSED).map(|entry| &entry.value)
+    }
+
+    fn home(&self, tag: u32) -> usize {
+        (tag >> self.shift) as usize
+    }
+
+    fn after(&self, slot: usize) -> usize {
+        (slot + 1) & (self.slots.len() - 1)
+    }
+
+    fn find(&self, key: u64, tag: u32) -> Option<u32> {
+        let mut at = self.home(tag);
+        loop {
+            let slot = self.slots[at];
+            if slot.entry == NONE {
+                return None;
+            }
+            if slot.tag == tag && self.entries[slot.entry as usize].key == key {
+                return Some(slot.entry);
+            }
+            at = self.after(at);
+        }
+    }
+
+    #[cold]
+    fn insert(&mut self, key: u64, tag: u32) -> u32 {
+        if self.len == self.max {
+            self.remove(self.oldest);
+            self.evicted += 1;
+        }
+        if (self.len as usize + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        let entry = Entry { key, last_used: Instant::START, older: NONE, newer: NONE, value: V::default() };
+        let index = if self.unused == NONE {
+            self.entries.push(entry);
+            self.entries.len() as u32 - 1
+        } else {
+            let index = self.unused;
+            self.unused = self.entries[index as usize].newer;
+            self.entries[index as usize] = entry;
+            index
+        };
+        self.place(Slot { tag, entry: index });
+        self.link_newest(index);
+        self.len += 1;
+        index
+    }
+
+    /// Puts `slot` into the first empty place from its home on.
+    fn place(&mut self, slot: Slot) {
+        let mut at = self.home(slot.tag);
+        while self.slots[at].entry != NONE {
+            at = self.after(at);
+        }
+        self.slots[at] = slot;
+    }
+
+    fn grow(&mut self) {
+        let twice = self.slots.len() * 2;
+        let old = std::mem::replace(&mut self.slots, vec![EMPTY; twice]);
+        self.shift = shift(twice);
+        for slot in old.into_iter().filter(|slot| slot.entry != NONE) {
+            self.place(slot);
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        let mut hole = self.home(tag(self.entries[index as usize].key));
+        while self.slots[hole].entry != index {
+            hole = self.after(hole);
+        }
+        // Whatever follows moves up unless that would put it before its home.
+        let mask = self.slots.len() - 1;
+        let mut at = self.after(hole);
+        while self.slots[at].entry != NONE {
+            let from_home = at.wrapping_sub(self.home(self.slots[at].tag)) & mask;
+            if from_home >= at.wrapping_sub(hole) & mask {
+                self.slots[hole] = self.slots[at];
+                hole = at;
+            }
+            at = self.after(at);
+        }
+        self.slots[hole] = EMPTY;
+        self.unlink(index);
+        let entry = &mut self.entries[index as usize];
+        (entry.older, entry.newer) = (UNUSED, self.unused);
+        self.unused = index;
+        self.len -= 1;
+    }
+
+    fn make_newest(&mut self, index: u32) {
+        if index != self.newest {
+            self.unlink(index);
+            self.link_newest(index);
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry { older, newer, .. } = self.entries[index as usize];
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            _ => self.entries[newer as usize].older = older,
+        }
+    }
+
+    fn link_newest(&mut self, index: u32) {
+        let older = std::mem::replace(&mut self.newest, index);
+        let entry = &mut self.entries[index as usize];
+        (entry.older, entry.newer) = (older, NONE);
+        match older {
+            NONE => self.oldest = index,
+            _ => self.entries[older as usize].newer = index,
+        }
+    }
+}
+
+/// The upper half of the key times 2^64 over the golden ratio: neighbouring keys go far apart.
+const fn tag(key: u64) -> u32 {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+const fn shift(slots: usize) -> u32 {
+    32 - slots.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use aqm_net::Span;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A key whose hash is `high` above and anything below: keys of one `high` have one tag.
+    fn key_with_tag(high: u32, low: u32) -> u64 {
+        // Newton's iteration doubles the right bits of the inverse modulo 2^64.
+        let factor = 0x9e37_79b9_7f4a_7c15_u64;
+        let inverse = (0..6).fold(factor, |x, _| x.wrapping_mul(2_u64.wrapping_sub(factor.wrapping_mul(x))));
+        (u64::from(high) << 32 | u64::from(low)).wrapping_mul(inverse)
+    }
+
+    /// What the table must do, told plainly: value, last use and turn of use for each key.
+    #[derive(Default)]
+    struct Model {
+        entries: BTreeMap<u64, (u32, Instant, u64)>,
+        turn: u64,
+        evicted: u64,
+    }
+
+    impl Model {
+        fn oldest(&self) -> Option<(u64, Instant)> {
+            self.entries.iter().min_by_key(|(_, e)| e.2).map(|(key, e)| (*key, e.1))
+        }
+
+        fn touch(&mut self, key: u64, now: Instant, max: usize) -> u32 {
+            if !self.entries.contains_key(&key) && self.entries.len() == max {
+                let (oldest, _) = self.oldest().unwrap();
+                self.entries.remove(&oldest);
+                self.evicted += 1;
+            }
+            self.turn += 1;
+            let entry = self.entries.entry(key).or_default();
+            *entry = (entry.0 + 1, now, self.turn);
+            entry.0
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Touch(u64, u64),
+        Expire(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let key = prop_oneof![
+            3 => 0_u64..40,
+            1 => any::<u64>(),
+            // Keys of one tag, and tags that share their home at both ends of the slots.
+            3 => (prop_oneof![0_u32..3, u32::MAX - 2..=u32::MAX], 0_u32..4)
+                .prop_map(|(high, low)| key_with_tag(high, low)),
+        ];
+        let touch = (key, 0_u64..20).prop_map(|(key, pause)| Step::Touch(key, pause));
+        prop::collection::vec(prop_oneof![9 => touch, 1 => (0_u64..300).prop_map(Step::Expire)], 1..400)
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_does_what_a_plain_model_does(steps in steps(), max in 1_u32..60) {
+            let (mut table, mut model) = (Table::<u32>::new(max).unwrap(), Model::default());
+            let mut now = Instant::from_nanos(1000);
+            for step in steps {
+                match step {
+                    Step::Touch(key, pause) => {
+                        now += Span::from_nanos(pause);
+                        let value = table.touch(key, now);
+                        *value += 1;
+                        prop_assert_eq!(*value, model.touch(key, now, max as usize));
+                    }
+                    Step::Expire(age) => {
+                        let horizon = Instant::from_nanos(now.nanos() - age);
+                        table.expire_before(horizon);
+                        model.entries.retain(|_, entry| entry.1 >= horizon);
+                    }
+                }
+                prop_assert_eq!(table.oldest(), model.oldest());
+                prop_assert_eq!(table.len() as usize, model.entries.len());
+                prop_assert_eq!(table.evicted(), model.evicted);
+                let mut values: Vec<u32> = table.values().copied().collect();
+                let mut expected: Vec<u32> = model.entries.values().map(|e| e.0).collect();
+                values.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(values, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_of_the_property_have_the_tags_they_claim() {
+        for (high, low) in [(0, 1), (7, 0), (u32::MAX, 3)] {
+            assert_eq!(tag(key_with_tag(high, low)), high);
+        }
+        assert_ne!(key_with_tag(7, 0), key_with_tag(7, 1));
+    }
+
+    #[test]
+    fn the_key_unused_for_longest_goes_first() {
+        let mut table = Table::<u32>::new(3).unwrap();
+        for (at, key) in [(0, 1), (1, 2), (2, 3), (3, 1), (4, 4), (5, 5)] {
+            *table.touch(key, Instant::from_nanos(at)) += 1;
+        }
+        assert_eq!((table.len(), table.evicted()), (3, 2));
+        assert_eq!(table.oldest(), Some((1, Instant::from_nanos(3))));
+        assert_eq!(*table.touch(1, Instant::from_nanos(6)), 2, "2 and 3 went, 1 stayed");
+    }
+
+    #[test]
+    fn memory_grows_with_use_and_stops_at_the_bound() {
+        let mut table = Table::<u32>::new(1000).unwrap();
+        assert_eq!((table.slots.len(), table.entries.capacity()), (FIRST_SLOTS, 0));
+        for key in 0..100_000 {
+            table.touch(key, Instant::from_nanos(key));
+            assert!(table.slots.len() <= 4 * table.len() as usize + FIRST_SLOTS);
+        }
+        assert_eq!((table.slots.len(), table.entries.len()), (2048, 1000));
+    }
+
+    #[test]
+    fn a_bound_that_is_none_is_refused() {
+        for max in [0, MOST + 1, u32::MAX] {
+            assert_eq!(Table::<u32>::new(max).err().unwrap().place, "max_flows");
+        }
+        assert!(Table::<u32>::new(MOST).is_ok());
+    }
+}

@@ -1,0 +1,464 @@
+//! What pins RIO, WRED and RIO-PS down, and what other implementations have got wrong.
+
+mod driver;
+
+use aqm_net::{Instant, Packet, Rate};
+use aqm_queue::Config;
+use driver::{Hand, ect, packet};
+use serde_json::{Value, json};
+
+// The class that a packet carries.
+const NONE: u8 = 0;
+const FIRST: u8 = 1;
+const SECOND: u8 = 2;
+
+/// A RIO whose averages are the queues themselves, and which drops nothing early.
+fn direct(change: Value) -> Value {
+    let calm = json!({"min_th": "800p", "max_th": "900p"});
+    let table = json!({"kind": "rio", "weight": 1.0, "limit": "999p", "classes": [calm, calm]});
+    with(table, change)
+}
+
+fn with(mut table: Value, change: Value) -> Value {
+    table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    table
+}
+
+fn of(class: u8) -> Packet {
+    Packet { class, ..ect(500) }
+}
+
+/// Offers a long irregular load and returns, for each packet, whether it was chosen; how many are
+/// marked; the average and the probability; and the state of the generator.
+fn fates(table: Value, seed: u64, class: impl Fn(u32) -> u8) -> (Vec<bool>, u64, [f64; 2], u64) {
+    let mut hand = Hand::new(table, seed);
+    let mut fates = Vec::new();
+    for k in 0..20_000_u32 {
+        hand.now = Instant::from_nanos(u64::from(k) * 700_000);
+        let bytes = 300 + (k * 7 % 400) as u16;
+        let like = if k % 3 == 0 { packet(bytes) } else { ect(bytes) };
+        fates.push(hand.offer(Packet { class: class(k), ..like }));
+        // Nine in ten arrivals are served; now and then nothing is, or all, and the line idles.
+        if k % 10 != 0 && k % 4000 > 1500 {
+            hand.take();
+        }
+        if k % 4000 == 3999 {
+            while hand.take().is_some() {}
+        }
+    }
+    let gauges = ["average", "probability"].map(|name| hand.gauge(name));
+    (fates, hand.counts.marks, gauges, hand.rng.bits())
+}
+
+/// The RED that stands beside RIO-PS in the study.
+fn red_of_the_study(limit: u64) -> Value {
+    json!({
+        "kind": "red", "limit": format!("{limit}p"), "min_th": format!("{}p", limit * 3 / 20),
+        "max_th": format!("{}p", limit / 2), "max_p": 0.1, "weight": 1.0 / 512.0, "mean_packet": "500B",
+        "ecn": "below-max-th", "spacing": "wait", "gentle": true,
+    })
+}
+
+#[test]
+fn rio_ps_is_red_draw_for_draw_if_all_packets_are_long() {
+    for (limit, seed) in [(500, 1), (300, 2), (100, 3), (100, 4)] {
+        let rio_ps = json!({"kind": "rio-ps", "limit": format!("{limit}p")});
+        let expected = fates(red_of_the_study(limit), seed, |_| NONE);
+        assert!(expected.0.contains(&true) && expected.1 > 0, "something happens");
+        assert_eq!(fates(rio_ps.clone(), seed, |_| SECOND), expected);
+        assert_eq!(fates(rio_ps.clone(), seed, |_| NONE), expected, "what nothing classified is long");
+        assert_eq!(fates(rio_ps, seed, |k| (k % 200) as u8 + SECOND), expected, "beyond the list is long");
+    }
+}
+
+#[test]
+fn rio_ps_is_the_red_of_the_short_line_if_all_packets_are_short() {
+    for (limit, seed) in [(500, 1), (300, 2), (100, 3)] {
+        let rio_ps = json!({"kind": "rio-ps", "limit": format!("{limit}p")});
+        let red = with(
+            red_of_the_study(limit),
+            json!({"max_th": format!("{}p", limit * 7 / 20), "max_p": 1.0 / 20.0}),
+        );
+        let (expected, found) = (fates(red, seed, |_| NONE), fates(rio_ps, seed, |_| FIRST));
+        assert!(expected.0.contains(&true) && expected.1 > 0, "something happens");
+        // The gauges without a number are those of the long class.
+        assert_eq!((found.0, found.1, found.3), (expected.0, expected.1, expected.3));
+    }
+}
+
+#[test]
+fn with_one_class_every_coupling_is_red_draw_for_draw() {
+    let reds = [
+        json!({"weight": 0.01}),
+        json!({"weight": 0.01, "spacing": "wait", "gentle": false, "ecn": "always", "mark_p": 0.05}),
+        json!({"weight": 0.1, "spare_first": false, "spacing": "none", "packet_scaling": "after-count"}),
+    ];
+    for (seed, change) in reds.into_iter().enumerate() {
+        let shared = json!({
+            "limit": "60p", "mean_packet": "974B", "gentle": true, "spacing": "no-wait", "spare_first": true,
+            "packet_scaling": "none", "ecn": "unless-forced",
+        });
+        let shared = with(shared, change);
+        let line = json!({"min_th": "7p", "max_th": "21p", "max_p": 0.0137});
+        let red = with(with(json!({"kind": "red"}), shared.clone()), line.clone());
+        let expected = fates(red, seed as u64, |_| NONE);
+        assert!(expected.0.contains(&true));
+        for coupling in ["coupled", "decoupled", "total"] {
+            for idle in ["line", "class"] {
+                let rio = json!({"kind": "rio", "classes": [line], "coupling": coupling, "idle": idle});
+                let found = fates(with(rio, shared.clone()), seed as u64, |k| (k % 4) as u8);
+                assert_eq!(found, expected, "{coupling} {idle} {shared}");
+            }
+        }
+    }
+}
+
+/// Averages, then waiting packets, of the two classes.
+fn state(hand: &Hand) -> [f64; 4] {
+    ["average_0", "average_1", "packets_0", "packets_1"].map(|name| hand.gauge(name))
+}
+
+#[test]
+fn a_class_counts_its_own_packets_and_those_that_its_coupling_adds() {
+    // 4 of the first class and 6 of the second wait; then comes one more of the second, and of the first.
+    let expected = [
+        ("coupled", [3.0, 10.0, 4.0, 11.0], [4.0, 11.0, 5.0, 12.0]),
+        ("decoupled", [3.0, 6.0, 4.0, 7.0], [4.0, 6.0, 5.0, 7.0]),
+        ("total", [10.0, 10.0, 11.0, 11.0], [11.0, 11.0, 12.0, 12.0]),
+    ];
+    for (coupling, after_second, after_first) in expected {
+        let mut hand = Hand::new(direct(json!({"coupling": coupling})), 1);
+        for class in [FIRST, SECOND, FIRST, SECOND, SECOND, FIRST, NONE, SECOND, FIRST, SECOND] {
+            assert!(!hand.offer(of(class)));
+        }
+        hand.offer(of(SECOND));
+        assert_eq!(state(&hand), after_second, "{coupling}");
+        hand.offer(of(FIRST));
+        assert_eq!(state(&hand), after_first, "{coupling}");
+    }
+}
+
+#[test]
+fn the_average_of_all_moves_at_every_arrival_unless_it_is_that_of_ns2() {
+    let fill = |total_average: &str| {
+        let mut hand = Hand::new(direct(json!({"total_average": total_average})), 1);
+        (0..10).for_each(|_| assert!(!hand.offer(of(SECOND))));
+        let before = hand.gauge("average");
+        hand.offer(of(FIRST));
+        let at_last = hand.gauge("average");
+        (0..10).for_each(|_| assert!(!hand.offer(of(NONE))));
+        (before, at_last, hand.gauge("average"))
+    };
+    assert_eq!(fill("every-arrival"), (9.0, 10.0, 20.0));
+    assert_eq!(fill("in-arrivals"), (0.0, 10.0, 10.0));
+}
+
+#[test]
+fn the_average_of_ns2_drops_long_packets_too_late() {
+    // Shorts are rare: one in a hundred. The line carries 10 Mb/s, and is offered an eighth more.
+    let worst = |total_average: &str| {
+        let mut hand = Hand::new(json!({"kind": "rio-ps", "total_average": total_average}), 1);
+        let mut worst = 0;
+        for k in 0..20_000_u32 {
+            hand.now = Instant::from_nanos(u64::from(k) * 355_555);
+            hand.offer(Packet { class: if k % 100 == 0 { FIRST } else { SECOND }, ..packet(500) });
+            if k % 9 != 0 {
+                hand.take();
+            }
+            worst = worst.max(hand.queue.backlog().packets);
+        }
+        (worst, hand.counts.overflow > 0)
+    };
+    let (correct, lagging) = (worst("every-arrival"), worst("in-arrivals"));
+    assert!(correct.0 < 400 && !correct.1, "{correct:?}");
+    assert_eq!(lagging, (500, true));
+}
+
+#[test]
+fn a_packet_leaves_its_class_when_it_is_sent_and_never_joins_it_when_it_is_dropped() {
+    let mut hand = Hand::new(
+        direct(json!({"limit": "4p", "classes": [
+            {"min_th": "2p", "max_th": "3p"}, {"min_th": "3p", "max_th": "9p"},
+        ]})),
+        1,
+    );
+    [FIRST, SECOND, FIRST, SECOND].into_iter().for_each(|class| assert!(!hand.offer(of(class))));
+    assert_eq!(state(&hand)[2..], [2.0, 4.0]);
+    [FIRST, SECOND].into_iter().for_each(|class| assert!(hand.offer(of(class)), "no room"));
+    assert_eq!(state(&hand)[2..], [2.0, 4.0]);
+    for waiting in [[1.0, 3.0], [1.0, 2.0], [0.0, 1.0], [0.0, 0.0]] {
+        hand.take().unwrap();
+        assert_eq!(state(&hand)[2..], waiting);
+    }
+    assert_eq!((hand.counts.overflow, hand.counts.fates()), (2, 2));
+}
+
+#[test]
+fn the_limit_counts_the_whole_queue_whatever_the_coupling() {
+    for coupling in ["coupled", "decoupled", "total"] {
+        let calm = json!({"min_th": "40p", "max_th": "49p"});
+        let table =
+            direct(json!({"coupling": coupling, "limit": "50p", "weight": 1e-9, "classes": [calm, calm]}));
+        let mut hand = Hand::new(table, 1);
+        (0..50).for_each(|k| assert!(!hand.offer(of(k % 3))));
+        (0..3).for_each(|class| assert!(hand.offer(of(class))));
+        assert_eq!(hand.counts.overflow, 3, "{coupling}");
+    }
+}
+
+/// Keeps the queue at 60, a third of it of the first class, and returns for each class how many were
+/// chosen in 60,000 rounds of one packet of the first and two of the second.
+fn chosen(change: Value) -> [u32; 2] {
+    let mut hand = Hand::new(direct(change), 1);
+    let mut chosen = [0, 0];
+    for _ in 0..60_000 {
+        for class in [SECOND, FIRST, SECOND] {
+            chosen[usize::from(class) - 1] += u32::from(hand.offer(of(class)));
+            while hand.queue.backlog().packets > 60 {
+                hand.take();
+            }
+        }
+    }
+    chosen
+}
+
+#[test]
+fn each_class_meets_its_own_line_at_its_own_average() {
+    let line = |max_p| json!({"min_th": "15p", "max_th": "65p", "max_p": max_p});
+    let of = |coupling: &str, first: f64, second: f64| {
+        let classes = [line(first), line(second)];
+        chosen(json!({"coupling": coupling, "classes": classes, "spacing": "none"}))
+            .map(|count| f64::from(count) / 60_000.0)
+    };
+    let near = |found: f64, expected: f64| (found - expected).abs() < 0.15 * expected;
+    // Coupled: (20 - 15) / 50 of max_p, and (60 - 15) / 50 at twice as many packets.
+    let [first, second] = of("coupled", 0.2, 0.02);
+    assert!(near(first, 0.02) && near(second, 2.0 * 0.018), "{first} {second}");
+    let [first, second] = of("decoupled", 0.2, 0.02);
+    assert!(near(first, 0.02) && near(second, 2.0 * 0.01), "{first} {second}");
+    let [first, second] = of("total", 0.1, 0.02);
+    assert!(near(first, 0.09) && near(second, 2.0 * 0.018), "{first} {second}");
+}
+
+#[test]
+fn each_class_counts_the_packets_since_its_own_last_drop() {
+    // With `wait` and p_b = 0.045 for both, no class loses a packet before the 23rd of its own.
+    let line = json!({"min_th": "15p", "max_th": "65p", "max_p": 0.05});
+    let table = direct(json!({"coupling": "total", "classes": [line, line], "spacing": "wait"}));
+    let mut hand = Hand::new(table, 1);
+    while hand.queue.backlog().packets < 60 {
+        hand.offer(of(SECOND));
+    }
+    let (mut gaps, mut since) = ([Vec::new(), Vec::new()], [None::<u32>; 2]);
+    for k in 0..60_000 {
+        // The first class sends one packet in eleven.
+        let class = usize::from(k % 11 != 0);
+        since[class] = since[class].map(|count| count + 1);
+        if hand.offer(of(class as u8 + 1)) {
+            gaps[class].extend(since[class].replace(0));
+            since[class] = Some(0);
+        } else {
+            hand.take();
+        }
+    }
+    for gaps in gaps {
+        assert!(gaps.len() > 100);
+        assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&23), Some(&44)), "1 / p_b to 2 / p_b");
+    }
+}
+
+#[test]
+fn a_class_with_one_packet_waiting_is_not_dropped_early_but_the_other_is() {
+    let steep = json!({"min_th": "0p", "max_th": "1p", "max_p": 1.0});
+    let mut hand = Hand::new(direct(json!({"classes": [steep, steep]})), 1);
+    [SECOND, SECOND, FIRST, FIRST].into_iter().for_each(|class| assert!(!hand.offer(of(class))));
+    assert!(hand.offer(of(FIRST)) && hand.offer(of(SECOND)));
+    assert_eq!(hand.counts.forced, 2);
+}
+
+#[test]
+fn each_ecn_rule_compares_the_average_of_the_packets_own_class() {
+    // 4 of the first class and 4 of the second wait: the first class is below its max_th of 5, and the
+    // second, at 8, on its gentle line. Returns marks and drops of a further packet.
+    let outcome = |ecn: &str, mark_p: Option<f64>, class: u8| {
+        let line = json!({"min_th": "2p", "max_th": "5p", "max_p": 0.2});
+        let change = json!({
+            "classes": [line, line], "ecn": ecn, "mark_p": mark_p, "gentle": true, "spacing": "none",
+        });
+        let mut seen = (false, false);
+        for seed in 0..100 {
+            let mut hand = Hand::new(direct(change.clone()), seed);
+            while state(&hand)[3] < 8.0 {
+                let class = if state(&hand)[2] < 4.0 { FIRST } else { SECOND };
+                hand.offer(Packet { class, ..packet(500) });
+            }
+            hand.counts = driver::Counts::default();
+            hand.offer(of(class));
+            seen.0 |= hand.counts.marks > 0;
+            seen.1 |= hand.counts.early > 0;
+        }
+        seen
+    };
+    let (only_marks, only_drops) = ((true, false), (false, true));
+    let rules = [
+        ("off", None, only_drops, only_drops),
+        ("below-max-th", None, only_marks, only_drops),
+        ("unless-forced", None, only_marks, only_marks),
+        ("unless-forced", Some(0.5), only_marks, only_drops),
+        ("always", None, only_marks, only_marks),
+    ];
+    for (ecn, mark_p, first, second) in rules {
+        assert_eq!(
+            (outcome(ecn, mark_p, FIRST), outcome(ecn, mark_p, SECOND)),
+            (first, second),
+            "{ecn} {mark_p:?}"
+        );
+    }
+}
+
+#[test]
+fn every_average_falls_while_the_line_idles_whoever_ends_the_idleness() {
+    // Packets that the first class has missed until one of it comes: the line idles until 40 ms.
+    for (idle, missed) in [("line", 100.0), ("class", 200.0)] {
+        let mut hand = Hand::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
+        (0..60).for_each(|k| assert!(!hand.offer(of(1 + k % 2))));
+        while hand.take().is_some() {}
+        let [first, second, ..] = state(&hand);
+        // 40 ms at 10 Mb/s are 100 packets of 500 bytes.
+        hand.now = Instant::from_nanos(40_000_000);
+        hand.offer(of(SECOND));
+        hand.now = Instant::from_nanos(80_000_000);
+        hand.offer(of(FIRST));
+        let [first_after, second_after, ..] = state(&hand);
+        let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
+        assert!(near(first_after, first * libm::pow(0.99, missed + 1.0)), "{idle}");
+        assert!(near(second_after, second * libm::pow(0.99, 102.0) + 0.01), "{idle}");
+    }
+}
+
+#[test]
+fn an_average_falls_while_only_others_keep_the_line_busy_if_it_is_told_to() {
+    let after = |idle: &str| {
+        let mut hand = Hand::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
+        (0..30).for_each(|_| assert!(!hand.offer(of(FIRST))));
+        let first = state(&hand)[0];
+        // The last of the first class is sent while others wait; its line time is not idle.
+        (0..300).for_each(|_| assert!(!hand.offer(of(SECOND))));
+        for k in 0..231 {
+            hand.now = Instant::from_nanos(k * 400_000);
+            hand.take().unwrap();
+        }
+        hand.now = Instant::from_nanos(230 * 400_000 + 1);
+        hand.offer(of(FIRST));
+        state(&hand)[0] / first
+    };
+    assert!((after("line") - 0.99).abs() < 1e-12);
+    // Thirty packets are sent by 12 ms, so 200 could have been since, and one sample is taken.
+    assert!((after("class") - libm::pow(0.99, 201.0)).abs() < 1e-12);
+}
+
+#[test]
+fn the_average_of_ns2_forgets_an_idle_time_that_the_last_class_ends() {
+    let mut hand = Hand::new(direct(json!({"weight": 0.01, "total_average": "in-arrivals"})), 1);
+    (0..60).for_each(|_| assert!(!hand.offer(of(FIRST))));
+    while hand.take().is_some() {}
+    let before = state(&hand);
+    hand.now = Instant::from_nanos(40_000_000);
+    hand.offer(of(SECOND));
+    assert_eq!(state(&hand)[1], before[1]);
+    assert!((state(&hand)[0] - before[0] * libm::pow(0.99, 100.0)).abs() < 1e-12);
+    hand.offer(of(FIRST));
+    assert!((state(&hand)[1] - (before[1] * 0.99 + 0.01)).abs() < 1e-12);
+}
+
+#[test]
+fn the_drop_functions_of_rio_ps_are_those_of_the_study() {
+    let config = Config::read(json!({"kind": "rio-ps"})).unwrap();
+    let p = |average, class| config.drop_curve(average, 7.0, class).unwrap();
+    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
+    for class in [NONE, FIRST, SECOND, 200] {
+        assert_eq!((p(74.9, class), p(75.0, class)), (0.0, 0.0));
+    }
+    assert!(near(p(125.0, FIRST), 0.025) && near(p(175.0, FIRST), 0.05) && near(p(350.0, FIRST), 1.0));
+    for class in [NONE, SECOND, 200] {
+        assert!(near(p(162.5, class), 0.05) && near(p(250.0, class), 0.1) && near(p(500.0, class), 1.0));
+    }
+    let rio = Config::read(json!({"kind": "rio"})).unwrap();
+    assert!(near(rio.drop_curve(22.5, 1.0, FIRST).unwrap(), 0.01));
+    assert_eq!(rio.drop_curve(22.5, 1.0, NONE), Some(1.0));
+}
+
+#[test]
+fn rio_wants_classes_and_red_does_not() {
+    let wanting: Vec<String> =
+        Config::every().iter().filter(|one| one.wants_classes()).map(|one| one.kind().to_owned()).collect();
+    assert_eq!(wanting, ["rio", "rio-ps"]);
+}
+
+/// What is wrong with the table.
+fn problem(table: Value) -> String {
+    let place = |error: aqm_net::ConfigError| error.to_string();
+    match Config::read(table) {
+        Err(error) => place(error),
+        Ok(config) => {
+            assert_eq!(config.drop_curve(60.0, 1.0, 0), None);
+            place(config.build(Rate::from_bps(1_000_000)).err().unwrap())
+        }
+    }
+}
+
+#[test]
+fn what_would_misbehave_is_refused_with_place_and_remedy() {
+    let rio = |change: Value| problem(with(json!({"kind": "rio"}), change));
+    let second = |change: Value| rio(json!({"classes": [{}, change]}));
+    assert_eq!(rio(json!({"classes": []})), "classes: must be 1 to 8 tables, not 0");
+    assert_eq!(rio(json!({"classes": vec![json!({}); 9]})), "classes: must be 1 to 8 tables, not 9");
+    assert_eq!(second(json!({"max_th": "5p"})), "classes.1.max_th: must exceed min_th, 5p");
+    assert_eq!(second(json!({"max_th": "5kB"})), "classes.1.max_th: must be in the unit of min_th, 5p");
+    assert_eq!(second(json!({"max_p": 0.0})), "classes.1.max_p: must be above 0 and at most 1, not 0");
+    assert_eq!(
+        second(json!({"min_th": "1kB", "max_th": "2kB"})),
+        "classes.1.min_th: must be in the unit of the first class's, 5p"
+    );
+    assert!(second(json!({"max_q": 1})).starts_with("classes.1.max_q: unknown field `max_q`"));
+    assert!(rio(json!({"limit": "15p"})).starts_with("limit: must exceed min_th, 15p"));
+    assert!(rio(json!({"weight": 0.0})).starts_with("weight: must be above 0"));
+    assert!(rio(json!({"mark_p": 0.1})).starts_with("mark_p: has no effect"));
+    assert!(rio(json!({"coupling": "loose"})).contains("`coupled`, `decoupled`, `total`"));
+    let lagging = |change| rio(with(json!({"total_average": "in-arrivals"}), change));
+    assert!(lagging(json!({"coupling": "total"})).starts_with("total_average: has no effect unless"));
+    assert!(lagging(json!({"classes": [{}]})).starts_with("total_average: needs a class before the last"));
+}
+
+#[test]
+fn rio_ps_refuses_in_its_own_words() {
+    let rio_ps = |change: Value| problem(with(json!({"kind": "rio-ps"}), change));
+    assert!(
+        rio_ps(json!({"min_share": 1.0})).starts_with("min_share: must be at least 0 and below 1, not 1")
+    );
+    for place in ["short_max_share", "long_max_share"] {
+        for wrong in [0.15, 0.1, 101.0] {
+            let found = rio_ps(json!({place: wrong}));
+            assert!(found.starts_with(&format!("{place}: must exceed min_share, 0.15")), "{found}");
+        }
+    }
+    for place in ["short_max_p", "long_max_p"] {
+        let found = rio_ps(json!({place: 0.0}));
+        assert_eq!(found, format!("{place}: must be above 0 and at most 1, not 0"));
+    }
+    assert!(
+        rio_ps(json!({"limit": "1p"})).starts_with("limit: is too small: min_share and short_max_share both")
+    );
+    assert!(rio_ps(json!({"limit": "0p"})).starts_with("limit: is too small"));
+    assert!(rio_ps(json!({"weight": 2.0})).starts_with("weight: must be above 0"));
+    assert!(rio_ps(json!({"mean_packet": "0B"})).starts_with("mean_packet: must be at least 1B"));
+}
+
+#[test]
+fn rio_ps_takes_a_buffer_in_bytes() {
+    let config = Config::read(json!({"kind": "rio-ps", "limit": "100kB"})).unwrap();
+    assert_eq!(config.drop_curve(50_000.0, 1.0, SECOND), Some(0.1));
+    let mut hand = Hand::new(config.to_value(), 1);
+    (0..200).for_each(|_| assert!(!hand.offer(of(FIRST))));
+    assert!(hand.offer(of(FIRST)));
+}

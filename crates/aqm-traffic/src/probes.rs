@@ -1,0 +1,263 @@
+//! Probes: batches of equal transfers that begin at once, at equal intervals, so that what a queue
+//! does to flows of one size can be told apart over time.
+//!
+//! The foreground traffic of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001: ten
+//! flows of 10 packets every 25 s, ten of 1000 packets every 125 s. A batch is a page, so that the
+//! tables tell batches apart.
+//!
+//! Ours, where the source is silent: the first batch begins at the start; flow number i of every
+//! batch uses the same host.
+
+use aqm_net::{ConfigError, Length, Rate, Size, Span, choices, parameters};
+
+use crate::bounded::unit;
+use crate::hosts::{Hosts, check_flows};
+use crate::limits::{check_request, check_transfers};
+use crate::period::Period;
+use crate::wire::Wire;
+use crate::{Build, Desk, Setting, Transfer, Workload};
+
+choices! {
+    /// What a flow does when a batch begins and its last transfer is not done.
+    pub enum Late {
+        /// It opens another connection beside that one: the load does not depend on the network.
+        OpensAnother = "opens-another",
+        /// It sits this batch out: what it sends depends on how fast it is served.
+        SitsOut = "sits-out",
+    }
+}
+
+parameters! {
+    /// Probes: batches of equal transfers that begin at once, at equal intervals.
+    pub struct Config {
+        /// Flows of a batch.
+        pub flows: u32 = 10, "Guo & Matta talk, foreground flows";
+        /// What each one sends; packets are full packets.
+        pub size: Length = Length::Packets(10), "Guo & Matta talk, short foreground flows";
+        /// From the beginning of a batch to that of the next one.
+        pub every: Span = Span::from_millis(25_000), "Guo & Matta talk, short foreground flows";
+        /// What the client sends over the connection to ask for a transfer, which then comes back on it;
+        /// left out: the server opens the connection and sends unasked.
+        pub request: Option<Size> = None, "ours";
+        /// What a flow does whose last transfer is not done when a batch begins.
+        pub late: Late = Late::OpensAnother, "ours: an open loop";
+        /// When the first batch begins.
+        pub start: Span = Span::ZERO, "ours";
+        /// From when on no batch begins; left out, the end of the run.
+        pub stop: Option<Span> = None, "ours";
+        /// Where the flows start and end: with hosts of their own, the flows of a batch meet nowhere but in
+        /// the network.
+        pub hosts: Hosts = Hosts::Own, "ours";
+    }
+}
+
+/// A larger probe is taken for a slip of the pen.
+const MOST_BYTES: u64 = 1_000_000_000_000_000;
+
+impl Build for Config {
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        check_flows(self.flows)?;
+        let (count, unit) = (self.size.count(), unit(self.size, setting.cut));
+        if !(1..=MOST_BYTES / unit).contains(&count) {
+            let problem = format!("must be at least 1 and at most 1e15 bytes, is {}", self.size);
+            return Err(ConfigError::new("size", problem));
+        }
+        if self.every.is_zero() {
+            return Err(ConfigError::new("every", "must be longer than zero"));
+        }
+        if self.late == Late::SitsOut && self.hosts == Hosts::Shared {
+            return Err(ConfigError::new(
+                "late",
+                "`sits-out` needs hosts of their own: set `hosts = \"own\"`",
+            ));
+        }
+        check_request(self.request)?;
+        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let expected = f64::from(self.flows) * period.seconds() / self.every.seconds();
+        check_transfers(expected, "every", "make it longer, or `flows` fewer")?;
+        Ok(Box::new(Probes {
+            bytes: count * unit,
+            wire_bytes: Wire::of(setting.cut).bytes(count * unit),
+            rate: setting.rate,
+            busy: vec![false; self.flows as usize],
+            config: self.clone(),
+            period,
+            batches: 0,
+            transfers: 0,
+        }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        self.hosts == Hosts::Own
+    }
+
+    fn hosts(&self) -> u64 {
+        self.hosts.count(self.flows)
+    }
+}
+
+/// The running workload.
+struct Probes {
+    config: Config,
+    /// What a flow sends.
+    bytes: u64,
+    /// What that is on the wire.
+    wire_bytes: u64,
+    rate: Rate,
+    period: Period,
+    /// How many batches have begun.
+    batches: u64,
+    /// How many transfers have begun.
+    transfers: u64,
+    /// Flows whose last transfer is not done; kept for those that sit out only.
+    busy: Vec<bool>,
+}
+
+impl Workload for Probes {
+    fn start(&mut self, desk: &mut dyn Desk) {
+        self.sleep(desk);
+    }
+
+    fn on_wake(&mut self, desk: &mut dyn Desk) {
+        let page_objects = self.busy.iter().filter(|busy| !**busy).count() as u32;
+        for flow in 0..self.config.flows {
+            if self.busy[flow as usize] {
+                continue;
+            }
+            self.busy[flow as usize] = self.config.late == Late::SitsOut;
+            self.transfers += 1;
+            desk.open(Transfer {
+                bytes: Some(self.bytes),
+                request: self.config.request.map(Size::bytes),
+                page: Some(self.batches),
+                page_objects,
+                host: self.config.hosts.of(flow),
+            });
+        }
+        self.batches += 1;
+        self.sleep(desk);
+    }
+
+    fn on_done(&mut self, transfer: Transfer, _desk: &mut dyn Desk) {
+        if self.config.late == Late::SitsOut {
+            self.busy[transfer.host as usize] = false;
+        }
+    }
+
+    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        let batch = u64::from(self.config.flows) * self.wire_bytes;
+        let per_second = batch as f64 / self.config.every.seconds();
+        show("nominal_load", per_second / self.rate.bytes_per_second());
+        show("transfer_bytes", self.bytes as f64);
+        show("batches", self.batches as f64);
+        show("transfers", self.transfers as f64);
+        show("realised_load", self.period.load(self.transfers.saturating_mul(self.wire_bytes), self.rate));
+    }
+}
+
+impl Probes {
+    fn sleep(&self, desk: &mut dyn Desk) {
+        let next = self.period.start + self.config.every.saturating_mul(self.batches);
+        if next < self.period.end {
+            desk.wake_at(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fact, run, run_served, setting};
+    use aqm_net::Instant;
+
+    fn opened(config: &Config, seconds: u64) -> Vec<(Instant, Transfer)> {
+        run(&mut *config.build(&setting(1, seconds)).unwrap()).opened
+    }
+
+    #[test]
+    fn every_batch_begins_at_its_exact_moment_as_a_page_of_its_own() {
+        let (start, every) = (Span::from_nanos(1_000_000_001), Span::from_nanos(333_333_333));
+        let config = Config { flows: 3, start, every, ..Config::default() };
+        let opened = opened(&config, 100);
+        let batches: Vec<_> = opened.chunk_by(|a, b| a.1.page == b.1.page).collect();
+        // The last moment before 100 s is 1.000000001 s + 297 * 0.333333333 s.
+        assert_eq!(batches.len(), 298);
+        for (number, batch) in batches.iter().enumerate() {
+            assert_eq!(batch.len(), 3);
+            for (flow, (at, transfer)) in batch.iter().enumerate() {
+                assert_eq!(at.nanos(), 1_000_000_001 + number as u64 * 333_333_333);
+                let page = Some(number as u64);
+                let host = flow as u32;
+                let expected = Transfer { bytes: Some(9340), request: None, page, page_objects: 3, host };
+                assert_eq!(*transfer, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn after_the_warm_up_of_the_talk_there_are_80_short_and_16_long_batches() {
+        let after = |every, packets| {
+            let size = Length::Packets(packets);
+            let config = Config { every: Span::from_millis(every), size, ..Config::default() };
+            let late = opened(&config, 4000).into_iter().filter(|(at, _)| at.seconds() >= 2000.0);
+            (late.clone().count(), late.map(|(_, it)| it.bytes.unwrap()).max().unwrap())
+        };
+        assert_eq!(after(25_000, 10), (800, 9340));
+        assert_eq!(after(125_000, 1000), (160, 934_000));
+    }
+
+    #[test]
+    fn the_facts_tell_batches_and_load() {
+        let size = Length::Bytes(5000);
+        let stop = Some(Span::from_millis(50_000));
+        let config = Config { size, stop, request: Some(Size::from_bytes(100)), ..Config::default() };
+        let mut workload = config.build(&setting(1, 100)).unwrap();
+        let opened = run(&mut *workload).opened;
+        assert!(opened.iter().all(|(_, it)| it.bytes == Some(5000) && it.request == Some(100)));
+        // Batches at 0 s and 25 s; 5000 B are six packets of 974 B and a SYN, ten times in 25 s.
+        assert_eq!((fact(&*workload, "batches"), fact(&*workload, "transfers")), (2.0, 20.0));
+        let load = 10.0 * (40.0 + 6.0 * 974.0) / (25.0 * 1_250_000.0);
+        assert!((fact(&*workload, "nominal_load") - load).abs() < 1e-15);
+        assert!((fact(&*workload, "realised_load") - load).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_flow_that_is_late_sits_batches_out_if_asked_to() {
+        let config = Config { flows: 2, late: Late::SitsOut, ..Config::default() };
+        let mut workload = config.build(&setting(1, 150)).unwrap();
+        // The first flow takes longer than two periods, the second is always in time.
+        let time = |it: Transfer| Some(Span::from_millis(if it.host == 0 { 60_000 } else { 1000 }));
+        let opened = run_served(&mut *workload, time).opened;
+        let of = |host| opened.iter().filter(move |(_, it)| it.host == host);
+        assert_eq!(of(0).map(|(at, _)| at.seconds()).collect::<Vec<_>>(), [0.0, 75.0]);
+        assert_eq!(of(1).count(), 6);
+        assert!(opened.iter().all(
+            |(_, it)| it.page_objects == opened.iter().filter(|(_, o)| o.page == it.page).count() as u32
+        ));
+        assert_eq!(fact(&*workload, "transfers"), 8.0);
+        let shared = Config { hosts: Hosts::Shared, late: Late::SitsOut, ..Config::default() };
+        assert_eq!(shared.build(&setting(1, 100)).err().unwrap().place, "late");
+    }
+
+    #[test]
+    fn flows_have_hosts_of_their_own_or_share_one() {
+        let shared = Config { hosts: Hosts::Shared, ..Config::default() };
+        assert_eq!((shared.own_hosts(), shared.hosts()), (false, 1));
+        assert!(opened(&shared, 100).iter().all(|(_, transfer)| transfer.host == 0));
+        assert_eq!((Config::default().own_hosts(), Config::default().hosts()), (true, 10));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let place = |config: Config| config.build(&setting(1, 100)).err().unwrap().place;
+        assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
+        for size in [Length::Packets(0), Length::Bytes(0), Length::Packets(1_000_000_000_000_000)] {
+            assert_eq!(place(Config { size, ..Config::default() }), "size");
+        }
+        assert_eq!(place(Config { every: Span::ZERO, ..Config::default() }), "every");
+        assert_eq!(place(Config { every: Span::from_nanos(1), ..Config::default() }), "every");
+        assert_eq!(place(Config { request: Some(Size::from_bytes(0)), ..Config::default() }), "request");
+        assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+    }
+}

@@ -1,0 +1,356 @@
+//! Web users: each browses for ever, page after page with time to think between them, and fetches
+//! the objects of a page one after another's start, each over a connection of its own (HTTP/1.0).
+//!
+//! A. Feldmann, A. C. Gilbert, P. Huang & W. Willinger, "Dynamics of IP Traffic: A Study of the Role
+//! of Variability and the Impact of Control", SIGCOMM 1999; its form in ns-2 (webcache/webtraf.cc),
+//! where the first object of a page begins with the page, and the time between two pages is counted
+//! from start to start or, since November 2001 and by choice, from the end of the last object. The
+//! numbers are those of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001.
+//!
+//! Ours, where the source is silent: users browse from the start of the run, each after a first
+//! time to think; a user keeps the pages, sizes, gaps and times to think it has, in their order,
+//! whatever the network does and however many users there are. In the closed loop a user whose
+//! transfer TCP gives up waits for it for ever.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
+
+use crate::bounded::{self, BoundedPareto};
+use crate::laws::Exponential;
+use crate::limits::{check_load, check_request, check_transfers};
+use crate::period::Period;
+use crate::sizes::Law;
+use crate::wire::Wire;
+use crate::{Build, Desk, Setting, Transfer, Workload};
+
+choices! {
+    /// From when on a user thinks before the next page.
+    pub enum ThinkFrom {
+        /// From the start of the page, whatever becomes of it: an open loop, ns-2's before November 2001.
+        PageStart = "page-start",
+        /// From the end of its last object: a closed loop.
+        PageEnd = "page-end",
+    }
+}
+
+parameters! {
+    /// Web users who browse for ever: pages of some objects, and time to think between the pages.
+    pub struct Config {
+        /// How many users; give this or `load`.
+        pub users: Option<u32> = None, "no default: this or `load` must be given";
+        /// The offered load as a share of the bottleneck's rate, in bytes on the wire of first
+        /// transmissions, from which the number of users follows; give this or `users`. With
+        /// `think_from = "page-end"` users also wait for their objects, so that it is the most they can offer.
+        pub load: Option<f64> = None, "no default: this or `users` must be given";
+        /// The time a user thinks, exponential with this mean.
+        pub think_time: Span = Span::from_millis(9500), "ours: the talk does not say";
+        /// From when on a user thinks.
+        pub think_from: ThinkFrom = ThinkFrom::PageStart, "ns-2 before November 2001";
+        /// How many objects a page has, at least and at most: each number has the same chance.
+        pub objects: Vec<u64> = vec![2, 7], "Guo & Matta talk, Web model";
+        /// From the start of an object to the start of the next one, exponential with this mean.
+        pub object_gap: Span = Span::from_millis(50), "ours: the talk does not say";
+        /// How big the objects are.
+        pub sizes: bounded::Config = bounded::Config::default(), "Guo & Matta talk, Web model";
+        /// What the client sends over the connection to ask for an object, which then comes back on it;
+        /// left out: the server opens the connection and sends unasked.
+        pub request: Option<Size> = None, "ours: responses only";
+        /// Hosts on each side, with access lines of their own, that the users are dealt out to in turn.
+        pub hosts: u32 = 1, "ours";
+        /// When the users begin to think before their first page.
+        pub start: Span = Span::ZERO, "ours";
+        /// From when on no page begins; left out, the end of the run.
+        pub stop: Option<Span> = None, "ours";
+    }
+}
+
+/// More users than this are taken for a slip of the pen.
+const MOST_USERS: u32 = 100_000;
+/// More objects to a page than this are taken for one, too.
+const MOST_OBJECTS: u64 = 10_000;
+
+impl Build for Config {
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
+        let &[least, most] = self.objects.as_slice() else {
+            return wrong("objects", "must be two numbers, the least and the most, such as [2, 7]".into());
+        };
+        if !(1 <= least && least <= most && most <= MOST_OBJECTS) {
+            let allowed = format!("must be the least and the most, between 1 and {MOST_OBJECTS}");
+            return wrong("objects", format!("{allowed}, is [{least}, {most}]"));
+        }
+        if self.think_time.is_zero() {
+            return wrong("think_time", "must be longer than zero".into());
+        }
+        let sizes = self.sizes.build(setting.cut).map_err(|error| error.within("sizes"))?;
+        check_request(self.request)?;
+        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let wire = Wire::of(setting.cut);
+        let mean_objects = (least + most) as f64 / 2.0;
+        let user = Pace {
+            objects: mean_objects / self.cycle(mean_objects),
+            load: mean_objects * wire.mean(&sizes)
+                / (self.cycle(mean_objects) * setting.rate.bytes_per_second()),
+        };
+        let users = self.count(user.load)?;
+        if !(1..=users).contains(&self.hosts) {
+            return wrong(
+                "hosts",
+                format!("must be between 1 and the number of users, {users}, is {}", self.hosts),
+            );
+        }
+        let place = if self.users.is_some() { "users" } else { "load" };
+        let expected = f64::from(users) * user.objects * period.seconds();
+        check_transfers(expected, place, "lower it, or let users think longer")?;
+        Ok(Box::new(Sessions {
+            users: (0..users).map(|user| User::new(user, setting)).collect(),
+            agenda: BinaryHeap::new(),
+            planned: 0,
+            asked: Instant::NEVER,
+            under_way: BTreeMap::new(),
+            think: Exponential { mean: self.think_time.nanos() as f64 },
+            gap: Exponential { mean: self.object_gap.nanos() as f64 },
+            objects: [least, most],
+            sizes,
+            wire,
+            rate: setting.rate,
+            nominal_load: f64::from(users) * user.load,
+            period,
+            offered: Offered::default(),
+            config: self.clone(),
+        }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        self.hosts > 1
+    }
+
+    fn hosts(&self) -> u64 {
+        self.hosts.into()
+    }
+}
+
+/// What one user does at most, on average.
+struct Pace {
+    /// Objects in a second.
+    objects: f64,
+    /// Its share of the bottleneck's rate.
+    load: f64,
+}
+
+impl Config {
+    /// Seconds from a page of a user to the next one, if no object took any time.
+    fn cycle(&self, mean_objects: f64) -> f64 {
+        match self.think_from {
+            ThinkFrom::PageStart => self.think_time.seconds(),
+            ThinkFrom::PageEnd => {
+                self.think_time.seconds() + (mean_objects - 1.0) * self.object_gap.seconds()
+            }
+        }
+    }
+
+    /// The number of users, each of whom offers the load `each`.
+    fn count(&self, each: f64) -> Result<u32, ConfigError> {
+        match (self.users, self.load) {
+            (Some(users), None) if (1..=MOST_USERS).contains(&users) => Ok(users),
+            (Some(users), None) => {
+                let problem = format!("must be between 1 and {MOST_USERS}, is {users}");
+                Err(ConfigError::new("users", problem))
+            }
+            (None, Some(load)) => {
+                check_load(load)?;
+                let users = libm::round(load / each);
+                if !(1.0..=f64::from(MOST_USERS)).contains(&users) {
+                    let problem = format!(
+                        "makes {users} users of {each:.2e} each, must be between 1 and {MOST_USERS} users"
+                    );
+                    return Err(ConfigError::new("load", problem));
+                }
+                Ok(users as u32)
+            }
+            (None, None) => Err(ConfigError::new("users", "is missing: give either `users` or `load`")),
+            (Some(_), Some(_)) => Err(ConfigError::new("load", "give either `users` or `load`, not both")),
+        }
+    }
+}
+
+/// The running workload.
+struct Sessions {
+    config: Config,
+    users: Vec<User>,
+    /// What begins when, the earliest on top. Only the earliest is asked of the desk.
+    agenda: BinaryHeap<Reverse<Due>>,
+    /// How many entries the agenda has had.
+    planned: u64,
+    /// The earliest wake-up that is asked for.
+    asked: Instant,
+    /// Of each page of a closed loop that is not over, by its number: whose it is, and how many
+    /// objects are missing.
+    under_way: BTreeMap<u64, (u32, u32)>,
+    think: Exponential,
+    gap: Exponential,
+    /// The least and the greatest number of objects of a page.
+    objects: [u64; 2],
+    sizes: BoundedPareto,
+    wire: Wire,
+    rate: Rate,
+    nominal_load: f64,
+    period: Period,
+    offered: Offered,
+}
+
+/// The randomness of a user.
+struct User {
+    think: Rng,
+    objects: Rng,
+    gaps: Rng,
+    sizes: Rng,
+}
+
+impl User {
+    fn new(number: u32, setting: &Setting<'_>) -> Self {
+        let stream =
+            |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), u64::from(number));
+        Self {
+            think: stream("think"),
+            objects: stream("objects"),
+            gaps: stream("gaps"),
+            sizes: stream("sizes"),
+        }
+    }
+}
+
+/// What begins when; at equal moments what was planned first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Instant,
+    number: u64,
+    what: What,
+}
+
+/// What can begin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The next page of a user.
+    Page { user: u32 },
+    /// An object of a page that has begun.
+    Object { user: u32, page: u64, page_objects: u32, bytes: u64 },
+}
+
+/// What was offered so far.
+#[derive(Default)]
+struct Offered {
+    pages: u64,
+    objects: u64,
+    wire_bytes: u64,
+}
+
+impl Workload for Sessions {
+    fn start(&mut self, desk: &mut dyn Desk) {
+        for user in 0..self.users.len() as u32 {
+            self.think(user, self.period.start);
+        }
+        self.sleep(desk);
+    }
+
+    fn on_wake(&mut self, desk: &mut dyn Desk) {
+        let now = desk.now();
+        if self.asked <= now {
+            self.asked = Instant::NEVER;
+        }
+        while let Some(Reverse(due)) = self.agenda.peek().filter(|due| due.0.at <= now) {
+            let (at, what) = (due.at, due.what);
+            self.agenda.pop();
+            match what {
+                What::Page { user } => self.begin_page(user, at),
+                What::Object { user, page, page_objects, bytes } => {
+                    self.offered.objects += 1;
+                    self.offered.wire_bytes += self.wire.bytes(bytes);
+                    let request = self.config.request.map(Size::bytes);
+                    let host = user % self.config.hosts;
+                    let bytes = Some(bytes);
+                    desk.open(Transfer { bytes, request, page: Some(page), page_objects, host });
+                }
+            }
+        }
+        self.sleep(desk);
+    }
+
+    fn on_done(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
+        let Some(page) = transfer.page else { return };
+        let Some((user, missing)) = self.under_way.get_mut(&page) else { return };
+        *missing -= 1;
+        if *missing == 0 {
+            let user = *user;
+            self.under_way.remove(&page);
+            self.think(user, desk.now());
+            self.sleep(desk);
+        }
+    }
+
+    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("users", self.users.len() as f64);
+        show("nominal_load", self.nominal_load);
+        show("mean_object_bytes", self.sizes.mean());
+        show("mean_object_wire_bytes", self.wire.mean(&self.sizes));
+        show("pages", self.offered.pages as f64);
+        show("objects", self.offered.objects as f64);
+        show("realised_load", self.period.load(self.offered.wire_bytes, self.rate));
+    }
+}
+
+impl Sessions {
+    /// The user thinks from `from` on; then a page begins, unless it is too late for one.
+    fn think(&mut self, user: u32, from: Instant) {
+        let next = from + wait(self.think, &mut self.users[user as usize].think);
+        if next < self.period.end {
+            self.plan(next, What::Page { user });
+        }
+    }
+
+    /// Decides what the page is made of; its first object begins at once.
+    fn begin_page(&mut self, user: u32, now: Instant) {
+        let [least, most] = self.objects;
+        let page = self.offered.pages;
+        self.offered.pages += 1;
+        let page_objects = (least + self.users[user as usize].objects.below(most - least + 1)) as u32;
+        let mut at = now;
+        for object in 0..page_objects {
+            let random = &mut self.users[user as usize];
+            if object > 0 {
+                at += wait(self.gap, &mut random.gaps);
+            }
+            let bytes = self.sizes.draw(&mut random.sizes);
+            self.plan(at, What::Object { user, page, page_objects, bytes });
+        }
+        match self.config.think_from {
+            ThinkFrom::PageStart => self.think(user, now),
+            ThinkFrom::PageEnd => {
+                self.under_way.insert(page, (user, page_objects));
+            }
+        }
+    }
+
+    fn plan(&mut self, at: Instant, what: What) {
+        self.agenda.push(Reverse(Due { at, number: self.planned, what }));
+        self.planned += 1;
+    }
+
+    fn sleep(&mut self, desk: &mut dyn Desk) {
+        if let Some(Reverse(due)) = self.agenda.peek().filter(|due| due.0.at < self.asked) {
+            self.asked = due.at;
+            desk.wake_at(due.at);
+        }
+    }
+}
+
+/// One draw, rounded to a nanosecond.
+fn wait(law: Exponential, rng: &mut Rng) -> Span {
+    Span::from_nanos((law.draw(rng) + 0.5) as u64)
+}
+
+#[cfg(test)]
+mod tests;

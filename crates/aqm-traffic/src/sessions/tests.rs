@@ -1,0 +1,256 @@
+//! What Web users do, against the laws they follow and in worlds with a quick, a slow and no network.
+
+use super::*;
+use crate::testing::{distance, fact, run, run_served, seconds, setting};
+use aqm_net::Length;
+
+/// A user's page: when each object begins, and what it is.
+type Page = Vec<(Instant, Transfer)>;
+
+fn users(users: u32) -> Config {
+    Config { users: Some(users), ..Config::default() }
+}
+
+fn closed(count: u32) -> Config {
+    Config { think_from: ThinkFrom::PageEnd, ..users(count) }
+}
+
+/// Sizes for which a few thousand draws have their mean.
+fn light() -> bounded::Config {
+    bounded::Config { maximum: Length::Packets(50), ..bounded::Config::default() }
+}
+
+/// What the network of the tests needs for a transfer: 0.2 s and 1 ms a packet.
+fn network(transfer: Transfer) -> Option<Span> {
+    Some(Span::from_millis(200 + transfer.bytes? / 934))
+}
+
+fn pages(opened: &[(Instant, Transfer)]) -> Vec<Page> {
+    let mut pages: BTreeMap<u64, Page> = BTreeMap::new();
+    for &(at, transfer) in opened {
+        pages.entry(transfer.page.unwrap()).or_default().push((at, transfer));
+    }
+    pages.into_values().collect()
+}
+
+fn open_pages(config: &Config, seconds: u64) -> Vec<Page> {
+    pages(&run(&mut *config.build(&setting(1, seconds)).unwrap()).opened)
+}
+
+#[test]
+fn a_page_has_two_to_seven_objects_that_begin_after_exponential_gaps() {
+    let pages = open_pages(&users(100), 1000);
+    assert!(pages.len() > 10_000);
+    let mut counts = [0_u64; 8];
+    let mut gaps = Vec::new();
+    for (number, page) in pages.iter().enumerate() {
+        let page_objects = page.len() as u32;
+        let of_the_page =
+            |it: &Transfer| it.page == Some(number as u64) && it.page_objects == page_objects && it.host == 0;
+        assert!(page.iter().all(|(_, it)| of_the_page(it)));
+        counts[page.len()] += 1;
+        gaps.extend(page.windows(2).map(|pair| pair[1].0.since(pair[0].0).seconds()));
+    }
+    assert_eq!(counts[..2], [0, 0]);
+    let expected = pages.len() as f64 / 6.0;
+    let squared: f64 = counts[2..].iter().map(|&n| (n as f64 - expected) * (n as f64 - expected)).sum();
+    // The 99 % point of chi squared with five degrees of freedom.
+    assert!(squared / expected < 15.09, "{counts:?}");
+    assert!(distance(gaps, |gap| 1.0 - libm::exp(-gap / 0.05)) < 1.63);
+}
+
+#[test]
+fn sizes_are_those_of_the_bounded_pareto_law() {
+    // In bytes, so that the law is as good as continuous.
+    let (minimum, maximum) = (Length::Bytes(40_000), Length::Bytes(2_000_000_000));
+    let sizes = bounded::Config { minimum, maximum, ..bounded::Config::default() };
+    let opened = run(&mut *Config { sizes, ..users(50) }.build(&setting(3, 1000)).unwrap()).opened;
+    let drawn: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
+    assert!(drawn.len() > 20_000);
+    let power = |x: f64| libm::pow(40_000.0 / x, 1.2);
+    assert!(distance(drawn, |x| (1.0 - power(x)) / (1.0 - power(2e9))) < 1.63);
+}
+
+#[test]
+fn in_the_open_loop_pages_of_a_user_are_exponential_gaps_apart_from_the_start_on() {
+    let begin = |config: &Config| seconds(open_pages(config, 50_000).iter().map(|page| page[0].0));
+    let mut moments = begin(&users(1));
+    assert!(moments.len() > 4500);
+    moments.insert(0, 0.0);
+    assert!(distance(crate::testing::gaps(&moments), |gap| 1.0 - libm::exp(-gap / 9.5)) < 1.63);
+    // Of many users together from the first moment on: a Poisson process, uniform in its interval.
+    let many = seconds(open_pages(&users(1000), 20).iter().map(|page| page[0].0));
+    assert!(many.len() > 1900);
+    assert!(distance(many, |at| at / 20.0) < 1.63);
+}
+
+#[test]
+fn the_open_loop_does_not_depend_on_the_network() {
+    let config = users(30);
+    let build = || config.build(&setting(4, 500)).unwrap();
+    let without = run(&mut *build()).opened;
+    assert!(without.len() > 5000);
+    assert_eq!(without, run_served(&mut *build(), network).opened);
+    assert_eq!(without, run_served(&mut *build(), |_| Some(Span::from_millis(60_000))).opened);
+}
+
+#[test]
+fn in_the_closed_loop_a_user_thinks_from_the_end_of_the_last_object() {
+    let opened = run_served(&mut *closed(1).build(&setting(1, 50_000)).unwrap(), network).opened;
+    let pages = pages(&opened);
+    assert!(pages.len() > 4000);
+    let end = |page: &Page| page.iter().map(|&(at, it)| at + network(it).unwrap()).max().unwrap();
+    let thought = pages.windows(2).map(|pair| {
+        assert!(pair[1][0].0 >= end(&pair[0]), "a page begins before the last object of the one before");
+        pair[1][0].0.since(end(&pair[0])).seconds()
+    });
+    assert!(distance(thought.collect(), |time| 1.0 - libm::exp(-time / 9.5)) < 1.63);
+}
+
+#[test]
+fn in_the_closed_loop_a_user_whose_object_never_ends_waits_for_ever() {
+    let lost = |it: Transfer| if it.page == Some(5) { None } else { network(it) };
+    let opened = run_served(&mut *closed(1).build(&setting(1, 1000)).unwrap(), lost).opened;
+    assert_eq!(pages(&opened).len(), 6);
+    assert_eq!(pages(&run(&mut *closed(7).build(&setting(1, 1000)).unwrap()).opened).len(), 7);
+}
+
+#[test]
+fn a_user_keeps_its_pages_whatever_the_network_and_the_number_of_users() {
+    // With as many hosts as users, the host tells the user.
+    let of_first = |count: u32, time: fn(Transfer) -> Option<Span>| {
+        let config = Config { hosts: count, ..closed(count) };
+        let opened = run_served(&mut *config.build(&setting(1, 2000)).unwrap(), time).opened;
+        let pages = pages(&opened).into_iter().filter(|page| page[0].1.host == 0);
+        pages
+            .map(|page| -> Vec<_> { page.iter().map(|(at, it)| (at.since(page[0].0), it.bytes)).collect() })
+            .collect::<Vec<_>>()
+    };
+    let slow = |it: Transfer| Some(Span::from_millis(3000 + it.bytes? / 934));
+    let (alone, among, slow) = (of_first(1, network), of_first(9, network), of_first(9, slow));
+    assert!(slow.len() > 50 && slow.len() < among.len());
+    assert_eq!(alone, among);
+    assert_eq!(among[..slow.len()], slow);
+}
+
+#[test]
+fn users_are_dealt_out_to_the_hosts_in_turn() {
+    let config = Config { hosts: 3, ..users(7) };
+    assert_eq!((config.own_hosts(), config.hosts()), (true, 3));
+    assert_eq!((users(7).own_hosts(), users(7).hosts()), (false, 1));
+    let mut pages_of = [0_u32; 3];
+    for page in open_pages(&config, 20_000) {
+        pages_of[page[0].1.host as usize] += 1;
+        assert!(page.iter().all(|(_, transfer)| transfer.host == page[0].1.host));
+    }
+    // Three users on the first host, two on each of the others.
+    let expected = [3.0, 2.0, 2.0].map(|users| users * 20_000.0 / 9.5);
+    for (n, expected) in pages_of.into_iter().zip(expected) {
+        assert!((f64::from(n) - expected).abs() < 3.0 * f64::sqrt(expected), "{pages_of:?}");
+    }
+}
+
+#[test]
+fn the_number_of_users_is_that_of_the_study() {
+    /// 500 bytes a packet, and nothing else on the wire.
+    struct Packets500;
+    impl crate::Cut for Packets500 {
+        fn wire_bytes(&self, bytes: u64) -> u64 {
+            bytes.div_ceil(500) * 500
+        }
+        fn payload(&self) -> u64 {
+            500
+        }
+    }
+    // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, with 3.5 gaps of 50 ms more 222.2.
+    for (think_from, expected) in [(ThinkFrom::PageStart, 218.0), (ThinkFrom::PageEnd, 222.0)] {
+        let config = Config { load: Some(0.9), think_from, ..Config::default() };
+        let workload = config.build(&Setting { cut: &Packets500, ..setting(1, 100) }).unwrap();
+        assert_eq!(fact(&*workload, "users"), expected);
+        let rounded = fact(&*workload, "nominal_load");
+        assert!((rounded / 0.9 - 1.0).abs() < 0.5 / expected, "{rounded}");
+    }
+}
+
+#[test]
+fn in_the_long_run_the_offered_load_is_the_nominal_load() {
+    // A closed loop offers what it should if no object takes any time.
+    let at_once = |_: Transfer| Some(Span::ZERO);
+    for think_from in [ThinkFrom::PageStart, ThinkFrom::PageEnd] {
+        let config = Config { load: Some(0.8), think_from, sizes: light(), ..Config::default() };
+        let mut workload = config.build(&setting(2, 5000)).unwrap();
+        let opened = run_served(&mut *workload, at_once).opened;
+        let wire = Wire::of(&crate::testing::FullPackets);
+        // The variance of a compound Poisson sum, which that of the closed loop is below.
+        let of_page =
+            |page: &Page| page.iter().map(|(_, it)| wire.bytes(it.bytes.unwrap()) as f64).sum::<f64>();
+        let squares: f64 = pages(&opened).iter().map(of_page).map(|bytes| bytes * bytes).sum();
+        let error = squares.sqrt() / (1_250_000.0 * 5000.0);
+        let difference = fact(&*workload, "realised_load") - fact(&*workload, "nominal_load");
+        assert!(difference.abs() < 3.0 * error && error < 0.01, "{difference} {error}");
+    }
+}
+
+#[test]
+fn a_slow_network_lowers_the_load_of_the_closed_loop_only() {
+    let slow = |_: Transfer| Some(Span::from_millis(9500));
+    let realised = |think_from| {
+        let config = Config { load: Some(0.8), think_from, sizes: light(), ..Config::default() };
+        let mut workload = config.build(&setting(2, 5000)).unwrap();
+        run_served(&mut *workload, slow);
+        fact(&*workload, "realised_load")
+    };
+    assert!((realised(ThinkFrom::PageStart) - 0.8).abs() < 0.02);
+    // From page to page 19.175 s instead of 9.675 s.
+    assert!((realised(ThinkFrom::PageEnd) - 0.8 * 9.675 / 19.175).abs() < 0.02);
+}
+
+#[test]
+fn the_facts_count_what_was_opened() {
+    let mut workload = users(20).build(&setting(1, 500)).unwrap();
+    let opened = run(&mut *workload).opened;
+    assert_eq!(fact(&*workload, "objects"), opened.len() as f64);
+    assert_eq!(fact(&*workload, "pages"), pages(&opened).len() as f64);
+    assert!((fact(&*workload, "mean_object_bytes") - 21.768 * 934.0).abs() < 1.0);
+}
+
+#[test]
+fn pages_begin_between_start_and_stop_and_are_completed() {
+    let (start, stop) = (Span::from_millis(20_000), Some(Span::from_millis(30_000)));
+    let pages = open_pages(&Config { start, stop, ..users(500) }, 100);
+    assert!(pages.len() > 400);
+    assert!(pages.iter().all(|page| (20.0..30.0).contains(&page[0].0.seconds())));
+    assert!(pages.iter().all(|page| page.len() == page[0].1.page_objects as usize));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
+    let opened = |seed| run(&mut *users(20).build(&setting(seed, 100)).unwrap()).opened;
+    assert_eq!(opened(1), opened(1));
+    assert_ne!(opened(1)[..10], opened(2)[..10]);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let error = |config: Config| config.build(&setting(1, 100)).err().unwrap();
+    let place = |config: Config| error(config).place;
+    assert_eq!(error(Config::default()).to_string(), "users: is missing: give either `users` or `load`");
+    let both = Config { load: Some(0.5), ..users(5) };
+    assert_eq!(error(both).to_string(), "load: give either `users` or `load`, not both");
+    assert_eq!(place(users(0)), "users");
+    assert_eq!(place(users(100_001)), "users");
+    for load in [0.0, -1.0, 10.1, f64::NAN, 0.001] {
+        assert_eq!(place(Config { load: Some(load), ..Config::default() }), "load", "{load}");
+    }
+    for objects in [vec![], vec![4], vec![1, 2, 3], vec![0, 3], vec![5, 4], vec![2, 10_001]] {
+        assert_eq!(place(Config { objects, ..users(5) }), "objects");
+    }
+    assert_eq!(place(Config { think_time: Span::ZERO, ..users(5) }), "think_time");
+    assert_eq!(place(Config { think_time: Span::from_nanos(1), ..users(5) }), "users");
+    let sizes = bounded::Config { shape: 0.0, ..bounded::Config::default() };
+    assert_eq!(place(Config { sizes, ..users(5) }), "sizes.shape");
+    assert_eq!(place(Config { request: Some(Size::from_bytes(0)), ..users(5) }), "request");
+    assert_eq!(place(Config { hosts: 0, ..users(5) }), "hosts");
+    assert_eq!(place(Config { hosts: 6, ..users(5) }), "hosts");
+    assert_eq!(place(Config { stop: Some(Span::ZERO), ..users(5) }), "stop");
+}

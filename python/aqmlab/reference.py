@@ -94,8 +94,8 @@ _INTRODUCTIONS = {
     "`profile` of its own); in a graph of `links` it needs `from` and `to`.",
     "edges": "The `kind` of an `[edges.NODE]` table: where packets that hosts at this node send are told "
     "short or long, before they meet a queue (the nodes of a dumbbell are `left` and `right`). If a queue "
-    "wants packets told apart, as `rio` and `rio-ps` do, and no edge is written, `short-flows` with these defaults "
-    "stands at every node with hosts.",
+    "wants packets told apart, as `rio` and `rio-ps` do, and no edge is written, `short-flows` with these "
+    "defaults stands at every node with hosts.",
     "sections": "The other tables of a scenario.",
     "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`.',
 }

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import signal
+import time
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,6 +47,8 @@ class FakeScenario:
             raise RuntimeError(f"seed {seed} is unlucky")
         if seed == self.table.get("interrupts"):
             os.kill(os.getpid(), signal.SIGINT)
+            # The main thread is to hear of it where it waits, not in some later clean-up that swallows it.
+            time.sleep(0.2)
         table = pl.DataFrame({"time_s": [float(self.table["slow"] * (seed or 0))]})
         return FakeRun({"transfers": table}, {"scenario": self.table, "digest": self.digest}, {"cpu_s": 0.5})
 

@@ -6,8 +6,8 @@ import dataclasses
 import json
 import os
 import signal
-import time
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

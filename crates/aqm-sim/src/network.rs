@@ -169,8 +169,11 @@ impl Lazy {
 
     /// Puts `packet` on the link it stands before.
     #[inline(always)]
-    fn forward(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn forward(&mut self, mut packet: Packet, now: Instant, ledger: &mut Ledger) {
         let step = &mut self.steps[packet.hop as usize];
+        if step.edge != 0 {
+            self.edges[usize::from(step.edge) - 1].classify(&mut packet, now);
+        }
         let kind = &self.kinds[step.kind as usize];
         let free_at = match kind.owner {
             Owner::Step => &mut step.free_at,
@@ -179,14 +182,6 @@ impl Lazy {
         };
         *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
         self.agenda.put_packet(kind.place, *free_at + kind.delay, rank_of_link(step.link), packet);
-    }
-
-    /// The packet as the edge leaves it that it passes. By value, so that the way without edges
-    /// keeps packets in registers.
-    #[cold]
-    fn classified(&mut self, mut packet: Packet, edge: u8, now: Instant) -> Packet {
-        self.edges[usize::from(edge) - 1].classify(&mut packet, now);
-        packet
     }
 
     /// Offers `packet` to the queue of a managed link.
@@ -300,10 +295,6 @@ impl Network for Lazy {
                 self.leave(port, &packet, now, ledger);
             }
             packet.hop += 1;
-            let edge = self.steps[packet.hop as usize].edge;
-            if edge != 0 {
-                packet = self.classified(packet, edge, now);
-            }
             self.forward(packet, now, ledger);
         }
     }

@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
-use aqm_queue::edge::Edge;
 use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
+use crate::edges::{EdgeLook, Edges};
 use crate::ledger::{Ledger, gauge};
-use crate::network::{EdgeLook, Happening, Look, Network, look_at_edge};
+use crate::network::{Happening, Look, Network};
 use crate::scenario::Scenario;
 use crate::topology::{Kind, Step, Topology};
 
@@ -51,7 +51,7 @@ pub(crate) struct Eager {
     events: Vec<Option<Event>>,
     links: Vec<Link>,
     steps: Vec<Step>,
-    edges: Vec<Box<dyn Edge>>,
+    edges: Edges,
 }
 
 impl Eager {
@@ -84,7 +84,7 @@ impl Eager {
             events: Vec::new(),
             links,
             steps: topology.steps.clone(),
-            edges: scenario.build_edges(),
+            edges: Edges::new(&scenario.edges, scenario.seed),
         }
     }
 
@@ -201,8 +201,8 @@ impl Network for Eager {
                     }
                     packet.hop += 1;
                     let Step { link, edge, .. } = self.steps[packet.hop as usize];
-                    if let Some(place) = usize::from(edge).checked_sub(1) {
-                        self.edges[place].classify(&mut packet, now);
+                    if edge != 0 {
+                        packet.class = self.edges.class_of(packet, edge, now);
                     }
                     self.put_on(link, packet, now, ledger);
                 }
@@ -232,7 +232,7 @@ impl Network for Eager {
     }
 
     fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
-        self.edges.iter_mut().map(|edge| look_at_edge(edge.as_mut(), now)).collect()
+        self.edges.look(now)
     }
 
     fn events(&self) -> u64 {

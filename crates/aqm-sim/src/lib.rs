@@ -6,6 +6,7 @@
 mod agenda;
 #[cfg(test)]
 mod eager;
+mod edges;
 mod flow;
 mod ledger;
 mod links;

@@ -5,10 +5,10 @@
 //! catches up whenever a packet arrives at it or from it.
 
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
-use aqm_queue::edge::Edge;
 use aqm_queue::{Counters, Departure, Port, Ties};
 
 use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link};
+use crate::edges::{EdgeLook, Edges};
 use crate::ledger::{Ledger, PacketEvent, gauge};
 use crate::prefetch::prefetch;
 use crate::scenario::Scenario;
@@ -32,14 +32,6 @@ pub(crate) struct Look {
     pub(crate) backlog: Backlog,
     pub(crate) average: Option<f64>,
     pub(crate) probability: Option<f64>,
-}
-
-/// What one sees of an edge.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct EdgeLook {
-    pub(crate) flows: f64,
-    pub(crate) threshold: f64,
-    pub(crate) evicted: f64,
 }
 
 /// What carries packets and keeps alarms. The hosts know no more of the engine than this, so the
@@ -112,7 +104,7 @@ pub(crate) struct Lazy {
     /// By link between routers: when it is free, if it has no port.
     free_at: Vec<Instant>,
     managed: Vec<Managed>,
-    edges: Vec<Box<dyn Edge>>,
+    edges: Edges,
     /// Whether there are so many routes that they do not stay in the cache.
     many: bool,
 }
@@ -162,7 +154,7 @@ impl Lazy {
             steps: std::mem::take(&mut topology.steps).into_iter().map(step).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
-            edges: scenario.build_edges(),
+            edges: Edges::new(&scenario.edges, scenario.seed),
             many: topology.routes() > MANY_ROUTES,
         }
     }
@@ -172,7 +164,7 @@ impl Lazy {
     fn forward(&mut self, mut packet: Packet, now: Instant, ledger: &mut Ledger) {
         let step = &mut self.steps[packet.hop as usize];
         if step.edge != 0 {
-            self.edges[usize::from(step.edge) - 1].classify(&mut packet, now);
+            packet.class = self.edges.class_of(packet, step.edge, now);
         }
         let kind = &self.kinds[step.kind as usize];
         let free_at = match kind.owner {
@@ -310,7 +302,7 @@ impl Network for Lazy {
     }
 
     fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
-        self.edges.iter_mut().map(|edge| look_at_edge(edge.as_mut(), now)).collect()
+        self.edges.look(now)
     }
 
     fn ahead(&self) -> Option<&Packet> {
@@ -320,19 +312,6 @@ impl Network for Lazy {
     fn events(&self) -> u64 {
         self.agenda.taken()
     }
-}
-
-/// Looks at an edge once it has done what is due.
-pub(crate) fn look_at_edge(edge: &mut dyn Edge, now: Instant) -> EdgeLook {
-    edge.catch_up(now);
-    let mut look = EdgeLook { flows: 0.0, threshold: 0.0, evicted: 0.0 };
-    edge.gauges(&mut |name, value| match name {
-        "flows" => look.flows = value,
-        "threshold" => look.threshold = value,
-        "evicted" => look.evicted = value,
-        _ => {}
-    });
-    look
 }
 
 fn look_at(port: &mut Port, now: Instant) -> Look {

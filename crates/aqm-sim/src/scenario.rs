@@ -4,15 +4,14 @@
 //! forms meet the same checks and the same error messages; then each section is read by whoever
 //! owns its parameters, and nothing else knows them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, registry};
-use aqm_queue::edge::{self, Edge};
-
 use aqm_traffic::{Cut, Setting, Workload};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::edges::{EdgeSpec, place_edges};
 use crate::links::{self, LEFT, LinkSpec, RIGHT, RawLink};
 use crate::sections::{Access, Host, Record};
 use crate::text::toml_value;
@@ -64,16 +63,6 @@ pub(crate) struct Traffic {
     /// Extra delay of a flow, one way and in each direction: uniform between the two.
     pub(crate) extra_delay: [Span; 2],
 }
-
-/// Where packets are told short or long as they come from hosts.
-#[derive(Clone, Debug)]
-pub(crate) struct EdgeSpec {
-    pub(crate) node: String,
-    pub(crate) config: edge::Config,
-}
-
-/// More edges than this do not fit the numbers of steps.
-const MOST_EDGES: usize = u8::MAX as usize;
 
 /// A checked scenario, defaults filled in.
 #[derive(Clone, Debug)]
@@ -254,16 +243,6 @@ impl Scenario {
         self.edges.iter().position(|edge| edge.node == node).map_or(0, |place| place as u8 + 1)
     }
 
-    /// Makes the edges.
-    pub(crate) fn build_edges(&self) -> Vec<Box<dyn Edge>> {
-        let stream = |edge: &EdgeSpec| Streams::new(self.seed).named(&format!("edge/{}", edge.node), 0);
-        let build = |edge: &EdgeSpec| edge.config.build(stream(edge));
-        self.edges
-            .iter()
-            .map(|edge| build(edge).expect("the edge was built when the scenario was read"))
-            .collect()
-    }
-
     /// Where the links are and which way packets go.
     pub(crate) fn topology(&self) -> Result<Topology, ConfigError> {
         Topology::new(self)
@@ -335,39 +314,6 @@ impl Scenario {
         }
         Ok(())
     }
-}
-
-/// The edges that a scenario names, or else one at every node with hosts if a queue wants classes; and whether
-/// it is the latter.
-fn place_edges(
-    tables: BTreeMap<String, Value>,
-    links: &[LinkSpec],
-    traffic: &[Traffic],
-) -> Result<(Vec<EdgeSpec>, bool), ConfigError> {
-    let mut edges = Vec::new();
-    for (node, table) in tables {
-        let place = format!("edges.{node}");
-        let known: BTreeSet<&str> = links.iter().flat_map(|l| [l.from.as_str(), l.to.as_str()]).collect();
-        if !known.contains(node.as_str()) {
-            let nodes: Vec<&str> = known.into_iter().collect();
-            let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
-            return Err(ConfigError::new(place, problem));
-        }
-        let config = edge::Config::read(table).map_err(|e| e.within(&place))?;
-        config.build(Streams::new(0).named("edge", 0)).map_err(|e| e.within(&place))?;
-        edges.push(EdgeSpec { node, config });
-    }
-    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.wants_classes());
-    let added = edges.is_empty() && wants;
-    if added {
-        let nodes: BTreeSet<&str> = traffic.iter().flat_map(|t| [t.from.as_str(), t.to.as_str()]).collect();
-        let at = |node: &str| EdgeSpec { node: node.to_owned(), config: edge::Config::default() };
-        edges.extend(nodes.into_iter().map(at));
-    }
-    if edges.len() > MOST_EDGES {
-        return Err(ConfigError::new("edges", format!("at most {MOST_EDGES} edges, not {}", edges.len())));
-    }
-    Ok((edges, added))
 }
 
 /// How TCP cuts a transfer, for those who must know what a load weighs.
@@ -449,7 +395,8 @@ fn read_range(value: &Value) -> Result<[Span; 2], String> {
 
 /// The queue tables of [`Scenario`] turned into drop probabilities, for drawing a discipline's law
 /// from its own code: the probability at each of `averages` (in the unit of its thresholds) for a
-/// packet of this `class` whose window is `relative_window` times the average one. Missing if the discipline has no such law.
+/// packet of this `class` whose window is `relative_window` times the average one. Missing if the
+/// discipline has no such law.
 ///
 /// # Errors
 /// If the table is no queue discipline, or its parameters are wrong.

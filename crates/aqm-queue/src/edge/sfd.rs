@@ -73,7 +73,7 @@ struct Sent {
 }
 
 impl Edge for Sfd {
-    fn classify(&mut self, packet: &mut Packet, now: Instant) {
+    fn classify(&mut self, packet: &Packet, now: Instant) -> u8 {
         self.catch_up(now);
         let sent = self.flows.touch(u64::from(packet.flow), now);
         sent.bytes += u64::from(packet.bytes);
@@ -85,7 +85,7 @@ impl Edge for Sfd {
                 Penalty::FiveOfSix => sent.is_penalised(5),
                 Penalty::FourOfFive => sent.is_penalised(4),
             };
-        packet.class = if is_long { LONG } else { SHORT };
+        if is_long { LONG } else { SHORT }
     }
 
     fn catch_up(&mut self, now: Instant) {
@@ -121,9 +121,8 @@ mod tests {
     /// The marks of `count` packets of flow 1, sent at `now`: `S` and `L`.
     fn marks(edge: &mut dyn Edge, bytes: u16, now: Instant, count: usize) -> String {
         let one = |_| {
-            let mut packet = Packet { flow: 1, bytes, ..Packet::default() };
-            edge.classify(&mut packet, now);
-            if packet.class == SHORT { 'S' } else { 'L' }
+            let packet = Packet { flow: 1, bytes, ..Packet::default() };
+            if edge.classify(&packet, now) == SHORT { 'S' } else { 'L' }
         };
         (0..count).map(one).collect()
     }
@@ -154,9 +153,8 @@ mod tests {
         let mut edge = edge(&config);
         for flow in 0..flows {
             for spared in &mut spared {
-                let mut packet = Packet { flow, bytes: 500, ..Packet::default() };
-                edge.classify(&mut packet, Instant::START);
-                *spared += u32::from(packet.class == SHORT);
+                let packet = Packet { flow, bytes: 500, ..Packet::default() };
+                *spared += u32::from(edge.classify(&packet, Instant::START) == SHORT);
             }
         }
         for sent in 1..=count {

@@ -120,11 +120,11 @@ pub struct ShortFlows {
 }
 
 impl Edge for ShortFlows {
-    fn classify(&mut self, packet: &mut Packet, now: Instant) {
+    fn classify(&mut self, packet: &Packet, now: Instant) -> u8 {
         self.catch_up(now);
         let count = self.counts.touch(u64::from(packet.flow), now);
         *count = count.saturating_add(1);
-        packet.class = if *count <= self.threshold { SHORT } else { LONG };
+        if *count <= self.threshold { SHORT } else { LONG }
     }
 
     fn catch_up(&mut self, now: Instant) {
@@ -235,9 +235,7 @@ mod tests {
     }
 
     fn class(edge: &mut ShortFlows, flow: u32, now: Instant) -> u8 {
-        let mut packet = Packet { flow, ..Packet::default() };
-        edge.classify(&mut packet, now);
-        packet.class
+        edge.classify(&Packet { flow, ..Packet::default() }, now)
     }
 
     /// Lets `count` packets of `flow` pass at `now`.

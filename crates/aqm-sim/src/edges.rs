@@ -1,0 +1,101 @@
+//! The edges of a scenario: at which node each stands, and the running ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aqm_net::{ConfigError, Instant, Packet, Streams};
+use aqm_queue::edge::{self, Edge};
+use serde_json::Value;
+
+use crate::links::LinkSpec;
+use crate::scenario::Traffic;
+
+/// Where packets are told short or long as they come from hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct EdgeSpec {
+    pub(crate) node: String,
+    pub(crate) config: edge::Config,
+}
+
+/// More edges than this do not fit the numbers of steps.
+const MOST_EDGES: usize = u8::MAX as usize;
+
+/// The edges that a scenario names, or else one at every node with hosts if a queue wants classes; and
+/// whether it is the latter.
+pub(crate) fn place_edges(
+    tables: BTreeMap<String, Value>,
+    links: &[LinkSpec],
+    traffic: &[Traffic],
+) -> Result<(Vec<EdgeSpec>, bool), ConfigError> {
+    let mut edges = Vec::new();
+    for (node, table) in tables {
+        let place = format!("edges.{node}");
+        let known: BTreeSet<&str> = links.iter().flat_map(|l| [l.from.as_str(), l.to.as_str()]).collect();
+        if !known.contains(node.as_str()) {
+            let nodes: Vec<&str> = known.into_iter().collect();
+            let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
+            return Err(ConfigError::new(place, problem));
+        }
+        let config = edge::Config::read(table).map_err(|e| e.within(&place))?;
+        config.build(Streams::new(0).named("edge", 0)).map_err(|e| e.within(&place))?;
+        edges.push(EdgeSpec { node, config });
+    }
+    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.wants_classes());
+    let added = edges.is_empty() && wants;
+    if added {
+        let nodes: BTreeSet<&str> = traffic.iter().flat_map(|t| [t.from.as_str(), t.to.as_str()]).collect();
+        let at = |node: &str| EdgeSpec { node: node.to_owned(), config: edge::Config::default() };
+        edges.extend(nodes.into_iter().map(at));
+    }
+    if edges.len() > MOST_EDGES {
+        return Err(ConfigError::new("edges", format!("at most {MOST_EDGES} edges, not {}", edges.len())));
+    }
+    Ok((edges, added))
+}
+
+/// What one sees of an edge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EdgeLook {
+    pub(crate) flows: f64,
+    pub(crate) threshold: f64,
+    pub(crate) evicted: f64,
+}
+
+/// The running edges, in the order of the scenario.
+pub(crate) struct Edges(Vec<Box<dyn Edge>>);
+
+impl Edges {
+    /// Makes every edge, with random streams of its own.
+    pub(crate) fn new(specs: &[EdgeSpec], seed: u64) -> Self {
+        let streams = Streams::new(seed);
+        let build = |spec: &EdgeSpec| {
+            let rng = streams.named(&format!("edge/{}", spec.node), 0);
+            spec.config.build(rng).expect("the edge was built when the scenario was read")
+        };
+        Self(specs.iter().map(build).collect())
+    }
+
+    /// The class of `packet` behind the edge that a step calls `number`, counted from one.
+    ///
+    /// Takes the packet by value, out of the way of runs without edges: those can keep theirs in registers.
+    #[cold]
+    pub(crate) fn class_of(&mut self, packet: Packet, number: u8, now: Instant) -> u8 {
+        self.0[usize::from(number) - 1].classify(&packet, now)
+    }
+
+    /// Looks at each once it has done what is due by `now`.
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<EdgeLook> {
+        self.0.iter_mut().map(|edge| look_at(edge.as_mut(), now)).collect()
+    }
+}
+
+fn look_at(edge: &mut dyn Edge, now: Instant) -> EdgeLook {
+    edge.catch_up(now);
+    let mut look = EdgeLook { flows: 0.0, threshold: 0.0, evicted: 0.0 };
+    edge.gauges(&mut |name, value| match name {
+        "flows" => look.flows = value,
+        "threshold" => look.threshold = value,
+        "evicted" => look.evicted = value,
+        _ => {}
+    });
+    look
+}

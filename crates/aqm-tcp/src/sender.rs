@@ -33,6 +33,7 @@ pub(crate) struct Sender {
     /// The congestion window, in segments.
     window: f64,
     control: Box<dyn CongestionControl>,
+    overhead: Option<Box<Overhead>>,
     /// The other end is to hear that the window was reduced.
     tell_reduction: bool,
     /// Whether packets may be marked: both ends agreed.
@@ -42,12 +43,9 @@ pub(crate) struct Sender {
     in_recovery: bool,
     /// Whether a partial acknowledgement came in this recovery.
     partial: bool,
-    /// Whether there is an `overhead`.
-    waits: bool,
     /// When data was sent last.
     last_sent: Instant,
     pub counts: Counts,
-    overhead: Option<Box<Overhead>>,
     /// What had been sent when a mark last reduced the window, and when anything did; 0 for never.
     marked_up_to: u64,
     reduced_up_to: u64,
@@ -72,14 +70,12 @@ impl Sender {
             fin: false,
             in_recovery: false,
             partial: false,
-            waits: false,
         }
     }
 
     /// A random wait before what the window allows is sent.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         self.overhead = Some(Box::new(overhead));
-        self.waits = true;
     }
 
     /// The handshake is over: data may flow. `again` says whether it needed a retransmission.
@@ -157,7 +153,7 @@ impl Sender {
     /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &Tcp) -> Option<Segment> {
-        if self.waits && self.must_wait(now, tcp) {
+        if self.overhead.is_some() && self.must_wait(now, tcp) {
             return None;
         }
         let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
@@ -192,7 +188,7 @@ impl Sender {
     pub fn alarm(&self) -> Instant {
         let alarm = self.board.alarm();
         match &self.overhead {
-            Some(overhead) if self.waits => alarm.min(overhead.until()),
+            Some(overhead) => alarm.min(overhead.until()),
             _ => alarm,
         }
     }

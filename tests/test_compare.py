@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import sem, t
 
 import aqmlab as al
-from aqmlab.compare import _with_queue
+from aqmlab.compare import Metric, _with_queue
+from aqmlab.response_times import QUANTILES
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
 
 def test_the_chart_is_a_distribution_for_each_queue(scenario: al.Scenario) -> None:
     found = al.compare(scenario, ["red", "short"], replications=2)
-    chart = found.chart("web")
+    chart = found.charts("web")["cdf-web"]
     assert chart is not None
     for queue in ("red", "short"):
         share = chart.table.filter(pl.col("queue") == queue)["share"]
@@ -86,7 +87,7 @@ def test_the_chart_is_a_distribution_for_each_queue(scenario: al.Scenario) -> No
         assert share[0] == 0
         assert share[-1] <= 1
     assert chart.table["share"].max() == 1
-    assert found.chart("ftp") is None
+    assert found.charts("ftp") == {}
 
 
 def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
@@ -118,7 +119,7 @@ def test_tcps_meet_the_same_seeds_and_keep_what_else_the_scenario_says(scenario:
     run = scenario.with_({"tcp.control": {"kind": "cubic"}, "tcp.recovery": "sack"}).run(seed=4)
     row = found.values.filter(tcp="cubic/sack", seed=4, quantity="utilisation")
     assert row["value"].to_list() == [100 * run.summary["links"]["bottleneck"]["utilisation"]]
-    chart = found.chart("web")
+    chart = found.charts("web")["cdf-web"]
     assert chart is not None
     assert (chart.by, chart.panel) == ("tcp", None)
 
@@ -138,7 +139,7 @@ def test_queues_and_tcps_give_every_pair(scenario: al.Scenario) -> None:
     alone = al.compare(scenario.with_({"tcp.recovery": "reno"}), ["red", "short"], replications=2)
     paired = found.values.filter(tcp="reno/reno").drop("tcp")
     assert paired.equals(alone.values)
-    chart = found.chart("web")
+    chart = found.charts("web")["cdf-web"]
     assert chart is not None
     assert (chart.panel, chart.by) == ("queue", "tcp")
     assert chart.table.select("queue", "tcp").unique(maintain_order=True).rows() == found.variants
@@ -215,3 +216,19 @@ def test_what_cannot_be_compared_is_refused(scenario: al.Scenario) -> None:
     for queues, replications in ([], 2), (["red", "red"], 2), (["red"], 0):
         with pytest.raises(ValueError, match=r"at least|each once"):
             al.compare(scenario, queues, replications=replications)
+
+
+def test_response_times_are_compared_by_quantiles_and_two_charts(scenario: al.Scenario) -> None:
+    found = al.compare(scenario, ["drop-tail", "red"], replications=3, metric=Metric.RESPONSE_TIME)
+    quantities = found.values["quantity"].unique(maintain_order=True).to_list()
+    assert quantities == [f"web response time, {name}" for name in QUANTILES]
+    run = scenario.with_({"bottleneck.queue": {"kind": "drop-tail"}}).run(seed=4)
+    row = found.values.filter(
+        (pl.col("seed") == 4) & (pl.col("queue") == "drop-tail") & pl.col("quantity").str.ends_with("median")
+    )
+    assert row["value"].to_list() == pytest.approx([1000 * run.summary["transfers"]["web"]["p50_s"]])
+    charts = found.charts("web")
+    assert list(charts) == ["body-web", "tail-web"]
+    body, tail = charts["body-web"].table, charts["tail-web"].table
+    assert (body["share"] + tail["left"]).to_numpy() == pytest.approx(1.0)
+    assert charts["body-web"].x_limits is not None

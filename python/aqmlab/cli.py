@@ -13,6 +13,7 @@ import typer
 
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
+from aqmlab.compare import Metric
 from aqmlab.scenario import Scenario, ScenarioFileError, with_settings
 
 if TYPE_CHECKING:
@@ -120,6 +121,12 @@ def compare(
         "out/compare"
     ),
     jobs: Jobs = None,
+    metric: Annotated[
+        Metric,
+        typer.Option(
+            help="What to compare: links, flows and transfers, or quantiles and crossings of response times.",
+        ),
+    ] = Metric.SUMMARY,
     reverse_ties: ReverseTies = False,
 ) -> None:
     """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
@@ -139,6 +146,7 @@ def compare(
             replications=replications,
             first_seed=seed,
             jobs=jobs,
+            metric=metric,
             told=told,
         )
     written = comparison_text.write(result, out)
@@ -149,6 +157,7 @@ def compare(
             "replications": replications,
             "intervals": _finite(result.intervals().to_dicts()),
             "differences": _finite(result.differences().to_dicts()),
+            "crossings": comparison_text.crossings(result),
             "failures": list(result.failures),
         }
         print(json.dumps(table, indent=2))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,20 @@ if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.plot import Chart
-    from aqmlab.run import Run
+    from aqmlab.response_times import Crossing
     from aqmlab.stats import Interval
 
 Told = Callable[[], None]
 Variant = tuple[str, ...]
+
+
+class Metric(StrEnum):
+    """What is compared."""
+
+    SUMMARY = "summary"
+    """Measures of links, flows and transfers."""
+    RESPONSE_TIME = "response-time"
+    """How response times are distributed: quantiles, and where distributions cross."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +41,7 @@ class Comparison:
     `queues` and `tcps` hold the parameters of each in full, by name; both are factors, and a variant is
     a name for each factor that was compared. `values` has one row for each variant, replication and
     quantity (`queue` or `tcp` or both, `seed`, `quantity`, `unit`, `value`); `times` one for each completed
-    transfer (`queue` or `tcp` or both, `traffic`, `time_s`).
+    transfer (`queue` or `tcp` or both, `seed`, `traffic`, `time_s`).
     """
 
     queues: Mapping[str, Any]
@@ -41,6 +51,7 @@ class Comparison:
     replications: int
     failures: Sequence[str] = field(default_factory=tuple)
     interrupted: bool = False
+    metric: Metric = Metric.SUMMARY
     edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By variant: the nodes that got an edge because its queue wants packets told short or long."""
 
@@ -88,38 +99,85 @@ class Comparison:
                     rows.append(self._row(quantity, unit, names, stats.paired_difference(*pairs)))
         return pl.DataFrame(rows, schema=self._interval_schema())
 
-    def chart(self, traffic: str) -> Chart | None:
-        """The distribution of transfer times of one workload: a curve for each variant, and if both queues
-        and TCPs were compared, a panel for each queue."""
-        import numpy as np
-        import polars as pl
+    def crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
+        """Where the distribution of one workload's times crosses that of the first variant, by variant."""
+        from aqmlab import response_times
 
-        from aqmlab import metrics
+        ours = self._times_of(traffic)
+        grid = response_times.grid_over(ours["time_s"].to_numpy())
+        times = {names: self._by_seed(ours, names) for names in self.variants}
+        found = {}
+        for names in self.variants[1:]:
+            both = [seed for seed in times[names] if seed in times[self.variants[0]]]
+            if both:
+                first, second = (
+                    response_times.shares([times[one][seed] for seed in both], grid)
+                    for one in (self.variants[0], names)
+                )
+                found[names] = response_times.crossings(first, second, grid)
+        return found
+
+    def charts(self, traffic: str) -> dict[str, Chart]:
+        """The distribution of transfer times of one workload, by name: a curve for each variant, and if both
+        queues and TCPs were compared, a panel for each queue. As a whole, or for response times the body
+        and the tail apart, with the crossings marked; none if no transfer was completed."""
+        from aqmlab import response_times
         from aqmlab.plot import Chart
 
-        ours = self.times.filter(pl.col("traffic") == traffic)
-        if ours.is_empty():
-            return None
-        times = ours["time_s"].to_numpy()
-        grid = np.geomspace(max(times.min() * 0.9, 1e-6), times.max(), 300)
+        if self._times_of(traffic).is_empty():
+            return {}
+        *panels, by = self.factors
+        panel = panels[0] if panels else None
+        curves = self._curves(traffic)
+        if self.metric is Metric.RESPONSE_TIME:
+            marks = {
+                f"{'/'.join(names)} crosses": one.at_s
+                for names, found in self.crossings(traffic).items()
+                for one in found
+                if panel is None
+            }
+            return {
+                f"body-{traffic}": response_times.chart_of_body(curves, by, panel, traffic, marks),
+                f"tail-{traffic}": response_times.chart_of_tail(curves, by, panel, traffic, marks),
+            }
+        whole = Chart(
+            kind="cdf",
+            table=curves,
+            x="time_s",
+            y="share",
+            by=by,
+            x_label=f"Transfer time of {traffic} (s)",
+            y_label="Share of completed transfers",
+            panel=panel,
+            log_x=True,
+        )
+        return {f"cdf-{traffic}": whole}
+
+    def _times_of(self, traffic: str) -> pl.DataFrame:
+        import polars as pl
+
+        return self.times.filter(pl.col("traffic") == traffic)
+
+    def _by_seed(self, times: pl.DataFrame, names: Variant) -> dict[int, Any]:
+        chosen = times.filter(**dict(zip(self.factors, names, strict=True)))
+        groups = chosen.group_by("seed", maintain_order=True)
+        return {seed: group["time_s"].to_numpy() for (seed,), group in groups}
+
+    def _curves(self, traffic: str) -> pl.DataFrame:
+        """The distribution function of each variant, over all its replications together."""
+        import polars as pl
+
+        from aqmlab import metrics, response_times
+
+        ours = self._times_of(traffic)
+        grid = response_times.grid_over(ours["time_s"].to_numpy())
         parts = []
         for names in self.variants:
             chosen = dict(zip(self.factors, names, strict=True))
             share = metrics.cdf(ours.filter(**chosen)["time_s"].to_numpy(), grid)
             labels = {factor: [name] * grid.size for factor, name in chosen.items()}
             parts.append(pl.DataFrame({"time_s": grid, "share": share, **labels}))
-        *panel, by = self.factors
-        return Chart(
-            kind="cdf",
-            table=pl.concat(parts),
-            x="time_s",
-            y="share",
-            by=by,
-            x_label=f"Transfer time of {traffic} (s)",
-            y_label="Share of completed transfers",
-            panel=panel[0] if panel else None,
-            log_x=True,
-        )
+        return pl.concat(parts)
 
     def _row(self, quantity: Any, unit: Any, names: Sequence[Any], interval: Interval) -> dict[str, Any]:
         return {
@@ -145,6 +203,7 @@ def compare(
     replications: int = 10,
     first_seed: int | None = None,
     jobs: int | None = None,
+    metric: Metric = Metric.SUMMARY,
     told: Told | None = None,
 ) -> Comparison:
     """Runs `scenario` with each of `queues`, each of `tcps` or each pair of both, `replications` times
@@ -154,8 +213,9 @@ def compare(
     link gets it. A TCP is a window law with a recovery, `LAW/RECOVERY`, or a preset (`aqmlab list tcp`); it
     is laid over the scenario's `tcp` table, so what else that says, its `profile` too, stays, and so does
     what a workload says in a `tcp` table of its own. Seeds count up from `first_seed`, by default the
-    scenario's own. `told` is called after each run. A run that fails is named in `failures` and does not
-    lose the others; Ctrl-C keeps what is finished (`interrupted`).
+    scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles of response times, and the charts
+    show where their distributions cross. `told` is called after each run. A run that fails is named in
+    `failures` and does not lose the others; Ctrl-C keeps what is finished (`interrupted`).
     """
     import polars as pl
 
@@ -181,7 +241,7 @@ def compare(
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         try:
             futures = [
-                pool.submit(_reduced, variants[names], dict(zip(factors, names, strict=True)), seed)
+                pool.submit(_reduced, variants[names], dict(zip(factors, names, strict=True)), seed, metric)
                 for names, seed in tasks
             ]
             for (names, seed), future in zip(tasks, futures, strict=True):
@@ -206,6 +266,7 @@ def compare(
         replications=replications,
         failures=tuple(failures),
         interrupted=interrupted,
+        metric=metric,
         edges={
             "/".join(names): list(one.effective["edges"])
             for names, one in variants.items()
@@ -215,7 +276,7 @@ def compare(
 
 
 _VALUES = {"seed": int, "quantity": str, "unit": str, "value": float}
-_TIMES = {"traffic": str, "time_s": float}
+_TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
 def _with_queue(scenario: Scenario, name: str) -> Scenario:
@@ -270,15 +331,23 @@ def _laid_over(scenario: Scenario, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reduced(
-    scenario: Scenario, names: Mapping[str, str], seed: int
+    scenario: Scenario, names: Mapping[str, str], seed: int, metric: Metric
 ) -> tuple[list[dict[str, Any]], pl.DataFrame]:
+    from aqmlab import metrics, response_times
+
     run = scenario.run(seed)
+    warm_up_s, _ = metrics.window(run.manifest)
+    found = (
+        response_times.quantities(run.transfers, warm_up_s)
+        if metric is Metric.RESPONSE_TIME
+        else _quantities(run.summary)
+    )
     rows = [
         {**names, "seed": seed, "quantity": quantity, "unit": unit, "value": float(value)}
-        for quantity, unit, value in _quantities(run.summary)
+        for quantity, unit, value in found
         if value is not None
     ]
-    return rows, _times(run, names)
+    return rows, _times(run.transfers, warm_up_s, {**names, "seed": seed})
 
 
 def _quantities(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
@@ -316,15 +385,18 @@ def _scaled(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _times(run: Run, names: Mapping[str, str]) -> pl.DataFrame:
+def _times(transfers: pl.DataFrame, warm_up_s: float, run: Mapping[str, Any]) -> pl.DataFrame:
+    """The times of completed transfers, with what names the `run` in columns before them."""
     import polars as pl
 
     from aqmlab import metrics
 
-    warm_up_s, _ = metrics.window(run.manifest)
-    done = metrics.measured(run.transfers, warm_up_s).filter(pl.col("complete"))
+    done = metrics.measured(transfers, warm_up_s).filter(pl.col("complete"))
     return done.select(
-        *(pl.lit(name).alias(factor) for factor, name in names.items()),
+        *(
+            pl.lit(value, dtype=pl.Int64 if isinstance(value, int) else pl.String).alias(name)
+            for name, value in run.items()
+        ),
         pl.col("traffic").cast(pl.String),
         pl.col("duration_s").alias("time_s"),
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aqmlab.compare import Metric
 from aqmlab.scenario import flat
 
 if TYPE_CHECKING:
@@ -25,10 +27,9 @@ def write(result: Comparison, out: Path) -> list[Path]:
     written = [out / f"{name}.csv" for name in tables]
     for path, table in zip(written, tables.values(), strict=True):
         table.write_csv(path)
-    for traffic in sorted(result.times["traffic"].unique().to_list()):
-        chart = result.chart(traffic)
-        if chart is not None:
-            written.append(plot.save(chart, out, f"cdf-{traffic}")["png"])
+    for traffic in _workloads(result):
+        for name, chart in result.charts(traffic).items():
+            written.append(plot.save(chart, out, name)["png"])
     return written
 
 
@@ -43,9 +44,41 @@ def show(result: Comparison) -> None:
     if several and others:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
         _print_estimates(result, title, result.differences(), others, {})
+    if result.metric is Metric.RESPONSE_TIME:
+        for traffic in _workloads(result):
+            _print_crossings(result, traffic)
     for variant, nodes in result.edges.items():
         why = "short-flows, added because the queue wants packets told short or long"
         print(f"{variant}: edges at {', '.join(nodes)} ({why})")
+
+
+def crossings(result: Comparison) -> list[dict[str, Any]]:
+    """A row for each crossing with the first variant; none unless response times are compared."""
+    if result.metric is not Metric.RESPONSE_TIME:
+        return []
+    return [
+        {"traffic": traffic, **dict(zip(result.factors, names, strict=True)), **asdict(crossing)}
+        for traffic in _workloads(result)
+        for names, found in result.crossings(traffic).items()
+        for crossing in found
+    ]
+
+
+def _workloads(result: Comparison) -> list[str]:
+    return sorted(result.times["traffic"].unique().to_list())
+
+
+def _print_crossings(result: Comparison, traffic: str) -> None:
+    """A line for each variant: where its distribution of times crosses that of the first one."""
+    from aqmlab import response_times
+
+    first = ", ".join(result.variants[0])
+    for names, found in result.crossings(traffic).items():
+        other = ", ".join(names)
+        for crossing in found:
+            print(f"{traffic}: {response_times.sentence(crossing, first, other)}")
+        if not found:
+            print(f"{traffic}: the distributions of {first} and {other} do not cross for certain")
 
 
 def _print_estimates(

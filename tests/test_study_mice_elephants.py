@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from studies import check_every_scenario, check_variants, runs, together
 
 from aqmlab import metrics, study
 from aqmlab.scenario import Scenario
@@ -21,35 +22,8 @@ from aqmlab.sweep import Row, Runs
 STUDY = mice_elephants.STUDY
 
 
-def runs(values: dict[str, dict[str, list[Any]]], **labels: Any) -> Runs:
-    """Runs given by queue, metric and seed."""
-    rows = [
-        Row(
-            labels={"queue": queue, **labels}, seed=seed + 1, values={k: v[seed] for k, v in measured.items()}
-        )
-        for queue, measured in values.items()
-        for seed in range(len(next(iter(measured.values()))))
-    ]
-    return Runs(rows=tuple(rows))
-
-
-def together(*parts: Runs) -> Runs:
-    return Runs(rows=tuple(row for part in parts for row in part.rows))
-
-
-def noisy(value: float) -> list[float]:
-    """Three seeds about a value."""
-    return [value, value * 1.01, value * 0.99]
-
-
 def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
-    for sweep in STUDY.sweeps:
-        for labels in sweep.points():
-            Scenario.from_dict(sweep.scenario(**labels))
-    for variant in STUDY.sensitivity:
-        for sweep in STUDY.sensitivity_sweeps:
-            for labels in sweep.points():
-                Scenario.from_dict(variant.change(sweep.scenario(**labels)))
+    check_every_scenario(STUDY)
 
 
 def test_the_grid_is_that_of_the_talk() -> None:
@@ -69,21 +43,12 @@ def test_the_grid_is_that_of_the_talk() -> None:
 def test_every_figure_table_and_claim_of_the_talk_is_there() -> None:
     figures = {figure.id for figure in STUDY.figures}
     assert {"1a", "1b", "2", "6a", "6b", "7a", "7b", "8a", "8b", "9a", "9b", "drop-functions"} <= figures
-    assert {"table-1", "table-4", "parameters"} <= {table.id for table in STUDY.tables}
+    assert {"table-1", "table-1-search", "table-4", "parameters"} <= {table.id for table in STUDY.tables}
     assert [claim.id for claim in STUDY.claims] == [f"MI-{k}" for k in range(1, 15)]
 
 
 def test_each_variant_changes_something_and_the_first_nothing() -> None:
-    scenarios = [
-        sweep.scenario(**labels) for sweep in STUDY.sensitivity_sweeps for labels in sweep.points(quick=True)
-    ]
-    digests = [
-        [Scenario.from_dict(variant.change(sweep.scenario(**labels))).digest
-         for sweep in STUDY.sensitivity_sweeps for labels in sweep.points(quick=True)]
-        for variant in STUDY.sensitivity
-    ]  # fmt: skip
-    assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
-    assert len({tuple(found) for found in digests}) == len(digests)
+    check_variants(STUDY)
 
 
 def test_queues_meet_the_same_files() -> None:
@@ -188,6 +153,11 @@ def test_overtaking_is_seen_within_a_flow_and_not_between_flows() -> None:
     assert mice_elephants_runs.overtaken(packets(came + unfair)) == 1
 
 
+def noisy(value: float) -> list[float]:
+    """Three seeds about a value."""
+    return [value, value * 1.01, value * 0.99]
+
+
 def times(rio: float, red: float, drop_tail: float, **labels: Any) -> Runs:
     values = {"RIO-PS": rio, "RED": red, "Drop Tail": drop_tail}
     return runs({queue: {"short_file_s": noisy(value)} for queue, value in values.items()}, **labels)
@@ -228,6 +198,59 @@ def test_mi_1_has_the_bands_of_table_1() -> None:
     assert mice_elephants.mi_1(goodput(41_000.0, 104_500.0)).verdict == "holds"
     assert mice_elephants.mi_1(goodput(49_000.0, 104_500.0)).verdict == "fails"
     assert mice_elephants.mi_1(goodput(41_000.0, 90_000.0)).verdict == "fails"
+
+
+def test_the_search_prints_every_set_up_below_the_published_goodput_nearest_first() -> None:
+    def found(rtt_ms: int, factor: float) -> Runs:
+        parts = []
+        for (mbps, queue), theirs in mice_elephants_figures.PUBLISHED.items():
+            values = {name: [factor * packets] for name, packets in theirs.items()}
+            labels = {"mbps": mbps, "pattern": "some", "rtt_ms": rtt_ms, "buffer": 0.5}
+            parts.append(runs({queue: values}, **labels))
+        return together(*parts)
+
+    results = {"table-1-search": together(found(40, 1.1), found(160, 1.02))}
+    distances = mice_elephants_figures.search(results)
+    assert distances["RTT (ms)"].to_list() == [160, 40]
+    assert distances["off, Drop Tail (%)"].to_list() == pytest.approx([2.0, 10.0])
+    table = mice_elephants_figures.search_goodput(results)
+    assert table["short flows"].to_list() == ["published", "some", "some"] * 2
+    assert table["RTT (ms)"].to_list() == [None, 160, 40] * 2
+    assert table["Drop Tail, short"].to_list()[:3] == [40_973, round(1.02 * 40_973), round(1.1 * 40_973)]
+    assert table["RIO-PS, long"].to_list()[3:] == [133_164, round(1.02 * 133_164), round(1.1 * 133_164)]
+
+
+def test_the_laws_of_the_threshold_are_judged_by_the_bands_of_mi_12() -> None:
+    def found(law: str, files: str, time: float) -> Runs:
+        alike = {"goodput_packets": noisy(1e6), "mean_queue": noisy(50.0)}
+        bins, threshold = [[[1.0, 1.0, 1.0, 8.0, 2.0]]] * 3, [[[10.0, 99.0, 5], [60.0, 30.0, 5]]] * 3
+        values = {
+            "RED": {"response_s": noisy(1.0), **alike},
+            "RIO-PS": {"response_s": noisy(time), "bins": bins, "threshold": threshold, **alike},
+        }
+        return runs(values, law=law, files=files, end=100)
+
+    laws = list(mice_elephants_runs.LAWS)
+    times = dict(zip(laws, (1.2, 1.0, 1.04, 0.9), strict=True))
+    results = {"exp-2-laws": together(*(found(law, "long", times[law]) for law in laws))}
+    table = mice_elephants_figures._laws(results)
+    assert table["law of L_t"].to_list() == laws
+    assert table["MI-12"].to_list() == ["fails", "holds", "holds", "fails"]
+    assert table["mean L_t (packets)"].to_list() == ["30"] * 4, "after the warm-up"
+    assert table["packets that came as long (%)"].to_list() == ["25"] * 4
+
+
+def test_the_laws_in_the_main_grid_are_runs_of_the_sensitivity_analysis() -> None:
+    sweeps = {sweep.name: sweep for sweep in STUDY.sweeps}
+    again = next(sweep for sweep in STUDY.sensitivity_sweeps if sweep.name == "exp-2")
+    there = {
+        Scenario.from_dict(variant.change(again.scenario(**labels))).digest
+        for variant in STUDY.sensitivity
+        for labels in again.points()
+    }
+    laws = sweeps["exp-2-laws"]
+    assert {Scenario.from_dict(laws.scenario(**labels)).digest for labels in laws.points()} <= there
+    assert (laws.reduce, laws.seeds, laws.quick_seeds) == (again.reduce, again.seeds, again.quick_seeds)
 
 
 def batches(index: float) -> list[list[list[float]]]:

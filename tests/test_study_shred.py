@@ -9,39 +9,18 @@ from typing import Any
 
 import polars as pl
 import pytest
+from studies import check_every_scenario, check_variants, runs, together
 
 from aqmlab import metrics, stats, study
 from aqmlab.scenario import Scenario
 from aqmlab.studies import shred, shred_figures, shred_runs
-from aqmlab.sweep import Row, Runs
+from aqmlab.sweep import Runs
 
 STUDY = shred.STUDY
 
 
-def runs(values: dict[str, dict[str, list[float]]], **labels: Any) -> Runs:
-    """Runs given by queue, metric and seed."""
-    rows = [
-        Row(
-            labels={"queue": queue, **labels}, seed=seed + 1, values={k: v[seed] for k, v in measured.items()}
-        )
-        for queue, measured in values.items()
-        for seed in range(len(next(iter(measured.values()))))
-    ]
-    return Runs(rows=tuple(rows))
-
-
-def together(*parts: Runs) -> Runs:
-    return Runs(rows=tuple(row for part in parts for row in part.rows))
-
-
 def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
-    for sweep in STUDY.sweeps:
-        for labels in sweep.points():
-            Scenario.from_dict(sweep.scenario(**labels))
-    for variant in STUDY.sensitivity:
-        for sweep in STUDY.sensitivity_sweeps:
-            for labels in sweep.points():
-                Scenario.from_dict(variant.change(sweep.scenario(**labels)))
+    check_every_scenario(STUDY)
 
 
 def test_the_grid_is_that_of_the_talk() -> None:
@@ -60,16 +39,7 @@ def test_every_figure_table_and_claim_of_the_talk_is_there() -> None:
 
 
 def test_each_variant_changes_something_and_the_first_nothing() -> None:
-    scenarios = [
-        sweep.scenario(**labels) for sweep in STUDY.sensitivity_sweeps for labels in sweep.points(quick=True)
-    ]
-    digests = [
-        [Scenario.from_dict(variant.change(sweep.scenario(**labels))).digest
-         for sweep in STUDY.sensitivity_sweeps for labels in sweep.points(quick=True)]
-        for variant in STUDY.sensitivity
-    ]  # fmt: skip
-    assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
-    assert len({tuple(found) for found in digests}) == len(digests)
+    check_variants(STUDY)
 
 
 def test_queues_meet_the_same_arrivals_and_the_reference_meets_them_too() -> None:
@@ -229,7 +199,7 @@ def test_aqm_1_compares_synchronisation_and_drop_runs(red: float, verdict: str) 
 
 
 def test_the_drop_functions_are_those_of_the_sheet() -> None:
-    table = shred_figures._drop_functions(up_to=90, least=0.2)({}).table
+    table = shred_figures._drop_functions(up_to=90, most=0.2)({}).table
     at = {
         (row["line"], int(row["average_packets"])): row["probability"] for row in table.iter_rows(named=True)
     }

@@ -117,9 +117,13 @@ def _code(reduce: Reduce) -> str:
     from aqmlab import metrics
 
     module = sys.modules[reduce.__module__]
+    names = {getattr(one, "__module__", None) or "" for one in vars(module).values()}
+    ours = {name for name in names if name.startswith("aqmlab.")}
     digest = hashlib.sha256(version().encode())
-    for path in (metrics.__file__, module.__file__):
-        digest.update(Path(path or "").read_bytes())
+    for name in sorted({*ours, metrics.__name__, module.__name__}):
+        path = Path(sys.modules[name].__file__ or "")
+        if path.suffix == ".py":  # What the core computes is named by the scenario's digest.
+            digest.update(path.read_bytes())
     return f"{reduce.__qualname__}-{digest.hexdigest()[:12]}"
 
 

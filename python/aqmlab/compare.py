@@ -320,7 +320,11 @@ def _with_tcp(scenario: Scenario, name: str) -> Scenario:
 
 
 def _laid_over(scenario: Scenario, table: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that lay `table` over `tcp`; a law that is there already keeps its parameters."""
+    """The changes that lay `table` over `tcp`; a law that is there already keeps its parameters.
+
+    The core lays a workload's `tcp` over the scenario's as both are written. Here the law may also be
+    there unwritten, by the profile or by default, and only the effective scenario tells its kind.
+    """
     changes: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and scenario.effective["tcp"][key]["kind"] == value["kind"]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.studies.shared import Change, keep, mean, rows_of
+from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
 from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
@@ -67,6 +67,15 @@ def discipline(queue: str, bdp: int) -> dict[str, Any]:
     return {"kind": "rio-ps", "limit": f"{limit}p"}
 
 
+def _edge(**changes: Any) -> Change:
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        for edge in table.get("edges", {}).values():
+            edge.update(changes)
+        return table
+
+    return change
+
+
 EDGE = {
     "kind": "short-flows",
     "law": "steered",
@@ -75,6 +84,15 @@ EDGE = {
     "expiry": "1s",
     "update": "10s",
 }
+
+
+LAWS: Mapping[str, Change] = {
+    "steered": keep,
+    "static, 20 packets": _edge(law="static"),
+    "quantile": _edge(law="quantile"),
+    "steered, flows forgotten at age": _edge(purge="at-age"),
+}
+"""Readings of the edge that decide how long a flow counts as short; the first is ours."""
 
 
 def tcp(queue: str, initial_rto_s: float) -> dict[str, Any]:
@@ -102,6 +120,7 @@ def web_scenario(
         "warm_up": f"{end // 2}s",
         "bottleneck": {"rate": f"{rate_mbps}Mbps", "delay": "38ms", "queue": discipline(queue, bdp)},
         "access": {"rate": "100Mbps", "delay": "1ms"},
+        "host": {"jitter": "0s"},
         "tcp": tcp(queue, initial_rto_s),
         "traffic": {
             "web": sessions(sizes),
@@ -150,6 +169,10 @@ def _exp_2(*, queue: str, files: str, end: int) -> dict[str, Any]:
         table["traffic"]["web"]["hosts"] = 4
     del table["traffic"]["long" if files == "short" else "short"]
     return table
+
+
+def _exp_2_by_law(*, queue: str, files: str, law: str, end: int) -> dict[str, Any]:
+    return LAWS[law](_exp_2(queue=queue, files=files, end=end))
 
 
 def _two_way(*, queue: str, end: int) -> dict[str, Any]:
@@ -297,15 +320,13 @@ def _queue(run: Run, warm_up_s: float) -> Reduction:
     return {
         "queue_spread": float(lengths.std()) if lengths.size else math.nan,
         "queue_series": begin["length_packets"].to_list(),
-        "refused_series": _refused(run, warm_up_s),
+        "refused_series": _refused(samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)),
     }
 
 
-def _refused(run: Run, warm_up_s: float) -> list[float | None]:
+def _refused(samples: pl.DataFrame) -> list[float | None]:
     """Packets dropped or marked per packet that arrived at the queue, in each bin of `RATE_BIN_S`."""
-    step = max(1, round(RATE_BIN_S / QUEUE_STEP_S))
-    shown = pl.col("time_s").is_between(warm_up_s, warm_up_s + SHOWN_S)
-    counts = run.tables["queue"].filter(shown).gather_every(step)
+    counts = samples.gather_every(max(1, round(RATE_BIN_S / QUEUE_STEP_S)))
     hit = np.diff((counts["drops"] + counts["marks"]).to_numpy().astype(np.float64))
     arrived = np.diff(counts["arrivals"].to_numpy().astype(np.float64))
     return [float(a / b) if b > 0 else None for a, b in zip(hit, arrived, strict=True)]
@@ -508,6 +529,21 @@ SWEEPS = (
         seeds=SEEDS,
         quick_axes={"end": (QUICK_S,)},
     ),
+    # The runs of the sensitivity analysis below, so they are made once for both.
+    Sweep(
+        name="exp-2-laws",
+        axes={
+            "queue": ("RED", "RIO-PS"),
+            "files": tuple(ONE_CLASS),
+            "law": tuple(LAWS),
+            "end": (FULL_S // 2,),
+        },
+        scenario=_exp_2_by_law,
+        reduce=web_measures,
+        seeds=5,
+        quick_axes={"end": (QUICK_S,)},
+        quick_seeds=2,
+    ),
     Sweep(
         name="two-way",
         axes={"queue": QUEUES, "end": (FULL_S // 2,)},
@@ -566,32 +602,6 @@ def _same_buffer(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def _edge(**changes: Any) -> Change:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        for edge in table.get("edges", {}).values():
-            edge.update(changes)
-        return table
-
-    return change
-
-
-def _rio(**changes: Any) -> Change:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        if table["bottleneck"]["queue"]["kind"] == "rio-ps":
-            table["bottleneck"]["queue"].update(changes)
-        return table
-
-    return change
-
-
-def _tcp(**changes: Any) -> Change:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        table["tcp"].update(changes)
-        return table
-
-    return change
-
-
 def _web(**changes: Any) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         table["traffic"]["web"].update(changes)
@@ -609,6 +619,11 @@ def _different_rtts(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
+def _hesitating_hosts(table: dict[str, Any]) -> dict[str, Any]:
+    table.pop("host", None)
+    return table
+
+
 VARIANTS = (
     Variant(name="as decided", what="The main reading on fewer seeds, to compare with.", change=keep),
     Variant(
@@ -619,23 +634,33 @@ VARIANTS = (
     Variant(
         name="L_t = 20 for good",
         what="The edge's threshold is 20 packets and is not steered.",
-        change=_edge(law="static"),
+        change=LAWS["static, 20 packets"],
     ),
     Variant(
         name="L_t by quantile",
         what="The edge's threshold is the quantile of the counts that gives the wanted ratio.",
-        change=_edge(law="quantile"),
+        change=LAWS["quantile"],
+    ),
+    Variant(
+        name="flows forgotten at age",
+        what="The edge forgets a flow when it has been silent for 1 s, not at the scan after that.",
+        change=LAWS["steered, flows forgotten at age"],
     ),
     Variant(
         name="ns-2's average",
         what="The average of all packets moves only when a short one arrives, as in ns-2's rio.cc.",
-        change=_rio(total_average="in-arrivals"),
+        change=queue_with("rio-ps", total_average="in-arrivals"),
     ),
-    Variant(name="ITO 1 s", what="An initial time-out of 1 s.", change=_tcp(initial_rto="1s")),
+    Variant(name="ITO 1 s", what="An initial time-out of 1 s.", change=tcp_with(initial_rto="1s")),
     Variant(
         name="thinking after the page",
         what="A user thinks from the end of a page on, so that congestion slows requests (closed loop).",
         change=_web(think_from="page-end"),
+    ),
+    Variant(
+        name="hosts hesitate",
+        what="Hosts look at a packet after a random time of up to 0.4 ms, one packet on the line.",
+        change=_hesitating_hosts,
     ),
     Variant(
         name="round trips differ",

@@ -1,9 +1,10 @@
-"""What studies share: from runs to small tables, and from numbers to text."""
+"""What studies share: changes of scenarios, from runs to small tables, and from numbers to text."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -18,6 +19,28 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 def keep(table: dict[str, Any]) -> dict[str, Any]:
     """The change that changes nothing."""
     return table
+
+
+def tcp_with(**changes: Any) -> Change:
+    """Other parameters for the TCP of all."""
+
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        table["tcp"].update(changes)
+        return table
+
+    return change
+
+
+def queue_with(kind: str, **changes: Any) -> Change:
+    """Other parameters for the bottleneck's queue if it is of this kind."""
+
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        queue = table["bottleneck"]["queue"]
+        if queue["kind"] == kind:
+            queue.update(changes)
+        return table
+
+    return change
 
 
 def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
@@ -41,6 +64,40 @@ def ratio(runs: Runs, metric: str, ours: str, theirs: str) -> stats.Interval:
     return stats.paired_ratio(*runs.pair(metric, {"queue": ours}, {"queue": theirs}))
 
 
+def gain(runs: Runs, metric: str, ours: str, theirs: str, seeds: Sequence[int]) -> list[float]:
+    """How much less a metric is under one queue than under another, in percent, seed by seed."""
+    pairs = zip(
+        runs.where(queue=ours).values(metric, seeds),
+        runs.where(queue=theirs).values(metric, seeds),
+        strict=True,
+    )
+    return [100 * (1 - a / b) if b > 0 else math.nan for a, b in pairs]
+
+
+def estimates(rows: Iterable[tuple[str, Any, stats.Interval]], *, by: str, x: str) -> pl.DataFrame:
+    """What a chart with intervals is drawn from: the group, where it stands, mean and interval."""
+    flat = [(group, at, interval.value, interval.low, interval.high) for group, at, interval in rows]
+    return pl.DataFrame(flat, schema=[by, x, "value", "low", "high"], orient="row")
+
+
+def drop_functions(
+    lines: Iterable[tuple[str, Mapping[str, Any], Sequence[Any]]], longest: int
+) -> pl.DataFrame:
+    """Drop probability at each average queue of up to `longest` packets, by the disciplines' own code.
+
+    A line has a name, a discipline, and what `drop_curve` wants to know of the packet: its window over
+    the average window, and its class.
+    """
+    from aqmlab._core import drop_curve
+
+    averages = [float(length) for length in range(longest + 1)]
+    frames = []
+    for name, queue, packet in lines:
+        curve = drop_curve(json.dumps(queue), averages, *packet)
+        frames.append(pl.DataFrame({"line": name, "average_packets": averages, "probability": curve}))
+    return pl.concat(frames)
+
+
 def means(runs: Runs, metric: str, *, by: str, x: str, scale: float = 1.0) -> pl.DataFrame:
     """Mean and interval of a metric for each value of `by` and `x`."""
     rows = []
@@ -58,6 +115,18 @@ def shown(runs: Runs, metric: str, digits: int, scale: float = 1.0) -> str:
     if not interval.decided:
         return f"{interval.value:.{digits}f}"
     return f"{interval.value:.{digits}f} ± {interval.half_width:.{digits}f}"
+
+
+def tally(evidence: Mapping[str, stats.Evidence]) -> str:
+    """How many claims hold, and which do not."""
+
+    def named(verdict: str, said: str) -> str:
+        ids = [claim for claim, one in evidence.items() if one.verdict == verdict]
+        return f", {len(ids)} {said} ({', '.join(ids)})" if ids else ""
+
+    holds = sum(one.verdict == "holds" for one in evidence.values())
+    fails, undecided = named("fails", "fail"), named("undecided", "stay undecided")
+    return f"Of {len(evidence)} claims, {holds} hold{fails}{undecided}."
 
 
 Measure = tuple[str, str, int, float]

@@ -9,11 +9,11 @@ its figures are not available as numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from aqmlab import metrics, stats
 from aqmlab.stats import Evidence
-from aqmlab.studies.shared import ratio
+from aqmlab.studies.shared import gain, ratio, tally
 from aqmlab.studies.shred_figures import FIGURES, TABLES, distance, normalised
 from aqmlab.studies.shred_runs import (
     QUEUES,
@@ -121,8 +121,11 @@ def sh_7(results: Results) -> Evidence:
     one = results["web-mixed"].where(web=0.7)
     several = results["web-mixed-pages"]
     seeds = several.seeds()
-    single = _gain(one, seeds)
-    each = [_gain(several.where(objects=objects), seeds) for objects in several.axis("objects")]
+    single = gain(one, "response_s", "SHRED", "RED", seeds)
+    each = [
+        gain(several.where(objects=objects), "response_s", "SHRED", "RED", seeds)
+        for objects in several.axis("objects")
+    ]
     mean = [math.fsum(gains) / len(gains) for gains in zip(*each, strict=True)]
     return stats.together(
         stats.judge("gain over RED with several objects (%)", stats.mean_interval(mean), stats.above(0)),
@@ -130,13 +133,6 @@ def sh_7(results: Results) -> Evidence:
             "that less the gain with one object", stats.paired_difference(mean, single), stats.above(0)
         ),
     )
-
-
-def _gain(runs: Runs, seeds: Sequence[int]) -> list[float]:
-    """How much shorter response times are under SHRED than under RED, in percent, by seed."""
-    ours = runs.where(queue="SHRED").values("response_s", seeds)
-    theirs = runs.where(queue="RED").values("response_s", seeds)
-    return [100 * (1 - a / b) for a, b in zip(ours, theirs, strict=True)]
 
 
 def sh_8(results: Results) -> Evidence:
@@ -300,7 +296,6 @@ def _answer(evidence: Mapping[str, Evidence]) -> list[str]:
     }
     mixed = said[_joint(evidence, "SH-2", "SH-3")]
     size = evidence["SH-4"]
-    counts = {word: [i for i, e in evidence.items() if e.verdict == word] for word in said}
     shares = [f"{part.measured.split(',')[0].split(' [')[0]}" for part in size.parts]
     return [
         f"Does SHRED bring short Web transfers nearer to an uncongested network than RED and Drop Tail, "
@@ -309,14 +304,7 @@ def _answer(evidence: Mapping[str, Evidence]) -> list[str]:
         f"0.92 "
         f"(SH-4 {said[size.verdict][2]}).",
         _harm(evidence),
-        f"Of {len(evidence)} claims, {len(counts['holds'])} hold"
-        + (f", {len(counts['fails'])} fail ({', '.join(counts['fails'])})" if counts["fails"] else "")
-        + (
-            f", {len(counts['undecided'])} stay undecided ({', '.join(counts['undecided'])})"
-            if counts["undecided"]
-            else ""
-        )
-        + ".",
+        tally(evidence),
     ]
 
 

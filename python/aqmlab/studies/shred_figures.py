@@ -6,7 +6,6 @@ the one number it gives, 140 active flows.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 
@@ -14,7 +13,7 @@ import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.plot import Chart
-from aqmlab.studies.shared import average, means, overview, shown
+from aqmlab.studies.shared import average, drop_functions, means, overview, shown
 from aqmlab.studies.shred_runs import DISCIPLINES, DURATION_S, GRID, LONG_BIN_S, QUEUES, REFERENCE, WARM_UP_S
 from aqmlab.study import Figure, Table
 from aqmlab.sweep import Results, Row, Runs
@@ -172,31 +171,19 @@ def _ftp_alone(metric: str, y_label: str) -> Callable[[Results], Chart]:
     return chart
 
 
-def _drop_functions(*, up_to: float, least: float) -> Callable[[Results], Chart]:
+def _drop_functions(*, up_to: int, most: float) -> Callable[[Results], Chart]:
     def chart(_: Results) -> Chart:
-        from aqmlab._core import drop_curve
-
-        averages = [float(length) for length in range(int(up_to) + 1)]
-        lines = [("RED", "RED", 1.0), *(("SHRED", f"SHRED, r = {r:g}", r) for r in RATIOS)]
-        frames = [
-            pl.DataFrame(
-                {
-                    "line": name,
-                    "average_packets": averages,
-                    "probability": drop_curve(json.dumps(DISCIPLINES[queue]), averages, r),
-                }
-            )
-            for queue, name, r in lines
-        ]
+        red, shred = DISCIPLINES["RED"], DISCIPLINES["SHRED"]
+        lines = [("RED", red, (1.0,)), *((f"SHRED, r = {r:g}", shred, (r,)) for r in RATIOS)]
         return Chart(
             kind="curve",
-            table=pl.concat(frames),
+            table=drop_functions(lines, up_to),
             x="average_packets",
             y="probability",
             by="line",
             x_label="average queue (packets)",
             y_label="drop probability p_b",
-            y_limits=(0.0, least),
+            y_limits=(0.0, most),
         )
 
     return chart
@@ -362,14 +349,14 @@ FIGURES = (
         title="Drop functions of RED and SHRED (slides 8 and 12)",
         caption="Drawn from the disciplines' own code; r is a packet's window over the average window. "
         "Large windows meet RED's line earlier, small ones later; r = 1 is RED.",
-        chart=_drop_functions(up_to=200, least=1.02),
+        chart=_drop_functions(up_to=200, most=1.02),
     ),
     Figure(
         id="drop-functions-near",
         title="The same below max_th",
         caption="The lines are parallel. Those of r = 1.5 and r = 2 are one: a line that would begin below "
         "an empty queue begins at zero.",
-        chart=_drop_functions(up_to=90, least=0.16),
+        chart=_drop_functions(up_to=90, most=0.16),
     ),
     Figure(
         id="pages",

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.studies.shared import Change, keep, mean, rows_of
+from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
 from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
@@ -346,34 +346,8 @@ def _red(**changes: Any) -> Change:
     return change
 
 
-def _only_red(**changes: Any) -> Change:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        if table["bottleneck"]["queue"]["kind"] == "red":
-            table["bottleneck"]["queue"].update(changes)
-        return table
-
-    return change
-
-
-def _only_shred(**changes: Any) -> Change:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        if table["bottleneck"]["queue"]["kind"] == "shred":
-            table["bottleneck"]["queue"].update(changes)
-        return table
-
-    return change
-
-
-def _tcp(**changes: Any) -> Change:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        table["tcp"].update(changes)
-        return table
-
-    return change
-
-
 def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
-    return _red(mean_packet="1040B")(_tcp(mss="1000B")(table))
+    return _red(mean_packet="1040B")(tcp_with(mss="1000B")(table))
 
 
 def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
@@ -384,19 +358,23 @@ def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
 
 VARIANTS = (
     Variant(name="as decided", what="The main reading on the reduced grid, to compare with.", change=keep),
-    Variant(name="RED not gentle", what="RED drops everything above max_th.", change=_only_red(gentle=False)),
+    Variant(
+        name="RED not gentle",
+        what="RED drops everything above max_th.",
+        change=queue_with("red", gentle=False),
+    ),
     Variant(
         name="nobody gentle", what="SHRED, too, drops everything above max_th.", change=_red(gentle=False)
     ),
     Variant(
         name="floor none",
         what="SHRED's formulas taken literally: large windows are dropped at an empty average queue.",
-        change=_only_shred(floor="none"),
+        change=queue_with("shred", floor="none"),
     ),
     Variant(
         name="floor zero-ratio",
         what="SHRED's line starts at zero but keeps its own max_p, so it gets steeper.",
-        change=_only_shred(floor="zero-ratio"),
+        change=queue_with("shred", floor="zero-ratio"),
     ),
     Variant(
         name="wait",
@@ -405,17 +383,19 @@ VARIANTS = (
     ),
     Variant(name="packets of 1040 B", what="Payload 1000 B, on the wire 1040 B.", change=_packets_of_1000),
     Variant(
-        name="window 20", what="The receiver's window of ns-2's defaults.", change=_tcp(receiver_window=20)
+        name="window 20",
+        what="The receiver's window of ns-2's defaults.",
+        change=tcp_with(receiver_window=20),
     ),
     Variant(
         name="RTO 1 s and 3 s",
         what="Minimum time-out 1 s, initial 3 s.",
-        change=_tcp(min_rto="1s", initial_rto="3s"),
+        change=tcp_with(min_rto="1s", initial_rto="3s"),
     ),
     Variant(
         name="RTO 1 s and 6 s",
         what="Minimum time-out 1 s, initial 6 s: ns-2's defaults when the talk was given.",
-        change=_tcp(min_rto="1s", initial_rto="6s"),
+        change=tcp_with(min_rto="1s", initial_rto="6s"),
     ),
     Variant(
         name="sizes redrawn",

@@ -1,0 +1,51 @@
+"""What the tests of studies share: results made by hand, and what holds for every study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aqmlab.scenario import Scenario
+from aqmlab.study import Study
+from aqmlab.sweep import Row, Runs
+
+
+def runs(values: dict[str, dict[str, list[Any]]], **labels: Any) -> Runs:
+    """Runs given by queue, metric and seed."""
+    rows = [
+        Row(
+            labels={"queue": queue, **labels}, seed=seed + 1, values={k: v[seed] for k, v in measured.items()}
+        )
+        for queue, measured in values.items()
+        for seed in range(len(next(iter(measured.values()))))
+    ]
+    return Runs(rows=tuple(rows))
+
+
+def together(*parts: Runs) -> Runs:
+    """All rows of some runs."""
+    return Runs(rows=tuple(row for part in parts for row in part.rows))
+
+
+def check_every_scenario(study: Study) -> None:
+    """The core accepts what the sweeps and every variant of them ask for."""
+    for sweep in study.sweeps:
+        for labels in sweep.points():
+            Scenario.from_dict(sweep.scenario(**labels))
+    for variant in study.sensitivity:
+        for sweep in study.sensitivity_sweeps:
+            for labels in sweep.points():
+                Scenario.from_dict(variant.change(sweep.scenario(**labels)))
+
+
+def check_variants(study: Study) -> None:
+    """Each variant changes something, no two the same, and the first nothing."""
+    scenarios = [
+        sweep.scenario(**labels) for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)
+    ]
+    digests = [
+        [Scenario.from_dict(variant.change(sweep.scenario(**labels))).digest
+         for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)]
+        for variant in study.sensitivity
+    ]  # fmt: skip
+    assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
+    assert len({tuple(found) for found in digests}) == len(digests)

@@ -27,7 +27,8 @@ import ns3_runs
 import queueing
 import scenario_a
 import scenario_b
-import scenarios_cd
+import scenario_c
+import scenario_d
 import tcp_theory
 from case import Case, Job, Measured
 from judge import Row, summary, table
@@ -53,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
-    modules = (micro, queueing, tcp_theory, scenario_a, scenario_b, scenarios_cd, ns3_runs, linux_runs)
-    return [case for module in modules for case in module.cases()]
+    exact = (micro, queueing, tcp_theory)
+    ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
+    return [case for module in (*exact, *ns2, ns3_runs, linux_runs) for case in module.cases()]
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:

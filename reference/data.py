@@ -50,10 +50,10 @@ def linux_text(name: str) -> list[str]:
         return file.read().splitlines()
 
 
-@lru_cache(maxsize=1)
-def _generator() -> ModuleType:
-    path = NS2 / "scripts" / "gen_web.py"
-    spec = importlib.util.spec_from_file_location("gen_web", path)
+@lru_cache
+def _generator(name: str) -> ModuleType:
+    path = NS2 / "scripts" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded")
     module = importlib.util.module_from_spec(spec)
@@ -69,5 +69,12 @@ def schedule(load: float, seed: int) -> str:
 
 def objects(load: float, seed: int) -> list[tuple[float, int, int]]:
     """The same objects as start, size in bytes and number of packets."""
-    made: list[tuple[float, int, int]] = _generator().schedule(load, seed)
+    made: list[tuple[float, int, int]] = _generator("gen_web").schedule(load, seed)
     return made
+
+
+@lru_cache(maxsize=16)
+def background(seed: int, segment: int) -> str:
+    """The background of scenario C with `seed`: a start and a size in full segments of so many bytes."""
+    made: list[tuple[float, int]] = _generator("gen_background").background(seed)
+    return "".join(f"{start:.9f} {segment * packets}\n" for start, packets in made)

@@ -10,7 +10,7 @@ two programs that do exactly the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -177,6 +177,50 @@ def formula(case: str, quantity: str, exact: float, ours: Sequence[float], cap: 
         chance=_tail(allowed / error, len(ours) - 1) if error > 0 else 0.0,
         note="3 SE" if allowed == 3 * error else f"cap {100 * cap:g} %",
     )
+
+
+Recorded = Mapping[str, float | str]
+"""A run of theirs by the names of the quantities, as recorded or as read."""
+Measures = dict[str, float]
+"""A run of ours by the same names."""
+
+
+def of_runs(
+    case: str, quantities: Sequence[Quantity], theirs: Sequence[Recorded], ours: Sequence[Measures]
+) -> list[Row]:
+    """A row for each quantity of independent runs; if theirs is a single one, whether it lies among ours."""
+    rows = []
+    for quantity in quantities:
+        values = [float(run[quantity.name]) for run in theirs]
+        measured = [run[quantity.name] for run in ours]
+        if len(values) == 1:
+            rows.append(among(case, quantity, values[0], measured))
+        else:
+            rows.append(independent(case, quantity, values, measured))
+    return rows
+
+
+def since_start(measured: Sequence[Measures], early: Sequence[Measures]) -> list[Measures]:
+    """Runs whose events of the warm-up were counted in runs of their own: both together."""
+    return [
+        after | {name: after[name] + before[name] for name in before}
+        for after, before in zip(measured, early, strict=True)
+    ]
+
+
+def of_schedules(
+    case: str, quantities: Sequence[Quantity], theirs: Sequence[Recorded], ours: Sequence[Sequence[Measures]]
+) -> list[Row]:
+    """A row for each quantity of runs that met the same schedules: of each one of theirs, some of ours."""
+    return [
+        paired(
+            case,
+            quantity,
+            [float(run[quantity.name]) for run in theirs],
+            [sum(run[quantity.name] for run in runs) / len(runs) for runs in ours],
+        )
+        for quantity in quantities
+    ]
 
 
 def exact(case: str, quantity: str, theirs: float, ours: float, tolerance: float, note: str = "") -> Row:

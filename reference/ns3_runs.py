@@ -30,7 +30,7 @@ from aqmlab.metrics import mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job, left_out_case
-from judge import Quantity, Row, Verdict, among, independent, paired, single
+from judge import Measures, Quantity, Row, Verdict, of_runs, of_schedules, single
 
 SEEDS = 20
 REPEATS = 10
@@ -104,8 +104,6 @@ SIZE_CLASSES: dict[str, tuple[int, float]] = {
     ">93400": (93401, np.inf),
 }
 """Classes of objects by bytes, first and last."""
-
-Measures = dict[str, float]
 
 
 def cases() -> list[Case]:
@@ -194,16 +192,7 @@ def ftp_case(
         return [Job(scenario=scenario, seed=seed, measure=_measures) for seed in range(1, seeds + 1)]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
-        told = [recorded(run) for run in theirs]
-        return [
-            independent(
-                name,
-                quantity,
-                [run[quantity.name] for run in told],
-                [run[quantity.name] for run in measured],
-            )
-            for quantity in (*LINE, *FAIRNESS)
-        ]
+        return of_runs(name, (*LINE, *FAIRNESS), [recorded(run) for run in theirs], measured)
 
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
@@ -296,15 +285,8 @@ def web_case(
     def judge(measured: Sequence[WebMeasures]) -> list[Row]:
         by_schedule = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
         told = [recorded(run) for run in theirs]
-        rows = [
-            paired(
-                name,
-                quantity,
-                [run[quantity.name] for run in told],
-                [sum(run.values[quantity.name] for run in runs) / repeats for runs in by_schedule],
-            )
-            for quantity in (*LINE, *OBJECTS)
-        ]
+        values = [[run.values for run in runs] for runs in by_schedule]
+        rows = of_schedules(name, (*LINE, *OBJECTS), told, values)
         for group, (first, last) in SIZE_CLASSES.items():
             pooled = [
                 _quantiles([runs[place] for runs in by_schedule], first, last) for place in range(repeats)
@@ -362,15 +344,7 @@ def flows_case(
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
         told = [recorded(run) for run in theirs]
-        rows = []
-        for quantity in (*LINE, *BACKGROUND, *several):
-            values = [run[quantity.name] for run in told]
-            ours = [run[quantity.name] for run in measured]
-            if len(values) == 1:
-                rows.append(among(name, quantity, values[0], ours))
-            else:
-                rows.append(independent(name, quantity, values, ours))
-        return rows
+        return of_runs(name, (*LINE, *BACKGROUND, *several), told, measured)
 
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 

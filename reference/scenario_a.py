@@ -29,7 +29,7 @@ from aqmlab.metrics import mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job, left_out_case
-from judge import Quantity, Row, independent, paired, single
+from judge import Measures, Quantity, Row, of_runs, of_schedules, since_start, single
 
 SEEDS = 20
 REPEATS = 10
@@ -78,8 +78,6 @@ SIZE_CLASSES = {
     "64+": (64, None),
 }
 """Classes of objects by data segments, first and last."""
-
-Measures = dict[str, float]
 
 
 def cases() -> list[Case]:
@@ -132,16 +130,8 @@ def ftp_case(queue: str, flows: int, seeds: int = SEEDS) -> Case:
         ]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
-        runs = [
-            after | {of: after[of] + before[of] for of in before}
-            for after, before in zip(measured[:seeds], measured[seeds:], strict=True)
-        ]
-
-        def of_runs(quantity: Quantity) -> Row:
-            ours = [run[quantity.name] for run in runs]
-            return independent(name, quantity, [float(row[quantity.name]) for row in theirs], ours)
-
-        return [of_runs(quantity) for quantity in _quantities(FTP_QUANTITIES, queue)]
+        runs = since_start(measured[:seeds], measured[seeds:])
+        return of_runs(name, _quantities(FTP_QUANTITIES, queue), theirs, runs)
 
     return Case(name=name, jobs=jobs, judge=judge)
 
@@ -210,15 +200,12 @@ def web_case(label: str, queue: str, repeats: int = REPEATS, *, fresh: bool = Fa
 
     def judge(measured: Sequence[WebMeasures]) -> list[Row]:
         by_schedule = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
-        rows = [
-            paired(
-                name,
-                quantity,
-                [float(row[quantity.name]) - _at_sender(quantity.name) for row in theirs],
-                [sum(run.values[quantity.name] for run in runs) / repeats for runs in by_schedule],
-            )
-            for quantity in _quantities(MIX_QUANTITIES if mixed else WEB_QUANTITIES, queue)
+        quantities = _quantities(MIX_QUANTITIES if mixed else WEB_QUANTITIES, queue)
+        told = [
+            {one.name: float(row[one.name]) - _at_sender(one.name) for one in quantities} for row in theirs
         ]
+        values = [[run.values for run in runs] for runs in by_schedule]
+        rows = of_schedules(name, quantities, told, values)
         for group, (first, last) in SIZE_CLASSES.items():
             pooled = [
                 _deciles([runs[place] for runs in by_schedule], first, last) for place in range(repeats)

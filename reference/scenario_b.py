@@ -25,7 +25,7 @@ import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job, left_out_case
-from judge import Quantity, Row, independent
+from judge import Measures, Quantity, Row, of_runs, since_start
 
 SEEDS = 20
 WARM_UP = 20.0
@@ -55,8 +55,6 @@ EQUAL = (
     Quantity(name="jain"),
 )
 UNEQUAL = (Quantity(name="flow1_mbps"), Quantity(name="flow2_mbps"), Quantity(name="jain"))
-
-Measures = dict[str, float]
 
 
 def cases() -> list[Case]:
@@ -113,19 +111,8 @@ def flows_case(
         ]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
-        runs = [
-            after | {of: after[of] + before[of] for of in before}
-            for after, before in zip(measured[:seeds], measured[seeds:], strict=True)
-        ]
-        return [
-            independent(
-                name,
-                quantity,
-                [float(row[quantity.name]) for row in theirs],
-                [run[quantity.name] for run in runs],
-            )
-            for quantity in quantities(flows)
-        ]
+        runs = since_start(measured[:seeds], measured[seeds:])
+        return of_runs(name, quantities(flows), theirs, runs)
 
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 

@@ -20,6 +20,7 @@ import ns3_runs
 import queueing
 import scenario_a
 import scenario_b
+import scenario_c
 from aqmlab.scenario import Scenario
 from case import Case, Cause
 from judge import Quantity, Row
@@ -84,6 +85,24 @@ def test_a_small_case_of_two_kinds_of_flow_agrees_and_others_do_not() -> None:
     assert {"util", "timeouts_total", "cuts_total", "flow2_mbps", "jain"} <= {
         name for name, verdict in wrong.items() if verdict == "misses"
     }
+
+
+def test_a_small_case_of_short_and_long_transfers_agrees_and_another_queue_does_not() -> None:
+    case = scenario_c.queue_case("red", 3)
+    assert "misses" not in verdicts(agreement.compare([case])).values()
+    measured = [job() for job in scenario_c.queue_case("rioc", 3).jobs()]
+    wrong = verdicts(list(case.judge(measured)))
+    assert {"util", "drop_frac", "mean_queue", "ftp_total_mbps", "long_time_mean", "bg_time_mean"} <= {
+        name for name, verdict in wrong.items() if verdict == "misses"
+    }
+
+
+def test_the_background_is_the_one_that_ns_2_drew() -> None:
+    objects = [line.split() for line in data.background(1, 460).splitlines()]
+    first = [(f"{float(start):.6f}", int(size) // 460) for start, size in objects[:4]]
+    assert first == [("0.000000", 4), ("0.004549", 22), ("0.008697", 1), ("0.031617", 4)]
+    # ns-2 counts 15032 transfers to the end: these, 600 short ones, 24 long ones and four that last.
+    assert len(objects) + 600 + 24 + 4 == 15032
 
 
 def test_runs_of_ns_3_and_linux_are_read_as_their_readmes_tell_them() -> None:
@@ -175,6 +194,8 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     assert recorded == {name for name in names if name.startswith("ns3 ")}
     pairs = {(row["q"], row["cc"], row["limit"]) for row in data.rows("b_fifo_fq_per_seed")}
     assert len(pairs) == sum(name.startswith("b ") for name in names)
+    short_long = {row["q"] for row in (*data.rows("c_short_long_per_seed"), *data.rows("c_more_per_seed"))}
+    assert {f"c {queue}" for queue in short_long} == {name for name in names if name.startswith("c ")}
     results = {path.name.split(".")[0] for path in (data.LINUX / "results").iterdir()}
     assert {f"linux {name}" for name in results} == {name for name in names if name.startswith("linux ")}
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -171,6 +172,58 @@ def compare(
         raise typer.Exit(INTERRUPTED)
     if result.failures:
         raise typer.Exit(1)
+
+
+@app.command("calibrate")
+def calibrate_(
+    scenario: ScenarioPath,
+    load: Annotated[float, typer.Option(help="The wanted load, as a share of the line: 0.9.")],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="What to vary, such as traffic.web.connections_per_second; by default that of every "
+            "packmime workload.",
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Whose load; by default all managed links', averaged."),
+    ] = None,
+    replications: Annotated[int, typer.Option(min=2, help="Runs at each of three rates.")] = 5,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure even if the result is known.")] = False,
+    jobs: Jobs = None,
+) -> None:
+    """Finds the rate of connections that offers a load, on a line where nothing queues."""
+    from aqmlab import calibrate
+    from aqmlab.progress import progress
+
+    chosen = _load(scenario, settings, False)
+    cache = calibrate.default_cache()
+    with progress("calibrate", calibrate.runs(replications)) as told:
+        found = calibrate.calibrate(
+            chosen,
+            load,
+            paths=vary or (),
+            links=link or (),
+            replications=replications,
+            jobs=jobs,
+            cache=cache,
+            fresh=fresh,
+            told=told,
+        )
+    if as_json:
+        print(json.dumps({**asdict(found), "settings": found.settings}, indent=2))
+        return
+    for rate, offered in found.points:
+        print(f"{rate:10.2f} per second offer a load of {offered:.4f}")
+    print(
+        f"{found.rate:10.2f} per second [{found.low:.2f}, {found.high:.2f}] for a load of {found.load:g} of"
+    )
+    print(f"           {', '.join(found.links)}")
+    print(" ".join(f"--set {path}={value}" for path, value in found.settings.items()))
 
 
 @app.command()

@@ -36,6 +36,14 @@ def seconds(text: str | float | int) -> float:
     return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
+def bits_per_second(text: str) -> float:
+    """Bits per second from a rate as scenarios write it: `"10Mbps"`, `"2.5 Gbps"`."""
+    parts = re.fullmatch(r"\s*([0-9.]+(?:e-?[0-9]+)?)\s*([kMG]?)bps\s*", text)
+    if not parts:
+        raise ValueError(f"not a rate: {text!r}")
+    return float(parts[1]) * {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}[parts[2]]
+
+
 def window(manifest: Mapping[str, Any]) -> tuple[float, float]:
     """The measured part of a run, `(warm-up, end)` in seconds."""
     scenario = manifest["scenario"]

@@ -134,6 +134,7 @@ impl Config {
             ecn: self.ecn,
             mark_p: self.mark_p.unwrap_or(1.0),
             unit: self.min_th,
+            spares: 2,
         }
     }
 }
@@ -204,6 +205,8 @@ pub(crate) struct Judge {
     ecn: EcnRule,
     mark_p: f64,
     unit: Length,
+    /// A queue of fewer packets drops nothing early.
+    pub spares: u64,
 }
 
 /// What a packet meets.
@@ -261,7 +264,7 @@ impl Judge {
         let Meets { curve, lowest, packets } = meets;
         let average = self.average.value;
         self.law.probability = curve.probability(average);
-        if average < lowest || packets <= 1 {
+        if average < lowest || packets < self.spares {
             self.law.leave();
             return None;
         }

@@ -12,7 +12,8 @@
 //! Ours, where the sources are silent:
 //! - An average takes a sample at each arrival of a class that it counts, dropped or not.
 //! - A class counts the packets since its own last drop, and its turn above `min_th` ends by itself.
-//! - A class whose queue holds at most one packet is not dropped early, whatever else waits (ns-2).
+//! - A class whose queue holds at most one packet is not dropped early, whatever else waits (ns-2's
+//!   RIO), unless `spare_short_queue` is off.
 //! - Every average falls while the line idles; `idle` says whether a class's falls while only other
 //!   classes keep the line busy.
 //! - The limit is on the whole queue; who meets it loses its packet, whatever its class.
@@ -53,6 +54,8 @@ parameters! {
         pub spacing: Spacing = Spacing::Wait, "ns-2's RIO";
         /// Whether the first packet of a class after its average has crossed `min_th` always passes.
         pub spare_first: bool = true, "ns-2's RIO";
+        /// Whether a class with at most one packet waiting drops none early, whatever its average.
+        pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
         /// Whether big packets are dropped more often than small ones.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2's RIO in packet mode";
         /// What happens to an ECN-capable packet that the law chose. Others are always dropped.
@@ -181,7 +184,11 @@ impl Build for Config {
         self.check()?;
         let lane = |class| {
             let red = self.red(class);
-            Lane { judge: red.judge(rate), curve: red.curve(), queue: Backlog::default() }
+            let mut judge = red.judge(rate);
+            if !self.spare_short_queue {
+                judge.spares = 0;
+            }
+            Lane { judge, curve: red.curve(), queue: Backlog::default() }
         };
         Ok(Box::new(Rio {
             coupling: self.coupling,

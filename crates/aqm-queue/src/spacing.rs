@@ -16,6 +16,9 @@ choices! {
         NoWait = "no-wait",
         /// No drop until `count p_b` is 1, then `p_a = p_b / (2 - count p_b)`: gaps uniform on `1/p_b` to `2/p_b`.
         Wait = "wait",
+        /// As `no-wait`, but once `count p_b` has jumped past 1 chance chooses nothing until the average has left
+        /// the range: ns-2's dsRED, where the formula turns negative.
+        Unguarded = "unguarded",
         /// `p_a = p_b`, each packet by itself: geometric gaps.
         Independent = "none",
     }
@@ -103,10 +106,11 @@ impl CountLaw {
         };
         let reach = count as f64 * p_b;
         let p_a = match self.spacing {
-            Spacing::NoWait if reach < 1.0 => p_b / (1.0 - reach),
+            Spacing::NoWait | Spacing::Unguarded if reach < 1.0 => p_b / (1.0 - reach),
+            Spacing::Unguarded if reach > 1.0 => 0.0,
             Spacing::Wait if reach < 1.0 => 0.0,
             Spacing::Wait if reach < 2.0 => p_b / (2.0 - reach),
-            Spacing::NoWait | Spacing::Wait => 1.0,
+            Spacing::NoWait | Spacing::Unguarded | Spacing::Wait => 1.0,
             Spacing::Independent => p_b,
         };
         if self.scaling == PacketScaling::AfterCount && p_a < 1.0 {
@@ -129,14 +133,16 @@ mod tests {
 
     #[test]
     fn the_count_law_stays_a_probability_past_its_pole() {
-        for spacing in [Spacing::NoWait, Spacing::Wait, Spacing::Independent] {
+        for spacing in [Spacing::NoWait, Spacing::Wait, Spacing::Unguarded, Spacing::Independent] {
             for p_b in [0.0, 1e-9, 0.007, 0.05, 0.3, 0.5, 0.9999, 1.0] {
                 for count in 0..500 {
                     let p = law(p_b, spacing, count).spaced(974);
                     assert!((0.0..=1.0).contains(&p), "{spacing:?} {p_b} {count}: {p}");
                     let pole = if spacing == Spacing::Wait { 2.0 } else { 1.0 };
+                    let past = count as f64 * p_b > pole && spacing == Spacing::Unguarded;
                     if spacing != Spacing::Independent && count as f64 * p_b >= pole {
-                        assert_eq!(p, 1.0, "{spacing:?} {p_b} {count}");
+                        let sure = if past { 0.0 } else { 1.0 };
+                        assert_eq!(p, sure, "{spacing:?} {p_b} {count}");
                     }
                 }
             }

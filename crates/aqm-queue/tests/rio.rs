@@ -277,6 +277,16 @@ fn a_class_with_one_packet_waiting_is_not_dropped_early_but_the_other_is() {
 }
 
 #[test]
+fn a_class_with_one_packet_waiting_is_dropped_early_too_if_it_is_not_spared() {
+    let steep = json!({"min_th": "0p", "max_th": "1p", "max_p": 1.0});
+    let change = json!({"classes": [steep, steep], "spare_short_queue": false});
+    let mut hand = Hand::new(direct(change), 1);
+    assert!(!hand.offer(of(FIRST)), "none waits: the average is zero");
+    assert!(hand.offer(of(FIRST)) && hand.offer(of(SECOND)));
+    assert_eq!(hand.counts.forced, 2);
+}
+
+#[test]
 fn each_ecn_rule_compares_the_average_of_the_packets_own_class() {
     // 4 of the first class and 4 of the second wait: the first class is below its max_th of 5, and the
     // second, at 8, on its gentle line. Returns marks and drops of a further packet.

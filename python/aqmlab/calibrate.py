@@ -1,0 +1,206 @@
+"""Finds the rate of connections that offers a wanted load.
+
+The load that a rate of connections offers follows from no formula: headers, handshakes, acknowledgements of
+the other direction and retransmissions that are not there all count. It is measured instead, on the
+same network with a line so fast that nothing queues, and expressed as a share of the real line. A straight
+line through the origin is fitted to what several rates carry, and read backwards. So did M. C. Weigle,
+K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol Improvements to Standards-Track TCP",
+MASCOTS 2003.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aqmlab import stats
+from aqmlab.metrics import bits_per_second
+from aqmlab.scenario import Scenario, flat
+
+UNCONGESTED = 20
+"""How many times faster the line is while the load is measured."""
+
+ROOM = "100000p"
+"""The buffer of the fast line: nothing is dropped."""
+
+AROUND = (0.8, 1.0, 1.2)
+"""The rates that are measured, relative to a first guess."""
+
+KIND, FIELD = "packmime", "connections_per_second"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What a rate of connections offers, and the rate for the wanted load."""
+
+    load: float
+    """The wanted load, as a share of the line."""
+    paths: Sequence[str]
+    """The parameters that were varied together."""
+    links: Sequence[str]
+    """The links over which the load is averaged."""
+    rate: float
+    """Connections per second, for each of `paths`, that offer `load`."""
+    low: float
+    high: float
+    """The ends of its 95 % interval, over replications."""
+    points: Sequence[tuple[float, float]]
+    """Each measured rate, and the mean load it offered."""
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The changes that give a scenario this load, for `Scenario.with_`."""
+        return {path: round(self.rate, 2) for path in self.paths}
+
+
+def calibrate(
+    scenario: Scenario,
+    load: float,
+    *,
+    paths: Sequence[str] = (),
+    links: Sequence[str] = (),
+    replications: int = 5,
+    jobs: int | None = None,
+    cache: Path | None = None,
+    fresh: bool = False,
+    told: Callable[[], None] | None = None,
+) -> Calibration:
+    """The rate of connections with which `scenario` offers `load` (a share of the line, above 0, at most 2).
+
+    All parameters at `paths` get the same rate; by default they are the `connections_per_second` of every
+    `packmime` workload. The load is that of `links`, by default of every managed link, averaged. Each of
+    three rates is measured `replications` times (at least 2) over the scenario's duration, less its warm-up.
+    The result is kept in the folder `cache`, if one is given, under the digest of the scenario and what else
+    was asked, and read from there the next time unless it is to be `fresh`. `told` is called after each
+    run, of which there are [`runs`].
+
+    Raises `ValueError` if there is nothing to vary or no such link, and `ScenarioError` if a rate is refused.
+    """
+    if not 0 < load <= 2:
+        raise ValueError(f"load: must be above 0 and at most 2, is {load:g}")
+    if replications < 2:
+        raise ValueError(f"replications: must be at least 2, is {replications}")
+    paths = tuple(paths) or _rates_of(scenario)
+    links = tuple(links) or _managed(scenario)
+    fast = _uncongested(scenario, links)
+    first = _first_guess(scenario, paths)
+    kept = None if cache is None else cache / f"{_key(fast, load, paths, links, replications)}.json"
+    if kept is not None and kept.exists() and not fresh:
+        return Calibration(**json.loads(kept.read_text(encoding="utf-8")))
+    seed = int(scenario.effective["seed"])
+
+    def measured(rates: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
+        """The loads offered, a list for each seed."""
+        tasks = [(rate, seed) for seed in seeds for rate in rates]
+        with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+            found = []
+            for one in pool.map(lambda task: _offered(fast, paths, links, *task), tasks):
+                found.append(one)
+                if told:
+                    told()
+        return [found[k : k + len(rates)] for k in range(0, len(found), len(rates))]
+
+    (guess,) = measured([first], [seed])
+    centre = first * load / guess[0]
+    rates = [centre * part for part in AROUND]
+    loads = measured(rates, range(seed, seed + replications))
+    slopes = [_slope(rates, ours) for ours in loads]
+    slope = stats.mean_interval(slopes)
+    means = [math.fsum(column) / len(column) for column in zip(*loads, strict=True)]
+    result = Calibration(
+        load=load,
+        paths=paths,
+        links=links,
+        rate=load / slope.value,
+        low=load / slope.high,
+        high=load / slope.low,
+        points=list(zip(rates, means, strict=True)),
+    )
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(asdict(result)) + "\n", encoding="utf-8")
+    return result
+
+
+def runs(replications: int) -> int:
+    """How many runs a calibration takes."""
+    return 1 + len(AROUND) * replications
+
+
+def default_cache() -> Path:
+    """Where the command keeps calibrations: `aqmlab/calibrations` in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "aqmlab" / "calibrations"
+
+
+def _rates_of(scenario: Scenario) -> tuple[str, ...]:
+    traffic: Mapping[str, Any] = scenario.effective["traffic"]
+    found = tuple(f"traffic.{name}.{FIELD}" for name, one in traffic.items() if one["kind"] == KIND)
+    if not found:
+        raise ValueError(
+            f"no workload is of kind {KIND}: name what to vary with --vary, such as "
+            f"traffic.{next(iter(traffic), 'NAME')}.RATE"
+        )
+    return found
+
+
+def _link_tables(scenario: Scenario) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Where the managed links of a scenario are described, by name."""
+    full = scenario.effective
+    tables = {"bottleneck": ("bottleneck", full["bottleneck"])} if "bottleneck" in full else {}
+    tables |= {name: (f"links.{name}", one) for name, one in full.get("links", {}).items()}
+    return {name: place for name, place in tables.items() if "queue" in place[1]}
+
+
+def _managed(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(_link_tables(scenario))
+
+
+def _uncongested(scenario: Scenario, links: Sequence[str]) -> Scenario:
+    """The same network with lines on which nothing queues."""
+    tables = _link_tables(scenario)
+    unknown = [link for link in links if link not in tables]
+    if unknown:
+        raise ValueError(f"no managed link is named `{unknown[0]}`: there is {', '.join(tables)}")
+    changes: dict[str, Any] = {}
+    for place, table in tables.values():
+        changes[f"{place}.rate"] = f"{UNCONGESTED * bits_per_second(table['rate']):.0f}bps"
+        changes[f"{place}.queue"] = {"kind": "drop-tail", "limit": ROOM}
+    return scenario.with_(changes | {"record.drops": False, "record.queue_every": "0s"})
+
+
+def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
+    """The rate that the scenario has, of the first of `paths`."""
+    values = flat(scenario.effective)
+    for path in paths:
+        if path.endswith(".load"):
+            raise ValueError(f"{path}: is a share of the line already: nothing is left to calibrate")
+        value = values.get(path)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise ValueError(f"{path}: must be a number above zero in the scenario, is {json.dumps(value)}")
+    return float(values[paths[0]])
+
+
+def _offered(fast: Scenario, paths: Sequence[str], links: Sequence[str], rate: float, seed: int) -> float:
+    """The mean load of `links`, as a share of the real lines, when all of `paths` have this rate."""
+    run = fast.with_(dict.fromkeys(paths, rate)).run(seed)
+    used = [run.summary["links"][link]["utilisation"] for link in links]
+    return UNCONGESTED * math.fsum(used) / len(used)
+
+
+def _slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """That of the line through the origin nearest to the points, by least squares."""
+    return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
+
+
+def _key(fast: Scenario, load: float, paths: Sequence[str], links: Sequence[str], replications: int) -> str:
+    """A name for a calibration: the digest covers all of the scenario and the version of results."""
+    asked = json.dumps([fast.digest, load, list(paths), list(links), replications])
+    return hashlib.sha256(asked.encode()).hexdigest()[:32]

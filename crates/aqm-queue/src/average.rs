@@ -6,7 +6,7 @@
 //! mean_packet))` packets that met an empty queue, and the arrival that ends the idleness adds one
 //! sample more. An arrival that is refused although the line idles does not end the idleness.
 
-use aqm_net::{Instant, Rate, Size};
+use aqm_net::{Instant, Rate, Size, Span};
 
 /// The exponentially weighted average of the queue, one sample for each arrival.
 #[derive(Clone, Debug)]
@@ -44,9 +44,15 @@ impl Average {
 
     /// An arrival at `now` that is no sample: only the idle time before it counts.
     pub fn forget(&mut self, now: Instant) {
-        let missed = self.missed(now);
-        if missed > 0 {
-            self.value *= libm::pow(1.0 - self.weight, missed as f64);
+        self.value = self.after_idle(now);
+        self.missed(now);
+    }
+
+    /// What the average would be after the idle time up to `now`; nothing is taken into account yet.
+    pub fn after_idle(&self, now: Instant) -> f64 {
+        match self.idle_since.map_or(0, |since| self.fit_into(now.since(since))) {
+            0 => self.value,
+            missed => self.value * libm::pow(1.0 - self.weight, missed as f64),
         }
     }
 
@@ -54,8 +60,13 @@ impl Average {
     fn missed(&mut self, now: Instant) -> u128 {
         self.idle_since.map_or(0, |since| {
             self.idle_since = Some(now);
-            u128::from(now.since(since).nanos()) * self.bits_per_second / self.bit_nanos_per_packet
+            self.fit_into(now.since(since))
         })
+    }
+
+    /// Whole packets that can be sent in this time.
+    fn fit_into(&self, time: Span) -> u128 {
+        u128::from(time.nanos()) * self.bits_per_second / self.bit_nanos_per_packet
     }
 
     /// The line has nothing to send from `now` on.

@@ -104,7 +104,7 @@ impl Watched {
             assert!(value.is_finite(), "gauge {name} is {value}");
             let kind = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
             match (kind, self.expected.average_unit) {
-                ("probability", _) => assert!((0.0..=1.0).contains(&value), "probability is {value}"),
+                ("probability" | "max_p", _) => assert!((0.0..=1.0).contains(&value), "{name} is {value}"),
                 ("packets", _) => assert!(value <= packets as f64, "{name} is {value}, and {packets} wait"),
                 ("average", Some(unit)) => {
                     // Sums of rounded parts may exceed the whole by a rounding.

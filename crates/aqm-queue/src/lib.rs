@@ -4,6 +4,9 @@
 //!
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
+mod adaptation;
+mod adaptive_red;
+mod automatic;
 mod average;
 mod drop_nth;
 mod drop_random;
@@ -11,12 +14,16 @@ mod drop_tail;
 pub mod edge;
 mod fifo;
 pub mod laws;
+mod pi;
+mod pimc;
+mod pisa;
 mod port;
 mod red;
 mod rio;
 mod rio_ps;
 mod shred;
 mod spacing;
+mod window;
 
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
 
@@ -30,9 +37,13 @@ registry! {
         "drop-nth" => drop_nth,
         "drop-random" => drop_random,
         "red" => red,
+        "adaptive-red" => adaptive_red,
         "shred" => shred,
         "rio" => rio,
         "rio-ps" => rio_ps,
+        "pi" => pi,
+        "pisa" => pisa,
+        "pimc" => pimc,
     }
 }
 

@@ -117,7 +117,8 @@ impl Config {
     /// The drop function.
     pub(crate) fn curve(&self) -> Curve {
         let Self { max_p, gentle, .. } = *self;
-        Curve { min: self.min_th.count() as f64, max: self.max_th.count() as f64, max_p, gentle }
+        let (min, max) = (self.min_th.count() as f64, self.max_th.count() as f64);
+        Curve { min, max, max_p, gentle, gentle_from: max_p }
     }
 
     /// The running RED, for those who build on it.
@@ -185,6 +186,11 @@ impl Red {
     /// Takes the queue that an arrival at `now` finds into the average.
     pub(crate) fn observe(&mut self, now: Instant) {
         self.judge.observe(self.fifo.backlog(), now);
+    }
+
+    /// The average queue.
+    pub(crate) fn average(&self) -> &Average {
+        &self.judge.average
     }
 
     /// Decides on a `packet` that meets `curve`, and carries it out. Below `lowest`, the smallest
@@ -286,6 +292,8 @@ pub(crate) struct Curve {
     pub max: f64,
     pub max_p: f64,
     pub gentle: bool,
+    /// Where the gentle line begins at `max`: at `max_p`, unless that has moved since.
+    pub gentle_from: f64,
 }
 
 impl Curve {
@@ -295,7 +303,8 @@ impl Curve {
         if average >= self.forced_at() {
             1.0
         } else if average >= max {
-            (max_p + (1.0 - max_p) * (average - max) / max).clamp(0.0, 1.0)
+            let begin = self.gentle_from;
+            (begin + (1.0 - begin) * (average - max) / max).clamp(0.0, 1.0)
         } else if average >= min {
             (max_p * (average - min) / (max - min)).clamp(0.0, 1.0)
         } else {

@@ -8,8 +8,7 @@
 //! min_th)`, where `r` is the packet's window over the average window.
 //!
 //! Ours, where paper and talk are silent:
-//! - The average window starts at the first window seen and does not move while the line idles.
-//! - A packet without a window counts as average, and leaves the average window alone.
+//! - The average window is as in `window.rs`.
 //! - The gentle line starts at the packet's own `maxp_mod`, the only choice without a jump.
 //! - A large window's line may begin below an empty queue: `floor` says what then.
 //! - A packet below its own line is not counted, and does not end RED's turn above the threshold: the
@@ -21,6 +20,7 @@
 use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
 
 use crate::red::{self, Curve, Red};
+use crate::window::WindowAverage;
 use crate::{Build, Context, QueueDiscipline};
 
 parameters! {
@@ -51,11 +51,7 @@ choices! {
 impl Config {
     fn check(&self) -> Result<(), ConfigError> {
         self.red.check().map_err(|error| error.within("red"))?;
-        if !(self.window_weight > 0.0 && self.window_weight <= 1.0) {
-            let problem = format!("must be above 0 and at most 1, not {}", self.window_weight);
-            return Err(ConfigError::new("window_weight", problem));
-        }
-        Ok(())
+        WindowAverage::new(self.window_weight).map(|_| ())
     }
 }
 
@@ -64,8 +60,7 @@ impl Build for Config {
         self.check()?;
         let curve = self.red.curve();
         Ok(Box::new(Shred {
-            window_weight: self.window_weight,
-            window_average: None,
+            windows: WindowAverage::new(self.window_weight)?,
             curve,
             floor: self.floor,
             lowest: curve.min,
@@ -82,8 +77,7 @@ impl Build for Config {
 
 /// The running discipline.
 pub struct Shred {
-    window_weight: f64,
-    window_average: Option<f64>,
+    windows: WindowAverage,
     curve: Curve,
     floor: Floor,
     /// The smallest `min_mod` met so far.
@@ -94,7 +88,7 @@ pub struct Shred {
 impl QueueDiscipline for Shred {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.red.observe(cx.now);
-        let relative_window = packet.window().map_or(1.0, |window| self.compare(f64::from(window)));
+        let relative_window = self.windows.compare(&packet);
         let curve = moved(self.curve, relative_window, self.floor);
         self.lowest = self.lowest.min(curve.min);
         self.red.admit(packet, curve, self.lowest, cx);
@@ -110,17 +104,7 @@ impl QueueDiscipline for Shred {
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
         self.red.gauges(show);
-        // Zero until a packet tells its window.
-        show("window_average", self.window_average.unwrap_or(0.0));
-    }
-}
-
-impl Shred {
-    /// Takes `window` into the average, and returns their ratio.
-    fn compare(&mut self, window: f64) -> f64 {
-        let average = self.window_average.get_or_insert(window);
-        *average += self.window_weight * (window - *average);
-        window / *average
+        self.windows.gauges(show);
     }
 }
 
@@ -135,7 +119,7 @@ fn moved(curve: Curve, relative_window: f64, floor: Floor) -> Curve {
         Floor::Zero => (start.max(0.0), end(start.max(0.0))),
         Floor::ZeroRatio => (start.max(0.0), relative_window * max_p),
     };
-    Curve { min, max_p, ..curve }
+    Curve { min, max_p, gentle_from: max_p, ..curve }
 }
 
 #[cfg(test)]
@@ -158,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_average_window_meets_reds_own_curve_to_the_bit() {
-        let odd = Curve { min: 7.0, max: 31.0, max_p: 0.0137, gentle: true };
+        let odd = Curve { min: 7.0, max: 31.0, max_p: 0.0137, gentle: true, gentle_from: 0.0137 };
         for floor in [Floor::None, Floor::Zero, Floor::ZeroRatio] {
             assert_eq!(moved(odd, 1.0, floor), odd);
         }
@@ -180,21 +164,5 @@ mod tests {
         assert_eq!(p(Floor::Zero, 0.0), 0.0);
         assert!((p(Floor::Zero, 45.0) - 0.075).abs() < 1e-12);
         assert!((p(Floor::ZeroRatio, 45.0) - 0.1).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_average_window_starts_at_the_first_and_follows_by_its_weight() {
-        let config = Config { window_weight: 0.5, ..Config::default() };
-        let mut shred = Shred {
-            window_weight: config.window_weight,
-            window_average: None,
-            curve: red_curve(),
-            floor: config.floor,
-            lowest: 30.0,
-            red: config.red.running(Rate::from_bps(10_000_000)).unwrap(),
-        };
-        assert_eq!(shred.compare(4.0), 1.0);
-        assert_eq!(shred.compare(8.0), 8.0 / 6.0);
-        assert_eq!(shred.compare(2.0), 0.5);
     }
 }

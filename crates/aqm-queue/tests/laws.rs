@@ -9,11 +9,10 @@ use serde_json::json;
 /// Every member as it comes, and the corners of those that have more.
 fn members() -> Vec<Config> {
     let red = |change: serde_json::Value| {
-        let mut red = json!({
+        let red = json!({
             "min_th": "3p", "max_th": "9p", "max_p": 0.5, "weight": 0.3, "limit": "24p", "ecn": "unless-forced",
         });
-        red.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        red
+        table_over(change, red)
     };
     let bytes = json!({"min_th": "2kB", "max_th": "6kB", "limit": "9999B", "packet_scaling": "after-count"});
     let variants = [
@@ -24,6 +23,8 @@ fn members() -> Vec<Config> {
         bytes,
     ];
     let mut members = Config::every();
+    members.extend(adaptive_reds());
+    members.extend(controllers());
     for variant in variants {
         let mut plain = red(variant.clone());
         plain["kind"] = json!("red");
@@ -45,6 +46,44 @@ fn members() -> Vec<Config> {
         members.extend(changes.iter().map(|change| rio(red(variant.clone()), change)));
     }
     members
+}
+
+fn adaptive_reds() -> Vec<Config> {
+    let changes = [
+        json!({"preset": "paper", "ecn": "always"}),
+        json!({"preset": "ns-2.2003", "limit": "60kB", "packet_scaling": "after-count", "ecn": "unless-forced"}),
+        json!({"preset": "linux", "limit": "24p", "ecn": "always"}),
+        json!({"preset": "feng", "limit": "24p", "weight": 0.3}),
+        json!({"min_th": "3p", "max_th": "9p", "limit": "24p", "interval": "1ms", "gentle_line": "stale"}),
+    ];
+    changes.map(|change| laid_over(change, json!({"kind": "adaptive-red", "weight": 0.2}))).into()
+}
+
+fn controllers() -> Vec<Config> {
+    let pi = |change| table_over(change, json!({"q_ref": "5p", "a": 0.02, "b": 0.01, "limit": "24p"}));
+    let changes = [
+        json!({"ecn": "always"}),
+        json!({"interval": "10us", "scale_by_size": true}),
+        json!({"q_ref": "3kB", "ecn": "always"}),
+        json!({"q_ref": "3kB", "limit": "5001B"}),
+    ];
+    let members = changes.map(|change| {
+        [
+            laid_over(pi(change.clone()), json!({"kind": "pi"})),
+            laid_over(json!({"kind": "pisa", "window_weight": 0.1, "pi": pi(change.clone())}), json!({})),
+            laid_over(json!({"kind": "pimc", "min_cwnd": 20, "pi": pi(change)}), json!({})),
+        ]
+    });
+    members.into_iter().flatten().collect()
+}
+
+fn laid_over(change: serde_json::Value, table: serde_json::Value) -> Config {
+    Config::read(table_over(change, table)).unwrap()
+}
+
+fn table_over(change: serde_json::Value, mut table: serde_json::Value) -> serde_json::Value {
+    table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    table
 }
 
 /// A RIO whose last class is this `red`, with two before it.
@@ -147,7 +186,7 @@ fn every_member_obeys_the_laws_and_the_same_seed_brings_the_same_fate() {
 fn a_member_that_may_mark_marks_packets_that_can_be_marked() {
     for member in members() {
         let table = member.to_value();
-        let ecn = table.pointer("/ecn").or(table.pointer("/red/ecn"));
+        let ecn = ["/ecn", "/red/ecn", "/pi/ecn"].iter().find_map(|place| table.pointer(place));
         let allowed = ecn.is_some_and(|ecn| ecn != "off");
         // The first class: the last one's average may move with the others only.
         let like = Packet { bytes: 1000, ecn: Ecn::Ect0, class: 1, ..Packet::default() };

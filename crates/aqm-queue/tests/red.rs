@@ -287,21 +287,10 @@ fn a_packet_too_big_for_an_empty_queue_does_not_stop_the_average_from_falling() 
     assert!((hand.gauge("average") - expected).abs() < 1e-12);
 }
 
-/// Offers a long irregular load and returns, for each packet, whether it was chosen.
+/// The fates under a long irregular load, and the state in the end.
 fn fates(table: Value, seed: u64, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
     let mut hand = Hand::new(table, seed);
-    let mut fates = Vec::new();
-    for k in 0..20_000_u32 {
-        hand.now = Instant::from_nanos(u64::from(k) * 700_000);
-        fates.push(hand.offer(Packet { cwnd: window(k), ..ect(974) }));
-        // Nine in ten arrivals are served, with long pauses now and then.
-        if k % 10 != 0 && k % 4000 > 1500 {
-            hand.take();
-        }
-        if k % 4000 == 3999 {
-            while hand.take().is_some() {}
-        }
-    }
+    let fates = hand.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
     (fates, hand.gauge("average"), hand.rng.bits())
 }
 

@@ -32,20 +32,11 @@ fn of(class: u8) -> Packet {
 /// marked; the average and the probability; and the state of the generator.
 fn fates(table: Value, seed: u64, class: impl Fn(u32) -> u8) -> (Vec<bool>, u64, [f64; 2], u64) {
     let mut hand = Hand::new(table, seed);
-    let mut fates = Vec::new();
-    for k in 0..20_000_u32 {
-        hand.now = Instant::from_nanos(u64::from(k) * 700_000);
+    let fates = hand.offer_irregularly(|k| {
         let bytes = 300 + (k * 7 % 400) as u16;
         let like = if k % 3 == 0 { packet(bytes) } else { ect(bytes) };
-        fates.push(hand.offer(Packet { class: class(k), ..like }));
-        // Nine in ten arrivals are served; now and then nothing is, or all, and the line idles.
-        if k % 10 != 0 && k % 4000 > 1500 {
-            hand.take();
-        }
-        if k % 4000 == 3999 {
-            while hand.take().is_some() {}
-        }
-    }
+        Packet { class: class(k), ..like }
+    });
     let gauges = ["average", "probability"].map(|name| hand.gauge(name));
     (fates, hand.counts.marks, gauges, hand.rng.bits())
 }

@@ -73,20 +73,50 @@ fn a_burst_meets_the_fates_it_meets_in_ns3() {
             })
             .collect();
         let compare = |name: &str, theirs_se: f64, ours: fn(&Counts) -> u64| {
-            let values: Vec<f64> = runs.iter().map(|counts| ours(counts) as f64).collect();
-            let (mean, se) = estimate(&values);
-            let theirs = row.number(name);
-            let bound = 4.0 * (se * se + theirs_se * theirs_se).sqrt();
-            assert!(
-                (mean - theirs).abs() <= bound,
-                "{}: {name} {mean} +- {se}, not {theirs}",
-                row.text("id")
-            );
+            agree(&row, name, theirs_se, runs.iter().map(|counts| ours(counts) as f64).collect());
         };
         compare("early", row.number("early_se"), |counts| counts.early);
         compare("forced", row.number("forced_se"), |counts| counts.forced);
         compare("overflow", 0.0, |counts| counts.overflow);
         compare("marks", row.number("marks_se"), |counts| counts.marks);
+    }
+}
+
+/// The mean of `ours` is that of the column `name`, given the standard errors of both.
+fn agree(row: &Row<'_>, name: &str, theirs_se: f64, ours: Vec<f64>) {
+    let ((mean, se), theirs) = (estimate(&ours), row.number(name));
+    let bound = 4.0 * (se * se + theirs_se * theirs_se).sqrt();
+    assert!((mean - theirs).abs() <= bound, "{}: {name} {mean} +- {se}, not {theirs}", row.text("id"));
+}
+
+#[test]
+fn adaptive_red_meets_the_fates_it_meets_in_ns3() {
+    for row in Table::read(include_str!("vectors/adaptive_red_burst_ns3.csv")).rows() {
+        let mut table = json!({
+            "kind": "adaptive-red", "preset": row.text("preset"), "limit": "300p", "mean_packet": "500B",
+            "gentle": true, "spacing": "wait", "round_trip": row.text("round_trip"),
+        });
+        for name in ["weight", "max_p", "bottom", "top"].into_iter().filter(|name| !row.text(name).is_empty())
+        {
+            table[name] = json!(row.number(name));
+        }
+        for name in ["min_th", "max_th"].into_iter().filter(|name| !row.text(name).is_empty()) {
+            table[name] = json!(format!("{}p", row.text(name)));
+        }
+        let rate = Rate::from_bps(row.number("rate_bps") as u64);
+        let runs: Vec<Counts> = (0..800)
+            .map(|seed| {
+                let mut hand = Hand::at_rate(table.clone(), rate, seed);
+                for k in 0..300 {
+                    hand.now = Instant::from_nanos(k * row.number("gap_ms") as u64 * 1_000_000);
+                    hand.offer(packet(500));
+                }
+                hand.counts
+            })
+            .collect();
+        let of = |ours: fn(&Counts) -> u64| runs.iter().map(|counts| ours(counts) as f64).collect();
+        agree(&row, "early", row.number("early_se"), of(|counts| counts.early));
+        agree(&row, "forced", row.number("forced_se"), of(|counts| counts.forced));
     }
 }
 

@@ -44,8 +44,13 @@ pub struct Hand {
 impl Hand {
     /// The discipline that `table` describes, for a line of 10 Mb/s; it is watched for its laws.
     pub fn new(table: Value, seed: u64) -> Self {
+        Self::at_rate(table, Rate::from_bps(10_000_000), seed)
+    }
+
+    /// The same for a line of another rate.
+    pub fn at_rate(table: Value, rate: Rate, seed: u64) -> Self {
         let config = Config::read(table).unwrap();
-        let queue = laws::watched(&config, Rate::from_bps(10_000_000)).unwrap();
+        let queue = laws::watched(&config, rate).unwrap();
         let rng = Streams::new(seed).named("queue", 0);
         Self { queue, rng, counts: Counts::default(), now: Instant::START, next_id: 0 }
     }
@@ -63,6 +68,24 @@ impl Hand {
     pub fn take(&mut self) -> Option<Packet> {
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.counts };
         self.queue.dequeue(&mut cx)
+    }
+
+    /// Offers 20,000 packets of any kind, with pauses: nine in ten arrivals are served; now and then nothing
+    /// is, or all, and the line idles. Returns, for each packet, whether it was chosen.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub fn offer_irregularly(&mut self, like: impl Fn(u32) -> Packet) -> Vec<bool> {
+        let mut fates = Vec::new();
+        for k in 0..20_000_u32 {
+            self.now = Instant::from_nanos(u64::from(k) * 700_000);
+            fates.push(self.offer(like(k)));
+            if k % 10 != 0 && k % 4000 > 1500 {
+                self.take();
+            }
+            if k % 4000 == 3999 {
+                while self.take().is_some() {}
+            }
+        }
+        fates
     }
 
     /// The value of a gauge.

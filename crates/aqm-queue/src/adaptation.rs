@@ -1,0 +1,294 @@
+//! How Adaptive RED moves `max_p`.
+//!
+//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
+//! RED's Active Queue Management", 2001: every `interval` a step up if the average is above
+//! its target, a step down if it is below. W. Feng, D. Kandlur, D. Saha, K. Shin, "A Self-Configuring
+//! RED Gateway", IEEE INFOCOM 1999: one step each time the average leaves the thresholds.
+//!
+//! Ours, where the sources are silent:
+//! - The clock's first instant is one interval after the run begins. An instant that meets an arrival or
+//!   a departure comes first, and sees the average as it has fallen if the line idles, as in Linux.
+//! - On arrivals the law sees the average with the arrival's own sample, and counts the interval from its
+//!   last step, not from its last look: the first arrival after a long time inside the target that
+//!   finds the average outside moves `max_p` at once (ns-2, ns-3).
+//! - With the law of 1999 the first arrival, which finds an average below `min_th`, is a crossing (ns-2, ns-3);
+//!   and it keeps to bounds, where the paper names none.
+
+use aqm_net::{Instant, Span, choices};
+
+use crate::average::Average;
+
+choices! {
+    /// When `max_p` may move.
+    pub enum AdaptsOn {
+        /// At every `interval`, packets or not.
+        Clock = "clock",
+        /// At an arrival more than an `interval` after the last step; without arrivals it stands still.
+        Arrivals = "arrivals",
+    }
+}
+
+choices! {
+    /// Whether the last step may lead beyond a bound.
+    pub enum Bounds {
+        /// No: it ends at the bound.
+        Kept = "kept",
+        /// Yes: a bound only forbids to go on from there, as in the code of ns-2 and Linux.
+        Passed = "passed",
+    }
+}
+
+/// What makes `max_p` move.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Law {
+    /// Up by `alpha`, at most a quarter, while the average is above `high`; by the factor `beta`
+    /// down while it is below `low` (Floyd, Gummadi & Shenker).
+    Target { low: f64, high: f64 },
+    /// Divided by `alpha` when the average falls below `min`, times `beta` when it rises above `max`
+    /// (Feng, Kandlur, Saha & Shin).
+    Crossings { min: f64, max: f64 },
+}
+
+/// The law and its constants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub law: Law,
+    pub alpha: f64,
+    pub beta: f64,
+    pub bottom: f64,
+    pub top: f64,
+    pub bounds: Bounds,
+    pub adapts_on: AdaptsOn,
+    pub interval: Span,
+}
+
+/// `max_p`, which moves.
+#[derive(Clone, Debug)]
+pub(crate) struct Adaptation {
+    rule: Rule,
+    /// The value now.
+    pub max_p: f64,
+    /// The clock's next instant, or the one that an arrival must exceed.
+    due: Instant,
+    side: Side,
+}
+
+/// Where the average was when it was last seen off both thresholds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Below,
+    Between,
+    Above,
+}
+
+impl Adaptation {
+    /// Begins at `max_p`.
+    pub fn new(rule: Rule, max_p: f64) -> Self {
+        Self { rule, max_p, due: Instant::START + rule.interval, side: Side::Above }
+    }
+
+    /// Catches up with the clock, if that is what the law follows; nothing has happened to `average`
+    /// up to `now` but that the line may idle.
+    #[inline]
+    pub fn catch_up(&mut self, average: &Average, now: Instant) {
+        if self.due <= now && self.rule.adapts_on == AdaptsOn::Clock {
+            self.make_up(average, now);
+        }
+    }
+
+    #[cold]
+    fn make_up(&mut self, average: &Average, now: Instant) {
+        while self.due <= now {
+            self.step(average.after_idle(self.due));
+            self.due += self.rule.interval;
+        }
+    }
+
+    /// An arrival at `now` has led to this `average`.
+    pub fn on_arrival(&mut self, average: f64, now: Instant) {
+        match (self.rule.adapts_on, self.rule.law) {
+            (AdaptsOn::Clock, _) => {}
+            (AdaptsOn::Arrivals, Law::Crossings { .. }) => self.step(average),
+            (AdaptsOn::Arrivals, Law::Target { .. }) => {
+                let before = self.max_p;
+                if now > self.due {
+                    self.step(average);
+                }
+                if self.max_p != before {
+                    self.due = now + self.rule.interval;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, average: f64) {
+        let Rule { alpha, beta, .. } = self.rule;
+        match self.rule.law {
+            Law::Target { low, .. } if average < low => self.lower(self.max_p * beta),
+            Law::Target { high, .. } if average > high => {
+                self.raise(self.max_p + alpha.min(self.max_p / 4.0))
+            }
+            Law::Target { .. } => {}
+            Law::Crossings { min, max } => {
+                let side = if average < min {
+                    Side::Below
+                } else if average > max {
+                    Side::Above
+                } else if min < average && average < max {
+                    Side::Between
+                } else {
+                    self.side
+                };
+                if side != self.side {
+                    self.side = side;
+                    match side {
+                        Side::Below => self.lower(self.max_p / alpha),
+                        Side::Above => self.raise(self.max_p * beta),
+                        Side::Between => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn lower(&mut self, to: f64) {
+        let Rule { bottom, bounds, .. } = self.rule;
+        if self.max_p > bottom {
+            self.max_p = if bounds == Bounds::Kept { to.max(bottom) } else { to };
+        }
+    }
+
+    fn raise(&mut self, to: f64) {
+        let Rule { top, bounds, .. } = self.rule;
+        if self.max_p < top {
+            self.max_p = to.min(if bounds == Bounds::Kept { top } else { 1.0 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Rate, Size};
+
+    use super::*;
+
+    fn rule(law: Law, adapts_on: AdaptsOn) -> Rule {
+        let (bottom, top, interval) = (0.01, 0.5, Span::from_millis(500));
+        let (alpha, beta) = if matches!(law, Law::Target { .. }) { (0.01, 0.9) } else { (3.0, 2.0) };
+        Rule { law, alpha, beta, bottom, top, bounds: Bounds::Kept, adapts_on, interval }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// `max_p` after each of so many steps of the clock with the average pinned.
+    fn pinned(average: f64, bounds: Bounds, steps: u64) -> Vec<f64> {
+        let law = Law::Target { low: 54.0, high: 66.0 };
+        let mut adaptation = Adaptation::new(Rule { bounds, ..rule(law, AdaptsOn::Clock) }, 0.1);
+        let mut held = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
+        held.busy();
+        held.value = average;
+        (1..=steps)
+            .map(|step| {
+                adaptation.catch_up(&held, at(500 * step - 1));
+                let before = adaptation.max_p;
+                adaptation.catch_up(&held, at(500 * step));
+                assert!(before != adaptation.max_p || step > 20 || (54.0..=66.0).contains(&average));
+                adaptation.max_p
+            })
+            .collect()
+    }
+
+    #[test]
+    fn above_its_target_the_average_lifts_max_p_by_hundredths_to_one_half() {
+        let steps = pinned(67.0, Bounds::Kept, 60);
+        for (k, max_p) in steps.iter().enumerate() {
+            let expected = (0.1 + 0.01 * (k as f64 + 1.0)).min(0.5);
+            assert!((max_p - expected).abs() < 1e-12, "{k}: {max_p}");
+        }
+        assert_eq!(steps[59], 0.5);
+    }
+
+    #[test]
+    fn below_its_target_the_average_lowers_max_p_by_tenths_to_one_hundredth() {
+        let steps = pinned(53.0, Bounds::Kept, 60);
+        for (k, max_p) in steps.iter().enumerate() {
+            let expected = (0.1 * libm::pow(0.9, k as f64 + 1.0)).max(0.01);
+            assert!((max_p - expected).abs() < 1e-12, "{k}: {max_p}");
+        }
+        assert_eq!(steps[59], 0.01);
+    }
+
+    #[test]
+    fn within_its_target_nothing_moves() {
+        for average in [54.0, 60.0, 66.0] {
+            assert_eq!(pinned(average, Bounds::Kept, 5), [0.1; 5]);
+        }
+    }
+
+    #[test]
+    fn a_bound_that_may_be_passed_is_passed_by_less_than_a_step() {
+        let (low, high) = (pinned(0.0, Bounds::Passed, 60)[59], pinned(90.0, Bounds::Passed, 60)[59]);
+        assert!(low < 0.01 && low > 0.009, "{low}");
+        assert!((0.5..0.51).contains(&high), "{high}");
+    }
+
+    #[test]
+    fn a_small_max_p_rises_by_a_quarter_at_most() {
+        let law = Law::Target { low: 5.0, high: 6.0 };
+        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Arrivals), 0.02);
+        adaptation.on_arrival(7.0, at(501));
+        assert_eq!(adaptation.max_p, 0.025);
+    }
+
+    #[test]
+    fn an_idle_line_lets_the_clock_see_the_average_fall() {
+        // A packet takes a second, so the average halves each second: 64 at 0 s, 32 at 1 s, and so on.
+        let law = Law::Target { low: 10.0, high: 20.0 };
+        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Clock), 0.1);
+        let mut average = Average::new(0.5, Size::from_bytes(125), Rate::from_bps(1000));
+        average.value = 64.0;
+        adaptation.catch_up(&average, at(1999));
+        assert!((adaptation.max_p - 0.13).abs() < 1e-12, "three instants above the target");
+        adaptation.catch_up(&average, at(4000));
+        assert!((adaptation.max_p - 0.13 * 0.729).abs() < 1e-12, "two inside, and three below");
+        assert_eq!(average.value, 64.0);
+    }
+
+    #[test]
+    fn arrivals_do_not_move_max_p_within_an_interval_of_a_step() {
+        let law = Law::Target { low: 5.0, high: 6.0 };
+        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Arrivals), 0.1);
+        let mut after = |average, millis| {
+            adaptation.on_arrival(average, at(millis));
+            adaptation.max_p
+        };
+        assert_eq!(after(9.0, 500), 0.1);
+        assert_eq!(after(9.0, 501), 0.11);
+        assert_eq!(after(9.0, 1001), 0.11);
+        assert_eq!(after(5.5, 1002), 0.11);
+        assert_eq!(after(5.5, 9000), 0.11, "a look that moves nothing does not start an interval");
+        assert_eq!(after(9.0, 9001), 0.12);
+        assert_eq!(after(0.0, 9501), 0.12);
+        assert_eq!(after(0.0, 9502), 0.12 * 0.9);
+    }
+
+    #[test]
+    fn the_law_of_1999_moves_once_for_each_crossing() {
+        let law = Law::Crossings { min: 5.0, max: 15.0 };
+        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Arrivals), 0.3);
+        let mut after = |average| {
+            adaptation.on_arrival(average, at(0));
+            adaptation.max_p
+        };
+        assert!((after(1.0) - 0.1).abs() < 1e-12, "the first arrival comes from above");
+        let low = after(4.0);
+        assert!((low - 0.1).abs() < 1e-12);
+        assert_eq!((after(5.0), after(10.0), after(15.0)), (low, low, low));
+        assert_eq!((after(16.0), after(99.0)), (2.0 * low, 2.0 * low));
+        assert_eq!((after(10.0), after(20.0)), (2.0 * low, 4.0 * low));
+        assert_eq!((after(10.0), after(20.0)), (4.0 * low, 0.5), "the bound is kept");
+        assert!((after(0.0) - 0.5 / 3.0).abs() < 1e-12);
+    }
+}

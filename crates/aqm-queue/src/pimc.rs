@@ -1,0 +1,64 @@
+//! PIMC: PI with a minimum congestion window, below which it drops nothing.
+//!
+//! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester
+//! Polytechnic Institute, 2004: packets tell their sender's congestion window, and a router under PI does
+//! not drop a packet whose window is below a fixed threshold.
+//!
+//! Only the thesis' abstract is at hand. Ours:
+//! - The threshold is 4: a smaller window cannot bring three duplicate acknowledgements, so a loss would
+//!   cost a time-out.
+//! - A packet that is spared asks no chance and is not marked either; a full queue refuses it all the same.
+//! - A packet without a window meets PI.
+
+use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
+
+use crate::pi::{self, Pi};
+use crate::{Build, Context, QueueDiscipline};
+
+parameters! {
+    /// PIMC: PI that spares packets of congestion windows below a threshold. Packets must carry their
+    /// sender's window.
+    pub struct Config {
+        /// The PI it is built on.
+        pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";
+        /// Windows below this, in segments, are spared.
+        pub min_cwnd: u32 = 4, "ours: what fast retransmit needs";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+        let most = u32::from(u16::MAX);
+        if !(1..=most).contains(&self.min_cwnd) {
+            let problem = format!("must be 1 to {most} segments, not {}", self.min_cwnd);
+            return Err(ConfigError::new("min_cwnd", problem));
+        }
+        let pi = self.pi.running().map_err(|error| error.within("pi"))?;
+        Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))
+    }
+}
+
+/// The running discipline.
+pub struct Pimc {
+    min_cwnd: u32,
+    pi: Pi,
+}
+
+impl QueueDiscipline for Pimc {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        let is_spared = packet.window().is_some_and(|window| u32::from(window) < self.min_cwnd);
+        self.pi.admit(packet, if is_spared { 0.0 } else { 1.0 }, cx);
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        self.pi.dequeue(cx)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.pi.backlog()
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        self.pi.gauges(show);
+    }
+}

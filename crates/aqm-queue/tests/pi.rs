@@ -1,0 +1,211 @@
+//! What pins PI and what is built on it down.
+
+mod driver;
+
+use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
+use aqm_queue::{Config, Port, Ties, laws};
+use driver::{Counts, Hand, ect, packet};
+use serde_json::{Value, json};
+
+/// A controller whose probability is 0.1, and a queue at its reference, 10.
+fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Hand {
+    let mut pi = json!({"q_ref": "10p", "a": 0.004, "b": 0.002, "limit": "30p", "mean_packet": "1000B"});
+    pi.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    let table = if kind == "pi" {
+        pi["kind"] = json!("pi");
+        pi
+    } else {
+        json!({"kind": kind, "pi": pi})
+    };
+    let mut hand = Hand::new(table, seed);
+    (0..20).for_each(|_| {
+        hand.offer(packet(1000));
+    });
+    // From the empty queue to 20: 0.004 * 10 + 0.002 * 10. Each 20 more: 0.04 - 0.02. Back: 0 - 0.02.
+    for (instant, queue) in [(1, 20), (2, 20), (3, 20), (4, 20), (5, 10)] {
+        while hand.queue.backlog().packets > queue {
+            hand.take();
+        }
+        hand.now = Instant::from_nanos(instant * 6_250_000);
+        // Any call hears the clock: one out, and one in.
+        hand.take();
+        while hand.queue.backlog().packets < queue {
+            hand.offer(packet(1000));
+        }
+    }
+    hand.counts = Counts::default();
+    hand
+}
+
+/// Of so many offers of a packet to a queue that is kept as it is, the share that is chosen.
+fn share(hand: &mut Hand, like: Packet, offers: u32) -> f64 {
+    let mut chosen = 0;
+    for _ in 0..offers {
+        let before = hand.queue.backlog().packets;
+        chosen += u32::from(hand.offer(like));
+        while hand.queue.backlog().packets > before {
+            hand.take();
+        }
+    }
+    f64::from(chosen) / f64::from(offers)
+}
+
+#[test]
+fn a_queue_under_constant_overload_comes_to_its_reference() {
+    for (load, q_ref) in [(1.05, 200), (1.15, 200), (1.1, 50)] {
+        let rate = Rate::from_bps(10_000_000);
+        let table = json!({"kind": "pi", "q_ref": format!("{q_ref}p")});
+        let queue = laws::watched(&Config::read(table).unwrap(), rate).unwrap();
+        let mut port = Port::new(queue, rate, Streams::new(3).named("queue", 0), Ties::DepartureFirst);
+        let mut counts = Counts::default();
+        let (mut before, mut early) = (None, 0);
+        let packets = (1000.0 * 1250.0 * load) as u32;
+        for id in 0..packets {
+            let now = Instant::from_nanos((f64::from(id) * 800_000.0 / load) as u64);
+            port.accept(Packet { id, ..packet(1000) }, now, &mut counts, |_| {});
+            if id == packets * 2 / 5 {
+                (before, early) = (Some((now, port.counters(now).packet_nanos)), counts.early);
+            }
+        }
+        let (end, (begin, area)) = (Instant::from_nanos(1_000_000_000_000), before.unwrap());
+        let mean = (port.counters(end).packet_nanos - area) as f64 / end.since(begin).nanos() as f64;
+        assert!((mean - f64::from(q_ref)).abs() < 5.0, "{load} {q_ref}: {mean}");
+        let dropped = (counts.early - early) as f64 / (f64::from(packets) * 0.6);
+        assert!((dropped - (1.0 - 1.0 / load)).abs() < 0.003, "{load}: {dropped}");
+    }
+}
+
+#[test]
+fn each_packet_is_chosen_by_itself() {
+    let mut hand = at_a_tenth("pi", json!({}), 1);
+    let p = hand.gauge("probability");
+    assert!((p - 0.1).abs() < 1e-12, "{p}");
+    assert!((share(&mut hand, packet(1000), 100_000) - p).abs() < 0.003);
+    assert_eq!(hand.counts.overflow, 0);
+}
+
+#[test]
+fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
+    for (ecn, like, marks) in
+        [("off", Ecn::Ect0, false), ("always", Ecn::Ect1, true), ("always", Ecn::NotEct, false)]
+    {
+        let mut hand = at_a_tenth("pi", json!({"ecn": ecn}), 1);
+        share(&mut hand, Packet { ecn: like, ..packet(1000) }, 1000);
+        let Counts { early, marks: found, .. } = hand.counts;
+        assert_eq!((found > 50, early > 50), (marks, !marks), "{ecn} {like:?}");
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_asks_no_chance() {
+    let mut hand = at_a_tenth("pi", json!({"ecn": "always"}), 1);
+    while hand.queue.backlog().packets < 30 {
+        hand.offer(ect(1000));
+    }
+    let (marks, untouched) = (hand.counts.marks, hand.rng.clone().bits());
+    assert!(hand.offer(ect(1000)));
+    assert_eq!((hand.counts.overflow, hand.counts.marks, hand.rng.bits()), (1, marks, untouched));
+}
+
+#[test]
+fn small_packets_are_spared_in_proportion_if_sizes_count() {
+    let mut by_size = at_a_tenth("pi", json!({"scale_by_size": true}), 1);
+    assert!((share(&mut by_size, packet(500), 100_000) - 0.05).abs() < 0.003);
+    assert!((share(&mut by_size, packet(1500), 100_000) - 0.15).abs() < 0.004);
+    let mut alike = at_a_tenth("pi", json!({}), 1);
+    assert!((share(&mut alike, packet(40), 100_000) - 0.1).abs() < 0.003);
+}
+
+/// The fates under a long irregular load, and the state in the end.
+fn fates(kind: &str, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
+    let pi = json!({"q_ref": "20p", "a": 0.0005, "b": 0.0004, "limit": "200p", "ecn": "always"});
+    let mut table = json!({"kind": kind, "pi": pi});
+    if kind == "pi" {
+        table = pi;
+        table["kind"] = json!("pi");
+    }
+    let mut hand = Hand::new(table, 4);
+    let fates = hand.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
+    (fates, hand.gauge("probability"), hand.rng.bits())
+}
+
+#[test]
+fn with_equal_windows_or_none_pisa_and_pimc_are_pi_draw_for_draw() {
+    let expected = fates("pi", |_| 0);
+    assert!(expected.0.contains(&true));
+    for kind in ["pi", "pisa", "pimc"] {
+        assert_eq!(fates(kind, |_| 7), expected, "{kind}");
+        assert_eq!(fates(kind, |_| 0), expected, "{kind}, no windows");
+    }
+    assert_ne!(fates("pisa", |k| 1 + (k % 9) as u16), expected);
+    assert_ne!(fates("pimc", |k| 1 + (k % 9) as u16), expected);
+}
+
+#[test]
+fn pisa_drops_in_proportion_to_the_window_and_together_as_pi() {
+    let mut hand = at_a_tenth("pisa", json!({}), 2);
+    let windows = [2, 5, 20];
+    let mut chosen = [0_u32; 3];
+    for k in 0..63_000 {
+        if k == 3000 {
+            chosen = [0; 3];
+        }
+        for (class, cwnd) in windows.into_iter().enumerate() {
+            chosen[class] += u32::from(share(&mut hand, Packet { cwnd, ..packet(1000) }, 1) > 0.0);
+        }
+    }
+    assert!((hand.gauge("window_average") - 9.0).abs() < 0.2);
+    for (class, cwnd) in windows.into_iter().enumerate() {
+        let rate = f64::from(chosen[class]) / 60_000.0;
+        assert!((rate - 0.1 * f64::from(cwnd) / 9.0).abs() < 0.004, "{cwnd}: {rate}");
+    }
+    let together = f64::from(chosen.iter().sum::<u32>()) / 180_000.0;
+    assert!((together - 0.1).abs() < 0.003, "{together}");
+}
+
+#[test]
+fn pimc_spares_windows_below_its_threshold_but_not_from_a_full_queue() {
+    let mut hand = at_a_tenth("pimc", json!({}), 2);
+    let untouched = hand.rng.clone().bits();
+    assert_eq!(share(&mut hand, Packet { cwnd: 3, ..packet(1000) }, 10_000), 0.0);
+    assert_eq!(hand.rng.clone().bits(), untouched);
+    assert!((share(&mut hand, Packet { cwnd: 4, ..packet(1000) }, 100_000) - 0.1).abs() < 0.003);
+    assert!((share(&mut hand, packet(1000), 100_000) - 0.1).abs() < 0.003);
+    while hand.queue.backlog().packets < 30 {
+        hand.offer(Packet { cwnd: 1, ..packet(1000) });
+    }
+    assert!(hand.offer(Packet { cwnd: 1, ..packet(1000) }));
+    assert_eq!(hand.counts.overflow, 1);
+}
+
+#[test]
+fn what_would_misbehave_is_refused_with_place_and_remedy() {
+    let problem = |table: Value| {
+        Config::read(table).unwrap().build(Rate::from_bps(1_000_000)).err().unwrap().to_string()
+    };
+    let rows = [
+        (json!({"q_ref": "0p"}), "q_ref: must be at least 1p"),
+        (json!({"a": 0.0}), "a: must be above 0"),
+        (json!({"b": 1.0}), "b: must be above 0 and below a"),
+        (json!({"interval": "9us"}), "interval: must be at least 10us"),
+        (json!({"limit": "200p"}), "limit: must exceed q_ref, 200p"),
+        (json!({"limit": "0B"}), "limit: must be at least 1p or 1B"),
+        (json!({"mean_packet": "0B"}), "mean_packet: must be at least 1B"),
+    ];
+    for (change, expected) in rows {
+        for kind in ["pisa", "pimc"] {
+            let found = problem(json!({"kind": kind, "pi": change}));
+            assert!(found.starts_with(&format!("pi.{expected}")), "{kind}: {found}");
+        }
+        let mut plain = change;
+        plain["kind"] = json!("pi");
+        let found = problem(plain);
+        assert!(found.starts_with(expected), "{found}");
+    }
+    let found = problem(json!({"kind": "pisa", "window_weight": 0.0}));
+    assert!(found.starts_with("window_weight: must be above 0"), "{found}");
+    for wrong in [0, 65_536] {
+        let found = problem(json!({"kind": "pimc", "min_cwnd": wrong}));
+        assert!(found.starts_with("min_cwnd: must be 1 to 65535 segments"), "{found}");
+    }
+}

@@ -226,6 +226,7 @@ impl Network for Eager {
                 backlog: queue.backlog(),
                 average: gauge(queue, "average"),
                 probability: gauge(queue, "probability"),
+                max_p: gauge(queue, "max_p"),
             });
         }
         looks

@@ -32,6 +32,7 @@ pub(crate) struct Look {
     pub(crate) backlog: Backlog,
     pub(crate) average: Option<f64>,
     pub(crate) probability: Option<f64>,
+    pub(crate) max_p: Option<f64>,
 }
 
 /// What carries packets and keeps alarms. The hosts know no more of the engine than this, so the
@@ -322,5 +323,6 @@ fn look_at(port: &mut Port, now: Instant) -> Look {
         backlog: queue.backlog(),
         average: gauge(queue, "average"),
         probability: gauge(queue, "probability"),
+        max_p: gauge(queue, "max_p"),
     }
 }

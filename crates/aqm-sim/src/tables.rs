@@ -229,6 +229,8 @@ table! {
         average: MaybeReal(Option<f64>),
         /// The discipline's drop probability, before its count law; missing if it has none.
         probability: MaybeReal(Option<f64>),
+        /// Where the discipline's line ends at present (`max_p`); missing if that does not move.
+        max_p: MaybeReal(Option<f64>),
         /// Packets that have arrived since the run began, the dropped ones included.
         arrivals: Whole(u64),
         /// Of those, dropped.

@@ -456,6 +456,7 @@ impl<'a, N: Network> World<'a, N> {
                 length_bytes: look.backlog.bytes,
                 average: look.average,
                 probability: look.probability,
+                max_p: look.max_p,
                 arrivals: look.counters.arrivals,
                 drops: look.counters.drops,
                 marks: look.counters.marks,

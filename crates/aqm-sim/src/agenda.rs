@@ -62,6 +62,8 @@ pub(crate) enum Alarm {
     Sender(u32),
     /// The receiver of the flow in this slot.
     Receiver(u32),
+    /// The conversation of the flow in this slot: it is time for what comes next.
+    Turn(u32),
     /// The workload at this position.
     Workload(u32),
     /// The measurement begins.
@@ -89,7 +91,7 @@ pub(crate) const fn rank_of_processing(flow: u32) -> u32 {
 /// position, or of a sampler.
 pub(crate) const fn rank_of_alarm(alarm: Alarm, flow: u32) -> u32 {
     match alarm {
-        Alarm::Sender(_) | Alarm::Receiver(_) => ALARMS | (flow & (PROCESSING - 1)),
+        Alarm::Sender(_) | Alarm::Receiver(_) | Alarm::Turn(_) => ALARMS | (flow & (PROCESSING - 1)),
         Alarm::Workload(position) => WORKLOADS | position,
         Alarm::WarmUp => SAMPLERS,
         Alarm::Sample => SAMPLERS + 1,

@@ -340,4 +340,19 @@ mod tests {
         let [lazy, eager] = both(&scenario);
         assert_equal(&lazy, &eager, "graph");
     }
+    #[test]
+    fn both_engines_agree_on_conversations_in_both_directions() {
+        let queue = json!({"kind": "drop-tail", "limit": "20p"});
+        let link = |from: &str, to: &str| json!({"from": from, "to": to, "rate": "1Mbps", "delay": "7ms", "queue": queue});
+        let web = |from: &str, to: &str| json!({"kind": "packmime", "connections_per_second": 14, "http": "1.1", "from": from, "to": to});
+        let value = json!({
+            "duration": "60s",
+            "warm_up": "5s",
+            "links": {"ab": link("a", "b"), "ba": link("b", "a")},
+            "traffic": {"there": web("a", "b"), "back": web("b", "a")},
+        });
+        let scenario = Scenario::from_value(value, BTreeMap::new()).unwrap();
+        let [lazy, eager] = both(&scenario);
+        assert_equal(&lazy, &eager, "conversations");
+    }
 }

@@ -8,6 +8,7 @@ use aqm_tcp::{Endpoint, Flags};
 use aqm_traffic::Transfer;
 
 use crate::agenda::Alarm;
+use crate::conversation::Talk;
 use crate::ledger::{Ledger, Parcel};
 use crate::network::Network;
 use crate::tables::{FlowRow, TransferRow};
@@ -32,6 +33,23 @@ pub(crate) struct Counted {
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) fast_retransmits: u64,
+    pub(crate) long: u64,
+}
+
+impl Counted {
+    /// What was counted after `before`.
+    fn since(self, before: Self) -> Self {
+        Self {
+            delivered: self.delivered - before.delivered,
+            sent: self.sent - before.sent,
+            dropped: self.dropped - before.dropped,
+            marked: self.marked - before.marked,
+            retransmitted: self.retransmitted - before.retransmitted,
+            timeouts: self.timeouts - before.timeouts,
+            fast_retransmits: self.fast_retransmits - before.fast_retransmits,
+            long: self.long - before.long,
+        }
+    }
 }
 
 /// A side of a flow, the index of its arrays: where the data of a transfer comes from, and where it
@@ -65,8 +83,8 @@ pub(crate) struct Flow {
     pub(crate) ends: Ends,
     /// When its connection was closed, or given up; `NEVER` until then.
     pub(crate) closed: Instant,
-    /// One way, in each direction.
-    pub(crate) extra_delay: Span,
+    /// By side, how long a packet that arrives there is held up before.
+    pub(crate) extra_delay: [Span; 2],
     /// By side, when the host is through with the last packet it was given.
     pub(crate) processed_at: [Instant; 2],
     pub(crate) opened: Instant,
@@ -75,13 +93,26 @@ pub(crate) struct Flow {
     pub(crate) marked: u64,
     /// Packets that arrived where the data goes in the class of long flows.
     pub(crate) long: u64,
+    /// What few flows have.
+    pub(crate) aside: Option<Box<Aside>>,
+}
+
+/// What is kept beside a flow, because few flows have it.
+#[derive(Default)]
+pub(crate) struct Aside {
     /// What was counted when the measurement began; nothing if it was opened later.
-    pub(crate) before: Option<Box<Counted>>,
+    pub(crate) before: Counted,
+    pub(crate) talk: Option<Box<Talk>>,
 }
 
 /// A moment that may not have come.
 fn came(at: Instant) -> Option<Instant> {
     (at != Instant::NEVER).then_some(at)
+}
+
+/// A moment that lies by so much before another one, but not before the run.
+fn earlier(at: Instant, by: Span) -> Instant {
+    Instant::START + (at.since(Instant::START) - by)
 }
 
 impl Flow {
@@ -106,6 +137,7 @@ impl Flow {
                     retransmitted: counts.retransmitted.into(),
                     timeouts: counts.timeouts.into(),
                     fast_retransmits: counts.fast_retransmits.into(),
+                    long: self.long,
                 }
             }
             Ends::Datagrams { sent, arrived_bytes } => {
@@ -189,50 +221,64 @@ impl Flow {
         deadline.is_some()
     }
 
+    /// Keeps what was counted so far as what came before the measurement.
+    pub(crate) fn begin_measuring(&mut self) {
+        let counted = self.counted();
+        self.aside.get_or_insert_default().before = counted;
+    }
+
     pub(crate) fn row(&self, measured: Span) -> FlowRow {
-        let all = self.counted();
-        let before = self.before.as_deref().copied().unwrap_or_default();
-        let delivered = all.delivered - before.delivered;
+        let before = self.aside.as_ref().map_or(Counted::default(), |aside| aside.before);
+        let found = self.counted().since(before);
+        let (late, to_come) = self.talk().map_or((Span::ZERO, 0), |talk| (talk.late, talk.to_come()));
         FlowRow {
             flow: self.number.into(),
             traffic: self.traffic,
-            start_s: self.opened.seconds(),
+            start_s: earlier(self.opened, late).seconds(),
             end_s: came(self.closed).map(Instant::seconds),
-            size_bytes: self.transfer.bytes,
-            delivered_bytes: delivered,
-            goodput_bps: delivered as f64 * 8.0 / measured.seconds(),
-            packets_sent: all.sent - before.sent,
-            packets_dropped: all.dropped - before.dropped,
-            packets_marked: all.marked - before.marked,
-            retransmitted: all.retransmitted - before.retransmitted,
-            timeouts: all.timeouts - before.timeouts,
-            fast_retransmits: all.fast_retransmits - before.fast_retransmits,
+            size_bytes: self.transfer.bytes.map(|_| self.goal + to_come),
+            delivered_bytes: found.delivered,
+            goodput_bps: found.delivered as f64 * 8.0 / measured.seconds(),
+            packets_sent: found.sent,
+            packets_dropped: found.dropped,
+            packets_marked: found.marked,
+            retransmitted: found.retransmitted,
+            timeouts: found.timeouts,
+            fast_retransmits: found.fast_retransmits,
         }
     }
 
-    /// The row of a transfer of a given size.
+    /// The row of a transfer of a given size, or of the present exchange of a conversation once it is asked
+    /// for.
     pub(crate) fn transfer_row(&self, segments: impl Fn(u64) -> u64) -> Option<TransferRow> {
         let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, self.transfer.bytes) else { return None };
         let opener = &ends[if self.transfer.request.is_some() { RECEIVER } else { SENDER }];
-        let all = self.counted();
-        let after = |moment: Option<Instant>| moment.map(|at| at.since(self.opened).seconds());
+        let (asked, late, before) =
+            self.talk().map_or((self.opened, Span::ZERO, Counted::default()), |talk| {
+                (talk.asked, talk.late, talk.before)
+            });
+        let asked = came(asked)?;
+        let found = self.counted().since(before);
+        let after = |moment: Option<Instant>| moment.map(|at| at.since(asked).seconds());
+        // A later exchange meets a connection that stands.
+        let handshake = opener.counts().handshake_done.filter(|&at| at >= asked);
         Some(TransferRow {
             flow: self.number.into(),
             traffic: self.traffic,
             page: self.transfer.page,
-            start_s: self.opened.seconds(),
+            start_s: earlier(asked, late).seconds(),
             size_bytes: bytes,
             segments: segments(bytes),
-            handshake_s: after(opener.counts().handshake_done),
+            handshake_s: after(handshake),
             first_byte_s: after(came(self.first_byte)),
             duration_s: after(came(self.completed)),
-            packets_sent: all.sent,
-            packets_dropped: all.dropped,
-            packets_marked: all.marked,
-            packets_long: self.long,
-            retransmitted: all.retransmitted,
-            timeouts: all.timeouts,
-            fast_retransmits: all.fast_retransmits,
+            packets_sent: found.sent,
+            packets_dropped: found.dropped,
+            packets_marked: found.marked,
+            packets_long: found.long,
+            retransmitted: found.retransmitted,
+            timeouts: found.timeouts,
+            fast_retransmits: found.fast_retransmits,
             complete: came(self.completed).is_some(),
         })
     }

@@ -4,6 +4,7 @@
 //! starts no thread, and a scenario that was read cannot fail to run.
 
 mod agenda;
+mod conversation;
 #[cfg(test)]
 mod eager;
 mod edges;

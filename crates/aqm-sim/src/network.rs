@@ -87,8 +87,19 @@ struct Step {
     free_at: Instant,
     link: u32,
     kind: u16,
-    last: bool,
+    end: End,
     edge: u8,
+}
+
+/// What is at the end of a link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The host.
+    Host,
+    /// The access line of the host, to which packets come from this link only; and this link has no port.
+    Home,
+    /// Any other link.
+    Link,
 }
 
 struct Managed {
@@ -142,17 +153,25 @@ impl Lazy {
             owner: owners.get(number).copied().unwrap_or(Owner::Step),
             place: agenda.place(kind.lane),
         };
-        let step = |step: topology::Step| Step {
+        let end = |step: &topology::Step, next: Option<&topology::Step>| match next {
+            _ if step.last => End::Host,
+            Some(next) if next.last && matches!(owners.get(step.link as usize), Some(Owner::Table)) => {
+                End::Home
+            }
+            _ => End::Link,
+        };
+        let steps = std::mem::take(&mut topology.steps);
+        let step = |(place, step): (usize, &topology::Step)| Step {
             free_at: Instant::START,
             link: step.link,
             kind: step.kind,
-            last: step.last,
+            end: end(step, steps.get(place + 1)),
             edge: step.edge,
         };
         Self {
             kinds: topology.kinds.iter().enumerate().map(kind).collect(),
             agenda,
-            steps: std::mem::take(&mut topology.steps).into_iter().map(step).collect(),
+            steps: steps.iter().enumerate().map(step).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
             edges: Edges::new(&scenario.edges, scenario.seed),
@@ -174,7 +193,17 @@ impl Lazy {
             Owner::Port(port) => return self.offer(port, packet, now, ledger),
         };
         *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
-        self.agenda.put_packet(kind.place, *free_at + kind.delay, rank_of_link(step.link), packet);
+        let there = *free_at + kind.delay;
+        if step.end != End::Home {
+            return self.agenda.put_packet(kind.place, there, rank_of_link(step.link), packet);
+        }
+        // Packets come to the line behind in the order in which they come to this one: it is known already
+        // when they leave it, and one event is enough.
+        packet.hop += 1;
+        let step = &mut self.steps[packet.hop as usize];
+        let kind = &self.kinds[step.kind as usize];
+        step.free_at = step.free_at.max(there) + kind.pace.time_for(packet.bytes.into());
+        self.agenda.put_packet(kind.place, step.free_at + kind.delay, rank_of_link(step.link), packet);
     }
 
     /// Offers `packet` to the queue of a managed link.
@@ -281,7 +310,7 @@ impl Network for Lazy {
                 ledger.parcels.prefetch(far.id);
             }
             let step = &self.steps[packet.hop as usize];
-            if step.last {
+            if step.end == End::Host {
                 return Some((now, Happening::Arrived(packet)));
             }
             if let Owner::Port(port) = self.kinds[step.kind as usize].owner {

@@ -135,7 +135,8 @@ table! {
 }
 
 table! {
-    /// A transfer of a given size over a connection of its own. Counts are those of its whole life.
+    /// A transfer of a given size over a connection of its own, or a request and its response where a
+    /// connection carries several in turn. Counts are those of its whole life.
     TransferRow as "transfers" {
         /// Number of its flow.
         flow: Whole(u64),
@@ -143,17 +144,20 @@ table! {
         traffic: Word(u32),
         /// The page it is a part of, within its workload; missing if none.
         page: MaybeWhole(Option<u64>),
-        /// When its first SYN was sent.
+        /// When its first SYN was sent, or its request on a connection that stood. Of a client behind a
+        /// delay of its own: when the client sent it.
         start_s: Real(f64),
         /// Payload bytes.
         size_bytes: Whole(u64),
         /// Data segments the payload needs.
         segments: Whole(u64),
-        /// From the first SYN to the sender's knowing that the connection stands; missing if it never did.
+        /// From the first SYN to the sender's knowing that the connection stands; missing if it never did, or
+        /// if it stood already.
         handshake_s: MaybeReal(Option<f64>),
-        /// From the first SYN to the arrival of the first payload byte; missing if none arrived.
+        /// From the start to the arrival of the first payload byte; missing if none arrived.
         first_byte_s: MaybeReal(Option<f64>),
-        /// From the first SYN to the arrival of the last payload byte, in order; missing if unfinished.
+        /// From the start to the arrival of the last payload byte, in order; missing if unfinished. Where a
+        /// client asks for it this is the response time, the opening of the connection included.
         duration_s: MaybeReal(Option<f64>),
         /// Packets sent in the direction of the data, connection set-up and retransmissions included.
         packets_sent: Whole(u64),
@@ -285,7 +289,8 @@ table! {
         time_s: Real(f64),
         /// The link.
         link: Word(u32),
-        /// `start` (transmission begins), `deliver` (reaches the far end), `enqueue` (joins the queue) or `drop`.
+        /// `start` (transmission begins), `deliver` (reaches the far end), `enqueue` (joins the queue) or
+        /// `drop`.
         event: Word(u32),
         /// Number of the flow.
         flow: Whole(u64),

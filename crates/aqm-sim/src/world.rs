@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use aqm_net::{Ecn, Instant, Packet, Rng, Span, Streams};
 use aqm_queue::edge::LONG;
-use aqm_tcp::{Segment, Tcp};
-use aqm_traffic::{Desk, Transfer, Workload};
+use aqm_tcp::{Endpoint, Segment, Tcp};
+use aqm_traffic::{Conversation, Desk, Transfer, Workload};
 
 use crate::agenda::Alarm;
+use crate::conversation;
 use crate::flow::{Ends, Flow, RECEIVER, SENDER};
 use crate::ledger::{Ledger, Parcel};
 use crate::network::{Happening, Look, Network};
@@ -21,6 +22,7 @@ use crate::topology::Topology;
 enum Wish {
     Wake(Instant),
     Open(Transfer),
+    Converse(Conversation),
     Datagram(u32, u16, Ecn),
 }
 
@@ -39,6 +41,9 @@ impl Desk for Counter<'_> {
     }
     fn open(&mut self, transfer: Transfer) {
         self.wishes.push(Wish::Open(transfer));
+    }
+    fn converse(&mut self, conversation: Conversation) {
+        self.wishes.push(Wish::Converse(conversation));
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.wishes.push(Wish::Datagram(flow, bytes, ecn));
@@ -172,6 +177,7 @@ impl<'a, N: Network> World<'a, N> {
             Happening::Processed(packet) => self.on_packet(packet, now),
             Happening::Alarm(Alarm::Sender(slot)) => self.on_flow_alarm(slot, SENDER, now),
             Happening::Alarm(Alarm::Receiver(slot)) => self.on_flow_alarm(slot, RECEIVER, now),
+            Happening::Alarm(Alarm::Turn(slot)) => self.on_turn(slot, now),
             Happening::Alarm(Alarm::Workload(position)) => {
                 self.consult(position, now, |workload, desk| workload.on_wake(desk));
             }
@@ -198,7 +204,7 @@ impl<'a, N: Network> World<'a, N> {
         let flow = &mut self.flows[slot as usize];
         let side = if forward { RECEIVER } else { SENDER };
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
-        let through = now + flow.extra_delay + Span::from_nanos(jitter as u64);
+        let through = now + flow.extra_delay[side] + Span::from_nanos(jitter as u64);
         flow.processed_at[side] = flow.processed_at[side].max(through);
         self.net.hold(packet, flow.processed_at[side]);
     }
@@ -221,7 +227,8 @@ impl<'a, N: Network> World<'a, N> {
                 flow.long += 1;
             }
             let completed = flow.completed == Instant::NEVER && ends[RECEIVER].received() >= size;
-            if completed {
+            let goes_on = completed && flow.aside.as_ref().is_some_and(|aside| aside.goes_on());
+            if completed && !goes_on {
                 ends[RECEIVER].finish();
             }
             if flow.first_byte == Instant::NEVER && segment.len > 0 {
@@ -231,13 +238,14 @@ impl<'a, N: Network> World<'a, N> {
             if completed {
                 flow.completed = now;
                 self.on_completion(slot, now);
+                if goes_on {
+                    self.go_on(slot, now);
+                }
                 return self.retire_if_over(slot);
             }
         } else {
-            if flow.asked_for && Some(ends[SENDER].received()) >= flow.transfer.request {
-                flow.asked_for = false;
-                ends[SENDER].write(flow.transfer.bytes, now);
-                ends[SENDER].finish();
+            if flow.asked_for && Some(ends[SENDER].received()) >= flow.transfer.request.map(u64::from) {
+                flow.on_request(slot, now, &mut self.net);
             }
             flow.pump((SENDER, slot), now, &mut self.net, &mut self.ledger);
             if flow.gauged {
@@ -264,6 +272,21 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
+    /// It is the turn of an end of a conversation.
+    fn on_turn(&mut self, slot: u32, now: Instant) {
+        let flow = &mut self.flows[slot as usize];
+        flow.alarms -= 1;
+        let side = flow.take_turn(now);
+        flow.pump((side, slot), now, &mut self.net, &mut self.ledger);
+        self.retire_if_over(slot);
+    }
+
+    /// An exchange of a conversation is over, and another one follows.
+    fn go_on(&mut self, slot: u32, now: Instant) {
+        self.write_transfer_row(slot);
+        self.flows[slot as usize].go_on(slot, now, &mut self.net);
+    }
+
     /// All payload of a transfer has arrived.
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let Flow { traffic, transfer, .. } = self.flows[slot as usize];
@@ -288,6 +311,7 @@ impl<'a, N: Network> World<'a, N> {
             match wish {
                 Wish::Wake(at) => self.net.alarm(at.max(now), 0, Alarm::Workload(position)),
                 Wish::Open(transfer) => self.open(position, transfer, now),
+                Wish::Converse(conversation) => self.converse(position, conversation, now),
                 Wish::Datagram(stream, bytes, ecn) => self.send_datagram(position, stream, (bytes, ecn), now),
             }
         }
@@ -304,10 +328,7 @@ impl<'a, N: Network> World<'a, N> {
             });
             page.bytes += transfer.bytes.unwrap_or(0);
         }
-        let (streams, number) = (Streams::new(self.scenario.seed), u64::from(self.next_flow));
-        let tcp = &self.tcp[position as usize];
-        let sender = tcp.endpoint().with_chance(|| streams.named("tcp/send-overhead", number));
-        let mut ends = [sender, tcp.endpoint()];
+        let mut ends = self.ends(position);
         let opener = match transfer.request {
             None => {
                 ends[SENDER].write(transfer.bytes, now);
@@ -315,7 +336,7 @@ impl<'a, N: Network> World<'a, N> {
                 SENDER
             }
             Some(bytes) => {
-                ends[RECEIVER].write(Some(bytes), now);
+                ends[RECEIVER].write(Some(bytes.into()), now);
                 RECEIVER
             }
         };
@@ -323,6 +344,28 @@ impl<'a, N: Network> World<'a, N> {
         ends[opener].open(now);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
         self.flows[slot as usize].pump((opener, slot), now, &mut self.net, &mut self.ledger);
+    }
+
+    /// Opens a connection for a conversation, when its client does.
+    fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
+        let (first, host, delay) = (conversation.first, conversation.host, conversation.client_delay);
+        self.hosts_take_time |= !(delay.is_zero() && conversation.server_delay.is_zero());
+        let mut ends = self.ends(position);
+        ends[RECEIVER].write(Some(first.request), now);
+        ends[SENDER].listen(now);
+        let transfer = conversation::transfer(&first, first.request, host);
+        let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
+        let flow = &mut self.flows[slot as usize];
+        flow.converse(conversation);
+        flow.set_turn(now + delay, slot, &mut self.net);
+    }
+
+    /// The ends of the next connection of a workload.
+    fn ends(&self, position: u32) -> [Endpoint; 2] {
+        let (streams, number) = (Streams::new(self.scenario.seed), u64::from(self.next_flow));
+        let tcp = &self.tcp[position as usize];
+        let sender = tcp.endpoint().with_chance(|| streams.named("tcp/send-overhead", number));
+        [sender, tcp.endpoint()]
     }
 
     fn send_datagram(&mut self, position: u32, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
@@ -372,7 +415,7 @@ impl<'a, N: Network> World<'a, N> {
             ends,
             forward: ways.forward(host),
             back: ways.back(host),
-            extra_delay,
+            extra_delay: [extra_delay; 2],
             opened: now,
             first_byte: Instant::NEVER,
             completed: Instant::NEVER,
@@ -381,7 +424,7 @@ impl<'a, N: Network> World<'a, N> {
             dropped: 0,
             marked: 0,
             long: 0,
-            before: None,
+            aside: None,
             in_flight: 0,
             gauged: actor.gauged,
             alarms: 0,
@@ -422,7 +465,7 @@ impl<'a, N: Network> World<'a, N> {
         let flow = &mut self.flows[slot as usize];
         if !self.measuring {
             // What it did, it did before the measurement began.
-            flow.before = Some(Box::new(flow.counted()));
+            flow.begin_measuring();
         }
         self.write_rows(slot);
         self.free.push(slot);
@@ -433,6 +476,11 @@ impl<'a, N: Network> World<'a, N> {
     fn write_rows(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
         self.harvest.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
+        self.write_transfer_row(slot);
+    }
+
+    fn write_transfer_row(&mut self, slot: u32) {
+        let flow = &self.flows[slot as usize];
         let tcp = &self.tcp[flow.traffic as usize];
         self.harvest.transfers.extend(flow.transfer_row(|bytes| tcp.segments(bytes)));
     }
@@ -442,7 +490,7 @@ impl<'a, N: Network> World<'a, N> {
         self.harvest.looks[0] = self.net.look(now);
         self.measuring = true;
         for flow in &mut self.flows {
-            flow.before = Some(Box::new(flow.counted()));
+            flow.begin_measuring();
         }
     }
 
@@ -512,7 +560,8 @@ impl<'a, N: Network> World<'a, N> {
         harvest.pages.extend(unfinished);
         // Rows are written when a flow ends; tables are read in the order of opening.
         harvest.flows.sort_unstable_by_key(|row| row.flow);
-        harvest.transfers.sort_unstable_by_key(|row| row.flow);
+        // The exchanges of a conversation were written in their order.
+        harvest.transfers.sort_by_key(|row| row.flow);
         harvest.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
         harvest.ledger = self.ledger;
         harvest.events = self.net.events();

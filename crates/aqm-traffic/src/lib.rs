@@ -6,10 +6,14 @@
 mod bounded;
 mod bulk;
 mod constant;
+pub mod diary;
+mod fourier;
+mod fractional;
 mod gap;
 mod hosts;
 mod laws;
 mod limits;
+mod packmime;
 mod period;
 mod probes;
 mod replay;
@@ -20,7 +24,7 @@ mod testing;
 mod web;
 mod wire;
 
-use aqm_net::{ConfigError, Ecn, Instant, Rate, Streams, registry};
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Span, Streams, registry};
 
 registry! {
     /// The parameters of any workload.
@@ -31,6 +35,7 @@ registry! {
         "udp" => constant,
         "sessions" => sessions,
         "probes" => probes,
+        "packmime" => packmime,
     }
 }
 
@@ -66,7 +71,7 @@ pub struct Setting<'a> {
     /// The rate that a load is a share of: that of the bottleneck.
     pub rate: Rate,
     /// How long the run lasts.
-    pub duration: aqm_net::Span,
+    pub duration: Span,
     /// How a transfer of so many bytes is cut into packets.
     pub cut: &'a dyn Cut,
     /// The content of the file the workload names, if it names one.
@@ -108,6 +113,9 @@ pub trait Desk {
     /// Opens a connection and sends `transfer` over it.
     fn open(&mut self, transfer: Transfer);
 
+    /// Opens a connection for `conversation`; each of its exchanges is a transfer.
+    fn converse(&mut self, conversation: Conversation);
+
     /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted
     /// from zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
@@ -120,11 +128,40 @@ pub struct Transfer {
     pub bytes: Option<u64>,
     /// Bytes of the request that asks for it: the end where the data goes opens the connection and sends
     /// them first. `None` if the end where the data comes from opens it and sends unasked.
-    pub request: Option<u64>,
+    pub request: Option<u32>,
     /// The page it is a part of, counted from zero within the workload.
     pub page: Option<u64>,
     /// How many transfers the page has.
     pub page_objects: u32,
     /// Which of the workload's hosts it uses, counted from zero; 0 where they share one.
     pub host: u32,
+}
+
+/// What a client asks and a server answers over one connection, in turn. The client stands where the data
+/// goes; it opens the connection, and the server closes it with its last answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// The exchange for which the connection is opened.
+    pub first: Exchange,
+    /// Those that follow: each begins when the client, which has the answer before, has paused.
+    pub rest: Vec<Exchange>,
+    /// What each packet from and to the client's host takes longer, between the host and its router.
+    pub client_delay: Span,
+    /// The same at the server's host.
+    pub server_delay: Span,
+    /// Which of the workload's hosts it uses, counted from zero; 0 where they share one.
+    pub host: u32,
+}
+
+/// A request and its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// How long the client waits after the response before; the first request goes out at once.
+    pub pause: Span,
+    /// Bytes of the request.
+    pub request: u64,
+    /// How long the server, which has the whole request, takes before it answers.
+    pub think: Span,
+    /// Bytes of the response.
+    pub response: u64,
 }

@@ -21,6 +21,11 @@ pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
     Err(ConfigError::new("request", "must be 1B to 1MB"))
 }
 
+/// The bytes of a request that was checked.
+pub(crate) fn request_bytes(request: Size) -> u32 {
+    request.bytes() as u32
+}
+
 /// More transfers in a run than this fill any memory.
 const MOST_TRANSFERS: f64 = 5e7;
 

@@ -12,7 +12,7 @@ use aqm_net::{ConfigError, Length, Rate, Size, Span, choices, parameters};
 
 use crate::bounded::unit;
 use crate::hosts::{Hosts, check_flows};
-use crate::limits::{check_request, check_transfers};
+use crate::limits::{check_request, check_transfers, request_bytes};
 use crate::period::Period;
 use crate::wire::Wire;
 use crate::{Build, Desk, Setting, Transfer, Workload};
@@ -128,7 +128,7 @@ impl Workload for Probes {
             self.transfers += 1;
             desk.open(Transfer {
                 bytes: Some(self.bytes),
-                request: self.config.request.map(Size::bytes),
+                request: self.config.request.map(request_bytes),
                 page: Some(self.batches),
                 page_objects,
                 host: self.config.hosts.of(flow),

@@ -19,7 +19,7 @@ use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
 use crate::bounded::{self, BoundedPareto};
 use crate::laws::Exponential;
-use crate::limits::{check_load, check_request, check_transfers};
+use crate::limits::{check_load, check_request, check_transfers, request_bytes};
 use crate::period::Period;
 use crate::sizes::Law;
 use crate::wire::Wire;
@@ -268,7 +268,7 @@ impl Workload for Sessions {
                 What::Object { user, page, page_objects, bytes } => {
                     self.offered.objects += 1;
                     self.offered.wire_bytes += self.wire.bytes(bytes);
-                    let request = self.config.request.map(Size::bytes);
+                    let request = self.config.request.map(request_bytes);
                     let host = user % self.config.hosts;
                     let bytes = Some(bytes);
                     desk.open(Transfer { bytes, request, page: Some(page), page_objects, host });

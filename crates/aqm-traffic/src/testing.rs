@@ -1,11 +1,12 @@
-//! A desk with a hand-moved clock, and the Kolmogorov-Smirnov test.
+//! A world in which transfers take time, and the Kolmogorov-Smirnov test.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use aqm_net::{Ecn, Instant, Rate, Span, Streams};
+use aqm_net::{Instant, Rate, Span, Streams};
 
-use crate::{Cut, Desk, Setting, Transfer, Workload};
+pub(crate) use crate::diary::{Diary, run};
+use crate::{Cut, Setting, Transfer, Workload};
 
 /// Full packets of 934 payload and 40 header bytes, and a SYN of 40 bytes, as in the ns-2 runs.
 pub(crate) struct FullPackets;
@@ -43,39 +44,7 @@ pub(crate) fn setting(seed: u64, seconds: u64) -> Setting<'static> {
     }
 }
 
-/// What a workload did, and when.
-#[derive(Default)]
-pub(crate) struct Diary {
-    now: Instant,
-    wakes: BinaryHeap<Reverse<Instant>>,
-    pub opened: Vec<(Instant, Transfer)>,
-    pub sent: Vec<(Instant, u32, u16, Ecn)>,
-    /// Wake-ups carried out.
-    pub woken: u64,
-}
-
-impl Desk for Diary {
-    fn now(&self) -> Instant {
-        self.now
-    }
-    fn wake_at(&mut self, at: Instant) {
-        assert!(at >= self.now, "a workload asked for a moment that is past");
-        self.wakes.push(Reverse(at));
-    }
-    fn open(&mut self, transfer: Transfer) {
-        self.opened.push((self.now, transfer));
-    }
-    fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
-        self.sent.push((self.now, flow, bytes, ecn));
-    }
-}
-
-/// Runs a workload until it asks for nothing more. No transfer ever ends.
-pub(crate) fn run(workload: &mut dyn Workload) -> Diary {
-    run_served(workload, |_| None)
-}
-
-/// The same, in a world where every transfer takes a time of its own, or never ends.
+/// Runs a workload in a world where every transfer takes a time of its own, or never ends.
 pub(crate) fn run_served(workload: &mut dyn Workload, time: impl Fn(Transfer) -> Option<Span>) -> Diary {
     let mut diary = Diary::default();
     // The position in the diary breaks ties.

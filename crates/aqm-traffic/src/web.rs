@@ -10,7 +10,7 @@
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
 use crate::laws::Exponential;
-use crate::limits::{check_load, check_request, check_transfers};
+use crate::limits::{check_load, check_request, check_transfers, request_bytes};
 use crate::period::Period;
 use crate::sizes::{self, Law, Sizes};
 use crate::wire::Wire;
@@ -130,7 +130,7 @@ impl Workload for Web {
             ObjectsLaw::Uniform => self.objects.below(u64::from(most)) as u32 + 1,
         };
         let page = Some(self.offered.pages);
-        let request = self.config.request.map(Size::bytes);
+        let request = self.config.request.map(request_bytes);
         for _ in 0..page_objects {
             let bytes = self.sizes.draw(&mut self.sizes_rng);
             self.offered.wire_bytes += self.wire.bytes(bytes);

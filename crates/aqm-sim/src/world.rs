@@ -185,7 +185,7 @@ impl<'a, N: Network> World<'a, N> {
             Happening::Alarm(Alarm::Sample) => self.sample(now),
         }
         if !(self.ledger.fallen.is_empty() && self.ledger.marked.is_empty()) {
-            self.settle();
+            self.settle(now);
         }
     }
 
@@ -219,7 +219,7 @@ impl<'a, N: Network> World<'a, N> {
             if let Ends::Datagrams { arrived_bytes, .. } = &mut flow.ends {
                 *arrived_bytes += u64::from(packet.bytes);
             }
-            return self.retire_if_over(slot);
+            return self.retire_if_over(slot, now);
         };
         ends[side].on_segment(&segment, now);
         if forward {
@@ -241,7 +241,7 @@ impl<'a, N: Network> World<'a, N> {
                 if goes_on {
                     self.go_on(slot, now);
                 }
-                return self.retire_if_over(slot);
+                return self.retire_if_over(slot, now);
             }
         } else {
             if flow.asked_for && Some(ends[SENDER].received()) >= flow.transfer.request.map(u64::from) {
@@ -250,7 +250,7 @@ impl<'a, N: Network> World<'a, N> {
             flow.pump((SENDER, slot), now, &mut self.net, &mut self.ledger);
             if flow.gauged {
                 self.gauge(slot, now);
-                return self.retire_if_over(slot);
+                return self.retire_if_over(slot, now);
             }
         }
         if flow.is_over() {
@@ -269,7 +269,7 @@ impl<'a, N: Network> World<'a, N> {
                 self.gauge(slot, now);
             }
         }
-        self.retire_if_over(slot);
+        self.retire_if_over(slot, now);
     }
 
     /// It is the turn of an end of a conversation.
@@ -278,7 +278,7 @@ impl<'a, N: Network> World<'a, N> {
         flow.alarms -= 1;
         let side = flow.take_turn(now);
         flow.pump((side, slot), now, &mut self.net, &mut self.ledger);
-        self.retire_if_over(slot);
+        self.retire_if_over(slot, now);
     }
 
     /// An exchange of a conversation is over, and another one follows.
@@ -441,13 +441,13 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     /// Tells flows of the packets that queues dropped and marked.
-    fn settle(&mut self) {
+    fn settle(&mut self, now: Instant) {
         while let Some(packet) = self.ledger.fallen.pop() {
             let parcel = self.ledger.parcels.take(packet.id);
             let flow = &mut self.flows[parcel.slot as usize];
             flow.in_flight -= 1;
             flow.dropped += u64::from(parcel.forward);
-            self.retire_if_over(parcel.slot);
+            self.retire_if_over(parcel.slot, now);
         }
         while let Some(slot) = self.ledger.marked.pop() {
             self.flows[slot as usize].marked += 1;
@@ -455,9 +455,15 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     #[inline]
-    fn retire_if_over(&mut self, slot: u32) {
-        if self.flows[slot as usize].is_over() {
-            self.retire(slot);
+    fn retire_if_over(&mut self, slot: u32, now: Instant) {
+        let flow = &self.flows[slot as usize];
+        if !flow.is_over() {
+            return;
+        }
+        let Flow { traffic, transfer, completed, .. } = *flow;
+        self.retire(slot);
+        if completed == Instant::NEVER {
+            self.consult(traffic, now, |workload, desk| workload.on_failed(transfer, desk));
         }
     }
 
@@ -539,7 +545,7 @@ impl<'a, N: Network> World<'a, N> {
 
     fn finish(mut self, end: Instant) -> Harvest {
         self.net.catch_up(end, &mut self.ledger);
-        self.settle();
+        self.settle(end);
         self.harvest.looks[1] = self.net.look(end);
         self.harvest.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];

@@ -275,3 +275,17 @@ fn a_page_lasts_from_its_first_object_to_its_last() {
     }
     assert!(pages > 100, "{pages}");
 }
+
+#[test]
+fn in_the_closed_loop_an_object_that_tcp_gives_up_does_not_stop_its_user() {
+    let found = run(json!({
+        "duration": "600s",
+        "bottleneck": { "rate": "10Mbps", "delay": "10ms", "queue": { "kind": "drop-random", "probability": 1.0 } },
+        "tcp": { "max_syn_retries": 2 },
+        "traffic": { "web": { "kind": "sessions", "users": 1, "think_from": "page-end", "objects": [1, 1] } },
+    }));
+    // A page takes the 7 s of three SYNs at least, and 9.5 s to think on average.
+    let pages = whole(&found, "pages.page").len();
+    assert!((20..60).contains(&pages), "{pages}");
+    assert!(!truth(&found, "pages.complete").contains(&true));
+}

@@ -98,6 +98,9 @@ pub trait Workload: Send {
     /// The last byte of a transfer it opened has arrived.
     fn on_done(&mut self, _transfer: Transfer, _desk: &mut dyn Desk) {}
 
+    /// A transfer it opened will never be done: its connection is gone, because TCP gave up.
+    fn on_failed(&mut self, _transfer: Transfer, _desk: &mut dyn Desk) {}
+
     /// Facts about the load worth printing, by name: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }

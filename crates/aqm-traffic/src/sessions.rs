@@ -9,8 +9,8 @@
 //!
 //! Ours, where the source is silent: users browse from the start of the run, each after a first
 //! time to think; a user keeps the pages, sizes, gaps and times to think it has, in their order,
-//! whatever the network does and however many users there are. In the closed loop a user whose
-//! transfer TCP gives up waits for it for ever.
+//! whatever the network does and however many users there are. In the closed loop an object whose
+//! transfer TCP gives up is over for its user when the connection is gone.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -279,15 +279,11 @@ impl Workload for Sessions {
     }
 
     fn on_done(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
-        let Some(page) = transfer.page else { return };
-        let Some((user, missing)) = self.under_way.get_mut(&page) else { return };
-        *missing -= 1;
-        if *missing == 0 {
-            let user = *user;
-            self.under_way.remove(&page);
-            self.think(user, desk.now());
-            self.sleep(desk);
-        }
+        self.leave_object(transfer, desk);
+    }
+
+    fn on_failed(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
+        self.leave_object(transfer, desk);
     }
 
     /// The realised load is that of the whole period, so it is complete at the end of the run.
@@ -303,6 +299,19 @@ impl Workload for Sessions {
 }
 
 impl Sessions {
+    /// An object is there, or will never be; after the last one of a closed loop's page its user thinks.
+    fn leave_object(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
+        let Some(page) = transfer.page else { return };
+        let Some((user, missing)) = self.under_way.get_mut(&page) else { return };
+        *missing -= 1;
+        if *missing == 0 {
+            let user = *user;
+            self.under_way.remove(&page);
+            self.think(user, desk.now());
+            self.sleep(desk);
+        }
+    }
+
     /// The user thinks from `from` on; then a page begins, unless it is too late for one.
     fn think(&mut self, user: u32, from: Instant) {
         let next = from + wait(self.think, &mut self.users[user as usize].think);

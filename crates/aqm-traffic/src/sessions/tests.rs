@@ -108,7 +108,7 @@ fn in_the_closed_loop_a_user_thinks_from_the_end_of_the_last_object() {
 }
 
 #[test]
-fn in_the_closed_loop_a_user_whose_object_never_ends_waits_for_ever() {
+fn in_the_closed_loop_a_user_whose_object_neither_ends_nor_fails_waits_for_ever() {
     let lost = |it: Transfer| if it.page == Some(5) { None } else { network(it) };
     let opened = run_served(&mut *closed(1).build(&setting(1, 1000)).unwrap(), lost).opened;
     assert_eq!(pages(&opened).len(), 6);

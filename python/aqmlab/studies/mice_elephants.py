@@ -449,9 +449,9 @@ DECISIONS = tuple(
         (
             "Set-up of Table I",
             "Of a search, among patterns whose demand is fixed, the one whose goodput under Drop Tail is "
-            "nearest to the published: every 10 s ten sources begin a flow of 100 packets each, but for those "
-            "that have not finished their last one; RTT 160 ms; a buffer of half a bandwidth-delay product for "
-            "Drop Tail and 5/3 of that for the others.",
+            "nearest to the published: every 10 s ten sources begin a flow of 100 packets each, but for "
+            "those that have not finished their last one; RTT 160 ms; a buffer of half a bandwidth-delay "
+            "product for Drop Tail and 5/3 of that for the others.",
             "Only link speeds, classes and goodput are published. If short flows came whatever the network "
             "does, Drop Tail could not keep them at 82 % of their demand; if they simply followed each "
             "other, RED and RIO-PS would not both end at 49 990. The search is in two tables of the report: "

@@ -35,7 +35,7 @@ def test_the_grid_is_that_of_the_talk() -> None:
 def test_every_figure_table_and_claim_of_the_talk_is_there() -> None:
     figures = {figure.id for figure in STUDY.figures}
     assert {"3a", "3b", "4a", "4b", "5", "6", "7", "8", "table-1", "table-2"} <= figures
-    assert [claim.id for claim in STUDY.claims] == [*(f"SH-{k}" for k in range(1, 11)), "AQM-1"]
+    assert [claim.id for claim in STUDY.claims] == [*(f"SH-{k}" for k in range(1, 12)), "AQM-1"]
 
 
 def test_each_variant_changes_something_and_the_first_nothing() -> None:

@@ -365,6 +365,15 @@ FIGURES = (
         chart=_pages,
     ),
     Figure(
+        id="hint-on-pi",
+        title="The hint on another AQM",
+        caption="70 % Web load and 10 FTP flows. PI holds the queue at 60 packets, midway between RED's "
+        "thresholds. PISA is PI that weighs its probability by the window hint as SHRED does, PIMC spares "
+        "packets of windows below four; their formulas are ours, since only the abstract of their thesis "
+        "(Kim 2004) was at hand.",
+        chart=_cdf("hint-on-pi"),
+    ),
+    Figure(
         id="active-transfers",
         title="Open transfers at 100 % Web load",
         caption="Time average after warm-up, beside the talk's 140 active flows.",
@@ -531,6 +540,12 @@ TABLES = (
         title="Web 70 % + 10 FTP flows",
         caption="As above.",
         table=_overview("web-mixed", web=0.7),
+    ),
+    Table(
+        id="hint-on-pi-overview",
+        title="The hint on PI: Web 70 % + 10 FTP flows",
+        caption="As above, over 140 s after 100 s in which PI finds its probability.",
+        table=_overview("hint-on-pi"),
     ),
     Table(
         id="readings",

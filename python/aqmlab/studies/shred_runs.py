@@ -36,6 +36,14 @@ DISCIPLINES: dict[str, dict[str, Any]] = {
     REFERENCE: {"kind": "drop-tail", "limit": "100000p"},
 }
 
+PI = {"q_ref": "60p", "limit": "225p", "mean_packet": "974B"}  # RED's target: midway between its thresholds
+
+HINT_ON_PI: dict[str, dict[str, Any]] = {
+    "PI": {"kind": "pi", **PI},
+    "PISA": {"kind": "pisa", "window_weight": 0.002, "pi": PI},
+    "PIMC": {"kind": "pimc", "pi": PI},
+}
+
 RATE_BPS = 10e6
 RTT_S = 0.124  # 2 (1 + 60 + 1) ms
 INITIAL_WINDOW = 2  # of the profile ns-2.35
@@ -75,7 +83,7 @@ def scenario(
         "bottleneck": {
             "rate": "100Mbps" if reference else "10Mbps",
             "delay": "60ms",
-            "queue": copy.deepcopy(DISCIPLINES[queue]),
+            "queue": copy.deepcopy((DISCIPLINES | HINT_ON_PI)[queue]),
         },
         "access": {"rate": "100Mbps", "delay": "1ms"},
         "tcp": {"profile": "ns-2.35", "mss": "934B", "receiver_window": 10_000},
@@ -104,6 +112,11 @@ def _ftp_mixed(*, queue: str, ftp: int) -> dict[str, Any]:
 
 def _ftp_only(*, queue: str, ftp: int) -> dict[str, Any]:
     return scenario(queue=queue, ftp=ftp, record={"drops": True, "queue_every": "20ms"})
+
+
+def _hint_on_pi(*, queue: str) -> dict[str, Any]:
+    """70 % Web and 10 FTP flows, with time for PI to find its probability: it is slow by design."""
+    return scenario(queue=queue, web=0.7, ftp=10, duration="240s") | {"warm_up": "100s"}
 
 
 def _long(*, queue: str, mix: str) -> dict[str, Any]:
@@ -296,6 +309,12 @@ SWEEPS = (
         scenario=_ftp_only,
         reduce=ftp_measures,
         quick_axes={"ftp": (10, 40, 70, 100)},
+    ),
+    Sweep(
+        name="hint-on-pi",
+        axes={"queue": ("RED", "SHRED", *HINT_ON_PI)},
+        scenario=_hint_on_pi,
+        reduce=web_measures,
     ),
     Sweep(name="long", axes={"mix": MIXES, "queue": QUEUES}, scenario=_long, reduce=long_measures, seeds=1),
     Sweep(name="lost-packet", axes={"lost": LOST}, scenario=_lost, reduce=lost_measures, seeds=1),

@@ -12,7 +12,9 @@ mod drop_nth;
 mod drop_random;
 mod drop_tail;
 pub mod edge;
+mod fair;
 mod fifo;
+mod index;
 pub mod laws;
 mod pi;
 mod pimc;
@@ -26,6 +28,9 @@ mod spacing;
 mod window;
 
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
 pub use fifo::Fifo;
 pub use port::{Counters, Departure, Port, Ties};
@@ -44,6 +49,25 @@ registry! {
         "pi" => pi,
         "pisa" => pisa,
         "pimc" => pimc,
+        "drr" => drr,
+        "rr" => rr,
+        "stfq" => stfq,
+        "scfq" => scfq,
+        "wfq" => wfq,
+        "pfq" => pfq,
+    }
+}
+
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(input)?;
+        Self::read(value).map_err(serde::de::Error::custom)
     }
 }
 

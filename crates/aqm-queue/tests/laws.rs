@@ -45,7 +45,32 @@ fn members() -> Vec<Config> {
         ];
         members.extend(changes.iter().map(|change| rio(red(variant.clone()), change)));
     }
+    let mut child = red(json!({}));
+    child["kind"] = json!("red");
     members
+        .extend(["drr", "rr", "stfq", "scfq", "wfq", "pfq"].iter().flat_map(|kind| schedulers(kind, &child)));
+    members
+}
+
+/// The scheduler `kind` with each drop policy, with buckets, and with this child.
+fn schedulers(kind: &str, child: &serde_json::Value) -> Vec<Config> {
+    let weights = json!([1, 2, 3, 10]);
+    let variants = [
+        json!({"limit": "20p", "drop": "tail", "weights": weights}),
+        json!({"limit": "9999B", "drop": "longest-tail", "weights": weights}),
+        json!({"limit": "5001B", "drop": "longest-front", "weights": weights}),
+        json!({"limit": "20p", "drop": "random-long"}),
+        json!({"limit": "20p", "buckets": 3, "perturb": "5ms", "weights": weights}),
+        json!({"limit": "20p", "drop": "random-long", "child": child, "weights": weights}),
+        json!({"limit": "9999B", "buckets": 2, "child": child}),
+        json!({"limit": "30p", "drop": "tail", "child": {"kind": "drop-random", "probability": 0.2}}),
+        json!({"limit": "30p", "buckets": 2, "child": {"kind": "drr", "limit": "9p"}}),
+    ];
+    let read = |mut table: serde_json::Value| {
+        table["kind"] = json!(kind);
+        Config::read(table).unwrap()
+    };
+    variants.into_iter().map(read).collect()
 }
 
 fn adaptive_reds() -> Vec<Config> {
@@ -186,7 +211,7 @@ fn every_member_obeys_the_laws_and_the_same_seed_brings_the_same_fate() {
 fn a_member_that_may_mark_marks_packets_that_can_be_marked() {
     for member in members() {
         let table = member.to_value();
-        let ecn = ["/ecn", "/red/ecn", "/pi/ecn"].iter().find_map(|place| table.pointer(place));
+        let ecn = ["/ecn", "/red/ecn", "/pi/ecn", "/child/ecn"].iter().find_map(|place| table.pointer(place));
         let allowed = ecn.is_some_and(|ecn| ecn != "off");
         // The first class: the last one's average may move with the others only.
         let like = Packet { bytes: 1000, ecn: Ecn::Ect0, class: 1, ..Packet::default() };

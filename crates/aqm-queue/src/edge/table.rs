@@ -1,41 +1,26 @@
 //! Soft state: something remembered for each flow, until the flow has been silent for long or room
 //! runs short.
 //!
-//! Open addressing with linear probing and multiplicative hashing: D. E. Knuth, "The Art of
-//! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
-//!
 //! Ours: the entries lie in a slab, strung on a list in the order of last use. So expiry and
-//! eviction look at one end of the list only and cost O(1) for each entry they remove. A slot holds
-//! 32 bits of the key's hash beside the entry's number, so a probe meets a strange entry about once
-//! in four thousand million times, and growing does not look at the entries at all. The hash is
-//! fixed, so that runs repeat; whoever takes keys from strangers must hash them with a secret first.
+//! eviction look at one end of the list only and cost O(1) for each entry they remove.
 
 use aqm_net::{ConfigError, Instant};
+
+use crate::index::{Index, MOST, NONE};
 
 /// A `V` for each key, from its first use until it expires or is evicted.
 ///
 /// Moments come in the order of time. Memory grows with use, up to what the bound needs, and is
 /// kept.
 pub struct Table<V> {
-    /// A power of two of them, at most half in use.
-    slots: Vec<Slot>,
-    /// How far a tag is shifted to give its home among the slots.
-    shift: u32,
+    index: Index,
     entries: Vec<Entry<V>>,
     /// The first of a chain of entries not in use.
     unused: u32,
     oldest: u32,
     newest: u32,
-    len: u32,
     max: u32,
     evicted: u64,
-}
-
-/// Where an entry is found: its number, and part of its key's hash.
-#[derive(Clone, Copy)]
-struct Slot {
-    tag: u32,
-    entry: u32,
 }
 
 struct Entry<V> {
@@ -47,14 +32,8 @@ struct Entry<V> {
     value: V,
 }
 
-/// No entry.
-const NONE: u32 = u32::MAX;
 /// Where an entry's older neighbour would stand, if it is not in use.
 const UNUSED: u32 = u32::MAX - 1;
-const EMPTY: Slot = Slot { tag: 0, entry: NONE };
-const FIRST_SLOTS: usize = 16;
-/// The most entries a table may be made for: half the slots that 32 bits of hash can tell apart.
-const MOST: u32 = 1 << 30;
 
 impl<V: Default> Table<V> {
     /// An empty table that never holds more than `max_flows` entries.
@@ -67,13 +46,11 @@ impl<V: Default> Table<V> {
             return Err(ConfigError::new("max_flows", problem));
         }
         Ok(Self {
-            slots: vec![EMPTY; FIRST_SLOTS],
-            shift: shift(FIRST_SLOTS),
+            index: Index::new(),
             entries: Vec::new(),
             unused: NONE,
             oldest: NONE,
             newest: NONE,
-            len: 0,
             max: max_flows,
             evicted: 0,
         })
@@ -81,12 +58,12 @@ impl<V: Default> Table<V> {
 
     /// How many entries there are.
     pub const fn len(&self) -> u32 {
-        self.len
+        self.index.len()
     }
 
     /// Whether nothing is remembered.
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// How many entries were removed for want of room so far.
@@ -102,13 +79,13 @@ impl<V: Default> Table<V> {
     /// The value of `key`, which is used at `now`. A new key has the default value; if there is no
     /// room for it, the key unused for longest is evicted.
     pub fn touch(&mut self, key: u64, now: Instant) -> &mut V {
-        let tag = tag(key);
-        let index = match self.find(key, tag) {
+        let found = self.index.find(key, |entry| self.entries[entry as usize].key == key);
+        let index = match found {
             Some(index) => {
                 self.make_newest(index);
                 index
             }
-            None => self.insert(key, tag),
+            None => self.insert(key),
         };
         let entry = &mut self.entries[index as usize];
         entry.last_used = now;
@@ -127,36 +104,11 @@ impl<V: Default> Table<V> {
         self.entries.iter().filter(|entry| entry.older != UNUSED).map(|entry| &entry.value)
     }
 
-    fn home(&self, tag: u32) -> usize {
-        (tag >> self.shift) as usize
-    }
-
-    fn after(&self, slot: usize) -> usize {
-        (slot + 1) & (self.slots.len() - 1)
-    }
-
-    fn find(&self, key: u64, tag: u32) -> Option<u32> {
-        let mut at = self.home(tag);
-        loop {
-            let slot = self.slots[at];
-            if slot.entry == NONE {
-                return None;
-            }
-            if slot.tag == tag && self.entries[slot.entry as usize].key == key {
-                return Some(slot.entry);
-            }
-            at = self.after(at);
-        }
-    }
-
     #[cold]
-    fn insert(&mut self, key: u64, tag: u32) -> u32 {
-        if self.len == self.max {
+    fn insert(&mut self, key: u64) -> u32 {
+        if self.len() == self.max {
             self.remove(self.oldest);
             self.evicted += 1;
-        }
-        if (self.len as usize + 1) * 2 > self.slots.len() {
-            self.grow();
         }
         let entry = Entry { key, last_used: Instant::START, older: NONE, newer: NONE, value: V::default() };
         let index = if self.unused == NONE {
@@ -168,52 +120,17 @@ impl<V: Default> Table<V> {
             self.entries[index as usize] = entry;
             index
         };
-        self.place(Slot { tag, entry: index });
+        self.index.insert(key, index);
         self.link_newest(index);
-        self.len += 1;
         index
     }
 
-    /// Puts `slot` into the first empty place from its home on.
-    fn place(&mut self, slot: Slot) {
-        let mut at = self.home(slot.tag);
-        while self.slots[at].entry != NONE {
-            at = self.after(at);
-        }
-        self.slots[at] = slot;
-    }
-
-    fn grow(&mut self) {
-        let twice = self.slots.len() * 2;
-        let old = std::mem::replace(&mut self.slots, vec![EMPTY; twice]);
-        self.shift = shift(twice);
-        for slot in old.into_iter().filter(|slot| slot.entry != NONE) {
-            self.place(slot);
-        }
-    }
-
     fn remove(&mut self, index: u32) {
-        let mut hole = self.home(tag(self.entries[index as usize].key));
-        while self.slots[hole].entry != index {
-            hole = self.after(hole);
-        }
-        // Whatever follows moves up unless that would put it before its home.
-        let mask = self.slots.len() - 1;
-        let mut at = self.after(hole);
-        while self.slots[at].entry != NONE {
-            let from_home = at.wrapping_sub(self.home(self.slots[at].tag)) & mask;
-            if from_home >= at.wrapping_sub(hole) & mask {
-                self.slots[hole] = self.slots[at];
-                hole = at;
-            }
-            at = self.after(at);
-        }
-        self.slots[hole] = EMPTY;
+        self.index.remove(self.entries[index as usize].key, index);
         self.unlink(index);
         let entry = &mut self.entries[index as usize];
         (entry.older, entry.newer) = (UNUSED, self.unused);
         self.unused = index;
-        self.len -= 1;
     }
 
     fn make_newest(&mut self, index: u32) {
@@ -246,15 +163,6 @@ impl<V: Default> Table<V> {
     }
 }
 
-/// The upper half of the key times 2^64 over the golden ratio: neighbouring keys go far apart.
-const fn tag(key: u64) -> u32 {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
-}
-
-const fn shift(slots: usize) -> u32 {
-    32 - slots.trailing_zeros()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -263,14 +171,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// A key whose hash is `high` above and anything below: keys of one `high` have one tag.
-    fn key_with_tag(high: u32, low: u32) -> u64 {
-        // Newton's iteration doubles the right bits of the inverse modulo 2^64.
-        let factor = 0x9e37_79b9_7f4a_7c15_u64;
-        let inverse = (0..6).fold(factor, |x, _| x.wrapping_mul(2_u64.wrapping_sub(factor.wrapping_mul(x))));
-        (u64::from(high) << 32 | u64::from(low)).wrapping_mul(inverse)
-    }
+    use crate::index::FIRST_SLOTS;
+    use crate::index::tests::key_with_tag;
 
     /// What the table must do, told plainly: value, last use and turn of use for each key.
     #[derive(Default)]
@@ -348,14 +250,6 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_the_property_have_the_tags_they_claim() {
-        for (high, low) in [(0, 1), (7, 0), (u32::MAX, 3)] {
-            assert_eq!(tag(key_with_tag(high, low)), high);
-        }
-        assert_ne!(key_with_tag(7, 0), key_with_tag(7, 1));
-    }
-
-    #[test]
     fn the_key_unused_for_longest_goes_first() {
         let mut table = Table::<u32>::new(3).unwrap();
         for (at, key) in [(0, 1), (1, 2), (2, 3), (3, 1), (4, 4), (5, 5)] {
@@ -369,12 +263,12 @@ mod tests {
     #[test]
     fn memory_grows_with_use_and_stops_at_the_bound() {
         let mut table = Table::<u32>::new(1000).unwrap();
-        assert_eq!((table.slots.len(), table.entries.capacity()), (FIRST_SLOTS, 0));
+        assert_eq!((table.index.slots(), table.entries.capacity()), (FIRST_SLOTS, 0));
         for key in 0..100_000 {
             table.touch(key, Instant::from_nanos(key));
-            assert!(table.slots.len() <= 4 * table.len() as usize + FIRST_SLOTS);
+            assert!(table.index.slots() <= 4 * table.len() as usize + FIRST_SLOTS);
         }
-        assert_eq!((table.slots.len(), table.entries.len()), (2048, 1000));
+        assert_eq!((table.index.slots(), table.entries.len()), (2048, 1000));
     }
 
     #[test]

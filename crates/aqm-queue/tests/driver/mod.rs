@@ -32,11 +32,26 @@ impl Counts {
     }
 }
 
+/// Counts, and keeps what was dropped.
+struct Keeper<'a>(&'a mut Counts, &'a mut Vec<Packet>);
+
+impl Observer for Keeper<'_> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.0.dropped(packet, why, now);
+        self.1.push(*packet);
+    }
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.0.marked(packet, why, now);
+    }
+}
+
 /// A discipline in the hand.
 pub struct Hand {
     pub queue: Box<dyn QueueDiscipline>,
     pub rng: Rng,
     pub counts: Counts,
+    /// Packets dropped so far, in order.
+    pub dropped: Vec<Packet>,
     pub now: Instant,
     next_id: u32,
 }
@@ -52,13 +67,14 @@ impl Hand {
         let config = Config::read(table).unwrap();
         let queue = laws::watched(&config, rate).unwrap();
         let rng = Streams::new(seed).named("queue", 0);
-        Self { queue, rng, counts: Counts::default(), now: Instant::START, next_id: 0 }
+        Self { queue, rng, counts: Counts::default(), dropped: Vec::new(), now: Instant::START, next_id: 0 }
     }
 
     /// Offers a packet like this one; returns whether chance or law chose it.
     pub fn offer(&mut self, like: Packet) -> bool {
         let before = self.counts.fates();
-        let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.counts };
+        let mut keeper = Keeper(&mut self.counts, &mut self.dropped);
+        let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut keeper };
         self.queue.enqueue(Packet { id: self.next_id, ..like }, &mut cx);
         self.next_id += 1;
         self.counts.fates() > before
@@ -66,7 +82,8 @@ impl Hand {
 
     /// Takes a packet.
     pub fn take(&mut self) -> Option<Packet> {
-        let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.counts };
+        let mut keeper = Keeper(&mut self.counts, &mut self.dropped);
+        let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut keeper };
         self.queue.dequeue(&mut cx)
     }
 

@@ -1,0 +1,108 @@
+//! A discipline of its own for each flow.
+//!
+//! A child admits, drops and marks as it likes, at both ends; the flow's chain of packets mirrors what
+//! waits in it, so the order knows the packet that is likely to come next, and the room who fills it. An idle
+//! flow keeps its child until 65,536 other flows have fallen idle since.
+
+use aqm_net::{ConfigError, Instant, Packet, Rate, registry::Parameter};
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, Context, Observer, QueueDiscipline, Reason};
+
+/// The parameters of the discipline that each flow gets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Child(Box<Config>);
+
+impl Parameter for Child {
+    fn kind() -> String {
+        "table with a `kind`: any queue discipline".to_owned()
+    }
+}
+
+impl Child {
+    /// Whether it treats classes differently.
+    pub fn wants_classes(&self) -> bool {
+        self.0.wants_classes()
+    }
+}
+
+/// The running disciplines, by flow.
+pub(super) struct Children {
+    config: Config,
+    rate: Rate,
+    running: Vec<Option<Box<dyn QueueDiscipline>>>,
+    /// Who may have fallen idle with the packet last sent.
+    emptied: Option<u32>,
+    /// What a child has dropped, until the flow's chain knows.
+    pub dropped: Vec<u32>,
+}
+
+impl Children {
+    /// Children of one kind, for a line of this rate; the parameters are checked.
+    pub fn new(child: &Child, rate: Rate) -> Result<Self, ConfigError> {
+        child.0.build(rate).map_err(|error| error.within("child"))?;
+        Ok(Self { config: (*child.0).clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
+    }
+
+    /// `flow` is new: it gets a child that has seen nothing.
+    pub fn on_new_flow(&mut self, flow: u32) {
+        if self.running.len() <= flow as usize {
+            self.running.resize_with(flow as usize + 1, || None);
+        }
+        self.running[flow as usize] = Some(self.config.build(self.rate).expect("parameters were checked"));
+    }
+
+    /// Offers `packet` to the child of `flow`.
+    pub fn enqueue(&mut self, flow: u32, packet: Packet, cx: &mut Context<'_>) {
+        self.with(flow, cx, |child, cx| child.enqueue(packet, cx));
+    }
+
+    /// Asks the child of `flow`, which has something, for a packet.
+    pub fn dequeue(&mut self, flow: u32, cx: &mut Context<'_>) -> Option<Packet> {
+        let packet = self.with(flow, cx, |child, cx| child.dequeue(cx));
+        self.emptied = Some(flow);
+        packet
+    }
+
+    /// The line is free again: a child that gave its last packet, and has got none since, hears that it
+    /// is idle.
+    pub fn on_line_free(&mut self, cx: &mut Context<'_>) {
+        if let Some(flow) = self.emptied.take() {
+            self.with(flow, cx, |child, cx| {
+                if child.backlog().packets == 0 {
+                    child.dequeue(cx);
+                }
+            });
+        }
+    }
+
+    fn with<T>(
+        &mut self,
+        flow: u32,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> T,
+    ) -> T {
+        let mut witness = Witness { dropped: &mut self.dropped, outer: cx.observer };
+        let mut cx = Context { now: cx.now, rng: cx.rng, observer: &mut witness };
+        let child = self.running[flow as usize].as_mut().expect("a flow has a child");
+        act(child.as_mut(), &mut cx)
+    }
+}
+
+/// Notes drops on their way to the observer.
+struct Witness<'a> {
+    dropped: &'a mut Vec<u32>,
+    outer: &'a mut dyn Observer,
+}
+
+impl Observer for Witness<'_> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.dropped.push(packet.id);
+        self.outer.dropped(packet, why, now);
+    }
+
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.outer.marked(packet, why, now);
+    }
+}

@@ -1,0 +1,180 @@
+//! DRR: deficit round robin.
+//!
+//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM
+//! Transactions on Networking 4(3), 1996. Flows take turns. A turn adds a quantum to the flow's deficit,
+//! and it sends while its first packet is no larger than the deficit; what is left it keeps for its next
+//! turn. A flow that empties loses its deficit. A flow of weight `w` has a quantum `w` times as large.
+//!
+//! Work is O(1) a packet if the quantum is at least the largest packet, as the paper says; a smaller
+//! quantum is obeyed, and costs rounds in which nobody may send.
+
+use aqm_net::{ConfigError, Instant, Rate, Size};
+
+use super::ring::Ring;
+use super::tags::Unit;
+use super::{Order, scheduler};
+
+scheduler! {
+    /// Deficit round robin: flows take turns, and each sends as many bytes in its turns as any other,
+    /// whatever the sizes of its packets.
+    pub struct Config {
+        /// Bytes that a turn is worth to a flow of weight 1.
+        pub quantum: Size = Size::from_bytes(1500), "Shreedhar & Varghese 1996: the largest packet; ours: Ethernet's";
+    }
+}
+
+/// The largest quantum: beyond it turns last so long that nobody means it.
+const MOST: u64 = 1_000_000_000;
+
+impl Config {
+    fn order(&self, _unit: Unit, _rate: Rate) -> Result<Drr, ConfigError> {
+        let quantum = self.quantum.bytes();
+        if !(1..=MOST).contains(&quantum) {
+            return Err(ConfigError::new("quantum", format!("must be from 1B to 1GB, not {}", self.quantum)));
+        }
+        Ok(Drr { quantum, turns: Ring::default(), is_served: false })
+    }
+}
+
+/// The order of flows.
+struct Drr {
+    quantum: u64,
+    turns: Ring<Flow>,
+    /// Whether the flow whose turn it is has got its quantum.
+    is_served: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    deficit: u64,
+    weight: u32,
+}
+
+impl Order for Drr {
+    type Stamp = ();
+    const REMEMBERS: bool = false;
+
+    fn on_arrival(&mut self, _flow: u32, _bytes: u16, _now: Instant) {}
+
+    fn on_backlogged(&mut self, flow: u32, weight: u32) {
+        self.turns.push_back(flow, Flow { deficit: 0, weight });
+    }
+
+    fn next(&mut self, head_bytes: impl Fn(u32) -> u16) -> u32 {
+        loop {
+            let flow = self.turns.front().expect("somebody is backlogged");
+            let Flow { deficit, weight } = self.turns.value(flow);
+            if !self.is_served {
+                *deficit += self.quantum * u64::from(*weight);
+                self.is_served = true;
+            }
+            if u64::from(head_bytes(flow)) <= *deficit {
+                return flow;
+            }
+            self.turns.rotate();
+            self.is_served = false;
+        }
+    }
+
+    fn on_sent(&mut self, flow: u32, bytes: u16) {
+        // Larger only if a child has dropped the packet that was expected.
+        let deficit = &mut self.turns.value(flow).deficit;
+        *deficit = deficit.saturating_sub(u64::from(bytes));
+    }
+
+    fn on_empty(&mut self, flow: u32) {
+        self.is_served &= self.turns.front() != Some(flow);
+        self.turns.remove(flow);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::VecDeque;
+
+    use aqm_net::Streams;
+
+    use super::*;
+
+    /// Flows that always have packets, of sizes of no pattern, under `quantum`.
+    struct Backlogged {
+        drr: Drr,
+        heads: Vec<u16>,
+        sizes: aqm_net::Rng,
+    }
+
+    impl Backlogged {
+        fn new(quantum: u64, weights: &[u32]) -> Self {
+            let config = Config { quantum: Size::from_bytes(quantum), ..Config::default() };
+            let mut drr = config.order(Unit::of(&[]).unwrap(), Rate::from_bps(1)).unwrap();
+            (0..).zip(weights).for_each(|(flow, weight)| drr.on_backlogged(flow, *weight));
+            let mut sizes = Streams::new(1).named("sizes", 0);
+            let heads = weights.iter().map(|_| 1 + sizes.below(1500) as u16).collect();
+            Self { drr, heads, sizes }
+        }
+
+        /// Sends a packet: its flow and size, and how many flows were asked for theirs.
+        fn send(&mut self) -> (u32, u16, u64) {
+            let asked = Cell::new(0);
+            let flow = self.drr.next(|flow| {
+                asked.set(asked.get() + 1);
+                self.heads[flow as usize]
+            });
+            let bytes = self.heads[flow as usize];
+            self.drr.on_sent(flow, bytes);
+            self.heads[flow as usize] = 1 + self.sizes.below(1500) as u16;
+            (flow, bytes, asked.get())
+        }
+    }
+
+    #[test]
+    fn after_m_turns_a_flow_has_sent_m_quanta_to_within_a_packet() {
+        // Lemma 2 of the paper.
+        let weights = [1, 2, 5, 1];
+        let mut flows = Backlogged::new(1500, &weights);
+        let (mut sent, mut turns, mut last) = ([0_u64; 4], [0_u64; 4], u32::MAX);
+        for _ in 0..20_000 {
+            let (flow, bytes, _) = flows.send();
+            if flow != last && last != u32::MAX {
+                let done = last as usize;
+                let quanta = turns[done] * 1500 * u64::from(weights[done]);
+                assert!((quanta - 1499..=quanta).contains(&sent[done]), "{} of {quanta}", sent[done]);
+            }
+            turns[flow as usize] += u64::from(flow != last);
+            sent[flow as usize] += u64::from(bytes);
+            last = flow;
+        }
+    }
+
+    #[test]
+    fn a_packet_costs_at_most_two_looks_on_average_however_many_flows_there_are() {
+        for flows in [10_usize, 1000, 100_000] {
+            let mut backlogged = Backlogged::new(1500, &vec![1; flows]);
+            let packets = 3 * flows as u64;
+            let looks: u64 = (0..packets).map(|_| backlogged.send().2).sum();
+            assert!(looks <= 2 * packets, "{flows} flows: {looks} looks for {packets} packets");
+        }
+    }
+
+    #[test]
+    fn the_papers_example_is_served_as_the_paper_shows() {
+        // Figures 3 and 4: quantum 500, queue 1 with 200, 750 and 20 bytes, queue 2 with 500 and 500.
+        let mut queues = [VecDeque::from([200_u16, 750, 20]), VecDeque::from([500, 500])];
+        let config = Config { quantum: Size::from_bytes(500), ..Config::default() };
+        let mut drr = config.order(Unit::of(&[]).unwrap(), Rate::from_bps(1)).unwrap();
+        drr.on_backlogged(0, 1);
+        drr.on_backlogged(1, 1);
+        let mut sent = Vec::new();
+        while queues.iter().any(|queue| !queue.is_empty()) {
+            let flow = drr.next(|flow| queues[flow as usize][0]);
+            let bytes = queues[flow as usize].pop_front().unwrap();
+            drr.on_sent(flow, bytes);
+            sent.push(bytes);
+            if queues[flow as usize].is_empty() {
+                drr.on_empty(flow);
+            }
+        }
+        assert_eq!(sent, [200, 500, 750, 20, 500]);
+    }
+}

@@ -1,0 +1,269 @@
+//! Flows with packets: a number for each, and its packets in the order in which they came.
+//!
+//! Packets of all flows lie in one slab, strung together flow by flow, so a flow costs no allocation.
+//! Numbers are small and used again: a flow with nothing waiting loses its number at once, or, if it
+//! is to be remembered, when [`REMEMBERED`] others have fallen idle since. So memory is bounded by what
+//! waits, plus a constant.
+
+use aqm_net::{Backlog, Packet};
+
+use super::ring::Ring;
+use crate::index::{Index, NONE};
+
+/// The most idle flows that are remembered: ours; far more than are idle for less than a round.
+pub(super) const REMEMBERED: u32 = 1 << 16;
+
+/// Flows by number; beside each packet lies an `S`, what the order noted when the packet came.
+pub(super) struct Flows<S> {
+    flows: Vec<Flow>,
+    unused: Vec<u32>,
+    index: Index,
+    nodes: Vec<Node<S>>,
+    unused_nodes: u32,
+    /// Flows with nothing waiting that have a number still, the one idle for longest first.
+    idle: Ring,
+    remembers: bool,
+    active: u32,
+    backlog: Backlog,
+}
+
+/// A flow: the ends of its chain of packets, and their sum.
+#[derive(Clone, Copy)]
+struct Flow {
+    bytes: u64,
+    /// What whoever compares queues keeps here.
+    bound: u64,
+    key: u32,
+    packets: u32,
+    head: u32,
+    tail: u32,
+}
+
+struct Node<S> {
+    packet: Packet,
+    before: u32,
+    after: u32,
+    stamp: S,
+}
+
+/// A packet that has been taken out, and whether it was the first of its flow.
+pub(super) struct Taken {
+    pub packet: Packet,
+    pub was_head: bool,
+}
+
+impl<S: Copy> Flows<S> {
+    /// No flows; `remembers` says whether idle flows keep their number for a while.
+    pub fn new(remembers: bool) -> Self {
+        Self {
+            flows: Vec::new(),
+            unused: Vec::new(),
+            index: Index::new(),
+            nodes: Vec::new(),
+            unused_nodes: NONE,
+            idle: Ring::default(),
+            remembers,
+            active: 0,
+            backlog: Backlog::default(),
+        }
+    }
+
+    /// The number of the flow with this key, and whether it has just got it.
+    pub fn number(&mut self, key: u32) -> (u32, bool) {
+        if let Some(flow) = self.index.find(u64::from(key), |flow| self.flows[flow as usize].key == key) {
+            return (flow, false);
+        }
+        let flow = match self.unused.pop() {
+            Some(flow) => {
+                self.flows[flow as usize].key = key;
+                flow
+            }
+            None => {
+                self.flows.push(Flow { bytes: 0, bound: 0, key, packets: 0, head: NONE, tail: NONE });
+                self.flows.len() as u32 - 1
+            }
+        };
+        self.index.insert(u64::from(key), flow);
+        (flow, true)
+    }
+
+    /// Numbers given so far, those of forgotten flows included.
+    pub fn numbers(&self) -> u32 {
+        self.flows.len() as u32
+    }
+
+    /// Flows with a packet that waits.
+    pub fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// What waits, all flows together.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    /// What waits of `flow`.
+    pub fn of(&self, flow: u32) -> Backlog {
+        let flow = &self.flows[flow as usize];
+        Backlog { packets: u64::from(flow.packets), bytes: flow.bytes }
+    }
+
+    /// A number beside `flow` for whoever compares queues; zero at first, and never changed here.
+    pub fn bound(&mut self, flow: u32) -> &mut u64 {
+        &mut self.flows[flow as usize].bound
+    }
+
+    /// The first packet of `flow` and its stamp; the flow has one.
+    pub fn head(&self, flow: u32) -> (&Packet, S) {
+        let node = &self.nodes[self.flows[flow as usize].head as usize];
+        (&node.packet, node.stamp)
+    }
+
+    /// Appends `packet` to `flow`.
+    pub fn push(&mut self, flow: u32, packet: Packet, stamp: S) {
+        let entry = &mut self.flows[flow as usize];
+        let node = Node { packet, before: entry.tail, after: NONE, stamp };
+        let number = match self.unused_nodes {
+            NONE => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+            number => {
+                self.unused_nodes = self.nodes[number as usize].after;
+                self.nodes[number as usize] = node;
+                number
+            }
+        };
+        let before = std::mem::replace(&mut entry.tail, number);
+        entry.packets += 1;
+        entry.bytes += u64::from(packet.bytes);
+        self.backlog.packets += 1;
+        self.backlog.bytes += u64::from(packet.bytes);
+        if before == NONE {
+            entry.head = number;
+            self.active += 1;
+            if self.remembers {
+                self.idle.remove(flow);
+            }
+        } else {
+            self.nodes[before as usize].after = number;
+        }
+    }
+
+    /// Takes the oldest packet of `flow`, which has one.
+    pub fn take_front(&mut self, flow: u32) -> Taken {
+        self.take(flow, self.flows[flow as usize].head)
+    }
+
+    /// Takes the newest packet of `flow`, which has one.
+    pub fn take_back(&mut self, flow: u32) -> Taken {
+        self.take(flow, self.flows[flow as usize].tail)
+    }
+
+    /// Takes the packet with this `id`, which is in `flow`: quick at both ends.
+    pub fn take_id(&mut self, flow: u32, id: u32) -> Taken {
+        let Flow { head, tail, .. } = self.flows[flow as usize];
+        let mut at = if self.nodes[tail as usize].packet.id == id { tail } else { head };
+        while self.nodes[at as usize].packet.id != id {
+            at = self.nodes[at as usize].after;
+        }
+        self.take(flow, at)
+    }
+
+    /// Lets go of `flow`, which has nothing waiting.
+    pub fn retire(&mut self, flow: u32) {
+        debug_assert_eq!(self.flows[flow as usize].packets, 0, "a flow with packets stays");
+        if !self.remembers {
+            return self.forget(flow);
+        }
+        self.idle.remove(flow);
+        self.idle.push_back(flow, ());
+        if self.idle.len() > REMEMBERED {
+            let oldest = self.idle.front().expect("some flow is idle");
+            self.idle.remove(oldest);
+            self.forget(oldest);
+        }
+    }
+
+    fn forget(&mut self, flow: u32) {
+        self.index.remove(u64::from(self.flows[flow as usize].key), flow);
+        self.unused.push(flow);
+    }
+
+    fn take(&mut self, flow: u32, number: u32) -> Taken {
+        let node = &mut self.nodes[number as usize];
+        let (packet, before) = (node.packet, node.before);
+        let after = std::mem::replace(&mut node.after, self.unused_nodes);
+        self.unused_nodes = number;
+        let entry = &mut self.flows[flow as usize];
+        match before {
+            NONE => entry.head = after,
+            before => self.nodes[before as usize].after = after,
+        }
+        match after {
+            NONE => entry.tail = before,
+            after => self.nodes[after as usize].before = before,
+        }
+        entry.packets -= 1;
+        entry.bytes -= u64::from(packet.bytes);
+        self.active -= u32::from(entry.packets == 0);
+        self.backlog.packets -= 1;
+        self.backlog.bytes -= u64::from(packet.bytes);
+        Taken { packet, was_head: before == NONE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(id: u32) -> Packet {
+        Packet { id, bytes: 100, ..Packet::default() }
+    }
+
+    #[test]
+    fn packets_are_taken_from_the_front_the_back_and_the_middle() {
+        let mut flows = Flows::new(false);
+        let (flow, is_new) = flows.number(77);
+        assert!(is_new);
+        (0..5).for_each(|id| flows.push(flow, packet(id), id));
+        assert_eq!((flows.take_id(flow, 2).packet.id, flows.take_id(flow, 4).packet.id), (2, 4));
+        assert_eq!(flows.take_back(flow).packet.id, 3);
+        assert_eq!((flows.head(flow).0.id, flows.head(flow).1), (0, 0));
+        let taken = flows.take_front(flow);
+        assert_eq!((taken.packet.id, taken.was_head, flows.head(flow).1), (0, true, 1));
+        assert_eq!(flows.of(flow), Backlog { packets: 1, bytes: 100 });
+        assert_eq!(flows.backlog(), flows.of(flow));
+    }
+
+    #[test]
+    fn memory_is_that_of_the_packets_however_many_flows_pass() {
+        let mut flows = Flows::new(false);
+        for key in 0..100_000 {
+            let (flow, is_new) = flows.number(key);
+            assert!(is_new);
+            flows.push(flow, packet(0), ());
+            if key >= 10 {
+                let (oldest, is_new) = flows.number(key - 10);
+                assert!(!is_new);
+                flows.take_front(oldest);
+                flows.retire(oldest);
+            }
+        }
+        assert_eq!((flows.active(), flows.numbers(), flows.nodes.len()), (10, 11, 11));
+    }
+
+    #[test]
+    fn idle_flows_are_remembered_up_to_a_bound() {
+        let mut flows = Flows::new(true);
+        for key in 0..3 * REMEMBERED {
+            let (flow, _) = flows.number(key);
+            flows.push(flow, packet(0), ());
+            flows.take_front(flow);
+            flows.retire(flow);
+        }
+        assert_eq!(flows.numbers(), REMEMBERED + 1);
+        assert!(!flows.number(2 * REMEMBERED).1, "the oldest that is remembered");
+        assert!(flows.number(2 * REMEMBERED - 1).1, "the newest that is forgotten");
+    }
+}

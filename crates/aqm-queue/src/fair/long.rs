@@ -1,0 +1,134 @@
+//! A flow picked at random among those whose queues are long.
+//!
+//! Ours: flows are kept by the number of their packets, and how many there are of each number in a
+//! tree of partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994).
+//! So a change and a pick cost O(log packets).
+
+use aqm_net::Rng;
+
+/// Flows by how many packets each has.
+pub(super) struct Long {
+    /// The flows with so many packets, in no order.
+    by_packets: Vec<Vec<u32>>,
+    /// Fenwick's tree over the sizes of the lists above; element 0 is not used.
+    sums: Vec<u32>,
+    /// Where each flow stands in its list.
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    packets: u32,
+    at: u32,
+}
+
+impl Long {
+    /// Of no flows.
+    pub fn new() -> Self {
+        Self { by_packets: vec![Vec::new(); 2], sums: vec![0; 2], places: Vec::new() }
+    }
+
+    /// `flow` has now this many packets.
+    pub fn on_change(&mut self, flow: u32, packets: u64) {
+        if self.places.len() <= flow as usize {
+            self.places.resize(flow as usize + 1, Place::default());
+        }
+        let old = self.places[flow as usize];
+        if old.packets > 0 {
+            let list = &mut self.by_packets[old.packets as usize];
+            list.swap_remove(old.at as usize);
+            if let Some(&moved) = list.get(old.at as usize) {
+                self.places[moved as usize].at = old.at;
+            }
+            self.add(old.packets as usize, -1);
+        }
+        let new = packets as usize;
+        if new > 0 {
+            while new >= self.by_packets.len() {
+                self.grow();
+            }
+            let at = self.by_packets[new].len() as u32;
+            self.by_packets[new].push(flow);
+            self.add(new, 1);
+            self.places[flow as usize] = Place { packets: new as u32, at };
+        } else {
+            self.places[flow as usize] = Place::default();
+        }
+    }
+
+    /// Any flow with at least this many packets, each as likely; there is one.
+    pub fn pick(&self, packets: u64, rng: &mut Rng) -> u32 {
+        let below = self.sum_to(packets as usize - 1);
+        let all = self.sum_to(self.by_packets.len() - 1);
+        let mut rank = below + rng.below(u64::from(all - below)) as u32;
+        // Down the tree: the largest number such that all below it are too few.
+        let (mut number, mut step) = (0, self.by_packets.len() / 2);
+        while step > 0 {
+            if number + step < self.sums.len() && self.sums[number + step] <= rank {
+                number += step;
+                rank -= self.sums[number];
+            }
+            step /= 2;
+        }
+        self.by_packets[number + 1][rank as usize]
+    }
+
+    /// How many flows have at most this many packets.
+    fn sum_to(&self, mut packets: usize) -> u32 {
+        let mut sum = 0;
+        while packets > 0 {
+            sum += self.sums[packets];
+            packets &= packets - 1;
+        }
+        sum
+    }
+
+    fn add(&mut self, mut packets: usize, change: i32) {
+        while packets < self.sums.len() {
+            self.sums[packets] = self.sums[packets].wrapping_add_signed(change);
+            packets += packets & packets.wrapping_neg();
+        }
+    }
+
+    /// Doubles the lists, a power of two of them.
+    fn grow(&mut self) {
+        let all = self.sum_to(self.by_packets.len() - 1);
+        let half = self.by_packets.len();
+        self.by_packets.resize(2 * half, Vec::new());
+        self.sums.resize(2 * half, 0);
+        // Of the new sums only that of the first half covers any flow.
+        self.sums[half] = all;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Streams;
+
+    use super::*;
+
+    #[test]
+    fn every_long_queue_is_picked_as_often_and_no_other() {
+        let mut rng = Streams::new(4).named("long", 0);
+        let (mut long, mut packets) = (Long::new(), [0_u64; 40]);
+        for _ in 0..3000 {
+            let flow = rng.below(40) as usize;
+            packets[flow] = rng.below(100) / (1 + rng.below(20));
+            long.on_change(flow as u32, packets[flow]);
+        }
+        for least in [1, 2, 5, 17] {
+            let expected: Vec<u32> = (0..40).filter(|flow| packets[*flow as usize] >= least).collect();
+            assert!(expected.len() > 1, "{least}");
+            let mut picked = [0_u32; 40];
+            let picks = 20_000;
+            (0..picks).for_each(|_| picked[long.pick(least, &mut rng) as usize] += 1);
+            let p = 1.0 / expected.len() as f64;
+            let mean = f64::from(picks) * p;
+            for (flow, count) in picked.iter().enumerate() {
+                let off = (f64::from(*count) - mean) / (mean * (1.0 - p)).sqrt();
+                assert_eq!(*count > 0, expected.contains(&(flow as u32)), "{flow} {least}");
+                assert!(*count == 0 || off.abs() < 4.5, "{flow}: {off} standard errors");
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Fair queueing: a queue for each flow, one buffer for all, and an order in which flows send.
+//!
+//! Each scheduler's file holds its [`Order`] and the parameters that are its own. What they share is
+//! here: [`Fair`] is the discipline; [`naming`] says what a flow is, [`flows`] holds the packets, [`room`]
+//! says who pays when the buffer is full, and [`child`] gives each flow a discipline of its own.
+//!
+//! Ours:
+//! - The limit is on all flows together and does not count the packet on the line.
+//! - A flow has the weight of the class of the packet that found nothing of it waiting, and keeps it
+//!   until nothing waits again.
+//! - What is dropped is not charged: the next packet of its flow takes its turn.
+//! - A packet dropped from the front under a `child` is one that the child thinks is sent.
+
+mod child;
+pub(crate) mod drr;
+mod flows;
+mod heap;
+mod long;
+mod longest;
+mod naming;
+mod order;
+pub(crate) mod pfq;
+mod ring;
+mod room;
+pub(crate) mod rr;
+pub(crate) mod scfq;
+pub(crate) mod stfq;
+mod tags;
+pub(crate) mod wfq;
+
+use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
+
+use crate::{Context, QueueDiscipline, Reason};
+use child::{Child, Children};
+use flows::{Flows, Taken};
+use naming::Naming;
+use order::{Head, Loss, Order};
+use room::{DropFrom, Room};
+use tags::Unit;
+
+/// Declares the `Config` of a scheduler, the parameters of its own first, then those that all share, and how
+/// it is built: `Config::order` checks its own and makes its [`Order`].
+macro_rules! scheduler {
+    ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
+        ::aqm_net::parameters! {
+            $(#[doc = $about])+
+            pub struct Config {
+                $($own)*
+                /// The most that may wait, all flows together, in packets or bytes; the packet on the
+                /// line is not counted.
+                pub limit: ::aqm_net::Length = ::aqm_net::Length::Packets(100),
+                    "Roberts, fair queueing talk: 20, 100 or 625 packets";
+                /// Which packet goes when that is full.
+                pub drop: $crate::fair::room::DropFrom = $crate::fair::room::DropFrom::LongestFront,
+                    "Suter et al. 1998";
+                /// Weights of flows by the class of their packets, the first that of packets that nothing
+                /// classified; 1 for a class beyond the list. Whole numbers of which the least common
+                /// multiple is at most a million.
+                pub weights: Vec<u64> = Vec::new(), "ours: all flows alike";
+                /// Hash flows into so many buckets, and be fair to buckets. Left out: a queue for each flow.
+                pub buckets: Option<u32> = None, "ours: flows are told apart exactly";
+                /// Hash anew this often, so that no two flows share a bucket for ever. Left out: never.
+                pub perturb: Option<::aqm_net::Span> = None, "ours: off";
+                /// The discipline that each flow gets for its own queue. Left out: first in, first out,
+                /// without a limit of its own.
+                pub child: Option<$crate::fair::child::Child> = None, "ours: off";
+            }
+        }
+
+        impl $crate::Build for Config {
+            fn build(
+                &self,
+                rate: ::aqm_net::Rate,
+            ) -> Result<Box<dyn $crate::QueueDiscipline>, ::aqm_net::ConfigError> {
+                self.common().build(|unit| self.order(unit, rate), rate)
+            }
+
+            fn wants_classes(&self) -> bool {
+                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
+            }
+        }
+
+        impl Config {
+            fn common(&self) -> $crate::fair::Common<'_> {
+                let Self { limit, drop, weights, buckets, perturb, child, .. } = self;
+                $crate::fair::Common {
+                    limit: *limit,
+                    drop: *drop,
+                    weights,
+                    buckets: *buckets,
+                    perturb: *perturb,
+                    child: child.as_ref(),
+                }
+            }
+        }
+    };
+}
+use scheduler;
+
+/// The parameters that all schedulers share.
+struct Common<'a> {
+    limit: Length,
+    drop: DropFrom,
+    weights: &'a [u64],
+    buckets: Option<u32>,
+    perturb: Option<Span>,
+    child: Option<&'a Child>,
+}
+
+impl Common<'_> {
+    /// Checks all of them and makes the running discipline; `order` gets the unit of tags.
+    fn build<O: Order>(
+        &self,
+        order: impl FnOnce(Unit) -> Result<O, ConfigError>,
+        rate: Rate,
+    ) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+        let wrong = |place: &str, problem: &str| Err(ConfigError::new(place, problem));
+        if self.limit.count() == 0 {
+            return wrong("limit", "must be at least 1p or 1B");
+        }
+        if self.weights.contains(&0) {
+            return wrong("weights", "must be at least 1 each");
+        }
+        let Some(unit) = Unit::of(self.weights) else {
+            let problem = format!("must have a least common multiple of at most {}", Unit::MOST);
+            return wrong("weights", &problem);
+        };
+        let naming = Naming::new(self.buckets, self.perturb)?;
+        let children = self.child.map(|child| Children::new(child, rate)).transpose()?;
+        if children.is_some() && self.drop == DropFrom::LongestTail {
+            return wrong(
+                "drop",
+                "must not be \"longest-tail\" with a child, which gives from the front only",
+            );
+        }
+        if children.is_some() && self.perturb.is_some() {
+            return wrong("perturb", "must be left out with a child, whose packets cannot move");
+        }
+        Ok(Box::new(Fair {
+            naming,
+            // The unit bounds each weight.
+            weights: self.weights.iter().map(|weight| *weight as u32).collect(),
+            flows: Flows::new(O::REMEMBERS || children.is_some()),
+            order: order(unit)?,
+            room: Room::new(self.limit, self.drop),
+            drop: self.drop,
+            children,
+        }))
+    }
+}
+
+/// The running discipline.
+struct Fair<O: Order> {
+    naming: Naming,
+    weights: Vec<u32>,
+    flows: Flows<O::Stamp>,
+    order: O,
+    room: Room,
+    drop: DropFrom,
+    children: Option<Children>,
+}
+
+impl<O: Order> QueueDiscipline for Fair<O> {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        if self.naming.is_renewed(cx.now, cx.rng) {
+            self.move_all(cx.now);
+        }
+        let bytes = u64::from(packet.bytes);
+        if self.drop == DropFrom::Tail && !self.room.fits(&self.flows, 1, bytes) {
+            return cx.drop(packet, Reason::Overflow);
+        }
+        let flow = self.join(packet, cx.now);
+        if let Some(children) = &mut self.children {
+            children.enqueue(flow, packet, cx);
+            self.learn_of_drops(flow, cx.now);
+        }
+        while !self.room.fits(&self.flows, 0, 0) {
+            let payer = self.room.payer(flow, &mut self.flows, cx.rng);
+            if let Some(victim) = self.give(payer, self.drop == DropFrom::LongestTail, cx) {
+                self.after_loss(payer, &victim, cx.now);
+                cx.drop(victim.packet, Reason::Overflow);
+            }
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        if let Some(children) = &mut self.children {
+            children.on_line_free(cx);
+        }
+        while self.flows.active() > 0 {
+            let flows = &self.flows;
+            let flow = self.order.next(|flow| flows.head(flow).0.bytes);
+            // A child may find that all it has must be dropped.
+            if let Some(Taken { packet, .. }) = self.give(flow, false, cx) {
+                self.order.on_sent(flow, packet.bytes);
+                self.after_taking(flow, true);
+                return Some(packet);
+            }
+        }
+        self.order.on_idle();
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.flows.backlog()
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("active_flows", f64::from(self.flows.active()));
+    }
+}
+
+impl<O: Order> Fair<O> {
+    /// Puts `packet` into the queue of its flow; returns the flow.
+    fn join(&mut self, packet: Packet, now: Instant) -> u32 {
+        let (flow, is_new) = self.flows.number(self.naming.key(&packet));
+        if is_new {
+            self.order.on_new_flow(flow);
+            if let Some(children) = &mut self.children {
+                children.on_new_flow(flow);
+            }
+        }
+        let was_empty = self.flows.of(flow).packets == 0;
+        if was_empty {
+            let weight = self.weights.get(usize::from(packet.class)).copied().unwrap_or(1);
+            self.order.on_backlogged(flow, weight);
+        }
+        let stamp = self.order.on_arrival(flow, packet.bytes, now);
+        self.flows.push(flow, packet, stamp);
+        if was_empty {
+            self.order.on_head(flow, Head { bytes: packet.bytes, stamp });
+        }
+        self.room.on_grown(flow, &mut self.flows);
+        flow
+    }
+
+    /// Takes the oldest packet of `flow`, or the newest, unless a child drops all there is.
+    fn give(&mut self, flow: u32, newest: bool, cx: &mut Context<'_>) -> Option<Taken> {
+        let Some(children) = &mut self.children else {
+            return Some(if newest { self.flows.take_back(flow) } else { self.flows.take_front(flow) });
+        };
+        let packet = children.dequeue(flow, cx);
+        self.learn_of_drops(flow, cx.now);
+        let was_head = self.flows.take_id(flow, packet?.id).was_head;
+        packet.map(|packet| Taken { packet, was_head })
+    }
+
+    /// Takes out of the chain of `flow` what its child has dropped.
+    fn learn_of_drops(&mut self, flow: u32, now: Instant) {
+        while let Some(id) = self.children.as_mut().and_then(|children| children.dropped.pop()) {
+            let taken = self.flows.take_id(flow, id);
+            self.after_loss(flow, &taken, now);
+        }
+    }
+
+    fn after_loss(&mut self, flow: u32, lost: &Taken, now: Instant) {
+        let behind = if lost.was_head { self.flows.of(flow).bytes } else { 0 };
+        self.order.on_lost(flow, Loss { bytes: lost.packet.bytes, behind }, now);
+        self.after_taking(flow, lost.was_head);
+    }
+
+    /// Tells who must know that `flow` has a packet less.
+    fn after_taking(&mut self, flow: u32, was_head: bool) {
+        self.room.on_shrunk(flow, &self.flows);
+        if self.flows.of(flow).packets == 0 {
+            self.order.on_empty(flow);
+            self.flows.retire(flow);
+        } else if was_head {
+            let (packet, stamp) = self.flows.head(flow);
+            self.order.on_head(flow, Head { bytes: packet.bytes, stamp });
+        }
+    }
+
+    /// Puts all that waits where the new salt wants it: everybody starts afresh.
+    fn move_all(&mut self, now: Instant) {
+        let mut all = Vec::new();
+        for flow in 0..self.flows.numbers() {
+            while self.flows.of(flow).packets > 0 {
+                let taken = self.flows.take_front(flow);
+                self.after_loss(flow, &taken, now);
+                all.push(taken.packet);
+            }
+        }
+        for packet in all {
+            self.join(packet, now);
+        }
+    }
+}

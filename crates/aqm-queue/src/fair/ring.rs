@@ -1,0 +1,128 @@
+//! A list of flows from which any can be taken out at once: who takes turns, who is idle.
+
+/// Flows by number, in an order; each at most once, with a `V` beside it.
+#[derive(Default)]
+pub(super) struct Ring<V = ()> {
+    links: Vec<Link<V>>,
+    front: u32,
+    back: u32,
+    len: u32,
+}
+
+/// The neighbours of a flow; `before` is `ABSENT` if the flow is not in the list.
+#[derive(Clone, Copy)]
+struct Link<V> {
+    before: u32,
+    after: u32,
+    value: V,
+}
+
+const NONE: u32 = u32::MAX;
+const ABSENT: u32 = u32::MAX - 1;
+
+impl<V: Copy + Default> Ring<V> {
+    /// How many flows are in the list.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The first flow.
+    pub fn front(&self) -> Option<u32> {
+        (self.len > 0).then_some(self.front)
+    }
+
+    /// Whether `flow` is in the list.
+    pub fn contains(&self, flow: u32) -> bool {
+        self.links.get(flow as usize).is_some_and(|link| link.before != ABSENT)
+    }
+
+    /// What stands beside `flow`, which is in the list.
+    pub fn value(&mut self, flow: u32) -> &mut V {
+        &mut self.links[flow as usize].value
+    }
+
+    /// Moves the first flow to the end; it keeps its value.
+    pub fn rotate(&mut self) {
+        let (flow, last) = (self.front, self.back);
+        if flow != last {
+            let link = &mut self.links[flow as usize];
+            self.front = std::mem::replace(&mut link.after, NONE);
+            link.before = last;
+            self.links[self.front as usize].before = NONE;
+            self.links[last as usize].after = flow;
+            self.back = flow;
+        }
+    }
+
+    /// Appends `flow`, which is not in the list.
+    pub fn push_back(&mut self, flow: u32, value: V) {
+        debug_assert!(!self.contains(flow), "a flow is in the list once");
+        if self.links.len() <= flow as usize {
+            let out = Link { before: ABSENT, after: NONE, value };
+            self.links.resize(flow as usize + 1, out);
+        }
+        let before = if self.len == 0 { NONE } else { self.back };
+        self.links[flow as usize] = Link { before, after: NONE, value };
+        match before {
+            NONE => self.front = flow,
+            last => self.links[last as usize].after = flow,
+        }
+        self.back = flow;
+        self.len += 1;
+    }
+
+    /// Takes `flow` out, if it is in the list.
+    pub fn remove(&mut self, flow: u32) {
+        if !self.contains(flow) {
+            return;
+        }
+        let link = &mut self.links[flow as usize];
+        let after = link.after;
+        let before = std::mem::replace(&mut link.before, ABSENT);
+        match before {
+            NONE => self.front = after,
+            before => self.links[before as usize].after = after,
+        }
+        match after {
+            NONE => self.back = before,
+            after => self.links[after as usize].before = before,
+        }
+        self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_ring_does_what_a_plain_list_does(steps in prop::collection::vec((0_u32..8, 0..5), 1..200)) {
+            let (mut ring, mut plain) = (Ring::default(), VecDeque::new());
+            for (flow, what) in steps {
+                if what == 0 && ring.len() > 0 {
+                    ring.rotate();
+                    plain.rotate_left(1);
+                } else if what < 3 {
+                    ring.remove(flow);
+                    plain.retain(|other| *other != flow);
+                } else if !ring.contains(flow) {
+                    ring.push_back(flow, 10 * flow);
+                    plain.push_back(flow);
+                }
+                prop_assert_eq!(ring.front(), plain.front().copied());
+                prop_assert_eq!(ring.len() as usize, plain.len());
+                prop_assert!((0..8).all(|flow| ring.contains(flow) == plain.contains(&flow)));
+            }
+            while let Some(flow) = ring.front() {
+                prop_assert_eq!(*ring.value(flow), 10 * flow);
+                ring.remove(flow);
+                prop_assert_eq!(Some(flow), plain.pop_front());
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! RR: round robin, packet by packet.
+//!
+//! J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985: a queue for each source, and
+//! one packet of each in turn. Fair in packets, so in bytes only if packets are of one size. With weights
+//! a flow of weight `w` sends up to `w` packets in its turn (M. Katevenis, S. Sidiropoulos, C. Courcoubetis,
+//! "Weighted Round-Robin Cell Multiplexing in a General-Purpose ATM Switch Chip", 1991).
+
+use aqm_net::{ConfigError, Instant, Rate};
+
+use super::ring::Ring;
+use super::tags::Unit;
+use super::{Order, scheduler};
+
+scheduler! {
+    /// Round robin: one packet of each flow in turn, whatever its size.
+    pub struct Config {}
+}
+
+impl Config {
+    fn order(&self, _unit: Unit, _rate: Rate) -> Result<Rr, ConfigError> {
+        Ok(Rr { turns: Ring::default(), sent: 0 })
+    }
+}
+
+/// The order of flows.
+struct Rr {
+    /// Flows, and the weight of each.
+    turns: Ring<u32>,
+    /// Packets that the flow whose turn it is has sent in it.
+    sent: u32,
+}
+
+impl Order for Rr {
+    type Stamp = ();
+    const REMEMBERS: bool = false;
+
+    fn on_arrival(&mut self, _flow: u32, _bytes: u16, _now: Instant) {}
+
+    fn on_backlogged(&mut self, flow: u32, weight: u32) {
+        self.turns.push_back(flow, weight);
+    }
+
+    fn next(&mut self, _head_bytes: impl Fn(u32) -> u16) -> u32 {
+        let flow = self.turns.front().expect("somebody is backlogged");
+        if self.sent < *self.turns.value(flow) {
+            return flow;
+        }
+        self.turns.rotate();
+        self.sent = 0;
+        self.turns.front().expect("somebody is backlogged")
+    }
+
+    fn on_sent(&mut self, _flow: u32, _bytes: u16) {
+        self.sent += 1;
+    }
+
+    fn on_empty(&mut self, flow: u32) {
+        if self.turns.front() == Some(flow) {
+            self.sent = 0;
+        }
+        self.turns.remove(flow);
+    }
+}

@@ -1,0 +1,286 @@
+//! WFQ: weighted fair queueing by the clock of a fluid reference.
+//!
+//! A. Demers, S. Keshav, S. Shenker, "Analysis and Simulation of a Fair Queueing Algorithm", SIGCOMM
+//! 1989; A. K. Parekh, R. G. Gallager, "A Generalized Processor Sharing Approach to Flow Control in
+//! Integrated Services Networks: The Single-Node Case", IEEE/ACM Transactions on Networking 1(3), 1993 (there
+//! PGPS). The reference (GPS) serves all backlogged flows at once, each at a rate in proportion to its
+//! weight; its virtual time `V` grows by the line's rate over the weights of the flows it has. A packet gets
+//! the finish tag `F = max(F of the packet before, V(arrival)) + bytes / weight`; the smallest goes first. So
+//! packets leave in the order in which the reference would finish them, as far as they have come.
+//!
+//! `V` is kept up with a heap of the flows in the reference, so a packet costs O(log flows), taken together.
+//!
+//! Ours:
+//! - What is dropped leaves the reference too, as far as that has not served it. Otherwise a flow that
+//!   loses much would pay for what nobody sent.
+//! - A packet gets its tag when it becomes the first of its flow, from the `V` noted when it came.
+//! - When the line falls idle the reference does: it may be a rounding behind.
+
+use aqm_net::{ConfigError, Instant, Rate};
+
+use super::heap::Heap;
+use super::tags::Unit;
+use super::{Head, Loss, Order, scheduler};
+
+scheduler! {
+    /// Weighted fair queueing: packets leave in the order in which a fluid that serves all flows at once
+    /// would finish them.
+    pub struct Config {}
+}
+
+impl Config {
+    fn order(&self, _unit: Unit, rate: Rate) -> Result<Wfq, ConfigError> {
+        Ok(Wfq { reference: Reference::new(rate), sent: Vec::new(), waiting: Heap::new(), turn: 0 })
+    }
+}
+
+/// The order of flows.
+struct Wfq {
+    reference: Reference,
+    /// The finish tag of the last packet that each flow has sent.
+    sent: Vec<f64>,
+    /// Tags of the first packets; of equal ones the older goes first.
+    waiting: Heap<(Tag, u64)>,
+    turn: u64,
+}
+
+impl Wfq {
+    fn tag(&self, flow: u32, head: Head<f64>) -> f64 {
+        let weight = self.reference.weight_of[flow as usize];
+        self.sent[flow as usize].max(head.stamp) + cost(head.bytes, weight)
+    }
+}
+
+impl Order for Wfq {
+    /// `V` when the packet came.
+    type Stamp = f64;
+    const REMEMBERS: bool = true;
+
+    fn on_new_flow(&mut self, flow: u32) {
+        if self.sent.len() <= flow as usize {
+            self.sent.resize(flow as usize + 1, 0.0);
+        }
+        self.sent[flow as usize] = 0.0;
+        self.reference.on_new_flow(flow);
+    }
+
+    fn on_backlogged(&mut self, flow: u32, weight: u32) {
+        // A flow that the reference has not finished keeps its weight there.
+        if !self.reference.has(flow) {
+            self.reference.weight_of[flow as usize] = weight;
+        }
+    }
+
+    fn on_arrival(&mut self, flow: u32, bytes: u16, now: Instant) -> f64 {
+        self.reference.advance(now);
+        self.reference.add(flow, bytes);
+        self.reference.virtual_time
+    }
+
+    fn next(&mut self, _head_bytes: impl Fn(u32) -> u16) -> u32 {
+        self.waiting.first().expect("somebody is backlogged").1
+    }
+
+    fn on_sent(&mut self, flow: u32, _bytes: u16) {
+        if let Some((tag, _)) = self.waiting.key(flow) {
+            self.sent[flow as usize] = tag.value();
+        }
+    }
+
+    fn on_lost(&mut self, flow: u32, loss: Loss, now: Instant) {
+        self.reference.advance(now);
+        self.reference.take_back(flow, loss);
+    }
+
+    fn on_head(&mut self, flow: u32, head: Head<f64>) {
+        self.turn += 1;
+        self.waiting.set(flow, (Tag::of(self.tag(flow, head)), self.turn));
+    }
+
+    fn on_empty(&mut self, flow: u32) {
+        self.waiting.remove(flow);
+    }
+
+    fn on_idle(&mut self) {
+        self.reference.finish();
+    }
+}
+
+/// The fluid that serves all flows at once.
+struct Reference {
+    bytes_per_second: f64,
+    /// `V`, in bytes of a flow of weight 1.
+    virtual_time: f64,
+    as_of: Instant,
+    /// The weights of the flows it has, together.
+    weights: u64,
+    /// When, in virtual time, it will have finished each.
+    finishes: Heap<Tag>,
+    /// The weight of each flow, waiting or not.
+    weight_of: Vec<u32>,
+}
+
+impl Reference {
+    fn new(rate: Rate) -> Self {
+        Self {
+            bytes_per_second: rate.bytes_per_second(),
+            virtual_time: 0.0,
+            as_of: Instant::START,
+            weights: 0,
+            finishes: Heap::new(),
+            weight_of: Vec::new(),
+        }
+    }
+
+    fn on_new_flow(&mut self, flow: u32) {
+        if self.weight_of.len() <= flow as usize {
+            self.weight_of.resize(flow as usize + 1, 1);
+        }
+        self.leave(flow);
+    }
+
+    /// Serves up to `now`: each flow until it is finished, then the others faster.
+    fn advance(&mut self, now: Instant) {
+        let mut bytes = now.since(self.as_of).seconds() * self.bytes_per_second;
+        self.as_of = now;
+        while let Some((finish, flow)) = self.finishes.first() {
+            let needed = (finish.value() - self.virtual_time) * self.weights as f64;
+            if needed > bytes {
+                self.virtual_time += bytes / self.weights as f64;
+                return;
+            }
+            bytes -= needed;
+            self.virtual_time = finish.value();
+            self.leave(flow);
+        }
+    }
+
+    /// `flow` gets a packet.
+    fn add(&mut self, flow: u32, bytes: u16) {
+        let weight = self.weight_of[flow as usize];
+        let before = match self.finishes.key(flow) {
+            Some(finish) => finish.value(),
+            None => {
+                self.weights += u64::from(weight);
+                self.virtual_time
+            }
+        };
+        self.finishes.set(flow, Tag::of(before + cost(bytes, weight)));
+    }
+
+    /// `flow` loses what is not served yet of a packet: it serves a flow's packets in order.
+    fn take_back(&mut self, flow: u32, Loss { bytes, behind }: Loss) {
+        let Some(finish) = self.finishes.key(flow) else { return };
+        let weight = f64::from(self.weight_of[flow as usize]);
+        let left = (finish.value() - self.virtual_time) * weight - behind as f64;
+        let finish = finish.value() - left.clamp(0.0, f64::from(bytes)) / weight;
+        if finish > self.virtual_time {
+            self.finishes.set(flow, Tag::of(finish));
+        } else {
+            self.leave(flow);
+        }
+    }
+
+    /// Nothing is left to serve.
+    fn finish(&mut self) {
+        while let Some((finish, flow)) = self.finishes.first() {
+            self.virtual_time = finish.value();
+            self.leave(flow);
+        }
+    }
+
+    /// Whether it has something of `flow` left to serve.
+    fn has(&self, flow: u32) -> bool {
+        self.finishes.key(flow).is_some()
+    }
+
+    fn leave(&mut self, flow: u32) {
+        if self.has(flow) {
+            self.finishes.remove(flow);
+            self.weights -= u64::from(self.weight_of[flow as usize]);
+        }
+    }
+}
+
+/// What a packet adds to the tags of its flow.
+fn cost(bytes: u16, weight: u32) -> f64 {
+    f64::from(bytes) / f64::from(weight)
+}
+
+/// A virtual time that can be ordered: numbers that are not negative stand in the order of their bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Tag(u64);
+
+impl Tag {
+    fn of(value: f64) -> Self {
+        debug_assert!(value >= 0.0, "virtual time begins at zero");
+        Self(value.to_bits())
+    }
+
+    fn value(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn reference() -> Reference {
+        let mut reference = Reference::new(Rate::from_bps(8000));
+        (0..3).for_each(|flow| reference.on_new_flow(flow));
+        reference
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn virtual_time_runs_as_fast_as_one_flow_of_weight_one_is_served() {
+        // A thousand bytes a second. Flow 1 comes when flow 0 is half served; they share until flow 0 is
+        // finished, at 1.5 s, and flow 1 has half a second of the line to itself.
+        let mut fluid = reference();
+        fluid.add(0, 1000);
+        fluid.advance(at(500));
+        fluid.add(1, 1000);
+        for (millis, virtual_time, weights) in
+            [(500, 500.0, 2), (1000, 750.0, 2), (1501, 1001.0, 1), (2001, 1500.0, 0)]
+        {
+            fluid.advance(at(millis));
+            assert!(near(fluid.virtual_time, virtual_time), "{millis} ms: {}", fluid.virtual_time);
+            assert_eq!(fluid.weights, weights, "{millis} ms");
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_leaves_the_fluid_unless_it_was_served() {
+        let finish = |fluid: &Reference, flow| fluid.finishes.key(flow).map(Tag::value);
+        let mut fluid = reference();
+        fluid.weight_of[0] = 2;
+        for _ in 0..3 {
+            fluid.add(0, 600);
+        }
+        // At 1 s a thousand bytes of flow 0 are served: the first packet, and 400 of the second.
+        fluid.advance(at(1000));
+        assert_eq!(finish(&fluid, 0), Some(900.0));
+        fluid.take_back(0, Loss { bytes: 600, behind: 1200 });
+        assert_eq!(finish(&fluid, 0), Some(900.0), "the first was served");
+        fluid.take_back(0, Loss { bytes: 600, behind: 600 });
+        assert!(near(finish(&fluid, 0).unwrap(), 800.0), "200 bytes of the second were left");
+        fluid.take_back(0, Loss { bytes: 600, behind: 0 });
+        assert_eq!((finish(&fluid, 0), fluid.weights), (None, 0));
+    }
+
+    #[test]
+    fn a_number_used_again_brings_nothing_of_the_flow_before() {
+        let mut fluid = reference();
+        fluid.add(0, 1000);
+        fluid.on_new_flow(0);
+        assert_eq!((fluid.weights, fluid.has(0)), (0, false));
+    }
+}

@@ -1,0 +1,154 @@
+//! From keys to small numbers: where in a slab the entry of a key lies.
+//!
+//! Open addressing with linear probing and multiplicative hashing: D. E. Knuth, "The Art of
+//! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
+//!
+//! Ours: a slot holds 32 bits of the key's hash beside the entry's number, so a probe meets a
+//! strange entry about once in four thousand million times, and growing does not look at the entries
+//! at all. Keys stay with the entries. The hash is fixed, so that runs repeat; whoever takes keys
+//! from strangers must hash them with a secret first.
+
+/// The numbers of entries, found by key. At most 2^30 entries.
+pub(crate) struct Index {
+    /// A power of two of them, at most half in use.
+    slots: Vec<Slot>,
+    /// How far a tag is shifted to give its home among the slots.
+    shift: u32,
+    len: u32,
+}
+
+/// Where an entry is found: its number, and part of its key's hash.
+#[derive(Clone, Copy)]
+struct Slot {
+    tag: u32,
+    entry: u32,
+}
+
+/// The number of no entry.
+pub(crate) const NONE: u32 = u32::MAX;
+/// The most entries an index may have: half the slots that 32 bits of hash can tell apart.
+pub(crate) const MOST: u32 = 1 << 30;
+const EMPTY: Slot = Slot { tag: 0, entry: NONE };
+/// How many slots an index begins with.
+pub(crate) const FIRST_SLOTS: usize = 16;
+
+impl Index {
+    /// An empty index.
+    pub fn new() -> Self {
+        Self { slots: vec![EMPTY; FIRST_SLOTS], shift: shift(FIRST_SLOTS), len: 0 }
+    }
+
+    /// How many entries there are.
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// How many slots there are.
+    #[cfg(test)]
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The entry of `key`; `has_key` says of an entry whether it has this key.
+    pub fn find(&self, key: u64, has_key: impl Fn(u32) -> bool) -> Option<u32> {
+        let tag = tag(key);
+        let mut at = self.home(tag);
+        loop {
+            let slot = self.slots[at];
+            if slot.entry == NONE {
+                return None;
+            }
+            if slot.tag == tag && has_key(slot.entry) {
+                return Some(slot.entry);
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Notes that `entry` is that of `key`, which has none.
+    pub fn insert(&mut self, key: u64, entry: u32) {
+        if (self.len as usize + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        self.place(Slot { tag: tag(key), entry });
+        self.len += 1;
+    }
+
+    /// Forgets `entry`, which is that of `key`.
+    pub fn remove(&mut self, key: u64, entry: u32) {
+        let mut hole = self.home(tag(key));
+        while self.slots[hole].entry != entry {
+            hole = self.after(hole);
+        }
+        // Whatever follows moves up unless that would put it before its home.
+        let mask = self.slots.len() - 1;
+        let mut at = self.after(hole);
+        while self.slots[at].entry != NONE {
+            let from_home = at.wrapping_sub(self.home(self.slots[at].tag)) & mask;
+            if from_home >= at.wrapping_sub(hole) & mask {
+                self.slots[hole] = self.slots[at];
+                hole = at;
+            }
+            at = self.after(at);
+        }
+        self.slots[hole] = EMPTY;
+        self.len -= 1;
+    }
+
+    fn home(&self, tag: u32) -> usize {
+        (tag >> self.shift) as usize
+    }
+
+    fn after(&self, slot: usize) -> usize {
+        (slot + 1) & (self.slots.len() - 1)
+    }
+
+    /// Puts `slot` into the first empty place from its home on.
+    fn place(&mut self, slot: Slot) {
+        let mut at = self.home(slot.tag);
+        while self.slots[at].entry != NONE {
+            at = self.after(at);
+        }
+        self.slots[at] = slot;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let twice = self.slots.len() * 2;
+        let old = std::mem::replace(&mut self.slots, vec![EMPTY; twice]);
+        self.shift = shift(twice);
+        for slot in old.into_iter().filter(|slot| slot.entry != NONE) {
+            self.place(slot);
+        }
+    }
+}
+
+/// The upper half of the key times 2^64 over the golden ratio: neighbouring keys go far apart.
+const fn tag(key: u64) -> u32 {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+const fn shift(slots: usize) -> u32 {
+    32 - slots.trailing_zeros()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A key whose hash is `high` above and anything below: keys of one `high` have one tag.
+    pub(crate) fn key_with_tag(high: u32, low: u32) -> u64 {
+        // Newton's iteration doubles the right bits of the inverse modulo 2^64.
+        let factor = 0x9e37_79b9_7f4a_7c15_u64;
+        let inverse = (0..6).fold(factor, |x, _| x.wrapping_mul(2_u64.wrapping_sub(factor.wrapping_mul(x))));
+        (u64::from(high) << 32 | u64::from(low)).wrapping_mul(inverse)
+    }
+
+    #[test]
+    fn keys_made_for_a_tag_have_it() {
+        for (high, low) in [(0, 1), (7, 0), (u32::MAX, 3)] {
+            assert_eq!(tag(key_with_tag(high, low)), high);
+        }
+        assert_ne!(key_with_tag(7, 0), key_with_tag(7, 1));
+    }
+}

@@ -1,0 +1,307 @@
+//! Fair queueing: whose packet is dropped, what a flow is, who goes first, and what each flow's own
+//! discipline sees.
+
+mod driver;
+
+use aqm_net::{Ecn, Packet, Span};
+use aqm_queue::Config;
+use driver::{Hand, ect, packet};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const KINDS: [&str; 6] = ["drr", "rr", "stfq", "scfq", "wfq", "pfq"];
+
+fn of(flow: u32, bytes: u16) -> Packet {
+    Packet { flow, ..packet(bytes) }
+}
+
+/// The scheduler `kind` with these parameters, and these packets in it; ids count from zero.
+fn filled(mut table: Value, kind: &str, packets: &[(u32, u16)]) -> Hand {
+    table["kind"] = json!(kind);
+    let mut hand = Hand::new(table, 1);
+    for &(flow, bytes) in packets {
+        hand.offer(of(flow, bytes));
+    }
+    hand
+}
+
+/// The ids that are left, in the order in which they were sent, by flow.
+fn rest(hand: &mut Hand) -> Vec<(u32, u32)> {
+    let mut left: Vec<(u32, u32)> =
+        std::iter::from_fn(|| hand.take()).map(|packet| (packet.flow, packet.id)).collect();
+    left.sort_by_key(|(flow, _)| *flow);
+    left
+}
+
+#[test]
+fn the_longest_queue_pays_from_the_end_that_was_asked_for() {
+    // Flow 1 has most packets, flow 2 most bytes; flow 3 comes when all is full.
+    let packets = [(1, 100), (2, 900), (1, 100), (1, 100), (2, 900), (3, 100)];
+    for kind in KINDS {
+        let left = |table| rest(&mut filled(table, kind, &packets));
+        let all = [(1, 0), (1, 2), (1, 3), (2, 1), (2, 4), (3, 5)];
+        let without = |id| all.iter().copied().filter(|(_, other)| *other != id).collect::<Vec<_>>();
+        assert_eq!(left(json!({"limit": "5p", "drop": "tail"})), without(5), "{kind}");
+        assert_eq!(left(json!({"limit": "5p", "drop": "longest-tail"})), without(3), "{kind}");
+        assert_eq!(left(json!({"limit": "5p", "drop": "longest-front"})), without(0), "{kind}");
+        assert_eq!(left(json!({"limit": "2100B", "drop": "longest-front"})), without(1), "{kind}");
+        assert_eq!(left(json!({"limit": "2100B", "drop": "longest-tail"})), without(4), "{kind}");
+        assert_eq!(left(json!({"limit": "2100B", "drop": "tail"})), without(5), "{kind}");
+    }
+}
+
+#[test]
+fn of_queues_as_long_that_of_the_packet_that_came_pays() {
+    for (drop, victim) in [("longest-front", 1), ("longest-tail", 4)] {
+        let packets = [(1, 100), (2, 100), (1, 100), (3, 100), (2, 100)];
+        let mut hand = filled(json!({"limit": "4p", "drop": drop}), "drr", &packets);
+        assert!(rest(&mut hand).iter().all(|(_, id)| *id != victim), "{drop}");
+    }
+}
+
+#[test]
+fn a_packet_larger_than_the_whole_buffer_pushes_nobody_out_but_itself() {
+    for drop in ["tail", "longest-tail", "longest-front"] {
+        let table = json!({"limit": "1000B", "drop": drop});
+        let mut hand = filled(table, "drr", &[(1, 400), (2, 400), (3, 1001)]);
+        assert_eq!(rest(&mut hand), [(1, 0), (2, 1)], "{drop}");
+    }
+}
+
+proptest! {
+    /// Suter et al. 1998: nobody below an equal share of the buffer loses anything.
+    #[test]
+    fn a_flow_within_its_share_loses_nothing(
+        packets in prop::collection::vec((0_u32..6, 1_u16..1500, any::<bool>()), 1..200),
+        bytes in any::<bool>(), drop in 0..3_usize, kind in 0..6_usize,
+    ) {
+        // A random one of the long queues is found by packets.
+        let drop = ["longest-front", "longest-tail", "random-long"][drop];
+        let in_bytes = bytes && drop != "random-long";
+        let limit = if in_bytes { 9000 } else { 12 };
+        let text = if in_bytes { "9000B" } else { "12p" };
+        let mut hand = filled(json!({"limit": text, "drop": drop}), KINDS[kind], &[]);
+        let mut held = [0_u64; 6];
+        let size = |packet: &Packet| if in_bytes { u64::from(packet.bytes) } else { 1 };
+        for (flow, bytes, serves) in packets {
+            if serves && let Some(sent) = hand.take() {
+                held[sent.flow as usize] -= size(&sent);
+            }
+            hand.offer(of(flow, bytes));
+            held[flow as usize] += size(&of(flow, bytes));
+            for lost in hand.dropped.drain(..) {
+                let flows = held.iter().filter(|held| **held > 0).count() as u64;
+                let held = &mut held[lost.flow as usize];
+                prop_assert!(*held * flows >= limit, "one of {flows} flows held {held} of {limit}");
+                *held -= size(&lost);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_random_long_queue_pays_and_all_long_ones_do() {
+    let mut hand = filled(json!({"limit": "30p", "drop": "random-long"}), "drr", &[]);
+    // Flows 0 to 2 are long, of different lengths; 3 to 8 have one packet each.
+    for flow in (0..9).chain([0; 4]).chain([1; 7]).chain([2; 10]) {
+        assert!(!hand.offer(of(flow, 100)));
+    }
+    let mut lost = [0; 9];
+    for k in 0..300 {
+        // Each long flow comes back as often as it pays, so lengths stay.
+        hand.offer(of(if k == 0 { 0 } else { hand.dropped[k - 1].flow }, 100));
+        lost[hand.dropped[k].flow as usize] += 1;
+    }
+    assert!(lost[..3].iter().all(|count| (70..130).contains(count)), "{lost:?}");
+    assert_eq!(lost[3..], [0; 6]);
+}
+
+#[test]
+fn active_flows_are_those_with_a_packet_that_waits() {
+    for kind in KINDS {
+        let mut hand = filled(json!({"limit": "9p"}), kind, &[(1, 500), (1, 500), (7, 500), (9, 500)]);
+        let mut seen = vec![hand.gauge("active_flows")];
+        while hand.take().is_some() {
+            seen.push(hand.gauge("active_flows"));
+        }
+        assert_eq!((seen[0], seen.len(), seen[4]), (3.0, 5, 0.0), "{kind}");
+        assert!(seen.is_sorted_by(|earlier, later| earlier >= later), "{kind}: {seen:?}");
+    }
+}
+
+#[test]
+fn flows_in_one_bucket_share_its_turn() {
+    for kind in KINDS {
+        let sent_of = |buckets: Value| {
+            let mut hand = filled(json!({"limit": "200p", "buckets": buckets}), kind, &[]);
+            for k in 0..100 {
+                hand.offer(of(k % 10, 1500));
+            }
+            (0..100).map(|_| hand.take().unwrap().flow).collect::<Vec<_>>()
+        };
+        let arrived: Vec<u32> = (0..100).map(|k| k % 10).collect();
+        assert_eq!(sent_of(json!(1)), arrived, "{kind}: one bucket is one queue");
+        let turns = sent_of(Value::Null);
+        assert!(turns.chunks(10).all(|round| (0..10).all(|flow| round.contains(&flow))), "{kind}");
+        let hand = |buckets| {
+            let packets: Vec<(u32, u16)> = (0..100).map(|flow| (flow, 100)).collect();
+            filled(json!({"limit": "200p", "buckets": buckets}), kind, &packets).gauge("active_flows")
+        };
+        // 64 buckets, 100 flows: 64 (1 - (63/64)^100) = 50.7 in use, give or take 3.
+        assert!((40.0..62.0).contains(&hand(64)), "{kind}: {}", hand(64));
+        assert_eq!(hand(1), 1.0, "{kind}");
+    }
+}
+
+#[test]
+fn a_new_salt_parts_flows_that_collide_and_nothing_overtakes() {
+    // The watched discipline checks order; a colliding pair is parted within a few salts.
+    let mut hand = filled(json!({"limit": "999p", "buckets": 2, "perturb": "10ms"}), "drr", &[]);
+    let mut parted = 0;
+    for turn in 0..40 {
+        for _ in 0..10 {
+            hand.offer(of(1, 1000));
+            hand.offer(of(2, 1000));
+        }
+        parted += u32::from(hand.gauge("active_flows") == 2.0);
+        for _ in 0..5 {
+            hand.take();
+        }
+        hand.now += Span::from_millis(10 + turn % 3);
+    }
+    assert!((8..33).contains(&parted), "{parted} of 40");
+    let mut left = 0;
+    while hand.take().is_some() {
+        left += 1;
+    }
+    assert_eq!(left, 40 * 15);
+}
+
+#[test]
+fn a_flow_with_nothing_waiting_goes_before_all_others_under_pfq_unless_it_sends_too_fast() {
+    let greedy: Vec<(u32, u16)> = (0..40).map(|k| (k % 4, 1000)).collect();
+    let mut hand = filled(json!({"limit": "99p"}), "pfq", &greedy);
+    for _ in 0..8 {
+        hand.take();
+    }
+    // Two new flows come; each goes first, in the order in which they came, one packet each.
+    for flow in [10, 10, 11] {
+        hand.offer(of(flow, 1000));
+    }
+    let flows: Vec<u32> = (0..2).map(|_| hand.take().unwrap().flow).collect();
+    assert_eq!(flows, [10, 11]);
+    // Flow 11 comes back at once: it must wait for a round of the others.
+    hand.offer(of(11, 1000));
+    let next: Vec<u32> = (0..6).map(|_| hand.take().unwrap().flow).collect();
+    assert_eq!(next.iter().filter(|flow| **flow == 11).count(), 1, "{next:?}");
+    assert_ne!(next[0], 11);
+    // A packet in each round, and it always goes first.
+    for _ in 0..3 {
+        for _ in 0..6 {
+            hand.take();
+        }
+        hand.offer(of(12, 1000));
+        assert_eq!(hand.take().unwrap().flow, 12);
+    }
+}
+
+#[test]
+fn each_flow_has_its_own_child_with_its_own_limit() {
+    for kind in KINDS {
+        let table = json!({"limit": "99p", "child": {"kind": "drop-tail", "limit": "3p"}});
+        let packets: Vec<(u32, u16)> = (0..30).map(|k| (k % 5, 1000)).collect();
+        let mut hand = filled(table, kind, &packets);
+        assert_eq!(hand.counts.overflow, 15, "{kind}");
+        assert_eq!(rest(&mut hand).iter().filter(|(flow, _)| *flow == 4).count(), 3, "{kind}");
+    }
+}
+
+#[test]
+fn a_child_marks_the_flow_that_fills_its_queue_and_no_other() {
+    let red = json!({"kind": "red", "min_th": "3p", "max_th": "9p", "max_p": 1.0, "weight": 0.5, "limit": "99p",
+        "ecn": "always"});
+    let table = |kind| json!({"kind": kind, "limit": "99p", "child": red});
+    for kind in KINDS {
+        let mut hand = Hand::new(table(kind), 3);
+        let mut marked = [0; 4];
+        for _ in 0..30 {
+            for flow in [0, 0, 0, 1, 2, 3] {
+                hand.offer(Packet { flow, ..ect(1000) });
+            }
+            for _ in 0..4 {
+                let packet = hand.take().unwrap();
+                marked[packet.flow as usize] += u32::from(packet.ecn == Ecn::Ce);
+            }
+        }
+        assert!(marked[0] >= 5 && marked[1..] == [0; 3], "{kind}: {marked:?}");
+    }
+}
+
+#[test]
+fn a_child_is_remembered_while_its_flow_is_idle() {
+    // Every third packet of each flow is lost, though no queue ever holds two.
+    let child = json!({"kind": "drop-nth", "packets": [3, 6, 9]});
+    let mut hand = Hand::new(json!({"kind": "drr", "limit": "9p", "child": child}), 1);
+    let mut lost = Vec::new();
+    for k in 0..9 {
+        for flow in [1, 2] {
+            if hand.offer(of(flow, 1000)) {
+                lost.push((flow, k + 1));
+            } else {
+                hand.take().unwrap();
+            }
+            hand.take();
+        }
+    }
+    assert_eq!(lost, [(1, 3), (2, 3), (1, 6), (2, 6), (1, 9), (2, 9)]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    let red = json!({"kind": "red", "max_th": "3p"});
+    let refused = [
+        (json!({"limit": "0p"}), "limit"),
+        (json!({"weights": [1, 0]}), "weights"),
+        (json!({"weights": [997, 991, 983]}), "weights"),
+        (json!({"buckets": 0}), "buckets"),
+        (json!({"perturb": "1s"}), "perturb"),
+        (json!({"buckets": 9, "perturb": "0s"}), "perturb"),
+        (json!({"child": red}), "child.max_th"),
+        (json!({"child": {"kind": "drop-tail"}, "drop": "longest-tail"}), "drop"),
+        (json!({"child": {"kind": "drop-tail"}, "buckets": 9, "perturb": "1s"}), "perturb"),
+    ];
+    for kind in KINDS {
+        for (table, place) in &refused {
+            let mut table = table.clone();
+            table["kind"] = json!(kind);
+            let error = Config::read(table.clone()).unwrap().build(aqm_net::Rate::from_bps(1000)).err();
+            assert_eq!(error.map(|error| error.place).as_deref(), Some(*place), "{table}");
+        }
+    }
+    for quantum in ["0B", "2GB"] {
+        let config = Config::read(json!({"kind": "drr", "quantum": quantum})).unwrap();
+        assert_eq!(config.build(aqm_net::Rate::from_bps(1000)).err().unwrap().place, "quantum");
+    }
+    let unknown = Config::read(json!({"kind": "drr", "child": {"kind": "blue"}})).unwrap_err();
+    assert_eq!(unknown.place, "child");
+    assert!(unknown.problem.contains("unknown kind"), "{unknown}");
+}
+
+#[test]
+fn a_scheduler_wants_classes_if_weights_or_its_child_do() {
+    let wants = |table: Value| Config::read(table).unwrap().wants_classes();
+    for kind in KINDS {
+        assert!(!wants(json!({"kind": kind})));
+        assert!(wants(json!({"kind": kind, "weights": [1, 2]})));
+        assert!(wants(json!({"kind": kind, "child": {"kind": "rio"}})));
+        assert!(!wants(json!({"kind": kind, "child": {"kind": "red"}})));
+    }
+}
+
+#[test]
+fn a_child_is_written_as_it_is_read() {
+    let table = json!({"kind": "drr", "child": {"kind": "red", "min_th": "3p"}});
+    let config = Config::read(table).unwrap();
+    assert_eq!(config.to_value()["child"]["min_th"], "3p");
+    assert_eq!(Config::read(config.to_value()).unwrap(), config);
+}

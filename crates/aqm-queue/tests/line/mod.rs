@@ -1,0 +1,118 @@
+//! A line with four flows of different weights, the arrivals it may meet and what then happens.
+
+use aqm_net::{Instant, Packet, Rate, Span, Streams};
+use aqm_queue::{Config, Observer, Port, Reason, Ties, laws};
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Settings, RngAlgorithm, TestError, TestRng, TestRunner};
+use serde_json::{Value, json};
+
+/// A byte a microsecond, so that every time here is whole.
+pub const RATE: Rate = Rate::from_bps(8_000_000);
+pub const NANOS_PER_BYTE: u64 = 1000;
+pub const FLOWS: usize = 4;
+/// Of the flows, which are also the classes.
+pub const WEIGHTS: [u64; FLOWS] = [1, 2, 3, 4];
+/// The largest packet of each flow.
+pub const LARGEST: [u64; FLOWS] = [1500, 60, 1500, 700];
+pub const MAX: u64 = 1500;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub at: Instant,
+    pub flow: usize,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    Arrive {
+        flow: usize,
+    },
+    /// A packet leaves the queue; its last bit leaves the line at `end`.
+    Depart {
+        id: usize,
+        flow: usize,
+        bytes: u64,
+        end: Instant,
+    },
+    Drop {
+        flow: usize,
+    },
+}
+
+/// Bursts of each flow: at once, at about the flow's fair rate, or slower; of the largest or the
+/// smallest packets, or mixed.
+fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    let size = prop_oneof![Just(1.0), Just(0.0), 0.0..1.0];
+    let gap = prop_oneof![3 => Just(0.0), 1 => 0.0..2.0, 1 => 0.0..12.0];
+    let burst = (0..FLOWS, 0_u64..20_000, prop::collection::vec((size, gap), 1..25));
+    prop::collection::vec(burst, 1..12).prop_map(|bursts| {
+        let mut all = Vec::new();
+        for (flow, begin, packets) in bursts {
+            let mut at = Instant::from_nanos(begin * NANOS_PER_BYTE);
+            for (size, gap) in packets {
+                let bytes = 1 + (size * (LARGEST[flow] - 1) as f64) as u64;
+                at += Span::from_nanos((gap * bytes as f64) as u64 * NANOS_PER_BYTE);
+                all.push(Arrival { at, flow, bytes });
+            }
+        }
+        all.sort_by_key(|arrival| arrival.at);
+        all
+    })
+}
+
+struct Log(Vec<Event>);
+
+impl Observer for Log {
+    fn dropped(&mut self, packet: &Packet, _: Reason, _: Instant) {
+        self.0.push(Event::Drop { flow: packet.flow as usize });
+    }
+    fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
+}
+
+pub fn scheduler(kind: &str, change: Value) -> Config {
+    let mut table = json!({"kind": kind, "weights": WEIGHTS, "limit": "1000000p"});
+    table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    Config::read(table).unwrap()
+}
+
+/// What happens, in the order in which it does.
+pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
+    let queue = laws::watched(config, RATE).unwrap();
+    let mut port = Port::new(queue, RATE, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
+    let (mut log, mut left) = (Log(Vec::new()), Vec::new());
+    let depart = |departure: aqm_queue::Departure| {
+        let Packet { id, flow, bytes, .. } = departure.packet;
+        Event::Depart { id: id as usize, flow: flow as usize, bytes: bytes.into(), end: departure.end }
+    };
+    for (id, arrival) in arrivals.iter().enumerate() {
+        port.serve_before(arrival.at, &mut log, |departure| left.push(depart(departure)));
+        log.0.append(&mut left);
+        log.0.push(Event::Arrive { flow: arrival.flow });
+        let packet = Packet {
+            id: id as u32,
+            flow: arrival.flow as u32,
+            bytes: arrival.bytes as u16,
+            class: arrival.flow as u8,
+            ..Packet::default()
+        };
+        port.accept(packet, arrival.at, &mut log, |departure| left.push(depart(departure)));
+        log.0.append(&mut left);
+    }
+    let end = Instant::START + Span::from_millis(3_600_000);
+    port.serve(end, &mut log, |departure| left.push(depart(departure)));
+    log.0.append(&mut left);
+    log.0
+}
+
+/// Runs `law` on many arrivals.
+pub fn try_all(law: impl Fn(&[Arrival]) -> Result<(), String>) -> Result<(), String> {
+    let settings = Settings { cases: 400, failure_persistence: None, ..Settings::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let outcome = TestRunner::new_with_rng(settings, rng)
+        .run(&arrivals(), |arrivals| law(&arrivals).map_err(TestCaseError::fail));
+    outcome.map_err(|error| match error {
+        TestError::Fail(reason, _) => reason.to_string(),
+        TestError::Abort(reason) => panic!("{reason}"),
+    })
+}

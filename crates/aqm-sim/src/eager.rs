@@ -227,6 +227,7 @@ impl Network for Eager {
                 average: gauge(queue, "average"),
                 probability: gauge(queue, "probability"),
                 max_p: gauge(queue, "max_p"),
+                active_flows: gauge(queue, "active_flows"),
             });
         }
         looks

@@ -33,6 +33,7 @@ pub(crate) struct Look {
     pub(crate) average: Option<f64>,
     pub(crate) probability: Option<f64>,
     pub(crate) max_p: Option<f64>,
+    pub(crate) active_flows: Option<f64>,
 }
 
 /// What carries packets and keeps alarms. The hosts know no more of the engine than this, so the
@@ -353,5 +354,6 @@ fn look_at(port: &mut Port, now: Instant) -> Look {
         average: gauge(queue, "average"),
         probability: gauge(queue, "probability"),
         max_p: gauge(queue, "max_p"),
+        active_flows: gauge(queue, "active_flows"),
     }
 }

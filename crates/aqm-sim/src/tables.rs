@@ -235,6 +235,8 @@ table! {
         probability: MaybeReal(Option<f64>),
         /// Where the discipline's line ends at present (`max_p`); missing if that does not move.
         max_p: MaybeReal(Option<f64>),
+        /// Flows with a packet waiting; missing if the discipline does not tell flows apart.
+        active_flows: MaybeReal(Option<f64>),
         /// Packets that have arrived since the run began, the dropped ones included.
         arrivals: Whole(u64),
         /// Of those, dropped.

@@ -511,6 +511,7 @@ impl<'a, N: Network> World<'a, N> {
                 average: look.average,
                 probability: look.probability,
                 max_p: look.max_p,
+                active_flows: look.active_flows,
                 arrivals: look.counters.arrivals,
                 drops: look.counters.drops,
                 marks: look.counters.marks,

@@ -77,3 +77,13 @@ def test_zeros_do_not_disturb_a_logarithmic_axis(tmp_path: Path) -> None:
     table = TABLE.with_columns(pl.Series("value", [0.0, 4.0, 2.0, 0.0]))
     paths = plot.save(chart("tail", table, log_y=True), tmp_path, "one")
     assert pl.read_csv(paths["csv"])["value"].to_list() == [0.0, 4.0, 2.0, 0.0]
+
+
+def test_many_panels_stand_in_rows_and_a_guide_of_one_panel_in_that_only() -> None:
+    many = pl.concat([TABLE.with_columns(pl.lit(f"{load} %").alias("load")) for load in range(7)])
+    figure = plot.draw(chart("curve", many, panel="load", panel_guides={"4 %": {"here": 1.5}}))
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert [axis.get_title(loc="left") or axis.get_title() for axis in shown] == [f"{k} %" for k in range(7)]
+    assert len({round(axis.get_position().y0, 3) for axis in shown}) == 3
+    assert [text.get_text() for axis in shown for text in axis.texts] == ["here"]
+    assert [text.get_text() for text in shown[4].texts] == ["here"]

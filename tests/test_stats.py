@@ -140,6 +140,17 @@ def test_a_claim_in_parts_holds_only_if_all_parts_hold() -> None:
     assert (worst.verdict, worst.low, worst.parts) == ("fails", 1.1, (good, open_, bad))
 
 
+def test_a_claim_that_something_is_so_somewhere_holds_if_it_is_so_once() -> None:
+    good = stats.judge("a", interval(0.8, 0.9), stats.below(1))
+    open_ = stats.judge("b", interval(0.8, 1.1), stats.below(1))
+    bad = stats.judge("c", interval(1.1, 1.2), stats.below(1))
+    assert stats.either(bad, bad).verdict == "fails"
+    assert stats.either(bad, open_).verdict == "undecided"
+    best = stats.either(bad, open_, good)
+    assert (best.verdict, best.low, best.parts) == ("holds", 0.8, (bad, open_, good))
+    assert best.measured == f"{good.measured} (the best of 3)"
+
+
 def test_a_number_is_told_with_two_digits_of_its_uncertainty() -> None:
     assert str(interval(690.0, 760.0)) == "725 [690, 760]"
     assert str(interval(0.07641, 0.07799)) == "0.07720 [0.07641, 0.07799]"

@@ -111,7 +111,7 @@ def calibrate(
     centre = first * load / guess[0]
     rates = [centre * part for part in AROUND]
     loads = measured(rates, range(seed, seed + replications))
-    slopes = [_slope(rates, ours) for ours in loads]
+    slopes = [through_origin(rates, ours) for ours in loads]
     slope = stats.mean_interval(slopes)
     means = [math.fsum(column) / len(column) for column in zip(*loads, strict=True)]
     result = Calibration(
@@ -195,8 +195,8 @@ def _offered(fast: Scenario, paths: Sequence[str], links: Sequence[str], rate: f
     return UNCONGESTED * math.fsum(used) / len(used)
 
 
-def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """That of the line through the origin nearest to the points, by least squares."""
+def through_origin(x: Sequence[float], y: Sequence[float]) -> float:
+    """The slope of the line through the origin nearest to the points, by least squares."""
     return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
 
 

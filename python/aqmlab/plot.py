@@ -15,6 +15,7 @@ import polars as pl
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 Kind = Literal["cdf", "tail", "line", "bars", "curve"]
@@ -28,9 +29,14 @@ COLOURS: Mapping[str, str] = {
     "shred": "#009E73",
     "RIO-PS": "#882255",
     "rio-ps": "#882255",
+    "ARED": "#E69F00",
+    "ARED+ECN": "#17807E",
     "uncongested": "#6E6E6E",
 }
 """Colours of queues, the same in every figure; from the colour-blind safe set of Okabe and Ito."""
+
+MOST_IN_A_ROW = 5
+"""Panels side by side."""
 
 _SPARE = ("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -71,7 +77,8 @@ class Chart:
     """A table and how to draw it.
 
     Columns named by `x`, `y` and `by` are drawn; `low` and `high`, where the table has them, are
-    the ends of the interval of `y`. `panel`, where given, splits the chart side by side.
+    the ends of the interval of `y`. `panel`, where given, splits the chart side by side, and into rows of
+    three where there are many panels.
     """
 
     kind: Kind
@@ -90,6 +97,8 @@ class Chart:
     y_limits: tuple[float, float] | None = None
     guides: Mapping[str, float] = field(default_factory=dict)
     """Labelled lines at values of x, such as the initial time-out."""
+    panel_guides: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The same for one panel each."""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Labelled lines at values of y, such as a published value."""
 
@@ -115,17 +124,21 @@ def draw(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
     panels = [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
-    width = 5.8 if len(panels) == 1 else 3.4 * len(panels)
-    figure = Figure(figsize=(width, 3.8), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    columns = len(panels) if len(panels) <= MOST_IN_A_ROW else 3
+    lines = -(-len(panels) // columns)
+    width = 5.8 if len(panels) == 1 else 3.4 * columns
+    figure = Figure(figsize=(width, 3.8 if lines == 1 else 2.8 * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    for unused in axes[len(panels) :]:
+        unused.set_visible(False)
     groups = chart.table[chart.by].unique(maintain_order=True).to_list()
-    for place, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
+    for place, (panel, axis) in enumerate(zip(panels, axes, strict=False)):
         table = chart.table if panel is None else chart.table.filter(pl.col(chart.panel or "") == panel)
         if chart.kind == "bars":
             _bars(axis, chart, table, groups)
         else:
             _lines(axis, chart, table, groups)
-        _dress(axis, chart, first=place == 0)
+        _dress(axis, chart, str(panel), first=place % columns == 0)
         if panel is not None:
             axis.set_title(str(panel))
     handles, labels = axes[0].get_legend_handles_labels()
@@ -170,6 +183,8 @@ def _dash(group: str, place: int, *, marked: bool) -> Any:
     """Queues are told apart by colour, others and lines with marks by their dashes as well."""
     if group == "uncongested":
         return (0, (4, 2))
+    if group.endswith("+ECN"):  # Lies on the one that drops where marking makes no difference.
+        return _DASHES[1]
     return "-" if group in COLOURS and not marked else _DASHES[place % len(_DASHES)]
 
 
@@ -210,21 +225,25 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
     axis.grid(visible=False, axis="x")
 
 
-def _dress(axis: Axes, chart: Chart, *, first: bool) -> None:
+def _decades(axis: Axis, low: float, high: float) -> None:
+    """Numbers for a logarithmic axis: few where it spans much."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 2000 * low else (1.0,)))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
     axis.set_xlabel(chart.x_label)
     if first:
         axis.set_ylabel(chart.y_label)
     if chart.log_x:
         axis.set_xscale("log")
-        left, right = chart.x_limits or axis.get_xlim()
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if right < 2000 * left else (1.0,)))
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        _decades(axis.xaxis, *(chart.x_limits or axis.get_xlim()))
     if chart.log_y:
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        _decades(axis.yaxis, *(chart.y_limits or axis.get_ylim()))
     if chart.kind == "cdf":
         axis.set_ylim(0.0, 1.0)
     elif chart.kind == "bars" and chart.y_limits is None:
@@ -233,7 +252,7 @@ def _dress(axis: Axes, chart: Chart, *, first: bool) -> None:
         axis.set_xlim(*chart.x_limits)
     if chart.y_limits is not None:
         axis.set_ylim(*chart.y_limits)
-    for label, x in chart.guides.items():
+    for label, x in {**chart.guides, **chart.panel_guides.get(panel, {})}.items():
         axis.axvline(x, color="#8A8A8A", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)
         axis.annotate(
             label,

@@ -98,7 +98,7 @@ def crossings(first: Floats, second: Floats, grid: Floats, *, least: float = LEA
         if mean[left] * mean[right] < 0:
             found.append(
                 Crossing(
-                    at_s=_zero(grid[left : right + 1], mean[left : right + 1]),
+                    at_s=zero_between(grid[left : right + 1], mean[left : right + 1]),
                     low_s=float(grid[left]),
                     high_s=float(grid[right]),
                     first_is_quicker_before=bool(mean[left] > 0),
@@ -182,8 +182,8 @@ def sentence(crossing: Crossing, first: str, second: str) -> str:
     )
 
 
-def _zero(x: Floats, y: Any) -> float:
-    """Where a curve with ends of opposite sign first is zero, in the logarithm of `x`."""
+def zero_between(x: Floats, y: Any) -> float:
+    """Where a curve whose ends have opposite signs is zero first, in the logarithm of `x`."""
     place = int(np.flatnonzero(np.sign(y[1:]) != np.sign(y[0]))[0])
     part = y[place] / (y[place] - y[place + 1])
     return float(x[place] * (x[place + 1] / x[place]) ** part)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -216,6 +216,16 @@ def together(*parts: Evidence) -> Evidence:
         high=worst.high,
         parts=parts,
     )
+
+
+def either(*parts: Evidence) -> Evidence:
+    """Evidence for a claim that something is so somewhere: holds if any part does, fails if all do.
+
+    What is told is the part that decides: the first of the best ones.
+    """
+    order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
+    best = min(parts, key=lambda part: order[part.verdict])
+    return replace(best, measured=f"{best.measured} (the best of {len(parts)})", parts=parts)
 
 
 def _pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:

@@ -7,4 +7,5 @@ from collections.abc import Mapping
 STUDIES: Mapping[str, str] = {
     "shred": "aqmlab.studies.shred",
     "mice-elephants": "aqmlab.studies.mice_elephants",
+    "unc-web": "aqmlab.studies.unc_web",
 }

@@ -32,12 +32,13 @@ def tcp_with(**changes: Any) -> Change:
 
 
 def queue_with(kind: str, **changes: Any) -> Change:
-    """Other parameters for the bottleneck's queue if it is of this kind."""
+    """Other parameters for every queue of this kind, at the bottleneck or at links by name."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
-        queue = table["bottleneck"]["queue"]
-        if queue["kind"] == kind:
-            queue.update(changes)
+        links = [table["bottleneck"]] if "bottleneck" in table else table["links"].values()
+        for link in links:
+            if link["queue"]["kind"] == kind:
+                link["queue"].update(changes)
         return table
 
     return change

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 HERE = Path(__file__).resolve().parent
 NS2 = HERE / "ns2"
 NS3 = HERE / "ns3"
@@ -78,3 +80,22 @@ def background(seed: int, segment: int) -> str:
     """The background of scenario C with `seed`: a start and a size in full segments of so many bytes."""
     made: list[tuple[float, int]] = _generator("gen_background").background(seed)
     return "".join(f"{start:.9f} {segment * packets}\n" for start, packets in made)
+
+
+@lru_cache(maxsize=32)
+def conversations(direction: int, seed: int) -> str:
+    """The connections of scenario D at load 0.9, one way, as `replay` reads them; server delays, which ns-2
+    drew anew in each run, are drawn with `seed` from the law of PackMime-HTTP."""
+    chance = np.random.default_rng([direction, seed])
+    lines = []
+    start = 0
+    for row in rows("d_packmime_schedule_load90"):
+        start += int(row["gap_us"])
+        if int(row["direction"]) == direction:
+            think = 1 / max(10.0, 305 * chance.weibull(0.63))
+            client, server = (int(row[side]) / 1e6 for side in ("client_us", "server_us"))
+            lines.append(
+                f"{start / 1e6:.6f},{row['response_bytes']},{row['request_bytes']},"
+                f"{think:.6f},{client:.6f},{server:.6f}\n"
+            )
+    return "".join(lines)

@@ -1,14 +1,216 @@
-"""Scenario D of the reference: PackMime's Web traffic in both directions. It is not compared yet."""
+"""Scenario D of the reference: PackMime's Web traffic in both directions over 10 Mb/s.
+
+The settings are those of `scenarios/reference/d.toml`. Beyond them:
+- Theirs is a single run of each queue, TCP and load, whose connections are the same at one load. Ours are
+  twenty runs, each with connections of its own.
+- At load 0.9 twenty runs more meet the very connections that ns-2 drew, with their sizes and delays
+  (`replay`). What differs from run to run is what ns-2 draws anew, too: the server's delays, what RED draws,
+  and the phase of the clock, of which here all flows of a run have one.
+- Responses count whose request was sent from 40 s to 220 s and that are done by the end at 240 s; their
+  classes are by size. Quantiles of a class come from the shares below fixed times, on both sides.
+- The order of the queues is judged in pairs: where all but one in a hundred of our runs put the same queue
+  first, theirs does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
 import data
-from case import Case, left_out_case
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Cause, Changes, Job
+from judge import PERCENTILES, Measures, Quantity, Recorded, Row, exact, of_runs
+
+SEEDS = 20
+END = 240.0
+REQUESTS_FROM, REQUESTS_BEFORE = 40.0, 220.0
+CONNECTIONS = 129.0
+"""New connections a second that offer the rate of the line each way."""
+REPLAYED = "0.9"
+"""The load whose connections are known."""
+TCPS = ("Reno", "Sack")
+
+LINES = {"fwd": "rightward", "rev": "leftward"}
+CLASSES = {"all": (0, None), "rsp<=1460": (0, 1460), "1461-10220": (1460, 10220), ">10220": (10220, None)}
+"""Sizes of responses in bytes: above the first, up to the second."""
+SHARES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9}
+
+SINGLE_RUN = (
+    "the recorded run lies at an end of ns-2's own: with other server delays, RED draws and clock phases for "
+    "the same connections, one flow of 18.6 MB or another holds the line for longer or shorter"
+)
+
+ORDERED_BY = {"rsp_mean_ms": "mean", "rsp_median_ms": "median"}
 
 
 def cases() -> list[Case]:
-    """Every case that was recorded."""
-    return [
-        left_out_case(f"d {row['q']} {row['tcp']} load {row['load']}", "not yet", "PackMime's Web traffic")
-        for row in data.rows("d_packmime")
-    ]
+    """Every load with each TCP, as drawn here and as ns-2 drew it."""
+    loads = dict.fromkeys(row["load"] for row in data.rows("d_packmime"))
+    drawn = [load_case(load, tcp) for load in loads for tcp in TCPS]
+    return drawn + [load_case(REPLAYED, tcp, replayed=True) for tcp in TCPS]
+
+
+def load_case(
+    load: str,
+    tcp: str,
+    *,
+    replayed: bool = False,
+    more: bool = False,
+    seeds: int = SEEDS,
+    only: Sequence[str] = (),
+) -> Case:
+    """All queues that were recorded at a load, or `only` some; `more` are further runs of theirs."""
+    theirs = recorded(load, tcp, more=more)
+    theirs = {queue: runs for queue, runs in theirs.items() if not only or queue in only}
+    name = f"d {tcp} load {load}" + (" replayed" if replayed else "")
+
+    def jobs() -> list[Job]:
+        numbers = range(1, seeds + 1)
+        scenarios = [_scenario(load, tcp, seed, replayed=replayed) for seed in numbers]
+        return [
+            Job(scenario=one.with_(_queue(one, queue)), seed=seed, measure=measures)
+            for queue in theirs
+            for seed, one in zip(numbers, scenarios, strict=True)
+        ]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        ours = {queue: measured[at * seeds : (at + 1) * seeds] for at, queue in enumerate(theirs)}
+        rows = []
+        for queue, runs in theirs.items():
+            rows += of_runs(f"{name} {queue}", quantities(runs[0]), runs, ours[queue])
+        return rows + [order(name, what, theirs, ours) for what in ORDERED_BY if len(theirs) > 1]
+
+    causes: tuple[Cause, ...] = ()
+    if replayed and tcp == "Reno" and not more:
+        again = load_case(load, tcp, replayed=True, more=True, seeds=seeds, only=only)
+        causes = (Cause(why=SINGLE_RUN, switch="more runs of ns-2", again=again, same_runs=True),)
+    return Case(name=name, jobs=jobs, judge=judge, causes=causes)
+
+
+def recorded(load: str, tcp: str, *, more: bool = False) -> dict[str, list[Recorded]]:
+    """The runs of ns-2 at a load by queue, with quantiles of each class."""
+    shares = {(row["load"], row["q"], row["tcp"], row["response_size_class"]): row for row in _shares()}
+    runs: dict[str, list[Recorded]] = {}
+    for row in data.rows("d_packmime"):
+        if (row["load"], row["tcp"]) == (load, tcp):
+            below = {group: shares[load, row["q"], tcp, group] for group in CLASSES}
+            runs[row["q"]] = [row | _recorded_quantiles(below)]
+    for row in data.rows("d_more") if more else []:
+        if (row["load"], row["tcp"]) == (load, tcp):
+            below = {group: {name: row[f"{group} {name}"] for name in _columns()} for group in CLASSES}
+            runs[row["q"]].append(row | _recorded_quantiles(below))
+    return runs
+
+
+def quantities(theirs: Recorded) -> list[Quantity]:
+    """What is compared; a quantile beyond the last of the fixed times is not known."""
+    names = [f"{what}_{way}" for what in ("drop_frac", "mean_queue") for way in LINES]
+    names += [*(f"thru_{way}_mbps" for way in LINES), "n_pairs", "mean_rsp_bytes"]
+    names += ["rsp_median_ms", "rsp_mean_ms", "rsp_p90_ms", "rsp_p99_ms"]
+    shares = [f"{group} {share}" for group in CLASSES for share in SHARES]
+    names += [name for name in shares if float(theirs[name]) < _times()[-1]]
+    return [Quantity(name=name) for name in names]
+
+
+def order(
+    name: str, what: str, theirs: Mapping[str, Sequence[Recorded]], ours: Mapping[str, Sequence[Measures]]
+) -> Row:
+    """In how many of the pairs of queues that ours tell apart theirs have the same order."""
+    told, same, others = 0, 0, []
+    means = {queue: np.mean([float(run[what]) for run in runs]) for queue, runs in theirs.items()}
+    for one, other in combinations(theirs, 2):
+        differences = [a[what] - b[what] for a, b in zip(ours[one], ours[other], strict=True)]
+        low, high = np.quantile(differences, PERCENTILES)
+        if low <= 0 <= high:
+            continue
+        told += 1
+        if (means[one] < means[other]) == (high < 0):
+            same += 1
+        else:
+            others.append(f"{one}, {other}")
+    return exact(
+        name, f"pairs of queues in the order of the {ORDERED_BY[what]}", same, told, 0, "; ".join(others)
+    )
+
+
+def measures(run: Run) -> Measures:
+    """What is compared of a run of ours."""
+    values: Measures = {}
+    lines = {row["link"]: row for row in run.links.with_columns(pl.col("link").cast(pl.String)).to_dicts()}
+    for way, link in LINES.items():
+        line = lines[link]
+        values[f"drop_frac_{way}"] = line["drop_fraction"]
+        values[f"mean_queue_{way}"] = line["mean_queue_packets"]
+        values[f"thru_{way}_mbps"] = line["departed_bytes"] * 8 / (END - REQUESTS_FROM) / 1e6
+    done = run.transfers.filter(
+        pl.col("complete")
+        & pl.col("start_s").is_between(REQUESTS_FROM, REQUESTS_BEFORE, closed="left")
+        & (pl.col("start_s") + pl.col("duration_s") < END)
+    )
+    times = 1000 * done["duration_s"].to_numpy()
+    sizes = done["size_bytes"].to_numpy()
+    values["n_pairs"] = float(times.size)
+    values["mean_rsp_bytes"] = float(sizes.mean())
+    values["rsp_mean_ms"] = float(times.mean())
+    for share, shown in ((0.5, "median"), (0.9, "p90"), (0.99, "p99")):
+        values[f"rsp_{shown}_ms"] = float(np.quantile(times, share))
+    for group, (above, up_to) in CLASSES.items():
+        inside = np.sort(times[(sizes > above) & (sizes <= (up_to or np.inf))])
+        below = np.searchsorted(inside, _times(), side="right") / inside.size
+        values |= _quantiles(group, below)
+    return values
+
+
+def _scenario(load: str, tcp: str, seed: int, *, replayed: bool) -> Scenario:
+    scenario = Scenario.load(data.SCENARIOS / "d.toml")
+    changes: dict[str, object] = {"tcp.tick_phase": f"{500 * (seed % SEEDS)}us"}
+    if tcp == "Sack":
+        changes["tcp.recovery"] = "sack"
+    workloads = {"to_left": ("right", "left"), "to_right": ("left", "right")}
+    if not replayed:
+        rate = CONNECTIONS * float(load)
+        changes |= {f"traffic.{name}.connections_per_second": rate for name in workloads}
+        return scenario.with_(changes)
+    files = dict(scenario.files)
+    for direction, (name, (server, client)) in enumerate(workloads.items(), 1):
+        file = f"{name}_{seed}.csv"
+        files[file] = data.conversations(direction, seed)
+        changes[f"traffic.{name}"] = {"kind": "replay", "file": file, "from": server, "to": client}
+    return scenario.with_(changes, files=files)
+
+
+def _queue(scenario: Scenario, queue: str) -> Changes:
+    changes: dict[str, object] = {f"links.{link}.queue": scenario.queues[queue] for link in LINES.values()}
+    return changes | ({"tcp.ecn": "on"} if "ecn" in queue else {})
+
+
+def _shares() -> list[dict[str, str]]:
+    return data.rows("d_response_time_cdf")
+
+
+def _columns() -> list[str]:
+    return [name for name in _shares()[0] if name.startswith("le_")]
+
+
+def _times() -> npt.NDArray[np.float64]:
+    """The fixed times, in milliseconds."""
+    return np.array([float(name.removeprefix("le_").removesuffix("ms")) for name in _columns()])
+
+
+def _recorded_quantiles(below: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    quantiles: Measures = {}
+    for group, shares in below.items():
+        quantiles |= _quantiles(group, np.array([float(shares[name]) for name in _columns()]))
+    return {name: repr(value) for name, value in quantiles.items()}
+
+
+def _quantiles(group: str, below: npt.NDArray[np.float64]) -> Measures:
+    """Quantiles from the shares below the fixed times, straight lines between them."""
+    shares, times = np.append(0.0, below), np.append(0.0, _times())
+    return {f"{group} {name}": float(np.interp(share, shares, times)) for name, share in SHARES.items()}

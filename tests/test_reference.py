@@ -21,6 +21,7 @@ import queueing
 import scenario_a
 import scenario_b
 import scenario_c
+import scenario_d
 from aqmlab.scenario import Scenario
 from case import Case, Cause
 from judge import Quantity, Row
@@ -95,6 +96,34 @@ def test_a_small_case_of_short_and_long_transfers_agrees_and_another_queue_does_
     assert {"util", "drop_frac", "mean_queue", "ftp_total_mbps", "long_time_mean", "bg_time_mean"} <= {
         name for name, verdict in wrong.items() if verdict == "misses"
     }
+
+
+def test_web_traffic_both_ways_agrees_and_another_queue_does_not() -> None:
+    case = scenario_d.load_case("0.9", "Reno", replayed=True, seeds=4, only=("droptail", "ared_bytes"))
+    rows = {(row.case.split()[-1], row.quantity): row.verdict for row in agreement.compare([case])}
+    told = ("drop_frac_rev", "mean_queue_rev", "rsp_median_ms", "1461-10220 p25", "all p75")
+    assert (
+        {rows["droptail", name] for name in told} == {rows["ared_bytes", name] for name in told} == {"agrees"}
+    )
+    assert rows["replayed", "pairs of queues in the order of the mean"] == "agrees"
+    jobs = case.jobs()
+    swapped = [job() for job in (*jobs[4:], *jobs[:4])]
+    wrong = {(row.case.split()[-1], row.quantity): row.verdict for row in case.judge(swapped)}
+    assert {wrong["droptail", name] for name in ("drop_frac_rev", "mean_queue_rev", "rsp_mean_ms")} == {
+        "misses"
+    }
+    assert wrong["replayed", "pairs of queues in the order of the mean"] == "misses"
+
+
+def test_the_conversations_are_those_that_ns_2_drew() -> None:
+    both = [[line.split(",") for line in data.conversations(way, 1).splitlines()] for way in (1, 2)]
+    assert [len(lines) for lines in both] == [27670, 27388]
+    assert [lines[0][:3] for lines in both] == [["0.000000", "2856", "436"], ["0.000000", "317", "428"]]
+    again = data.conversations(1, 2).splitlines()[0].split(",")
+    assert (again[:3], again[4:]) == (both[0][0][:3], both[0][0][4:]) and again[3] != both[0][0][3]
+    thinks = [float(line[3]) for line in both[0]]
+    # One over a Weibull variable of shape 0.63 and scale 305, at most 0.1 s: 11.1 % are at the bound.
+    assert max(thinks) == 0.1 and 0.10 < sum(think == 0.1 for think in thinks) / len(thinks) < 0.12
 
 
 def test_the_background_is_the_one_that_ns_2_drew() -> None:
@@ -196,6 +225,10 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     assert len(pairs) == sum(name.startswith("b ") for name in names)
     short_long = {row["q"] for row in (*data.rows("c_short_long_per_seed"), *data.rows("c_more_per_seed"))}
     assert {f"c {queue}" for queue in short_long} == {name for name in names if name.startswith("c ")}
+    loads = {(row["tcp"], row["load"]) for row in data.rows("d_packmime")}
+    assert {f"d {tcp} load {load}" for tcp, load in loads} == {
+        name for name in names if name.startswith("d ") and not name.endswith("replayed")
+    }
     results = {path.name.split(".")[0] for path in (data.LINUX / "results").iterdir()}
     assert {f"linux {name}" for name in results} == {name for name in names if name.startswith("linux ")}
 

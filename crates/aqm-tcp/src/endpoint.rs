@@ -14,7 +14,7 @@ use aqm_net::{Instant, Rng, Span};
 
 use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
-use crate::profile::{Close, EcnUse, Handshake, HandshakeAck, SackBytes};
+use crate::profile::{Close, EcnUse, FinAck, Handshake, HandshakeAck, SackBytes};
 use crate::receiver::Receiver;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
@@ -45,7 +45,7 @@ enum Ahead {
     Nothing,
     /// A SYN, or its answer.
     Syn,
-    /// The acknowledgement that ends the handshake.
+    /// An acknowledgement that does not wait for data: the one that ends the handshake, or that of a FIN.
     Ack,
 }
 
@@ -159,6 +159,9 @@ impl Endpoint {
             self.sender.on_ack(segment, !carries, now, &self.tcp);
         }
         if self.receiver.has_fin() && !self.finished {
+            if self.tcp.config.fin_ack == FinAck::Alone {
+                self.ahead = Ahead::Ack;
+            }
             self.finish();
         }
         self.close_if_over();

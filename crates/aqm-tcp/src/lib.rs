@@ -26,9 +26,10 @@ pub use counts::{Counts, GaveUp};
 pub use endpoint::Endpoint;
 pub use presets::{Preset, presets, transport};
 pub use profile::{
-    Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited,
-    Handshake, HandshakeAck, Hint, IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe,
-    PrrBound, Recovery, Reduction, ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
+    BackOffEnd, Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
+    GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, LastSegment, LimitedTransmit, Nagle,
+    PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedTimeout, RttSamples,
+    SackBytes, SacksAtTimeout,
 };
 pub use profiles::{Profile, lay_over, profiles, read};
 pub use rtt::{MinRto, RtoArithmetic};

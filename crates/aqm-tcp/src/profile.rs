@@ -47,6 +47,17 @@ choices! {
 }
 
 choices! {
+    /// How the acknowledgement travels of the FIN that makes an end close, too.
+    pub enum FinAck {
+        /// On what that end still has to send, its own FIN if no more.
+        WithData = "with-data",
+        /// As a packet of its own before: the acknowledgement leaves at once, and the application closes after
+        /// (Linux; ns-2's FullTcp).
+        Alone = "alone",
+    }
+}
+
+choices! {
     /// How long the last segment of a transfer is.
     pub enum LastSegment {
         /// As long as the data that is left.
@@ -167,6 +178,17 @@ choices! {
 }
 
 choices! {
+    /// What ends the back-off of the retransmission timer.
+    pub enum BackOffEnd {
+        /// A sample of the round trip, so nothing that was sent again (P. Karn, C. Partridge 1987; RFC 6298,
+        /// section 5).
+        Sample = "sample",
+        /// Any acknowledgement of new data (BSD, Linux, ns-2's FullTcp).
+        Progress = "progress",
+    }
+}
+
+choices! {
     /// What a pause of the application does to the window.
     pub enum IdleRestart {
         /// Nothing.
@@ -221,6 +243,8 @@ choices! {
         Recover = "recover",
         /// As `recover`, and always while the first segment is missing (ns-2: `bugfix_ss_`).
         RecoverOrFirst = "recover-or-first",
+        /// As `recover` after a time-out; at any time after a recovery (ns-2's FullTcp).
+        AfterTimeout = "after-timeout",
     }
 }
 
@@ -269,12 +293,26 @@ choices! {
 }
 
 choices! {
+    /// Whether the rest of the data waits that does not fill a segment.
+    pub enum Nagle {
+        /// It does not: the application disables the algorithm (`TCP_NODELAY`).
+        Off = "off",
+        /// It waits until all that was sent is acknowledged, unless more data fills the segment; the FIN
+        /// waits with it (J. Nagle, RFC 896; RFC 9293, 3.7.4).
+        On = "on",
+    }
+}
+
+choices! {
     /// When in-order data is acknowledged.
     pub enum DelayedAck {
         /// At once.
         Off = "off",
         /// With every second segment, or after `delayed_ack_timer`.
         EverySecond = "every-second",
+        /// With every second segment, or when the clock next passes a multiple of `delayed_ack_timer`: one
+        /// timer for all connections (BSD's fast timer of 200 ms; ns-2's FullTcp).
+        Heartbeat = "heartbeat",
     }
 }
 
@@ -305,8 +343,14 @@ parameters! {
         pub handshake_ack: HandshakeAck = HandshakeAck::WithData, "RFC 9293, 3.10.7.3: data may go with it";
         /// How a connection closes.
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
+        /// How the acknowledgement travels of the FIN that makes an end close, too.
+        pub fin_ack: FinAck = FinAck::WithData, "RFC 9293, 3.10.7.4: it may go with data; ours for a FIN";
         /// How long the last segment is.
         pub last_segment: LastSegment = LastSegment::Exact, "RFC 9293";
+        /// Whether the rest of the data waits that does not fill a segment. Linux holds it only while an
+        /// earlier segment of that kind is not acknowledged, and never with a FIN (G. Minshall's form of the
+        /// algorithm): never what these workloads write, so its profiles are as if it were off.
+        pub nagle: Nagle = Nagle::Off, "ours: RFC 9293, 3.7.4, lets applications disable it";
         /// First congestion window, in segments (`IW`).
         pub initial_window: u64 = 10, "RFC 6928";
         /// First congestion window if a SYN or its answer was lost, in segments.
@@ -379,6 +423,8 @@ parameters! {
         pub initial_rto: Span = Span::from_millis(1000), "RFC 6298, 2.1";
         /// Time-out of the first data if a SYN timed out; the backed-off one if left out.
         pub rto_after_syn_loss: Option<Span> = Some(Span::from_millis(3000)), "RFC 6298, 5.7";
+        /// What ends the back-off.
+        pub back_off_end: BackOffEnd = BackOffEnd::Sample, "RFC 6298, 5";
         /// The least time-out.
         pub min_rto: Span = Span::from_millis(1000), "RFC 6298, 2.4";
         /// Whether the back-off multiplies the least time-out.

@@ -7,7 +7,7 @@
 //! Ours, where the sources are silent: acknowledgements that became due before the end was asked
 //! merge into one; the application takes data at once, so the window stays open.
 
-use aqm_net::{Ecn, Instant};
+use aqm_net::{Ecn, Instant, Span};
 
 use crate::profile::{Config, DelayedAck, Dsack, Recovery};
 use crate::segment::{Flags, Sacks, Segment};
@@ -42,6 +42,13 @@ struct Disorder {
 
 const NO_FIN: u64 = u64::MAX;
 
+/// The first multiple of `span` since the start that is after `now`.
+#[cold]
+fn next_multiple(span: Span, now: Instant) -> Instant {
+    let passed = now.nanos() % span.nanos();
+    now + Span::from_nanos(span.nanos() - passed)
+}
+
 impl Receiver {
     pub(crate) fn new() -> Self {
         Self {
@@ -73,10 +80,12 @@ impl Receiver {
         let in_order = self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty());
         if segment.seq == self.expected && in_order {
             self.expected = end;
-            let may_wait =
-                config.delayed_ack == DelayedAck::EverySecond && !fin && self.segments > config.quick_acks;
+            let may_wait = config.delayed_ack != DelayedAck::Off && !fin && self.segments > config.quick_acks;
             if may_wait && self.timer == Instant::NEVER && !self.due {
-                self.timer = now + config.delayed_ack_timer;
+                self.timer = match config.delayed_ack {
+                    DelayedAck::Heartbeat => next_multiple(config.delayed_ack_timer, now),
+                    DelayedAck::Off | DelayedAck::EverySecond => now + config.delayed_ack_timer,
+                };
                 return;
             }
         } else {

@@ -127,6 +127,11 @@ impl Estimator {
         }
     }
 
+    /// Ends the back-off without a sample.
+    pub fn end_back_off(&mut self) {
+        self.backoff = 1;
+    }
+
     /// Starts again from `base`, without back-off (RFC 6298, 5.7).
     pub fn restart_from(&mut self, base: Span) {
         self.base = self.base.max(base);

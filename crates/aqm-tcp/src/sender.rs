@@ -2,8 +2,8 @@
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; M. Allman, V. Paxson, E. Blanton, RFC
 //! 5681, 2009; V. Paxson et al., RFC 6298, 2011; K. Ramakrishnan et al., RFC 3168, 2001, section 6.1.2
-//! (how a sender answers an echoed mark). What is lost is found by a [`Board`], how far the window
-//! opens is said by a [`CongestionControl`]; this file carries the words between them.
+//! (how a sender answers an echoed mark); J. Nagle, RFC 896, 1984. What is lost is found by a [`Board`],
+//! how far the window opens is said by a [`CongestionControl`]; this file carries the words between them.
 //!
 //! Ours, where the sources are silent: a mark echoed while a loss is repaired, or for data of a window
 //! that was reduced already, is not a further sign; nor is a loss in a window that a mark reduced.
@@ -14,8 +14,8 @@ use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
-    Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, PartialAckTimer, Pipe, Recovery,
-    ReductionBasis, RepeatedTimeout, RttSamples,
+    BackOffEnd, Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, Nagle, PartialAckTimer,
+    Pipe, Recovery, ReductionBasis, RepeatedTimeout, RttSamples,
 };
 use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
 use crate::segment::{Flags, Segment};
@@ -237,6 +237,9 @@ impl Sender {
     fn heed(&mut self, news: News, used: Option<u64>, now: Instant, tcp: &Tcp) {
         if news.acked > 0 {
             self.timer.retries = 0;
+            if tcp.config.back_off_end == BackOffEnd::Progress {
+                self.timer.estimator.end_back_off();
+            }
             self.sample(&news, now, tcp);
             if self.board.una() == self.board.sent() {
                 self.timer.at = Instant::NEVER;
@@ -372,9 +375,20 @@ impl Sender {
         self.board.open(windows, &tcp.config);
     }
 
+    /// What there is to send, as far as Nagle's algorithm lets go of it.
     #[inline]
     fn stream(&self, tcp: &Tcp) -> Stream {
+        if tcp.config.nagle == Nagle::On && self.holds_rest(tcp) {
+            return Stream { end: self.board.sent(), fin: false, mss: tcp.mss };
+        }
         Stream { end: self.end, fin: self.fin, mss: tcp.mss }
+    }
+
+    /// Whether what was never sent does not fill a segment while something is not acknowledged.
+    #[cold]
+    fn holds_rest(&self, tcp: &Tcp) -> bool {
+        let sent = self.board.sent();
+        (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.board.una() < sent
     }
 
     fn congestion(&self, sign: Sign, now: Instant, tcp: &Tcp) -> Congestion {

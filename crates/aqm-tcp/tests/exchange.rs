@@ -71,6 +71,17 @@ fn an_acknowledgement_waits_for_a_second_segment_or_the_timer() {
 }
 
 #[test]
+fn with_a_heartbeat_it_waits_for_the_next_multiple_of_the_timer_since_the_start() {
+    for (timer, heard) in [("100ms", 200), ("150ms", 300), ("160ms", 160), ("7ms", 154)] {
+        let settings = rfc(json!({
+            "delayed_ack": "heartbeat", "delayed_ack_timer": timer, "initial_window": 3, "close": "none",
+        }));
+        let pair = exchange(settings, 3, &[]);
+        assert_part(&pair, 150, 500, &format!("150 < ack 2\n{heard} < ack 3"));
+    }
+}
+
+#[test]
 fn a_fin_is_acknowledged_at_once() {
     let pair = exchange(rfc(json!({"delayed_ack": "every-second"})), 1, &[]);
     assert_eq!(between(&pair, 150, 150), ["< FIN ack FIN"]);
@@ -255,6 +266,9 @@ fn a_retransmission_gives_no_round_trip_sample() {
     let pair = exchange(rfc(json!({})), 2, &["> 1", "> 2 FIN"]);
     assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "only the SYN was timed");
     assert_eq!(pair.client().backoff(), 2, "without a sample the back-off stays");
+    let pair = exchange(rfc(json!({"back_off_end": "progress"})), 2, &["> 1", "> 2 FIN"]);
+    assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)));
+    assert_eq!(pair.client().backoff(), 1, "progress ends it");
 }
 
 #[test]

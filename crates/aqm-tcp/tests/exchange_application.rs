@@ -164,3 +164,92 @@ fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
         assert_eq!(windows, [13.0, 13.5, 14.0], "{law}");
     }
 }
+
+#[test]
+fn the_acknowledgement_of_a_fin_may_leave_alone_before_what_is_left_to_send() {
+    let pair = |settings: serde_json::Value| {
+        Pair::new(rfc(settings))
+            .plan(Client, When::At(0), Act::Write(MSS))
+            .plan(Client, When::At(0), Act::Finish)
+            .over(Path::default())
+    };
+    assert_part(&pair(json!({})), 150, 210, "150 < FIN ack FIN\n200 > ack FIN");
+    let alone = pair(json!({ "fin_ack": "alone" }));
+    assert_part(&alone, 150, 210, "150 < ack FIN\n150 < FIN\n200 > ack FIN");
+    assert_done(&alone, [1, 0]);
+}
+
+/// A message of the client of so many bytes, with Nagle's algorithm.
+fn message(bytes: u64, more: serde_json::Value) -> Pair {
+    let settings = over(json!({ "nagle": "on", "initial_window": 2 }), more);
+    Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(bytes)).plan(
+        Client,
+        When::At(0),
+        Act::Finish,
+    )
+}
+
+#[test]
+fn with_nagles_algorithm_the_rest_of_a_message_waits_for_what_went_before_and_its_fin_waits_too() {
+    assert_table(
+        &message(1001, json!({})).over(Path::default()),
+        "0 > SYN
+         50 < SYN-ACK
+         100 > 1
+         150 < ack 1
+         200 > 2 FIN
+         250 < FIN ack FIN
+         300 > ack FIN",
+    );
+    // A lone segment has to wait only for the acknowledgement that the receiver delays.
+    let pair = message(1001, json!({ "delayed_ack": "every-second" })).over(Path::default());
+    assert_part(&pair, 101, 240, "190 < ack 1\n240 > 2 FIN");
+    let pair = message(2001, json!({ "delayed_ack": "every-second" })).over(Path::default());
+    assert_part(&pair, 101, 200, "150 < ack 2\n200 > 3 FIN");
+}
+
+#[test]
+fn nagles_algorithm_holds_no_first_segment_no_full_one_and_no_fin_alone() {
+    let sent = |bytes: u64| {
+        let pair = message(bytes, json!({})).over(Path::default());
+        sent_at(&pair, 100)
+    };
+    assert_eq!(sent(1), ["1 FIN"]);
+    assert_eq!(sent(1000), ["1 FIN"]);
+    assert_eq!(sent(2000), ["1", "2 FIN"]);
+    let pair = Pair::new(rfc(json!({ "nagle": "on" })))
+        .plan(Client, When::At(0), Act::Write(MSS))
+        .plan(Client, When::At(120), Act::Finish)
+        .over(Path::default());
+    assert_part(&pair, 100, 120, "100 > 1\n120 > FIN");
+}
+
+#[test]
+fn what_nagles_algorithm_holds_leaves_when_more_data_fills_the_segment() {
+    let pair = Pair::new(rfc(json!({ "nagle": "on" })))
+        .plan(Client, When::At(0), Act::Write(400))
+        .plan(Client, When::At(110), Act::Write(700))
+        .plan(Client, When::At(120), Act::Write(400))
+        .plan(Client, When::At(120), Act::Finish)
+        .over(Path::default());
+    assert_eq!(pair.server().received(), 1500);
+    // 700 bytes do not fill a segment beside the 400 that are on their way; 1100 do, and leave 100.
+    assert_part(&pair, 100, 149, "100 > 1\n120 > 1");
+    assert_part(&pair, 200, 230, "220 > 2 FIN");
+}
+
+#[test]
+fn nagles_algorithm_holds_nothing_that_was_sent_before() {
+    for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
+        // The first segment is lost, so the rest waits for its retransmission; then the rest is lost.
+        let path = Path::losing(&["> 1", "> 4 FIN"]);
+        let settings = json!({ "recovery": recovery, "initial_window": 10 });
+        let pair = message(3500, settings).over(path);
+        let done = (pair.server().received(), pair.client().is_done(), pair.server().is_done());
+        assert_eq!(done, (3500, true, true), "{recovery}\n{}", pair.log.join("\n"));
+        let log = pair.log.join("\n");
+        let place = |what: &str| pair.log.iter().position(|line| line.ends_with(what));
+        assert!(place("> 1 again") < place("> 4 FIN lost"), "{recovery}\n{log}");
+        assert!(place("> 4 FIN lost") < place("> 4 FIN again"), "{recovery}\n{log}");
+    }
+}

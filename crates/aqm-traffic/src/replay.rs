@@ -3,21 +3,25 @@
 //!
 //! One transfer a line: the start in seconds and the size in bytes, separated by a comma or by
 //! blanks. A third column is ignored (the schedules of the ns-2 runs have a number of packets
-//! there), a fourth is refused. Blank lines and what follows a `#` are skipped. The first line may
-//! be a header, and then must name the columns. Lines need not be in the order of time: they are
-//! sorted, and lines of the same moment keep their order. What starts at or after the end of the
-//! run is left out and counted. Starts are rounded to a nanosecond.
+//! there). Six columns are a request and its response over a connection of its own: the start and the
+//! size of the response, then the size of the request, and in seconds how long the server takes before it
+//! answers and what each packet takes longer on the client's and on the server's side. Blank lines and
+//! what follows a `#` are skipped. The first line may be a header, and then must name the columns. Lines
+//! need not be in the order of time: they are sorted, and lines of the same moment keep their order. What
+//! starts at or after the end of the run is left out and counted. Times are rounded to a nanosecond.
 
 use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
 use crate::period::Period;
 use crate::wire::Wire;
-use crate::{Build, Desk, Setting, Transfer, Workload};
+use crate::{Build, Conversation, Desk, Exchange, Setting, Transfer, Workload};
 
 parameters! {
     /// A recorded schedule of transfers, read from a file.
     pub struct Config {
-        /// The file: on each line a start in seconds and a size in bytes.
+        /// The file: on each line a start in seconds and a size in bytes; if it is a response, also the
+        /// bytes of its request and, in seconds, the server's delay before it and the further one-way delays
+        /// of the client and of the server.
         pub file: String = String::new(), "no default: it must be given";
     }
 }
@@ -37,13 +41,13 @@ impl Build for Config {
                 "has no transfers: write a start in seconds and a size in bytes on each line".into(),
             ));
         }
-        schedule.sort_by_key(|(at, _)| *at);
+        schedule.sort_by_key(|line| line.at);
         let period = Period::new(Span::ZERO, None, setting.duration)?;
-        let within = schedule.partition_point(|(at, _)| *at < period.end);
+        let within = schedule.partition_point(|line| line.at < period.end);
         let left_out = schedule.len() - within;
         schedule.truncate(within);
         let wire = Wire::of(setting.cut);
-        let wire_bytes = schedule.iter().map(|(_, bytes)| wire.bytes(*bytes)).fold(0, u64::saturating_add);
+        let wire_bytes = schedule.iter().map(|line| wire.bytes(line.bytes)).fold(0, u64::saturating_add);
         Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: setting.rate, period }))
     }
 
@@ -58,8 +62,8 @@ impl Build for Config {
 
 /// The running workload.
 struct Replay {
-    /// Start and size of each transfer, in the order of time.
-    schedule: Vec<(Instant, u64)>,
+    /// In the order of time.
+    schedule: Vec<Line>,
     /// How many were opened.
     next: usize,
     left_out: usize,
@@ -68,15 +72,33 @@ struct Replay {
     period: Period,
 }
 
+/// A transfer of the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    at: Instant,
+    bytes: u64,
+    /// If it answers a request.
+    asked: Option<Asked>,
+}
+
+/// What a response answers, and over which path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    request: u64,
+    think: Span,
+    client_delay: Span,
+    server_delay: Span,
+}
+
 impl Workload for Replay {
     fn start(&mut self, desk: &mut dyn Desk) {
         self.sleep(desk);
     }
 
     fn on_wake(&mut self, desk: &mut dyn Desk) {
-        while let Some(&(_, bytes)) = self.schedule.get(self.next).filter(|(at, _)| *at <= desk.now()) {
+        while let Some(&line) = self.schedule.get(self.next).filter(|line| line.at <= desk.now()) {
             self.next += 1;
-            desk.open(Transfer { bytes: Some(bytes), request: None, page: None, page_objects: 1, host: 0 });
+            line.begin(desk);
         }
         self.sleep(desk);
     }
@@ -90,14 +112,38 @@ impl Workload for Replay {
 
 impl Replay {
     fn sleep(&self, desk: &mut dyn Desk) {
-        if let Some(&(at, _)) = self.schedule.get(self.next) {
-            desk.wake_at(at);
+        if let Some(line) = self.schedule.get(self.next) {
+            desk.wake_at(line.at);
+        }
+    }
+}
+
+impl Line {
+    fn begin(self, desk: &mut dyn Desk) {
+        let bytes = self.bytes;
+        match self.asked {
+            None => {
+                desk.open(Transfer {
+                    bytes: Some(bytes),
+                    request: None,
+                    page: None,
+                    page_objects: 1,
+                    host: 0,
+                });
+            }
+            Some(Asked { request, think, client_delay, server_delay }) => desk.converse(Conversation {
+                first: Exchange { pause: Span::ZERO, request, think, response: bytes },
+                rest: Vec::new(),
+                client_delay,
+                server_delay,
+                host: 0,
+            }),
         }
     }
 }
 
 /// Reads a schedule in the order of the file.
-fn parse(content: &str) -> Result<Vec<(Instant, u64)>, String> {
+fn parse(content: &str) -> Result<Vec<Line>, String> {
     let mut schedule = Vec::new();
     let mut first = true;
     let content = content.strip_prefix('\u{feff}').unwrap_or(content);
@@ -126,19 +172,39 @@ fn is_header(fields: &[&str]) -> bool {
 }
 
 /// Reads one line.
-fn transfer(fields: &[&str]) -> Result<(Instant, u64), String> {
-    let (&[start, size] | &[start, size, _]) = fields else {
-        let columns = "a start in seconds, a size in bytes and at most one more";
-        return Err(format!("has {} columns, expected {columns}", fields.len()));
+fn transfer(fields: &[&str]) -> Result<Line, String> {
+    let (start, size, asked) = match *fields {
+        [start, size] | [start, size, _] => (start, size, None),
+        [start, size, request, think, client, server] => {
+            (start, size, Some((request, [think, client, server])))
+        }
+        _ => {
+            let columns = "a start in seconds and a size in bytes, at most one more, or six";
+            return Err(format!("has {} columns, expected {columns}", fields.len()));
+        }
     };
-    let seconds = start.parse::<f64>().ok().filter(|seconds| (0.0..=3e9).contains(seconds));
-    let Some(seconds) = seconds else {
-        return Err(format!("`{start}` must be a start in seconds, a number from 0 to 3e9"));
+    let at = Instant::START + time(start, "a start")?;
+    let asked = match asked {
+        None => None,
+        Some((request, [think, client, server])) => Some(Asked {
+            request: bytes(request)?,
+            think: time(think, "a delay")?,
+            client_delay: time(client, "a delay")?,
+            server_delay: time(server, "a delay")?,
+        }),
     };
-    match size.parse::<u64>() {
-        Ok(bytes @ 1..=1_000_000_000_000_000) => Ok((Instant::START + Span::from_seconds(seconds), bytes)),
-        _ => Err(format!("`{size}` must be a size in bytes, a whole number from 1 to 1e15")),
-    }
+    Ok(Line { at, bytes: bytes(size)?, asked })
+}
+
+fn time(text: &str, what: &str) -> Result<Span, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3e9).contains(seconds));
+    let wrong = || format!("`{text}` must be {what} in seconds, a number from 0 to 3e9");
+    seconds.map(Span::from_seconds).ok_or_else(wrong)
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = text.parse::<u64>().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
+    bytes.ok_or_else(|| format!("`{text}` must be a size in bytes, a whole number from 1 to 1e15"))
 }
 
 #[cfg(test)]
@@ -165,10 +231,29 @@ mod tests {
     }
 
     #[test]
+    fn six_columns_are_a_request_and_its_response() {
+        let header = "start_s,size_bytes,request_bytes,think_s,client_delay_s,server_delay_s\n";
+        let mut workload = build(&format!("{header}2,934,436,0.1,0.0005,0.040\n1,12\n")).unwrap();
+        let diary = run(&mut *workload);
+        assert_eq!(diary.opened.iter().map(|(at, _)| at.nanos()).collect::<Vec<_>>(), [1_000_000_000]);
+        let millis = Span::from_millis;
+        let expected = Conversation {
+            first: Exchange { pause: Span::ZERO, request: 436, think: millis(100), response: 934 },
+            rest: vec![],
+            client_delay: Span::from_nanos(500_000),
+            server_delay: millis(40),
+            host: 0,
+        };
+        assert_eq!(diary.conversations, [(Instant::START + millis(2000), expected)]);
+        assert_eq!(fact(&*workload, "transfers"), 2.0);
+        assert_eq!(fact(&*workload, "realised_load"), 2.0 * 1014.0 / 125e6);
+    }
+
+    #[test]
     fn every_nanosecond_of_a_long_run_survives_the_text_form() {
         for nanos in (1..1_000_000_000_000_u64).step_by(10_000_019) {
             let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
-            assert_eq!(transfer(&[&text, "1"]).unwrap().0.nanos(), nanos);
+            assert_eq!(transfer(&[&text, "1"]).unwrap().at.nanos(), nanos);
         }
     }
 
@@ -201,6 +286,11 @@ mod tests {
             "line 3: `ten` must be a size in bytes, a whole number from 1 to 1e15"
         );
         assert_eq!(problem("-1 5"), "line 1: `-1` must be a start in seconds, a number from 0 to 3e9");
+        assert_eq!(
+            problem("1 5 0 0 0 0"),
+            "line 1: `0` must be a size in bytes, a whole number from 1 to 1e15"
+        );
+        assert_eq!(problem("1 5 9 0 x 0"), "line 1: `x` must be a delay in seconds, a number from 0 to 3e9");
         for content in
             ["NaN 5", "inf 5", "1 0", "1 1.5", "1 -3", "1 1e300", "1,,5", "x y", "1,2\nstart,size\n"]
         {

@@ -160,6 +160,9 @@ impl Counting {
             return news;
         }
         let what = if self.in_recovery { What::Exit } else { What::Advance };
+        if self.in_recovery && config.fast_retransmit_guard == FastRetransmitGuard::AfterTimeout {
+            self.recover = 0;
+        }
         self.dupacks = 0;
         self.inflation = 0;
         self.deflation = 0;
@@ -244,7 +247,7 @@ impl FastRetransmitGuard {
     pub(super) fn allows(self, una: u64, recover: u64) -> bool {
         match self {
             Self::None => true,
-            Self::Recover => una > recover || recover == 0,
+            Self::Recover | Self::AfterTimeout => una > recover || recover == 0,
             Self::RecoverOrFirst => una > recover || una == 0,
         }
     }
@@ -349,10 +352,13 @@ mod tests {
 
     #[test]
     fn the_guard_decides_whether_duplicates_after_a_time_out_show_a_loss() {
-        use FastRetransmitGuard::{None, Recover, RecoverOrFirst};
-        for (guard, at_first, later) in
-            [(None, true, true), (Recover, false, false), (RecoverOrFirst, true, false)]
-        {
+        use FastRetransmitGuard::{AfterTimeout, None, Recover, RecoverOrFirst};
+        for (guard, at_first, later) in [
+            (None, true, true),
+            (Recover, false, false),
+            (RecoverOrFirst, true, false),
+            (AfterTimeout, false, false),
+        ] {
             for (una, expected) in [(0, at_first), (5, later)] {
                 let config = Config { fast_retransmit_guard: guard, ..Config::default() };
                 let mut bench = Bench::filled(config);
@@ -362,6 +368,19 @@ mod tests {
                 let lost = bench.duplicates(4).contains(&What::Loss);
                 assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
             }
+        }
+    }
+
+    #[test]
+    fn the_guard_decides_whether_a_recovery_may_follow_another_of_the_same_window() {
+        use FastRetransmitGuard::{AfterTimeout, None, Recover, RecoverOrFirst};
+        for (guard, expected) in
+            [(None, true), (Recover, false), (RecoverOrFirst, false), (AfterTimeout, true)]
+        {
+            let mut bench = Bench::filled(Config { fast_retransmit_guard: guard, ..Config::default() });
+            bench.duplicates(4);
+            assert_eq!(bench.ack(5), What::Exit);
+            assert_eq!(bench.duplicates(3).contains(&What::Loss), expected, "{guard:?}");
         }
     }
 

@@ -20,7 +20,6 @@ scenario = al.Scenario.from_dict(
 found = al.compare(scenario, ["long", "short"], replications=4)
 for row in found.intervals().filter(quantity="web time, median").iter_rows(named=True):
     print(f"{row['queue']:<6} {row['mean']:.3f} s, 95 % interval {row['low']:.3f} to {row['high']:.3f} s")
-chart = found.chart("web")
-if chart is not None:
-    for path in plot.save(chart, Path("out/examples"), "web-times").values():
+for name, chart in found.charts("web").items():
+    for path in plot.save(chart, Path("out/examples"), name).values():
         print(path)

@@ -1,4 +1,4 @@
-"""Everything that has a name: queue disciplines, TCP and its profiles, traffic, tables, studies."""
+"""Everything that has a name: queues, TCP and its profiles, traffic, the flow level, tables, studies."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ FAMILIES = {
     "traffic": "traffic",
     "edges": "edge",
     "sections": "scenario section",
+    "flow-level": "flow-level section",
+    "sizes": "size law",
     "tables": "table",
 }
 """What `aqmlab list` takes, and the family it lists."""

@@ -1,4 +1,4 @@
-"""The command line: run, compare, check, list, show, study."""
+"""The command line: run, compare, calibrate, flow-level, check, list, show, study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
 from aqmlab.compare import Metric
-from aqmlab.scenario import Scenario, ScenarioFileError, with_settings
+from aqmlab.scenario import S, Scenario, ScenarioFileError, with_settings
 
 if TYPE_CHECKING:
     from aqmlab.run import Run
@@ -226,6 +226,32 @@ def calibrate_(
     print(" ".join(f"--set {path}={value}" for path, value in found.settings.items()))
 
 
+@app.command("flow-level")
+def flow_level_(
+    scenario: ScenarioPath,
+    replications: Annotated[int, typer.Option(min=1, help="Runs, which differ in the seed.")] = 10,
+    seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A folder for the plots and their numbers.")] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Runs flows that share a link, without packets, and prints how many are in progress beside the law."""
+    from aqmlab import flow_level, flow_level_text
+    from aqmlab.progress import progress
+
+    chosen = _changed(flow_level.FlowLevel.load(scenario), scenario, settings)
+    with progress("flow-level", replications) as told:
+        found = flow_level.replicate(chosen, replications, first_seed=seed, jobs=jobs, told=told)
+    written = flow_level_text.write(found, out) if out else []
+    if as_json:
+        print(json.dumps(flow_level_text.table(found), indent=2))
+        return
+    print("\n".join(flow_level_text.lines(found)))
+    if written:
+        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+
+
 @app.command()
 def check(scenario: ScenarioPath, settings: Settings = None) -> None:
     """Checks a scenario and prints it with every default."""
@@ -302,10 +328,13 @@ def study_run(
 
 
 def _load(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
-    scenario = Scenario.load(path)
+    scenario = _changed(Scenario.load(path), path, settings)
+    return scenario.with_({"reverse_ties": True}) if reverse_ties else scenario
+
+
+def _changed(scenario: S, path: Path, settings: Sequence[str] | None) -> S:
     try:
-        scenario = with_settings(scenario, settings or [])
-        return scenario.with_({"reverse_ties": True}) if reverse_ties else scenario
+        return with_settings(scenario, settings or [])
     except ScenarioError as error:
         raise ScenarioFileError(f"{path} with --set: {error}") from None
 

@@ -97,7 +97,11 @@ _INTRODUCTIONS = {
     "wants packets told apart, as `rio` and `rio-ps` do, and no edge is written, `short-flows` with these "
     "defaults stands at every node with hosts.",
     "sections": "The other tables of a scenario.",
-    "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`.',
+    "flow-level": "The tables of a scenario of `aqmlab flow-level`, which also has `duration`, `warm_up` and "
+    "`seed`: `flow-level.link` is written `[link]`, and so on.",
+    "sizes": "The `kind` of the `sizes` of a `[traffic.NAME]` table at flow level.",
+    "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '
+    "Those named `flow-level.NAME` belong to `aqmlab flow-level`; in its runs they are called `NAME`.",
 }
 
 

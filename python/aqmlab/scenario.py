@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from aqmlab import _core
 
@@ -42,7 +42,7 @@ class Scenario:
         Raises `ScenarioFileError`, which names the file, the place, what is wrong and what is allowed.
         """
         path = Path(path)
-        given = _read_toml(path)
+        given = read_toml(path)
         try:
             files = {name: _read_text(path.parent / name) for name in _core.files_of(json.dumps(given))}
             scenario = cls(given=given, files=files, name=path.stem)
@@ -54,8 +54,7 @@ class Scenario:
     @classmethod
     def from_dict(cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
         """The scenario of a plain table of the form of a TOML file; `files` holds contents by name."""
-        _check_plain("", dict(table))
-        scenario = cls(given=copy.deepcopy(dict(table)), files=dict(files or {}))
+        scenario = cls(given=plain(table), files=dict(files or {}))
         _ = scenario.effective
         return scenario
 
@@ -64,11 +63,9 @@ class Scenario:
 
         A table replaces a table whole; `None` removes. Raises `ScenarioError` if the result is wrong.
         """
-        given = copy.deepcopy(self.given)
-        for path, value in changes.items():
-            _check_plain(path, value)
-            _put(given, path, copy.deepcopy(value))
-        scenario = Scenario(given=given, files={**self.files, **(files or {})}, name=self.name)
+        scenario = Scenario(
+            given=changed(self.given, changes), files={**self.files, **(files or {})}, name=self.name
+        )
         _ = scenario.effective
         return scenario
 
@@ -132,9 +129,34 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return path.strip(), value.strip()
 
 
-def with_settings(scenario: Scenario, settings: Iterable[str]) -> Scenario:
+class Changeable(Protocol):
+    """A scenario of whatever level: `with_` returns a changed copy."""
+
+    def with_(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with the values at some dotted paths replaced."""
+
+
+S = TypeVar("S", bound=Changeable)
+
+
+def with_settings(scenario: S, settings: Iterable[str]) -> S:
     """The scenario with `path=value` settings applied in order."""
     return scenario.with_(dict(parse_setting(text) for text in settings))
+
+
+def plain(table: Mapping[str, Any]) -> Table:
+    """A copy of a table of plain values; raises `ScenarioError` if it holds anything else."""
+    _check_plain("", dict(table))
+    return copy.deepcopy(dict(table))
+
+
+def changed(given: Table, changes: Mapping[str, Any]) -> Table:
+    """A copy with the values at some dotted paths replaced; `None` removes."""
+    given = copy.deepcopy(given)
+    for path, value in changes.items():
+        _check_plain(path, value)
+        _put(given, path, copy.deepcopy(value))
+    return given
 
 
 def _put(table: Table, path: str, value: Any) -> None:
@@ -179,7 +201,8 @@ def _read_text(path: Path) -> str:
         raise ScenarioFileError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _read_toml(path: Path) -> Table:
+def read_toml(path: Path) -> Table:
+    """The table that a TOML file holds; raises `ScenarioFileError`."""
     text = _read_text(path)
     try:
         table: Table = json.loads(_core.toml_to_json(text))

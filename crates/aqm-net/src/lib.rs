@@ -1,13 +1,15 @@
 //! The words every room of aqmlab shares: moments and spans of time, rates, lengths, packets,
-//! random streams, and how a family of plug-ins is declared and read.
+//! random streams, tables of results, and how a family of plug-ins is declared and read.
 //!
 //! This room knows no queue, no protocol and no scenario.
 
+pub mod digest;
 mod length;
 mod packet;
 mod rate;
 pub mod registry;
 mod streams;
+pub mod table;
 mod time;
 mod units;
 

@@ -6,6 +6,7 @@ mod table;
 use std::collections::BTreeMap;
 
 use aqm_net::ConfigError;
+use aqm_net::table::{Table, TableDoc};
 use aqm_sim::Scenario;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -17,7 +18,10 @@ use crate::table::PyTable;
 /// What a run leaves behind.
 #[pyclass(frozen, name = "Output", module = "aqmlab._core")]
 struct Output {
-    run: aqm_sim::Run,
+    tables: Vec<Table>,
+    manifest: Value,
+    events: u64,
+    forwarded: u64,
 }
 
 #[pymethods]
@@ -25,34 +29,34 @@ impl Output {
     /// The scenario in full, its digest and versions, as JSON.
     #[getter]
     fn manifest(&self) -> String {
-        self.run.manifest.to_string()
+        self.manifest.to_string()
     }
 
-    /// Events handled.
+    /// Events handled; at flow level, flows that came and flows that left.
     #[getter]
     fn events(&self) -> u64 {
-        self.run.events
+        self.events
     }
 
-    /// Packets sent by the first managed link over the whole run.
+    /// Packets sent by the first managed link over the whole run; at flow level there are none.
     #[getter]
     fn forwarded(&self) -> u64 {
-        self.run.forwarded
+        self.forwarded
     }
 
     /// A digest of every value of every table, made when it is asked for.
     fn digest(&self, py: Python<'_>) -> String {
-        py.detach(|| self.run.digest())
+        py.detach(|| aqm_net::table::digest(&self.tables))
     }
 
     /// The names of the tables.
     fn names(&self) -> Vec<&'static str> {
-        self.run.tables.iter().map(|table| table.name).collect()
+        self.tables.iter().map(|table| table.name).collect()
     }
 
     /// The table of this name; raises KeyError if there is none.
     fn table(&self, name: &str) -> PyResult<PyTable> {
-        let found = self.run.tables.iter().find(|table| table.name == name);
+        let found = self.tables.iter().find(|table| table.name == name);
         let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         PyTable::new(table.clone()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
@@ -89,13 +93,34 @@ fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyR
 #[pyfunction]
 fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
     let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
-    Ok(Output { run: py.detach(|| aqm_sim::run(&scenario)) })
+    let aqm_sim::Run { tables, manifest, events, forwarded } = py.detach(|| aqm_sim::run(&scenario));
+    Ok(Output { tables, manifest, events, forwarded })
+}
+
+fn read_flow_level(text: &str) -> Result<aqm_flow::Scenario, ConfigError> {
+    aqm_flow::Scenario::from_value(parse(text)?)
+}
+
+/// Checks a scenario at flow level (JSON) and returns it in full with its digest: `(json, digest)`.
+#[pyfunction]
+fn check_flow_level(py: Python<'_>, scenario: &str) -> PyResult<(String, String)> {
+    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, &e))?;
+    Ok((scenario.to_value().to_string(), aqm_flow::digest(&scenario)))
+}
+
+/// Runs a scenario at flow level (JSON). Other Python threads go on meanwhile.
+#[pyfunction]
+fn run_flow_level(py: Python<'_>, scenario: &str) -> PyResult<Output> {
+    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, &e))?;
+    let aqm_flow::Run { tables, manifest, events } = py.detach(|| aqm_flow::run(&scenario));
+    Ok(Output { tables, manifest, events, forwarded: 0 })
 }
 
 /// Everything that has a name, with its parameters, as JSON.
 #[pyfunction]
 fn catalog() -> PyResult<String> {
-    serde_json::to_string(&aqm_sim::catalog()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    let all: Vec<_> = aqm_sim::catalog().into_iter().chain(aqm_flow::catalog()).collect();
+    serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// The TCP profiles as JSON: name, what it is, its parameters in full, and the sources of those that
@@ -131,7 +156,8 @@ fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
 /// The schema of every table, as JSON.
 #[pyfunction]
 fn table_catalog() -> PyResult<String> {
-    serde_json::to_string(&aqm_sim::table_catalog()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    let all: Vec<TableDoc> = aqm_sim::table_catalog().into_iter().chain(aqm_flow::table_catalog()).collect();
+    serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// The drop probability of a queue (JSON table) before its count law, at each of `averages` (in the
@@ -163,6 +189,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files_of, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(check_flow_level, module)?)?;
+    module.add_function(wrap_pyfunction!(run_flow_level, module)?)?;
     module.add_function(wrap_pyfunction!(catalog, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;

@@ -250,7 +250,7 @@ mod tests {
     use crate::network::Lazy;
     use crate::run_on;
     use crate::scenario::Scenario;
-    use crate::tables::{Column, Table};
+    use crate::{Column, Table};
 
     use super::Eager;
 

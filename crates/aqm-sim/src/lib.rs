@@ -24,9 +24,10 @@ mod wheel;
 mod world;
 
 use aqm_net::ConfigError;
+use aqm_net::digest::Digest;
 use aqm_net::registry::{Entry, Parameters as _};
+use aqm_net::table;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::ledger::PacketEvent;
 use crate::network::{Lazy, Look, Network};
@@ -36,8 +37,8 @@ use crate::tables::{
 use crate::topology::Topology;
 use crate::world::{Harvest, World};
 
+pub use aqm_net::table::{Column, ColumnDoc, Table, TableDoc};
 pub use scenario::{Scenario, drop_curve};
-pub use tables::{Column, ColumnDoc, Table, TableDoc};
 pub use text::toml_value;
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
@@ -58,9 +59,7 @@ pub struct Run {
 impl Run {
     /// A digest of every value of every table: equal for equal runs.
     pub fn digest(&self) -> String {
-        let mut digest = Sha256::new();
-        self.tables.iter().for_each(|table| table.feed(&mut digest));
-        hex(&digest.finalize())
+        table::digest(&self.tables)
     }
 }
 
@@ -96,16 +95,16 @@ fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Ru
 /// The name of a result: a digest of the scenario in full, the content of its files, its seed and
 /// the results version.
 pub fn digest(scenario: &Scenario) -> String {
-    let mut digest = Sha256::new();
-    digest.update(RESULTS_VERSION.to_le_bytes());
-    digest.update(scenario.to_value().to_string());
+    let mut digest = Digest::default();
+    digest.short(RESULTS_VERSION);
+    digest.text(&scenario.to_value().to_string());
     for (name, content) in &scenario.files {
         for text in [name, content] {
-            digest.update((text.len() as u64).to_le_bytes());
-            digest.update(text);
+            digest.word(text.len() as u64);
+            digest.text(text);
         }
     }
-    hex(&digest.finalize())
+    digest.finish()
 }
 
 /// Everything that has a name: disciplines, window laws, TCP itself, workloads, sections of a scenario.
@@ -163,10 +162,6 @@ pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
 /// The schema of every table.
 pub fn table_catalog() -> Vec<TableDoc> {
     tables::catalog()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {

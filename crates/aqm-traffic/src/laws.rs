@@ -38,9 +38,11 @@ impl Exponential {
 
 /// Weibull, with distribution function 1 - exp(-(x/`scale`)^`shape`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weibull {
-    pub(crate) shape: f64,
-    pub(crate) scale: f64,
+pub struct Weibull {
+    /// Below 1 the tail is heavier than that of the exponential law.
+    pub shape: f64,
+    /// The value exceeded with chance 1/e.
+    pub scale: f64,
 }
 
 impl Weibull {
@@ -50,7 +52,7 @@ impl Weibull {
     }
 
     /// One value, zero or more.
-    pub(crate) fn draw(self, rng: &mut Rng) -> f64 {
+    pub fn draw(self, rng: &mut Rng) -> f64 {
         self.exceeded_with(rng.uniform_positive())
     }
 }

@@ -11,14 +11,14 @@ mod fourier;
 mod fractional;
 mod gap;
 mod hosts;
-mod laws;
+pub mod laws;
 mod limits;
 mod packmime;
 mod period;
 mod probes;
 mod replay;
 mod sessions;
-mod sizes;
+pub mod sizes;
 #[cfg(test)]
 mod testing;
 mod web;

@@ -118,7 +118,7 @@ pub struct Sizes {
 }
 
 /// A law of sizes in whole bytes: what those need who weigh its sizes on the wire.
-pub(crate) trait Law {
+pub trait Law {
     /// The mean size.
     fn mean(&self) -> f64;
 

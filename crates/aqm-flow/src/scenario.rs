@@ -1,0 +1,310 @@
+//! The scenario of a run at flow level, as read: every check is made here, so that a run cannot fail.
+//!
+//! The model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003;
+//! sessions arrive as a Poisson process, and each is a row of flows with time to think between them. With
+//! processor sharing the number of flows in progress depends on the sizes through their mean only.
+
+use std::collections::BTreeMap;
+
+use aqm_net::{ConfigError, Rate, Span, choices, parameters, registry};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::sizes;
+
+choices! {
+    /// How the flows in progress share the link.
+    pub enum Discipline {
+        /// All have the same share at every instant, up to their peak rates: max-min.
+        ProcessorSharing = "processor-sharing",
+        /// Shares are as the weights.
+        Weighted = "weighted",
+        /// One after another, in the order of arrival.
+        Fifo = "fifo",
+        /// Whoever has the least left to send has the whole link.
+        ShortestRemaining = "shortest-remaining",
+    }
+}
+
+impl Discipline {
+    /// Whether flows share the link, rather than having it in turn.
+    pub(crate) fn shares(self) -> bool {
+        matches!(self, Self::ProcessorSharing | Self::Weighted)
+    }
+}
+
+choices! {
+    /// What flows do about the rate they get.
+    pub enum Service {
+        /// They take what they get, and last the longer the less it is.
+        Elastic = "elastic",
+        /// They last their size over their peak rate; what the link cannot carry is lost.
+        Streaming = "streaming",
+    }
+}
+
+parameters! {
+    /// The link of a scenario at flow level.
+    pub struct Link {
+        /// How fast it sends.
+        pub capacity: Rate = Rate::from_bps(50_000_000), "Oueslati & Roberts talk";
+        /// How the flows in progress share it.
+        pub discipline: Discipline = Discipline::ProcessorSharing, "Oueslati & Roberts talk: fair sharing";
+    }
+}
+
+parameters! {
+    /// Traffic at flow level, `[traffic.NAME]`: Poisson arrivals of sessions. It also takes `sizes`, a table
+    /// whose `kind` is a size law; left out, `exponential`.
+    pub struct Traffic {
+        /// The offered load as a share of the capacity; give this or `sessions_per_second`.
+        pub load: Option<f64> = None, "no default: this or `sessions_per_second` must be given";
+        /// The rate of the Poisson process; give this or `load`.
+        pub sessions_per_second: Option<f64> = None, "no default: this or `load` must be given";
+        /// The mean number of flows in a session, which is geometric.
+        pub flows: f64 = 1.0, "ours: Poisson flows";
+        /// From the end of a flow to the next one of its session, exponential with this mean.
+        pub think_time: Span = Span::from_millis(1000), "ours";
+        /// The chance that a flow has the size of the one before in its session.
+        pub same_size: f64 = 0.0, "ours: independent sizes";
+        /// The most a flow can take of the link, which lies elsewhere, such as in an access line.
+        pub peak_rate: Option<Rate> = None, "ours: none";
+        /// The flow's weight, if the discipline is `weighted`.
+        pub weight: f64 = 1.0, "ours";
+        /// What flows do about the rate they get.
+        pub service: Service = Service::Elastic, "ours";
+    }
+}
+
+parameters! {
+    /// What a run at flow level records beside distributions and averages, which it always does.
+    pub struct Record {
+        /// A row for each flow.
+        pub flows: bool = true, "ours";
+        /// A row for each traffic, so often: its flows in progress; `0s` for never.
+        pub every: Span = Span::from_millis(100), "ours";
+    }
+}
+
+/// The word for all elastic flows together, in the table `distribution`.
+pub(crate) const ELASTIC: &str = "elastic";
+
+/// More kinds of traffic than this are taken for a slip of the pen: each event looks at all.
+const MOST_TRAFFIC: usize = 100;
+/// More flows than this fill any memory, if they are kept.
+const MOST_KEPT: f64 = 5e7;
+/// More flows than this take hours.
+const MOST_FLOWS: f64 = 1e10;
+/// More samples than this fill any memory.
+const MOST_SAMPLES: f64 = 1e7;
+
+/// One kind of traffic, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) name: String,
+    pub(crate) config: Traffic,
+    pub(crate) sizes: sizes::Config,
+    /// Bytes, before rounding.
+    pub(crate) mean_size: f64,
+    pub(crate) load: f64,
+    pub(crate) sessions_per_second: f64,
+}
+
+/// A checked scenario, defaults filled in.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub(crate) duration: Span,
+    pub(crate) warm_up: Span,
+    /// The seed of its random streams.
+    pub seed: u64,
+    pub(crate) link: Link,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) record: Record,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    duration: Option<Span>,
+    #[serde(default)]
+    warm_up: Span,
+    #[serde(default = "first_seed")]
+    seed: u64,
+    #[serde(default)]
+    link: Link,
+    #[serde(default)]
+    traffic: BTreeMap<String, Map<String, Value>>,
+    #[serde(default)]
+    record: Record,
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+impl Scenario {
+    /// Reads and checks a scenario given as a plain value.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, where, and what is allowed.
+    pub fn from_value(value: Value) -> Result<Self, ConfigError> {
+        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        if !value.is_object() {
+            return wrong("", "a scenario must be a table".into());
+        }
+        let raw: Raw = registry::read(value)?;
+        let Some(duration) = raw.duration.filter(|duration| !duration.is_zero()) else {
+            return wrong("duration", "must be given and more than 0s, such as \"1000s\"".into());
+        };
+        if raw.warm_up >= duration {
+            return wrong("warm_up", format!("must be shorter than the duration, {duration}"));
+        }
+        if raw.traffic.is_empty() {
+            return wrong("traffic", "is missing: write a `[traffic.NAME]` table".into());
+        }
+        if raw.traffic.len() > MOST_TRAFFIC {
+            return wrong(
+                "traffic",
+                format!("{} tables; at most {MOST_TRAFFIC} are allowed", raw.traffic.len()),
+            );
+        }
+        let read = |(name, table)| {
+            let place = format!("traffic.{name}");
+            Class::read(name, table, &raw.link).map_err(|error| error.within(&place))
+        };
+        let classes = raw.traffic.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let scenario = Self {
+            duration,
+            warm_up: raw.warm_up,
+            seed: raw.seed,
+            link: raw.link,
+            classes,
+            record: raw.record,
+        };
+        scenario.check_size()?;
+        Ok(scenario)
+    }
+
+    /// The scenario in full, every default filled in; reading it gives the same scenario.
+    pub fn to_value(&self) -> Value {
+        let traffic = self.classes.iter().map(|class| {
+            let mut table = json!(class.config);
+            table["sizes"] = class.sizes.to_value();
+            (class.name.clone(), table)
+        });
+        json!({
+            "duration": self.duration,
+            "warm_up": self.warm_up,
+            "seed": self.seed,
+            "link": self.link,
+            "traffic": Value::Object(traffic.collect()),
+            "record": self.record,
+        })
+    }
+
+    /// Refuses what no machine could run.
+    fn check_size(&self) -> Result<(), ConfigError> {
+        let seconds = self.duration.seconds();
+        let most = if self.record.flows { MOST_KEPT } else { MOST_FLOWS };
+        let mut flows = 0.0;
+        for class in &self.classes {
+            flows += class.sessions_per_second * class.config.flows * seconds;
+            if flows > most {
+                let problem = format!(
+                    "makes about {flows:.0e} flows; at most {most:.0e} are allowed, {MOST_FLOWS:.0e} with \
+                     `record.flows = false`: lower it or shorten `duration`"
+                );
+                return Err(ConfigError::new(format!("traffic.{}", class.name), problem));
+            }
+        }
+        // What an overloaded link cannot carry stays.
+        let load: f64 = self.classes.iter().map(|class| class.load).sum();
+        if flows * (1.0 - 1.0 / load) > MOST_KEPT {
+            let problem = format!(
+                "the load, {load}, leaves more than {MOST_KEPT:.0e} flows in progress: shorten it, or lower the load"
+            );
+            return Err(ConfigError::new("duration", problem));
+        }
+        if !self.record.every.is_zero() {
+            let rows = seconds / self.record.every.seconds() * self.classes.len() as f64;
+            if rows > MOST_SAMPLES {
+                let problem = format!(
+                    "would make {rows:.0e} rows; at most {MOST_SAMPLES:.0e} are allowed: look less often"
+                );
+                return Err(ConfigError::new("record.every", problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Class {
+    fn read(name: String, mut table: Map<String, Value>, link: &Link) -> Result<Self, ConfigError> {
+        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
+        if !(1..=64).contains(&name.len()) || !name.chars().all(fine) || name == ELASTIC {
+            let allowed = "a name has 1 to 64 letters, digits, `-`, `_` or `+`";
+            return wrong("", format!("{allowed}, and `{ELASTIC}` means all elastic traffic"));
+        }
+        let sizes = table.remove("sizes").unwrap_or_else(|| json!({ "kind": "exponential" }));
+        let sizes = sizes::Config::read(sizes).map_err(|error| error.within("sizes"))?;
+        let law = sizes.build().map_err(|error| error.within("sizes"))?;
+        let config: Traffic = registry::read(Value::Object(table))?;
+        if !(1.0..=1e6).contains(&config.flows) {
+            return wrong("flows", format!("must be between 1 and 1000000, is {}", config.flows));
+        }
+        if !(0.0..=1.0).contains(&config.same_size) {
+            return wrong("same_size", format!("must be between 0 and 1, is {}", config.same_size));
+        }
+        config.check_rates(link)?;
+        let mean_size = law.mean();
+        let session = config.flows * mean_size / link.capacity.bytes_per_second();
+        let sessions_per_second = match (config.load, config.sessions_per_second) {
+            (Some(load), None) if load > 0.0 && load <= 10.0 => load / session,
+            (Some(load), None) => {
+                return wrong("load", format!("must be above 0 and at most 10, is {load}"));
+            }
+            (None, Some(rate)) if rate > 0.0 && rate * session <= 10.0 => rate,
+            (None, Some(rate)) => {
+                let most = 10.0 / session;
+                let problem = format!("must be above 0 and at most {most:.3e}, a load of 10, is {rate}");
+                return wrong("sessions_per_second", problem);
+            }
+            (None, None) => return wrong("load", "is missing: give `load` or `sessions_per_second`".into()),
+            (Some(_), Some(_)) => {
+                return wrong("load", "give either `load` or `sessions_per_second`, not both".into());
+            }
+        };
+        let load = sessions_per_second * session;
+        Ok(Self { name, config, sizes, mean_size, load, sessions_per_second })
+    }
+}
+
+impl Traffic {
+    /// Checks what a flow may take of the link.
+    fn check_rates(&self, link: &Link) -> Result<(), ConfigError> {
+        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let streaming = self.service == Service::Streaming;
+        if !link.discipline.shares() && (streaming || self.peak_rate.is_some()) {
+            let place = if streaming { "service" } else { "peak_rate" };
+            return wrong(
+                place,
+                "must be left out unless the discipline is `processor-sharing` or `weighted`".into(),
+            );
+        }
+        if streaming && self.peak_rate.is_none_or(|rate| rate > link.capacity) {
+            let problem = format!("must be given for streaming, at most the capacity, {}", link.capacity);
+            return wrong("peak_rate", problem);
+        }
+        if self.weight != 1.0 && (link.discipline != Discipline::Weighted || streaming) {
+            return wrong(
+                "weight",
+                "must be 1 unless the discipline is `weighted` and the flows elastic".into(),
+            );
+        }
+        if !(1e-3..=1e3).contains(&self.weight) {
+            return wrong("weight", format!("must be between 0.001 and 1000, is {}", self.weight));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! A run: who comes meets the link, and what happens is counted and recorded.
+//!
+//! At one instant a flow leaves before another comes. Nothing else can tie, except by a chance of the last
+//! binary place, and then the earlier kind of traffic in the order of names goes first.
+
+use aqm_net::Instant;
+
+use crate::scenario::{Scenario, Service};
+use crate::server::{Job, Server};
+use crate::sources::Sources;
+use crate::tables::{ClassRow, DistributionRow, FlowRow, LinkRow, SampleRow};
+use crate::tally::Occupancy;
+
+/// What a run has brought in.
+pub(crate) struct Harvest {
+    pub(crate) flows: Vec<FlowRow>,
+    pub(crate) samples: Vec<SampleRow>,
+    pub(crate) distribution: Vec<DistributionRow>,
+    pub(crate) classes: Vec<ClassRow>,
+    pub(crate) link: Vec<LinkRow>,
+    /// Flows that came, and flows that left.
+    pub(crate) events: u64,
+}
+
+/// A flow in progress.
+#[derive(Clone, Copy)]
+struct Flow {
+    number: u64,
+    start: f64,
+    bytes: u64,
+    class: u32,
+    session: u32,
+}
+
+/// The counts of a class.
+struct Count {
+    in_progress: Occupancy,
+    elastic: bool,
+    /// Its peak rate in bits per second; none if it has none.
+    peak: Option<u64>,
+    flows: u64,
+    offered: u64,
+    completed: u64,
+    /// Seconds of those that came after the warm-up and are done.
+    seconds: f64,
+    carried_before: f64,
+}
+
+/// A run at work.
+pub(crate) struct World<'a, S> {
+    scenario: &'a Scenario,
+    server: S,
+    sources: Sources,
+    /// Flows in progress, by slot.
+    flows: Vec<Flow>,
+    /// Slots that may be used again.
+    free: Vec<u32>,
+    classes: Vec<Count>,
+    /// All elastic flows.
+    elastic: Occupancy,
+    /// All flows.
+    all: Occupancy,
+    /// One if the peak rates of the flows in progress fill the link, else zero.
+    saturated: Occupancy,
+    came: u64,
+    left: u64,
+    rows: Vec<FlowRow>,
+    samples: Vec<SampleRow>,
+    warm_up: f64,
+    /// When to look next: at the end of the warm-up, or to sample.
+    look: f64,
+    /// When to sample next; never if that is infinite.
+    sample: Instant,
+    warm: bool,
+}
+
+impl<'a, S: Server> World<'a, S> {
+    pub(crate) fn new(scenario: &'a Scenario, server: S) -> Self {
+        let warm_up = scenario.warm_up.seconds();
+        let count = |class: &crate::scenario::Class| Count {
+            in_progress: Occupancy::new(warm_up),
+            elastic: class.config.service == Service::Elastic,
+            peak: class.config.peak_rate.map(aqm_net::Rate::bps),
+            flows: 0,
+            offered: 0,
+            completed: 0,
+            seconds: 0.0,
+            carried_before: 0.0,
+        };
+        let sample = if scenario.record.every.is_zero() { Instant::NEVER } else { Instant::START };
+        let mut world = Self {
+            scenario,
+            server,
+            sources: Sources::new(scenario),
+            flows: Vec::new(),
+            free: Vec::new(),
+            classes: scenario.classes.iter().map(count).collect(),
+            elastic: Occupancy::new(warm_up),
+            all: Occupancy::new(warm_up),
+            saturated: Occupancy::new(warm_up),
+            came: 0,
+            left: 0,
+            rows: Vec::new(),
+            samples: Vec::new(),
+            warm_up,
+            look: 0.0,
+            sample,
+            warm: false,
+        };
+        world.plan_look();
+        world
+    }
+
+    pub(crate) fn run(mut self) -> Harvest {
+        let end = self.scenario.duration.seconds();
+        loop {
+            let (departure, arrival) = (self.server.next(), self.sources.next());
+            let next = departure.min(arrival).min(end);
+            if self.look <= next && self.look < end {
+                self.look_around();
+            } else if next == end {
+                self.server.advance(end);
+                return self.harvest(end);
+            } else if departure <= arrival {
+                self.depart(departure);
+            } else {
+                self.arrive(arrival);
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: f64) {
+        self.server.advance(now);
+        let arrival = self.sources.take();
+        let number = self.came;
+        self.came += 1;
+        let flow =
+            Flow { number, start: now, bytes: arrival.bytes, class: arrival.class, session: arrival.session };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.flows[slot as usize] = flow;
+            slot
+        } else {
+            self.flows.push(flow);
+            (self.flows.len() - 1) as u32
+        };
+        if self.warm {
+            let count = &mut self.classes[flow.class as usize];
+            count.flows += 1;
+            count.offered += flow.bytes;
+        }
+        if self.scenario.record.flows {
+            self.rows.push(FlowRow {
+                flow: number,
+                traffic: flow.class,
+                start_s: now,
+                size_bytes: flow.bytes,
+                duration_s: None,
+            });
+        }
+        self.server.join(Job { bytes: flow.bytes as f64, number, slot, class: flow.class });
+        self.change(flow.class as usize, 1, now);
+    }
+
+    fn depart(&mut self, now: f64) {
+        let slot = self.server.leave();
+        let flow = self.flows[slot as usize];
+        self.free.push(slot);
+        self.left += 1;
+        let duration = now - flow.start;
+        // The looks begin before anything comes, so a flow that came at the very end of the warm-up counts.
+        if self.warm && flow.start >= self.warm_up {
+            let count = &mut self.classes[flow.class as usize];
+            count.completed += 1;
+            count.seconds += duration;
+        }
+        if self.scenario.record.flows {
+            self.rows[flow.number as usize].duration_s = Some(duration);
+        }
+        self.sources.done(flow.session, now);
+        self.change(flow.class as usize, -1, now);
+    }
+
+    /// A class has one flow more, or one less.
+    fn change(&mut self, class: usize, by: isize, now: f64) {
+        let changed = |number: &mut Occupancy| number.set(number.now().wrapping_add_signed(by), now);
+        changed(&mut self.all);
+        changed(&mut self.classes[class].in_progress);
+        if self.classes[class].elastic {
+            changed(&mut self.elastic);
+        }
+        self.saturated.set(usize::from(self.saturates()), now);
+    }
+
+    /// Whether the flows in progress could fill the link.
+    fn saturates(&self) -> bool {
+        let capacity = self.scenario.link.capacity.bps();
+        let asked = self.classes.iter().fold(0_u64, |sum, class| {
+            let flows = class.in_progress.now() as u64;
+            sum.saturating_add(flows.saturating_mul(class.peak.unwrap_or(capacity)))
+        });
+        asked >= capacity
+    }
+
+    fn plan_look(&mut self) {
+        let sample = if self.sample == Instant::NEVER { f64::INFINITY } else { self.sample.seconds() };
+        self.look = if self.warm { sample } else { sample.min(self.warm_up) };
+    }
+
+    /// The warm-up is over, or a sample is due, or both.
+    fn look_around(&mut self) {
+        let now = self.look;
+        self.server.advance(now);
+        if !self.warm && now >= self.warm_up {
+            self.warm = true;
+            for (class, count) in self.classes.iter_mut().enumerate() {
+                count.carried_before = self.server.carried(class);
+            }
+        }
+        if self.sample != Instant::NEVER && now >= self.sample.seconds() {
+            for (class, count) in self.classes.iter().enumerate() {
+                let flows = count.in_progress.now() as u64;
+                self.samples.push(SampleRow { time_s: now, traffic: class as u32, flows });
+            }
+            self.sample += self.scenario.record.every;
+        }
+        self.plan_look();
+    }
+
+    fn harvest(mut self, end: f64) -> Harvest {
+        let measured = end - self.warm_up;
+        let totals = [&mut self.elastic, &mut self.all, &mut self.saturated];
+        for number in self.classes.iter_mut().map(|count| &mut count.in_progress).chain(totals) {
+            number.set(number.now(), end);
+        }
+        let mut distribution = Vec::new();
+        let classes = self.classes.iter().map(|count| &count.in_progress);
+        for (traffic, number) in classes.chain([&self.elastic]).enumerate() {
+            for (flows, &time_s) in number.seconds.iter().enumerate() {
+                let (traffic, flows) = (traffic as u32, flows as u64);
+                distribution.push(DistributionRow { traffic, flows, time_s, share: time_s / measured });
+            }
+        }
+        let carried = |class: usize| self.server.carried(class) - self.classes[class].carried_before;
+        let class_row = |(class, count): (usize, &Count)| {
+            let mean = count.in_progress.mean();
+            ClassRow {
+                traffic: class as u32,
+                load: self.scenario.classes[class].load,
+                flows: count.flows,
+                completed: count.completed,
+                offered_bytes: count.offered,
+                carried_bytes: carried(class),
+                mean_in_progress: mean,
+                mean_duration_s: (count.completed > 0).then(|| count.seconds / count.completed as f64),
+                mean_throughput_bps: (mean > 0.0).then(|| carried(class) * 8.0 / (mean * measured)),
+            }
+        };
+        let carried_bytes: f64 = (0..self.classes.len()).map(carried).sum();
+        let load = |streaming_only: bool| {
+            let counted = |class: &&crate::scenario::Class| {
+                !streaming_only || class.config.service == Service::Streaming
+            };
+            self.scenario.classes.iter().filter(counted).map(|class| class.load).sum()
+        };
+        let capacity = self.scenario.link.capacity;
+        let link = LinkRow {
+            capacity_bps: capacity.bps() as f64,
+            load: load(false),
+            streaming_load: load(true),
+            carried_bytes,
+            utilisation: carried_bytes / (capacity.bytes_per_second() * measured),
+            busy: self.all.above_zero(),
+            saturated: self.saturated.above_zero(),
+            mean_in_progress: self.elastic.mean(),
+        };
+        Harvest {
+            classes: self.classes.iter().enumerate().map(class_row).collect(),
+            link: vec![link],
+            distribution,
+            events: self.came + self.left,
+            flows: self.rows,
+            samples: self.samples,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+"""What `aqmlab flow-level` prints and writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aqmlab import flow_level, plot, stats
+from aqmlab.flow_level import Replications
+from aqmlab.stats import Interval
+
+MOST_LINES = 16
+"""Numbers of flows that are printed one by one."""
+
+
+def lines(found: Replications) -> Iterator[str]:
+    """The runs in a few lines, and the distribution beside the laws."""
+    scenario, link, load = found.scenario.effective, found.link, found.relative_load
+    yield (
+        f"{found.scenario.name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, "
+        f"{len(found.seeds)} replications from seed {found.seeds[0]}"
+    )
+    saturated = float(link["saturated"].to_numpy().mean())
+    yield (
+        f"  link: {scenario['link']['capacity']}, {scenario['link']['discipline']}, "
+        f"load {link['load'][0]:.4g}, utilisation {stats.mean_interval(link['utilisation'].to_list())}"
+    )
+    yield (
+        f"  regime: {flow_level.regime(float(link['load'][0]), saturated)}, for flows could fill the link "
+        f"{100 * saturated:.3g} % of the time"
+    )
+    mean = f"{load / (1 - load):.4g}" if load < 1 else "no end"
+    yield f"  flows in progress: {found.mean_in_progress()}, geometric law {mean}"
+    laws = f"C(1 - load) = {found.throughput_law() / 1e6:.4g} Mbps"
+    if found.peaked:
+        laws += f", with peak rates {found.throughput_law(peaked=True) / 1e6:.4g} Mbps"
+    yield f"  throughput of a flow: {_scaled(found.throughput_bps(), 1e-6)} Mbps, {laws}"
+    yield from _distribution(found)
+    for (name,), rows in found.classes.group_by("traffic", maintain_order=True):
+        times = stats.mean_interval([math.nan if one is None else one for one in rows["mean_duration_s"]])
+        number = stats.mean_interval(rows["mean_in_progress"].to_list())
+        yield f"  traffic {name}: load {rows['load'][0]:.4g}, {number} in progress, mean time {times} s"
+    rate = found.events / max(found.cpu_s, 1e-9) / 1e6
+    yield f"  cost: {found.cpu_s:.3f} CPU s, {rate:.2f} million flow events per CPU s"
+
+
+def table(found: Replications) -> dict[str, Any]:
+    """The same in full, for a program."""
+    return {
+        "scenario": found.scenario.effective,
+        "digest": found.scenario.digest,
+        "seeds": found.seeds,
+        "relative_load": _finite(found.relative_load),
+        "mean_in_progress": _finite(asdict(found.mean_in_progress())),
+        "throughput_bps": _finite(asdict(found.throughput_bps())),
+        "distribution": _finite(found.distribution().to_dicts()),
+        "classes": found.classes.to_dicts(),
+        "link": found.link.to_dicts(),
+        "performance": {"events": found.events, "cpu_s": found.cpu_s},
+    }
+
+
+def write(found: Replications, out: Path) -> list[Path]:
+    """Writes the charts with their numbers, and a row for each run of link and traffic."""
+    written = [
+        path for name, chart in found.charts().items() for path in plot.save(chart, out, name).values()
+    ]
+    for name, rows in (("classes", found.classes), ("link", found.link)):
+        written.append(out / f"{name}-runs.csv")
+        rows.write_csv(written[-1])
+    return written
+
+
+def _distribution(found: Replications) -> Iterator[str]:
+    rows = found.distribution()
+
+    def line(flows: str, share: str, geometric: str, law: str) -> str:
+        peaked = f"  {law:>10}" if found.peaked else ""
+        return f"  {flows:>7}  {share:<28} {geometric:>10}{peaked}"
+
+    yield line("flows", "share of the time", "geometric", "peak rates")
+    for row in rows.head(MOST_LINES).iter_rows(named=True):
+        share = Interval(value=row["share"], low=row["low"], high=row["high"], count=len(found.seeds))
+        yield line(str(row["flows"]), str(share), f"{row['geometric']:.6f}", f"{row['law']:.6f}")
+    if rows.height > MOST_LINES:
+        rest = (1 - math.fsum(rows[name].head(MOST_LINES)) for name in ("share", "geometric", "law"))
+        yield line("more", *(f"{value:.6f}" for value in rest))
+
+
+def _scaled(interval: Interval, factor: float) -> Interval:
+    ends = (factor * value for value in (interval.value, interval.low, interval.high))
+    return Interval(**dict(zip(("value", "low", "high"), ends, strict=True)), count=interval.count)
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -207,34 +207,41 @@ impl Agenda {
         if place >= NO_LANE {
             return self.wheel.push(key, Event::Packet(packet));
         }
-        self.join(place.into(), key, packet, Event::Packet(packet));
+        self.join(place.into(), key, packet);
     }
 
     /// A host is through with `packet` at `at`.
     pub(crate) fn put_held(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
-        self.join(self.held_lane, key, packet, Event::Held(packet));
+        self.join(self.held_lane, key, packet);
     }
 
-    /// A packet joins a lane; `event` is what becomes of it should it have to use the wheel.
+    /// A packet joins a lane.
     #[inline(always)]
-    fn join(&mut self, lane: usize, key: Key, packet: Packet, event: Event) {
-        let entry = Entry { time: key.time, rank: key.rank, packet };
+    fn join(&mut self, lane: usize, key: Key, packet: Packet) {
         let queue = &mut self.lanes[lane];
         if self.heads[lane] == NOTHING {
             self.heads[lane] = head(key.time, lane);
         } else if key < queue.tail {
-            return self.put_early(lane, entry, event);
+            return self.put_early(lane, Entry { time: key.time, rank: key.rank, packet });
         }
         queue.tail = key;
-        queue.waiting.push(entry);
+        // Field by field: a whole entry would first be put together elsewhere, and reading it back at once
+        // in larger pieces than it was written in stalls the processor.
+        let entry = queue.waiting.next_place();
+        entry.time = key.time;
+        entry.rank = key.rank;
+        entry.packet = packet;
     }
 
     /// A packet that is due before the last one of its lane passes a few, or else goes to the wheel.
-    fn put_early(&mut self, lane: usize, entry: Entry, event: Event) {
+    #[cold]
+    fn put_early(&mut self, lane: usize, entry: Entry) {
         let key = entry.key();
         let queue = &mut self.lanes[lane].waiting;
         if !queue.insert(entry, MOST_PASSED, |other| key < other.key()) {
+            let Entry { packet, .. } = entry;
+            let event = if lane == self.held_lane { Event::Held(packet) } else { Event::Packet(packet) };
             return self.wheel.push(key, event);
         }
         if let Some(first) = queue.first() {

@@ -33,12 +33,18 @@ impl<T: Copy + Default> Ring<T> {
 
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
+        *self.next_place() = entry;
+    }
+
+    /// Where the entry behind the newest goes; it counts from now on.
+    #[inline]
+    pub(crate) fn next_place(&mut self) -> &mut T {
         if self.count == self.places.len() {
             self.grow();
         }
         let place = (self.first + self.count) & (self.places.len() - 1);
-        self.places[place] = entry;
         self.count += 1;
+        &mut self.places[place]
     }
 
     /// Puts `entry` before those of the newest that `comes_before` says it precedes, if they are at most

@@ -119,6 +119,7 @@ def _two_way(queue: str, tcp: str, rate: float, pairs: int) -> dict[str, Any]:
             "initial_rto": "3s",
             "min_rto": "1s",
             "delayed_ack_timer": "100ms",
+            "nagle": "on",
             "limited_transmit": "off",
             "dsack": "off",
             "ecn": "on" if "ECN" in queue else "off",

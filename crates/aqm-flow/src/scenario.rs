@@ -168,7 +168,8 @@ impl Scenario {
                 format!("{} tables; at most {MOST_TRAFFIC} are allowed", raw.traffic.len()),
             );
         }
-        let read = |(name, table)| {
+        let read = |(name, table): (String, _)| {
+            registry::check_name("traffic", &name)?;
             let place = format!("traffic.{name}");
             Class::read(name, table, &raw.link).map_err(|error| error.within(&place))
         };
@@ -241,10 +242,8 @@ impl Scenario {
 impl Class {
     fn read(name: String, mut table: Map<String, Value>, link: &Link) -> Result<Self, ConfigError> {
         let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
-        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
-        if !(1..=64).contains(&name.len()) || !name.chars().all(fine) || name == ELASTIC {
-            let allowed = "a name has 1 to 64 letters, digits, `-`, `_` or `+`";
-            return wrong("", format!("{allowed}, and `{ELASTIC}` means all elastic traffic"));
+        if name == ELASTIC {
+            return wrong("", format!("`{ELASTIC}` means all elastic traffic: give it another name"));
         }
         let sizes = table.remove("sizes").unwrap_or_else(|| json!({ "kind": "exponential" }));
         let sizes = sizes::Config::read(sizes).map_err(|error| error.within("sizes"))?;

@@ -167,6 +167,20 @@ pub struct Entry {
     pub parameters: Vec<Field>,
 }
 
+/// Checks the name of a table that an author made up, in a `section` of a scenario: it must fit into tables,
+/// file names and paths of fields.
+///
+/// # Errors
+/// If it does not.
+pub fn check_name(section: &str, name: &str) -> Result<(), ConfigError> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
+        let allowed = "a name has 1 to 64 letters, digits, `-`, `_` or `+`";
+        return Err(ConfigError::new(format!("{section}.{name}"), allowed));
+    }
+    Ok(())
+}
+
 /// Reads a value as a `T`; an error knows the path of the field below the value.
 ///
 /// # Errors

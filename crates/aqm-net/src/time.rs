@@ -42,6 +42,19 @@ impl Instant {
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
+
+    /// The moment that lies by so much earlier, but not before the start.
+    pub const fn earlier_by(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
+    /// The first multiple of `period` since the start that is after this moment; never if `period` is zero.
+    pub const fn next_multiple(self, period: Span) -> Self {
+        match self.0.checked_div(period.0) {
+            Some(passed) => Self(period.0.saturating_mul(passed + 1)),
+            None => Self::NEVER,
+        }
+    }
 }
 
 impl Span {
@@ -157,6 +170,22 @@ mod tests {
         for text in ["60", "", "ms", "-1s", "NaNs", "infs", "1 fortnight", "1e300s", "1e-"] {
             assert!(Span::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_next_multiple_is_after_the_moment() {
+        let period = Span::from_nanos(100);
+        for (now, next) in [(0, 100), (99, 100), (100, 200), (250, 300)] {
+            assert_eq!(Instant::from_nanos(now).next_multiple(period), Instant::from_nanos(next));
+        }
+        assert_eq!(Instant::START.next_multiple(Span::ZERO), Instant::NEVER);
+        assert_eq!(Instant::from_nanos(u64::MAX - 1).next_multiple(period), Instant::NEVER);
+    }
+
+    #[test]
+    fn nothing_is_earlier_than_the_start() {
+        assert_eq!(Instant::from_nanos(7).earlier_by(Span::from_nanos(5)), Instant::from_nanos(2));
+        assert_eq!(Instant::from_nanos(7).earlier_by(Span::from_nanos(9)), Instant::START);
     }
 
     #[test]

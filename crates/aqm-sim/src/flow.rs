@@ -110,11 +110,6 @@ fn came(at: Instant) -> Option<Instant> {
     (at != Instant::NEVER).then_some(at)
 }
 
-/// A moment that lies by so much before another one, but not before the run.
-fn earlier(at: Instant, by: Span) -> Instant {
-    Instant::START + (at.since(Instant::START) - by)
-}
-
 impl Flow {
     /// Which of its bytes a packet needs that arrives on a `side` of it.
     pub(crate) const fn parts(side: usize) -> [Range<usize>; 2] {
@@ -234,7 +229,7 @@ impl Flow {
         FlowRow {
             flow: self.number.into(),
             traffic: self.traffic,
-            start_s: earlier(self.opened, late).seconds(),
+            start_s: self.opened.earlier_by(late).seconds(),
             end_s: came(self.closed).map(Instant::seconds),
             size_bytes: self.transfer.bytes.map(|_| self.goal + to_come),
             delivered_bytes: found.delivered,
@@ -266,7 +261,7 @@ impl Flow {
             flow: self.number.into(),
             traffic: self.traffic,
             page: self.transfer.page,
-            start_s: earlier(asked, late).seconds(),
+            start_s: asked.earlier_by(late).seconds(),
             size_bytes: bytes,
             segments: segments(bytes),
             handshake_s: after(handshake),

@@ -73,7 +73,7 @@ pub(crate) const RIGHT: &str = "right";
 pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec>, ConfigError> {
     let mut links = Vec::new();
     for (name, raw) in tables {
-        check_name("links", &name)?;
+        registry::check_name("links", &name)?;
         let place = format!("links.{name}.queue");
         if raw.from == raw.to {
             return Err(ConfigError::new(format!("links.{name}.to"), "must differ from `from`"));
@@ -109,16 +109,4 @@ pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec
         return Err(ConfigError::new("links", "at least one link needs a `queue` table"));
     }
     Ok(links)
-}
-
-/// Refuses names that would not fit into tables, file names and paths of fields.
-pub(crate) fn check_name(section: &str, name: &str) -> Result<(), ConfigError> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
-        return Err(ConfigError::new(
-            format!("{section}.{name}"),
-            "a name has 1 to 64 letters, digits, `-`, `_` or `+`",
-        ));
-    }
-    Ok(())
 }

@@ -135,7 +135,7 @@ impl Scenario {
         let tcp = aqm_tcp::read(tcp_table.clone()).map_err(|e| e.within("tcp"))?;
         let mut traffic = Vec::new();
         for (name, table) in raw.traffic {
-            links::check_name("traffic", &name)?;
+            registry::check_name("traffic", &name)?;
             let one = read_traffic(&name, table, dumbbell, &Common { access: &raw.access, tcp: &tcp_table });
             traffic.push(one.map_err(|e| e.within(&format!("traffic.{name}")))?);
         }
@@ -148,7 +148,7 @@ impl Scenario {
         let (edges, edges_added) = place_edges(raw.edges, &links, &traffic)?;
         let mut queues = BTreeMap::new();
         for (name, table) in raw.queues {
-            links::check_name("queues", &name)?;
+            registry::check_name("queues", &name)?;
             let queue = aqm_queue::Config::read(table).map_err(|e| e.within(&format!("queues.{name}")))?;
             queues.insert(name, queue);
         }

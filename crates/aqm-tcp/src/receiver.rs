@@ -7,7 +7,7 @@
 //! Ours, where the sources are silent: acknowledgements that became due before the end was asked
 //! merge into one; the application takes data at once, so the window stays open.
 
-use aqm_net::{Ecn, Instant, Span};
+use aqm_net::{Ecn, Instant};
 
 use crate::profile::{Config, DelayedAck, Dsack, Recovery};
 use crate::segment::{Flags, Sacks, Segment};
@@ -41,13 +41,6 @@ struct Disorder {
 }
 
 const NO_FIN: u64 = u64::MAX;
-
-/// The first multiple of `span` since the start that is after `now`.
-#[cold]
-fn next_multiple(span: Span, now: Instant) -> Instant {
-    let passed = now.nanos() % span.nanos();
-    now + Span::from_nanos(span.nanos() - passed)
-}
 
 impl Receiver {
     pub(crate) fn new() -> Self {
@@ -83,7 +76,7 @@ impl Receiver {
             let may_wait = config.delayed_ack != DelayedAck::Off && !fin && self.segments > config.quick_acks;
             if may_wait && self.timer == Instant::NEVER && !self.due {
                 self.timer = match config.delayed_ack {
-                    DelayedAck::Heartbeat => next_multiple(config.delayed_ack_timer, now),
+                    DelayedAck::Heartbeat => now.next_multiple(config.delayed_ack_timer),
                     DelayedAck::Off | DelayedAck::EverySecond => now + config.delayed_ack_timer,
                 };
                 return;

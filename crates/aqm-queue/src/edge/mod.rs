@@ -60,11 +60,6 @@ pub trait Edge: Send {
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64));
 }
 
-/// The moment `span` before `now`, or the start of the run.
-fn before(now: Instant, span: aqm_net::Span) -> Instant {
-    Instant::from_nanos(now.nanos().saturating_sub(span.nanos()))
-}
-
 #[cfg(test)]
 mod tests {
     use aqm_net::Streams;

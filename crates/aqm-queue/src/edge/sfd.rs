@@ -17,7 +17,7 @@
 
 use aqm_net::{ConfigError, Instant, Packet, Rng, Size, Span, choices, parameters};
 
-use super::{Build, Edge, LONG, SHORT, Table, before};
+use super::{Build, Edge, LONG, SHORT, Table};
 
 parameters! {
     /// SFD, ns-2's byte counter: packets are short until their flow has sent `threshold` bytes;
@@ -89,7 +89,7 @@ impl Edge for Sfd {
     }
 
     fn catch_up(&mut self, now: Instant) {
-        self.flows.expire_before(before(now, self.config.expiry));
+        self.flows.expire_before(now.earlier_by(self.config.expiry));
     }
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {

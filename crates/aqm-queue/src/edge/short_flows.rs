@@ -22,7 +22,7 @@
 
 use aqm_net::{ConfigError, Instant, Packet, Rng, Span, choices, parameters};
 
-use super::{Build, Edge, LONG, SHORT, Table, before};
+use super::{Build, Edge, LONG, SHORT, Table};
 
 parameters! {
     /// A counter of packets per flow: the first `threshold` packets of every flow are short, and
@@ -138,7 +138,7 @@ impl Edge for ShortFlows {
             if let Some(expiry) = self.config.expiry
                 && (due == self.next_scan || self.config.purge == Purge::AtAge)
             {
-                self.counts.expire_before(before(due, expiry));
+                self.counts.expire_before(due.earlier_by(expiry));
             }
             if due == self.next_update {
                 self.threshold = self.moved_threshold();
@@ -146,7 +146,7 @@ impl Edge for ShortFlows {
             (self.next_scan, self.next_update) = self.moments_after(due);
         }
         if let (Some(expiry), Purge::AtAge) = (self.config.expiry, self.config.purge) {
-            self.counts.expire_before(before(now, expiry));
+            self.counts.expire_before(now.earlier_by(expiry));
         }
     }
 
@@ -175,7 +175,7 @@ impl ShortFlows {
     fn moments_after(&self, now: Instant) -> (Instant, Instant) {
         let scan = self.config.expiry.filter(|_| self.config.purge == Purge::AtScans);
         let update = (self.config.law != Law::Static).then_some(self.config.update);
-        let next = |period: Option<Span>| period.map_or(Instant::NEVER, |period| multiple_after(now, period));
+        let next = |period: Option<Span>| period.map_or(Instant::NEVER, |period| now.next_multiple(period));
         (next(scan), next(update))
     }
 
@@ -211,11 +211,6 @@ impl ShortFlows {
 fn quantile(counts: &mut [u32], ratio: f64) -> u32 {
     let rank = libm::ceil(counts.len() as f64 * ratio / (ratio + 1.0)) as usize;
     *counts.select_nth_unstable(rank.clamp(1, counts.len()) - 1).1
-}
-
-/// The first multiple of `period` after `now`.
-fn multiple_after(now: Instant, period: Span) -> Instant {
-    Instant::START + period.saturating_mul(now.nanos() / period.nanos() + 1)
 }
 
 #[cfg(test)]

@@ -41,8 +41,7 @@ impl Naming {
         let moves = self.salt.is_some();
         self.salt = Some(rng.bits());
         if let Some(perturb) = self.perturb {
-            let turns = now.nanos() / perturb.nanos() + 1;
-            self.next_salt = Instant::START + perturb.saturating_mul(turns);
+            self.next_salt = now.next_multiple(perturb);
         }
         moves
     }

@@ -37,6 +37,12 @@ pub struct Run {
     pub events: u64,
 }
 
+impl AsRef<[Table]> for Run {
+    fn as_ref(&self) -> &[Table] {
+        &self.tables
+    }
+}
+
 /// Runs a scenario.
 pub fn run(scenario: &Scenario) -> Run {
     let capacity = scenario.link.capacity.bytes_per_second();

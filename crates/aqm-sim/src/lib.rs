@@ -56,6 +56,12 @@ pub struct Run {
     pub forwarded: u64,
 }
 
+impl AsRef<[Table]> for Run {
+    fn as_ref(&self) -> &[Table] {
+        &self.tables
+    }
+}
+
 impl Run {
     /// A digest of every value of every table: equal for equal runs.
     pub fn digest(&self) -> String {

@@ -12,7 +12,7 @@
 mod common;
 
 use aqm_net::Streams;
-use common::{maybe_real, mean_and_error, nanos, real, replicate, run, whole};
+use common::{assert_met, maybe_real, mean_and_error, nanos, real, replicate, run, whole};
 use serde_json::{Value, json};
 
 const REPLICATIONS: u64 = 20;
@@ -41,19 +41,6 @@ fn endless() -> Value {
 
 fn waiting(value: &Value) -> Vec<f64> {
     replicate(value, REPLICATIONS, |run| real(run, "links.mean_queue_packets")[0])
-}
-
-#[track_caller]
-fn assert_met(what: &str, values: &[f64], theory: f64, cap: f64) {
-    let (mean, error) = mean_and_error(values);
-    let off = (mean - theory).abs();
-    println!(
-        "{what}: {mean:.6} +- {error:.6}, theory {theory:.6}: {:+.2} SE, {:+.2} %",
-        (mean - theory) / error,
-        100.0 * (mean / theory - 1.0)
-    );
-    assert!(off <= 3.0 * error, "{what}: {mean} is {:.1} standard errors from {theory}", off / error);
-    assert!(off <= cap * theory, "{what}: {mean} is not within {cap} of {theory}");
 }
 
 #[test]

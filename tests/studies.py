@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import polars as pl
+import pytest
+
 from aqmlab.scenario import Scenario
-from aqmlab.study import Study
+from aqmlab.study import Study, StudyResult
 from aqmlab.sweep import Row, Runs
 
 
@@ -49,3 +53,23 @@ def check_variants(study: Study) -> None:
     ]  # fmt: skip
     assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
     assert len({tuple(found) for found in digests}) == len(digests)
+
+
+def check_drop_functions(table: pl.DataFrame, *points: tuple[str, int, float]) -> None:
+    """The lines of a figure of drop functions go through these points: line, average queue, probability."""
+    at = {
+        (row["line"], int(row["average_packets"])): row["probability"] for row in table.iter_rows(named=True)
+    }
+    for line, average, probability in points:
+        assert at[line, average] == pytest.approx(probability, abs=1e-9), (line, average)
+
+
+def check_result(result: StudyResult, *, figures: int) -> None:
+    """A study that ran has all its figures and tables, a number for every part of a claim, and a report."""
+    assert result.failures == ()
+    assert [drawn.problem for drawn in result.drawn] == [""] * figures
+    assert all(isinstance(frame, pl.DataFrame) for _, frame in result.tables)
+    for judged in result.judged:
+        missing = [part.measured for part in judged.evidence.parts if not math.isfinite(part.value)]
+        assert not missing, judged.claim.id
+    assert result.report.stat().st_size > 50_000

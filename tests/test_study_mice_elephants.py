@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from studies import check_every_scenario, check_variants, runs, together
+from studies import check_drop_functions, check_every_scenario, check_result, check_variants, runs, together
 
 from aqmlab import metrics, study
 from aqmlab.scenario import Scenario
@@ -291,18 +291,15 @@ def test_the_mean_of_a_part_of_a_run_counts_each_file_once() -> None:
 
 def test_the_drop_functions_are_those_of_table_3() -> None:
     table = mice_elephants_figures._drop_functions({}).table
-    at = {
-        (row["line"], int(row["average_packets"])): row["probability"] for row in table.iter_rows(named=True)
-    }
-    for line, average, probability in (
+    check_drop_functions(
+        table,
         ("short packets", 74, 0.0),
         ("short packets", 125, 0.025),
         ("long packets", 125, 0.1 * 50 / 175),
         ("long packets", 249, 0.1 * 174 / 175),
         ("short packets", 350, 1.0),
         ("long packets", 500, 1.0),
-    ):
-        assert at[line, average] == pytest.approx(probability, abs=1e-9), (line, average)
+    )
 
 
 def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
@@ -323,10 +320,4 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
         sensitivity=(),
     )
     result = study.run(chosen, tmp_path)
-    assert result.failures == ()
-    assert [drawn.problem for drawn in result.drawn] == [""] * len(figures)
-    assert all(isinstance(frame, pl.DataFrame) for _, frame in result.tables)
-    for judged in result.judged:
-        missing = [part.measured for part in judged.evidence.parts if not math.isfinite(part.value)]
-        assert not missing, judged.claim.id
-    assert result.report.stat().st_size > 50_000
+    check_result(result, figures=len(figures))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from studies import check_every_scenario, check_variants, together
+from studies import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import calibrate, study
 from aqmlab.scenario import Scenario
@@ -299,10 +299,4 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
         sensitivity=(),
     )
     result = study.run(chosen, tmp_path)
-    assert result.failures == ()
-    assert [drawn.problem for drawn in result.drawn] == [""] * len(figures)
-    assert all(isinstance(frame, pl.DataFrame) for _, frame in result.tables)
-    for judged in result.judged:
-        missing = [part.measured for part in judged.evidence.parts if not math.isfinite(part.value)]
-        assert not missing, judged.claim.id
-    assert result.report.stat().st_size > 50_000
+    check_result(result, figures=len(figures))

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
 from aqmlab.compare import Metric
+from aqmlab.json_text import finite
 from aqmlab.scenario import S, Scenario, ScenarioFileError, with_settings
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ def compare(
             "queues": result.queues,
             "tcps": result.tcps,
             "replications": replications,
-            "intervals": _finite(result.intervals().to_dicts()),
-            "differences": _finite(result.differences().to_dicts()),
+            "intervals": finite(result.intervals().to_dicts()),
+            "differences": finite(result.differences().to_dicts()),
             "crossings": comparison_text.crossings(result),
             "failures": list(result.failures),
         }
@@ -430,7 +431,3 @@ def _percent(value: float | None) -> str:
 
 def _number(value: float | None, factor: float = 1.0) -> str:
     return "-" if value is None else f"{value * factor:.4g}"
-
-
-def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: None if value != value else value for key, value in row.items()} for row in rows]

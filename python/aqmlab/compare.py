@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +100,18 @@ class Comparison:
                     rows.append(self._row(quantity, unit, names, stats.paired_difference(*pairs)))
         return pl.DataFrame(rows, schema=self._interval_schema())
 
-    def crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
-        """Where the distribution of one workload's times crosses that of the first variant, by variant."""
+    @property
+    def workloads(self) -> list[str]:
+        """The workloads with completed transfers."""
+        return sorted(self.times["traffic"].unique().to_list())
+
+    @cached_property
+    def crossings(self) -> Mapping[str, Mapping[Variant, list[Crossing]]]:
+        """Where the distribution of a workload's times crosses that of the first variant, by workload and
+        variant."""
+        return {traffic: self._crossings(traffic) for traffic in self.workloads}
+
+    def _crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
         from aqmlab import response_times
 
         ours = self._times_of(traffic)
@@ -132,7 +143,7 @@ class Comparison:
         if self.metric is Metric.RESPONSE_TIME:
             marks = {
                 f"{'/'.join(names)} crosses": one.at_s
-                for names, found in self.crossings(traffic).items()
+                for names, found in self.crossings[traffic].items()
                 for one in found
                 if panel is None
             }

@@ -27,7 +27,7 @@ def write(result: Comparison, out: Path) -> list[Path]:
     written = [out / f"{name}.csv" for name in tables]
     for path, table in zip(written, tables.values(), strict=True):
         table.write_csv(path)
-    for traffic in _workloads(result):
+    for traffic in result.workloads:
         for name, chart in result.charts(traffic).items():
             written.append(plot.save(chart, out, name)["png"])
     return written
@@ -45,7 +45,7 @@ def show(result: Comparison) -> None:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
         _print_estimates(result, title, result.differences(), others, {})
     if result.metric is Metric.RESPONSE_TIME:
-        for traffic in _workloads(result):
+        for traffic in result.workloads:
             _print_crossings(result, traffic)
     for variant, nodes in result.edges.items():
         why = "short-flows, added because the queue wants packets told short or long"
@@ -58,14 +58,10 @@ def crossings(result: Comparison) -> list[dict[str, Any]]:
         return []
     return [
         {"traffic": traffic, **dict(zip(result.factors, names, strict=True)), **asdict(crossing)}
-        for traffic in _workloads(result)
-        for names, found in result.crossings(traffic).items()
+        for traffic in result.workloads
+        for names, found in result.crossings[traffic].items()
         for crossing in found
     ]
-
-
-def _workloads(result: Comparison) -> list[str]:
-    return sorted(result.times["traffic"].unique().to_list())
 
 
 def _print_crossings(result: Comparison, traffic: str) -> None:
@@ -73,7 +69,7 @@ def _print_crossings(result: Comparison, traffic: str) -> None:
     from aqmlab import response_times
 
     first = ", ".join(result.variants[0])
-    for names, found in result.crossings(traffic).items():
+    for names, found in result.crossings[traffic].items():
         other = ", ".join(names)
         for crossing in found:
             print(f"{traffic}: {response_times.sentence(crossing, first, other)}")

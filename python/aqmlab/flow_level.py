@@ -16,13 +16,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from aqmlab import _core
 from aqmlab.run import Tables
-from aqmlab.scenario import ScenarioFileError, changed, plain, read_toml
+from aqmlab.scenario import Given, ScenarioFileError, changed, plain, read_toml
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,13 +44,9 @@ DRAWN = 600
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowLevel:
-    """A link and who shares it. Frozen: `with_` returns a changed copy.
+class FlowLevel(Given):
+    """A link and who shares it."""
 
-    `given` is what the author wrote; `effective` is the same with every default filled in.
-    """
-
-    given: Table
     name: str = "flow-level"
 
     @classmethod
@@ -81,24 +76,8 @@ class FlowLevel:
         _ = scenario.effective
         return scenario
 
-    @cached_property
-    def _text(self) -> str:
-        return json.dumps(self.given, allow_nan=False)
-
-    @cached_property
-    def _checked(self) -> tuple[Table, str]:
-        full, digest = _core.check_flow_level(self._text)
-        return json.loads(full), digest
-
-    @property
-    def effective(self) -> Table:
-        """The scenario in full, every default filled in."""
-        return self._checked[0]
-
-    @property
-    def digest(self) -> str:
-        """The name of its result."""
-        return self._checked[1]
+    def _check(self) -> tuple[str, str]:
+        return _core.check_flow_level(self._text)
 
     def run(self, seed: int | None = None) -> FlowRun:
         """Runs it, with another seed if one is given. Other threads go on meanwhile."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from aqmlab import flow_level, plot, stats
 from aqmlab.flow_level import Replications
+from aqmlab.json_text import finite
 from aqmlab.stats import Interval
 
 MOST_LINES = 16
@@ -53,10 +54,10 @@ def table(found: Replications) -> dict[str, Any]:
         "scenario": found.scenario.effective,
         "digest": found.scenario.digest,
         "seeds": found.seeds,
-        "relative_load": _finite(found.relative_load),
-        "mean_in_progress": _finite(asdict(found.mean_in_progress())),
-        "throughput_bps": _finite(asdict(found.throughput_bps())),
-        "distribution": _finite(found.distribution().to_dicts()),
+        "relative_load": finite(found.relative_load),
+        "mean_in_progress": finite(asdict(found.mean_in_progress())),
+        "throughput_bps": finite(asdict(found.throughput_bps())),
+        "distribution": finite(found.distribution().to_dicts()),
         "classes": found.classes.to_dicts(),
         "link": found.link.to_dicts(),
         "performance": {"events": found.events, "cpu_s": found.cpu_s},
@@ -93,12 +94,3 @@ def _distribution(found: Replications) -> Iterator[str]:
 def _scaled(interval: Interval, factor: float) -> Interval:
     ends = (factor * value for value in (interval.value, interval.low, interval.high))
     return Interval(**dict(zip(("value", "low", "high"), ends, strict=True)), count=interval.count)
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -178,7 +178,7 @@ def sentence(crossing: Crossing, first: str, second: str) -> str:
     quick, slow = (first, second) if crossing.first_is_quicker_before else (second, first)
     return (
         f"{quick} serves the quick transfers better, {slow} the slow ones: their distributions cross at "
-        f"{_time(crossing.at_s)} (between {_time(crossing.low_s)} and {_time(crossing.high_s)})"
+        f"{time_text(crossing.at_s)} (between {time_text(crossing.low_s)} and {time_text(crossing.high_s)})"
     )
 
 
@@ -189,5 +189,6 @@ def zero_between(x: Floats, y: Any) -> float:
     return float(x[place] * (x[place + 1] / x[place]) ** part)
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """A time in seconds or milliseconds, with three digits."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

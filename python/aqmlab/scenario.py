@@ -6,11 +6,12 @@ import copy
 import json
 import math
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aqmlab import _core
 
@@ -25,15 +26,51 @@ class ScenarioFileError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """One network, its queues and its traffic. Frozen: `with_` returns a changed copy.
+class Given(ABC):
+    """What scenarios of every level are: a table that an author wrote, checked by the core. Frozen.
 
     `given` is what the author wrote; `effective` is the same with every default filled in.
     """
 
     given: Table
-    files: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str = "scenario"
+
+    @abstractmethod
+    def with_(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with the values at some dotted paths replaced: `{"bottleneck.queue.max_p": 0.2}`.
+
+        A table replaces a table whole; `None` removes. Raises `ScenarioError` if the result is wrong.
+        """
+
+    @abstractmethod
+    def _check(self) -> tuple[str, str]:
+        """The scenario in full as text, and its digest; raises `ScenarioError`."""
+
+    @cached_property
+    def _checked(self) -> tuple[Table, str]:
+        full, digest = self._check()
+        return json.loads(full), digest
+
+    @cached_property
+    def _text(self) -> str:
+        return json.dumps(self.given, allow_nan=False)
+
+    @property
+    def effective(self) -> Table:
+        """The scenario in full, every default filled in."""
+        return self._checked[0]
+
+    @property
+    def digest(self) -> str:
+        """The name of its result: covers every parameter, file contents, seed and results version."""
+        return self._checked[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(Given):
+    """One network, its queues and its traffic; `files` holds the contents of the files it names."""
+
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Scenario:
@@ -69,24 +106,8 @@ class Scenario:
         _ = scenario.effective
         return scenario
 
-    @cached_property
-    def _checked(self) -> tuple[Table, str]:
-        full, digest = _core.check(self._text, dict(self.files))
-        return json.loads(full), digest
-
-    @cached_property
-    def _text(self) -> str:
-        return json.dumps(self.given, allow_nan=False)
-
-    @property
-    def effective(self) -> Table:
-        """The scenario in full, every default filled in."""
-        return self._checked[0]
-
-    @property
-    def digest(self) -> str:
-        """The name of its result: covers every parameter, file contents, seed and results version."""
-        return self._checked[1]
+    def _check(self) -> tuple[str, str]:
+        return _core.check(self._text, dict(self.files))
 
     @property
     def queues(self) -> Table:
@@ -129,14 +150,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return path.strip(), value.strip()
 
 
-class Changeable(Protocol):
-    """A scenario of whatever level: `with_` returns a changed copy."""
-
-    def with_(self, changes: Mapping[str, Any]) -> Self:
-        """A copy with the values at some dotted paths replaced."""
-
-
-S = TypeVar("S", bound=Changeable)
+S = TypeVar("S", bound=Given)
 
 
 def with_settings(scenario: S, settings: Iterable[str]) -> S:

@@ -21,6 +21,7 @@ from typing import Any
 import polars as pl
 
 from aqmlab.campaign import Failure, Plan, Store, collect, execute, from_dict, plan_of, tasks_of, version
+from aqmlab.json_text import finite
 from aqmlab.plot import Chart, save
 from aqmlab.stats import Evidence
 from aqmlab.sweep import Prepare, Results, Sweep
@@ -262,7 +263,7 @@ def _named(problem: Exception) -> str:
 
 def _claim_record(judged: Judged) -> dict[str, Any]:
     evidence = judged.evidence
-    ends = [_finite(evidence.low), _finite(evidence.high)]
+    ends = finite([evidence.low, evidence.high])
     return {
         "id": judged.claim.id,
         "statement": judged.claim.statement,
@@ -270,10 +271,6 @@ def _claim_record(judged: Judged) -> dict[str, Any]:
         "measured": evidence.measured,
         "interval": None if None in ends else ends,
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _provenance(main: Plan, store: Store, timing: Mapping[str, Any], seconds: float) -> dict[str, Any]:

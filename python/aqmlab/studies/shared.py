@@ -118,6 +118,16 @@ def shown(runs: Runs, metric: str, digits: int, scale: float = 1.0) -> str:
     return f"{interval.value:.{digits}f} ± {interval.half_width:.{digits}f}"
 
 
+def settled_after(runs: Runs, step_s: float) -> float:
+    """When MSER-5 lets the series `active` begin, averaged over the runs, in seconds; infinity if it does
+    not settle. `step_s` is the time from value to value."""
+    series = [row.values["active"] for row in runs.rows]
+    if not series:
+        return 0.0
+    cut = metrics.mser5([math.fsum(values) / len(series) for values in zip(*series, strict=True)])
+    return math.inf if cut is None else cut * step_s
+
+
 def tally(evidence: Mapping[str, stats.Evidence]) -> str:
     """How many claims hold, and which do not."""
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from aqmlab import metrics, stats
+from aqmlab import stats
 from aqmlab.stats import Evidence
-from aqmlab.studies.shared import gain, ratio, tally
+from aqmlab.studies.shared import gain, ratio, settled_after, tally
 from aqmlab.studies.shred_figures import FIGURES, TABLES, distance, normalised
 from aqmlab.studies.shred_runs import (
     QUEUES,
@@ -358,7 +358,10 @@ def _checks(results: Results) -> list[str]:
         for queue in QUEUES
         for value in results[sweep].axis(axis)
     ]
-    cuts = [_settling(results[sweep].where(queue=queue, **{axis: at})) for sweep, queue, axis, at in points]
+    cuts = [
+        settled_after(results[sweep].where(queue=queue, **{axis: at}), SERIES_STEP_S)
+        for sweep, queue, axis, at in points
+    ]
     longer = [cut for cut in cuts if cut > WARM_UP_S]
     if not longer:
         return []
@@ -374,15 +377,6 @@ def _checks(results: Results) -> list[str]:
     if never:
         said += f"; at {never} of them the number does not settle within the run"
     return [said + ". With sizes of so heavy a tail the load itself wanders; all queues meet the same load."]
-
-
-def _settling(runs: Runs) -> float:
-    """When MSER-5 lets the series begin, in seconds; infinity if it does not settle."""
-    series = [row.values["active"] for row in runs.rows]
-    if not series:
-        return 0.0
-    cut = metrics.mser5([math.fsum(at) / len(series) for at in zip(*series, strict=True)])
-    return math.inf if cut is None else cut * SERIES_STEP_S
 
 
 DECISIONS = tuple(

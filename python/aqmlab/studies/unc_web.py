@@ -10,12 +10,11 @@ report; none of its results is known as a number.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
 
-from aqmlab import metrics, stats
+from aqmlab import stats
 from aqmlab.stats import Evidence, Interval
-from aqmlab.studies.shared import tally
+from aqmlab.studies.shared import settled_after, tally
 from aqmlab.studies.unc_web_figures import (
     FIGURES,
     LEAST,
@@ -352,7 +351,9 @@ def _checks(results: Results) -> list[str]:
                 f"measured are {found}."
             )
     runs = results["web"].where(**queue(DROP_TAIL))
-    late = [load for load in runs.axis("load") if _settling(runs.where(load=load)) > WARM_UP_S]
+    late = [
+        load for load in runs.axis("load") if settled_after(runs.where(load=load), SERIES_STEP_S) > WARM_UP_S
+    ]
     if late:
         loads = ", ".join(f"{load} %" for load in late)
         said.append(
@@ -361,15 +362,6 @@ def _checks(results: Results) -> list[str]:
             "the same requests."
         )
     return said
-
-
-def _settling(runs: Runs) -> float:
-    """When MSER-5 lets the mean series begin, in seconds; infinity if it does not settle."""
-    series = [row.values["active"] for row in runs.rows]
-    if not series:
-        return 0.0
-    cut = metrics.mser5([math.fsum(one) / len(series) for one in zip(*series, strict=True)])
-    return math.inf if cut is None else cut * SERIES_STEP_S
 
 
 DECISIONS = tuple(

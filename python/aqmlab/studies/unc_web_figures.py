@@ -21,6 +21,7 @@ from aqmlab.response_times import (
     chart_of_tail,
     crossings,
     sentence,
+    time_text,
     zero_between,
 )
 from aqmlab.studies.shared import estimates, means, shown
@@ -209,8 +210,7 @@ def _distributions(
         lines = dict((second, first))
         marks = {
             at(load): {
-                f"{1000 * one.at_s:.3g} ms" if one.at_s < 1 else f"{one.at_s:.3g} s": one.at_s
-                for one in pairing(runs, load, first[1], second[1]).crossings
+                time_text(one.at_s): one.at_s for one in pairing(runs, load, first[1], second[1]).crossings
             }
             for load in plotted(runs)
         }

@@ -166,3 +166,15 @@ def test_the_slope_is_that_of_least_squares() -> None:
     assert stats.slope([1.0, 2.0, 4.0], [3.0, 5.0, 9.0]) == pytest.approx(2.0)
     assert stats.slope([0.0, 1.0, 2.0], [0.0, 3.0, 3.0]) == pytest.approx(1.5)
     assert math.isnan(stats.slope([1.0, 1.0], [2.0, 3.0]))
+
+
+def test_the_inverse_of_an_interval_turns_it_round() -> None:
+    found = stats.inverse(interval(2.0, 4.0), 8.0)
+    assert (found.low, found.value, found.high) == (2.0, pytest.approx(8 / 3), 4.0)
+    assert stats.inverse(interval(-1.0, 4.0)).high == math.inf
+    assert math.isnan(stats.inverse(Interval(value=2.0, low=math.nan, high=math.nan, count=1)).high)
+
+
+def test_a_line_through_the_origin_is_the_nearest_to_the_points() -> None:
+    assert stats.through_origin([1.0, 2.0], [3.0, 6.0]) == pytest.approx(3.0)
+    assert stats.through_origin([1.0, 2.0], [1.0, 0.0]) == pytest.approx(0.2)

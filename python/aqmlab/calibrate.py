@@ -50,7 +50,7 @@ class Calibration:
     """Connections per second, for each of `paths`, that offer `load`."""
     low: float
     high: float
-    """The ends of its 95 % interval, over replications."""
+    """The ends of its 95 % interval, over replications; the upper one may be infinite."""
     points: Sequence[tuple[float, float]]
     """Each measured rate, and the mean load it offered."""
 
@@ -81,7 +81,8 @@ def calibrate(
     was asked, and read from there the next time unless it is to be `fresh`. `told` is called after each
     run, of which there are [`runs`].
 
-    Raises `ValueError` if there is nothing to vary or no such link, and `ScenarioError` if a rate is refused.
+    Raises `ValueError` if there is nothing to vary, no such link or no load to measure, and `ScenarioError`
+    if a rate is refused.
     """
     if not 0 < load <= 2:
         raise ValueError(f"load: must be above 0 and at most 2, is {load:g}")
@@ -107,25 +108,32 @@ def calibrate(
                     told()
         return [found[k : k + len(rates)] for k in range(0, len(found), len(rates))]
 
-    (guess,) = measured([first], [seed])
-    centre = first * load / guess[0]
+    ((guess,),) = measured([first], [seed])
+    if not guess > 0:
+        raise ValueError(
+            f"{paths[0]}: at {first:g} nothing came within the duration: raise it, or run for longer"
+        )
+    centre = first * load / guess
     rates = [centre * part for part in AROUND]
     loads = measured(rates, range(seed, seed + replications))
-    slopes = [through_origin(rates, ours) for ours in loads]
-    slope = stats.mean_interval(slopes)
+    slopes = [stats.through_origin(rates, ours) for ours in loads]
+    rate = stats.inverse(stats.mean_interval(slopes), load)
     means = [math.fsum(column) / len(column) for column in zip(*loads, strict=True)]
     result = Calibration(
         load=load,
         paths=paths,
         links=links,
-        rate=load / slope.value,
-        low=load / slope.high,
-        high=load / slope.low,
+        rate=rate.value,
+        low=rate.low,
+        high=rate.high,
         points=list(zip(rates, means, strict=True)),
     )
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(asdict(result)) + "\n", encoding="utf-8")
+        # Whole or not at all: another program may read it, and this one may be stopped.
+        part = kept.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps(asdict(result)) + "\n", encoding="utf-8")
+        part.replace(kept)
     return result
 
 
@@ -193,11 +201,6 @@ def _offered(fast: Scenario, paths: Sequence[str], links: Sequence[str], rate: f
     run = fast.with_(dict.fromkeys(paths, rate)).run(seed)
     used = [run.summary["links"][link]["utilisation"] for link in links]
     return UNCONGESTED * math.fsum(used) / len(used)
-
-
-def through_origin(x: Sequence[float], y: Sequence[float]) -> float:
-    """The slope of the line through the origin nearest to the points, by least squares."""
-    return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
 
 
 def _key(fast: Scenario, load: float, paths: Sequence[str], links: Sequence[str], replications: int) -> str:

@@ -216,7 +216,7 @@ def calibrate_(
             told=told,
         )
     if as_json:
-        print(json.dumps({**asdict(found), "settings": found.settings}, indent=2))
+        print(json.dumps(finite({**asdict(found), "settings": found.settings}), indent=2))
         return
     for rate, offered in found.points:
         print(f"{rate:10.2f} per second offer a load of {offered:.4f}")

@@ -166,6 +166,17 @@ def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) 
     return Interval(value=value, low=value - half, high=value + half, count=count, level=level)
 
 
+def inverse(interval: Interval, over: float = 1.0) -> Interval:
+    """`over` divided by a number above zero; without end if zero is not excluded."""
+    high = over / interval.low if not interval.low <= 0 else math.inf
+    return replace(interval, value=over / interval.value, low=over / interval.high, high=high)
+
+
+def through_origin(x: Sequence[float], y: Sequence[float]) -> float:
+    """The slope of the line through the origin nearest to the points, by least squares."""
+    return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
+
+
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
     """The slope of the least-squares line through the points; NaN with fewer than two distinct x."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if not (math.isnan(a) or math.isnan(b))]

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.calibrate import through_origin
 from aqmlab.plot import Chart
 from aqmlab.response_times import (
     Crossing,
@@ -141,13 +140,12 @@ def slopes(runs: Runs) -> list[float]:
     """Load offered per connection a second, seed by seed: lines through the origin."""
     rates = runs.axis("rate")
     loads = [runs.where(rate=rate).values("load", runs.seeds()) for rate in rates]
-    return [through_origin(rates, list(ours)) for ours in zip(*loads, strict=True)]
+    return [stats.through_origin(rates, list(ours)) for ours in zip(*loads, strict=True)]
 
 
 def full_load(runs: Runs) -> stats.Interval:
     """Connections a second that offer all of the line."""
-    slope = stats.mean_interval([one for one in slopes(runs) if not math.isnan(one)])
-    return dataclasses.replace(slope, value=1 / slope.value, low=1 / slope.high, high=1 / slope.low)
+    return stats.inverse(stats.mean_interval([one for one in slopes(runs) if not math.isnan(one)]))
 
 
 # Figures

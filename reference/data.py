@@ -84,18 +84,25 @@ def background(seed: int, segment: int) -> str:
 
 @lru_cache(maxsize=32)
 def conversations(direction: int, seed: int) -> str:
-    """The connections of scenario D at load 0.9, one way, as `replay` reads them; server delays, which ns-2
-    drew anew in each run, are drawn with `seed` from the law of PackMime-HTTP."""
+    """The connections of scenario D at load 0.9, one way, as `replay` reads them.
+
+    ns-2 draws how long a server thinks anew in each run; here with `seed`, from the law of PackMime-HTTP.
+    And it draws the delay on a server's side when the SYN gets there, so the SYNs lost before decide which
+    connection gets which: here they are dealt out by a shuffle.
+    """
     chance = np.random.default_rng([direction, seed])
-    lines = []
+    ours = []
     start = 0
     for row in rows("d_packmime_schedule_load90"):
         start += int(row["gap_us"])
         if int(row["direction"]) == direction:
-            think = 1 / max(10.0, 305 * chance.weibull(0.63))
-            client, server = (int(row[side]) / 1e6 for side in ("client_us", "server_us"))
-            lines.append(
-                f"{start / 1e6:.6f},{row['response_bytes']},{row['request_bytes']},"
-                f"{think:.6f},{client:.6f},{server:.6f}\n"
-            )
+            ours.append((start, row))
+    servers = chance.permutation([int(row["server_us"]) for _, row in ours])
+    lines = []
+    for (start, row), server in zip(ours, servers, strict=True):
+        think = 1 / max(10.0, 305 * chance.weibull(0.63))
+        lines.append(
+            f"{start / 1e6:.6f},{row['response_bytes']},{row['request_bytes']},"
+            f"{think:.6f},{int(row['client_us']) / 1e6:.6f},{server / 1e6:.6f}\n"
+        )
     return "".join(lines)

@@ -23,6 +23,7 @@ PRINTED_EVENTS = 1e-6
 """Times of events are printed to a microsecond, those of variables to ten."""
 PRINTED_VARIABLES = 1e-5
 SEGMENT = 960
+HEADER = 40
 FLOWS = (("reno", 10), ("reno", 30), ("newreno", 10), ("sack1", 30))
 """The recorded flows: the agent of ns-2, and what its queue holds with the packet on the line."""
 RECOVERIES = {"reno": "reno", "newreno": "newreno", "sack1": "sack"}
@@ -36,7 +37,7 @@ Gauge = tuple[float, float, float]
 
 def cases() -> list[Case]:
     """The traces that were recorded."""
-    return [*(tcp_case(*flow) for flow in FLOWS), average_case()]
+    return [*(tcp_case(*flow) for flow in FLOWS), full_case(), average_case()]
 
 
 # One flow behind a Drop Tail queue
@@ -159,6 +160,54 @@ def _changes(values: Sequence[tuple[float, float]], printed: float) -> list[tupl
         if not kept or abs(shown - kept[-1][1]) > 1e-9:
             kept.append((time, shown))
     return kept
+
+
+# ns-2's two-way TCP behind lines that lose packets by number
+
+
+def full_case() -> Case:
+    """Every segment of five transfers of 1 MB that lose one packet in twenty-two, either way."""
+    losses = data.rows("micro/full_losses")
+    runs = sorted({row["run"] for row in losses})
+
+    def jobs() -> list[Job]:
+        scenario = Scenario.load(data.SCENARIOS / "micro-full.toml")
+        lines = {"data": "out", "acks": "back"}
+        lost = {(run, way): [] for run in runs for way in lines}
+        for row in losses:
+            lost[row["run"], row["direction"]].append(int(row["packet"]))
+        changes = [
+            {f"links.{link}.queue.packets": lost[run, way] for way, link in lines.items()} for run in runs
+        ]
+        return [Job(scenario=scenario.with_(change), seed=1, measure=_segments) for change in changes]
+
+    def judge(measured: Sequence[list[tuple[float, int]]]) -> list[Row]:
+        sent = same = 0
+        shifts = []
+        for run, ours in zip(runs, measured, strict=True):
+            theirs = [
+                (float(row["time_s"]), int(row["sequence"]) - 1)
+                for row in data.rows("micro/full_events")
+                if row["run"] == run and int(row["wire_bytes"]) > HEADER
+            ]
+            pairs = list(zip(theirs, ours, strict=False))
+            sent += max(len(theirs), len(ours))
+            same += next((at for at, (x, y) in enumerate(pairs) if x[1] != y[1]), len(pairs))
+            shifts += [abs(x[0] - y[0]) for x, y in pairs]
+        return [
+            exact("micro full reno", "segments in the same order", sent, same, 0),
+            exact("micro full reno", "largest shift (s)", 0, max(shifts), TICK - PRINTED_EVENTS),
+        ]
+
+    return Case(name="micro full reno", jobs=jobs, judge=judge)
+
+
+def _segments(run: Run) -> list[tuple[float, int]]:
+    """When data came to the line, and its first byte."""
+    packets = run.tables["packets"].filter(
+        pl.col("event").cast(pl.String).is_in(["enqueue", "drop"]) & (pl.col("payload_bytes") > 0)
+    )
+    return list(packets.select("time_s", "sequence_bytes").iter_rows())
 
 
 # RED's average while packets arrive at constant rates

@@ -14,7 +14,7 @@ use aqm_net::{Instant, Rng, Span};
 
 use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
-use crate::profile::{Close, EcnUse, FinAck, Handshake, HandshakeAck, SackBytes};
+use crate::profile::{Close, EcnUse, FinAck, Handshake, HandshakeAck, RepeatedSyn, SackBytes};
 use crate::receiver::Receiver;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
@@ -330,11 +330,11 @@ impl Endpoint {
                 false
             }
             Phase::Answering if syn => {
-                if !ack {
+                if !ack && self.tcp.config.repeated_syn == RepeatedSyn::Answered {
                     self.ahead = Ahead::Syn;
+                    // The answer to two SYNs is not a round trip (Karn).
+                    self.sender.timer.forget();
                 }
-                // The answer to two SYNs is not a round trip (Karn).
-                self.sender.timer.forget();
                 false
             }
             Phase::Answering if ack => {

@@ -27,9 +27,9 @@ pub use endpoint::Endpoint;
 pub use presets::{Preset, presets, transport};
 pub use profile::{
     BackOffEnd, Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
-    GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, LastSegment, LimitedTransmit, Nagle,
-    PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedTimeout, RttSamples,
-    SackBytes, SacksAtTimeout,
+    GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, Inflation, LastSegment, LimitedTransmit,
+    Nagle, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn,
+    RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
 };
 pub use profiles::{Profile, lay_over, profiles, read};
 pub use rtt::{MinRto, RtoArithmetic};

@@ -37,6 +37,16 @@ choices! {
 }
 
 choices! {
+    /// What a SYN does that comes again to the end that has answered it.
+    pub enum RepeatedSyn {
+        /// It is answered again.
+        Answered = "answered",
+        /// Nothing: the timer of the answer is enough (ns-2's FullTcp).
+        Ignored = "ignored",
+    }
+}
+
+choices! {
     /// How a connection closes.
     pub enum Close {
         /// Each end sends a FIN behind its data, again until it is acknowledged (RFC 9293, 3.6).
@@ -189,6 +199,16 @@ choices! {
 }
 
 choices! {
+    /// What the retransmission timer is restarted with by an acknowledgement that is also a sample.
+    pub enum TimerRestart {
+        /// With the sample, and without the back-off it ends (RFC 6298, section 5).
+        AfterSample = "after-sample",
+        /// With what was known before, so the back-off of a time-out lasts for one more (ns-2's FullTcp).
+        BeforeSample = "before-sample",
+    }
+}
+
+choices! {
     /// What a pause of the application does to the window.
     pub enum IdleRestart {
         /// Nothing.
@@ -249,12 +269,26 @@ choices! {
 }
 
 choices! {
+    /// Where the segments stand by which duplicate acknowledgements beyond the threshold open the window.
+    pub enum Inflation {
+        /// Beside the window, in fast recovery only (RFC 5681, section 3.2).
+        Beside = "beside",
+        /// In the window itself, after a time-out as in fast recovery: new data acknowledged leaves of it
+        /// what `ssthresh` allows, a time-out halves it all. The duplicate at the threshold sends nothing
+        /// but the missing segment (ns-2's FullTcp).
+        InWindow = "in-window",
+    }
+}
+
+choices! {
     /// What the acknowledgement does to the window that ends fast recovery.
     pub enum ExitAck {
         /// It only takes the inflation out (RFC 5681, section 3.2, step 6).
         Deflates = "deflates",
-        /// It opens the window as any other (ns-2); with SACK it never does.
+        /// It opens the window as any other (ns-2), but not with SACK.
         Grows = "grows",
+        /// It opens the window as any other, with SACK too (ns-2's FullTcp).
+        GrowsWithSack = "grows-with-sack",
     }
 }
 
@@ -341,6 +375,8 @@ parameters! {
         pub handshake: Handshake = Handshake::ThreeWay, "RFC 9293, 3.5";
         /// How the acknowledgement travels that ends a three-way handshake.
         pub handshake_ack: HandshakeAck = HandshakeAck::WithData, "RFC 9293, 3.10.7.3: data may go with it";
+        /// What a SYN does that comes again in a three-way handshake.
+        pub repeated_syn: RepeatedSyn = RepeatedSyn::Answered, "RFC 9293, 3.10.7.4: an acknowledgement at least; ours as Linux";
         /// How a connection closes.
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
         /// How the acknowledgement travels of the FIN that makes an end close, too.
@@ -369,6 +405,8 @@ parameters! {
         pub limited_transmit: LimitedTransmit = LimitedTransmit::New, "RFC 3042";
         /// When a fast retransmit may follow another.
         pub fast_retransmit_guard: FastRetransmitGuard = FastRetransmitGuard::Recover, "RFC 6582, 3.2";
+        /// How duplicates beyond the threshold open the window, with `tahoe`, `reno` and `newreno`.
+        pub inflation: Inflation = Inflation::Beside, "RFC 5681, 3.2";
         /// What the acknowledgement does that ends fast recovery.
         pub exit_ack: ExitAck = ExitAck::Deflates, "RFC 5681, 3.2";
         /// Which partial acknowledgements of NewReno restart the retransmission timer.
@@ -425,6 +463,8 @@ parameters! {
         pub rto_after_syn_loss: Option<Span> = Some(Span::from_millis(3000)), "RFC 6298, 5.7";
         /// What ends the back-off.
         pub back_off_end: BackOffEnd = BackOffEnd::Sample, "RFC 6298, 5";
+        /// Whether the timer is restarted after what an acknowledgement tells of the round trip, or before.
+        pub timer_restart: TimerRestart = TimerRestart::AfterSample, "RFC 6298, 5";
         /// The least time-out.
         pub min_rto: Span = Span::from_millis(1000), "RFC 6298, 2.4";
         /// Whether the back-off multiplies the least time-out.

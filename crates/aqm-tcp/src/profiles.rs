@@ -22,9 +22,10 @@ use crate::control::{
     SlowStartEnd, SsthreshRounding,
 };
 use crate::profile::{
-    Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, GrowthWhenLimited, Handshake,
-    HandshakeAck, IdleRestart, LastSegment, LimitedTransmit, PartialAckTimer, Pipe, PrrBound, Recovery,
-    Reduction, ReductionBasis, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout,
+    BackOffEnd, Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
+    GrowthWhenLimited, Handshake, HandshakeAck, IdleRestart, Inflation, LastSegment, LimitedTransmit, Nagle,
+    PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn, RepeatedTimeout,
+    RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
 };
 use crate::rtt::{MinRto, RtoArithmetic};
 
@@ -74,21 +75,16 @@ macro_rules! set {
 /// All profiles, the default one first.
 pub fn profiles() -> Vec<Profile> {
     let rfc = "TCP Reno as today's RFCs have it, without SACK and timestamps.";
-    vec![Profile::new("rfc", rfc), ns_2001(), ns_2003(), ns_2_35(), linux_2_4(), linux_6()]
+    vec![Profile::new("rfc", rfc), ns_2001(), ns_2003(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
 }
 
 /// What the ns-2 profiles have in common.
 fn ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = Profile::new(name, about);
     set! { ns:
-        mss = Size::from_bytes(1000), "packetSize_ 1000";
-        handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
-        close = Close::None, "one-way TCP has no FIN";
-        last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
         initial_window = 2, "windowInit_ 2, since 26 May 2001";
         ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any time-out";
         receiver_window = 20, "window_ 20";
-        exit_ack = ExitAck::Grows, "tcp-reno.cc, recv: recv_newack_helper opens the window";
         recovery_burst = Some(2), "tcp-newreno.cc, recv: send_much(0, 0, 2)";
         pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
         sacks_at_timeout = SacksAtTimeout::Forgotten, "tcp-sack1.cc, timeout: ClearScoreBoard";
@@ -99,7 +95,6 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
         idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
         repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF each time";
         rto_arithmetic = RtoArithmetic::Ticks, "tcp.cc, rtt_update";
-        rto_after_syn_loss = None, "tcp.cc: only a sample ends the back-off";
         max_syn_retries = None, "tcp.cc never gives up";
         max_retries = None, "tcp.cc never gives up";
         delayed_ack = DelayedAck::Off, "Agent/TCPSink acknowledges each segment";
@@ -109,9 +104,23 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
+/// What the ns-2 profiles have in common whose agents send one way.
+fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
+    let mut ns = ns_2(name, about);
+    set! { ns:
+        mss = Size::from_bytes(1000), "packetSize_ 1000";
+        handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
+        close = Close::None, "one-way TCP has no FIN";
+        last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
+        exit_ack = ExitAck::Grows, "tcp-reno.cc, recv: recv_newack_helper opens the window";
+        rto_after_syn_loss = None, "tcp.cc: only a sample ends the back-off";
+    }
+    ns
+}
+
 /// What the ns-2 profiles before 2004 have in common.
 fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
-    let mut ns = ns_2(name, about);
+    let mut ns = one_way_ns_2(name, about);
     set! { ns:
         initial_window_after_syn_loss = 2, "windowInit_ stays: bugfix_ss_ came on 13 June 2006";
         partial_ack_timer = PartialAckTimer::Each, "newreno_changes1_ 0, until 5 May 2003";
@@ -146,10 +155,38 @@ fn ns_2003() -> Profile {
 }
 
 fn ns_2_35() -> Profile {
-    let mut ns = ns_2("ns-2.35", "ns-2.35's Agent/TCP/Reno and Agent/TCPSink with their defaults.");
+    let about = "ns-2.35's Agent/TCP/Reno and Agent/TCPSink with their defaults.";
+    let mut ns = later(one_way_ns_2("ns-2.35", about));
     set! { ns:
         limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
         fast_retransmit_guard = FastRetransmitGuard::RecoverOrFirst, "bugFix_ true, bugfix_ss_ 1";
+    }
+    ns
+}
+
+fn ns_2_35_full() -> Profile {
+    let about = "ns-2.35's two-way Agent/TCP/FullTcp with its defaults.";
+    let mut ns = later(ns_2("ns-2.35-full", about));
+    set! { ns:
+        mss = Size::from_bytes(536), "segsize_ 536";
+        handshake_ack = HandshakeAck::Alone, "tcp-full.cc, recv: a pure ACK";
+        repeated_syn = RepeatedSyn::Ignored, "tcp-full.cc, recv in TCPS_SYN_RECEIVED";
+        fin_ack = FinAck::Alone, "tcp-full.cc, recv acknowledges, then the application closes";
+        nagle = Nagle::On, "nodelay_ false";
+        limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv does nothing before the third duplicate";
+        fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
+        inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
+        exit_ack = ExitAck::GrowsWithSack, "tcp-full.cc, recv: opencwnd after ack_action";
+        initial_window_after_syn_loss = 2, "bugfix_ss_ is that of one-way TCP";
+        back_off_end = BackOffEnd::Progress, "tcp-full.cc, newack: t_backoff_ = 1";
+        timer_restart = TimerRestart::BeforeSample, "tcp-full.cc, newack: set_rtx_timer stands first";
+    }
+    ns
+}
+
+/// With what ns-2.35's agents have in common beside.
+fn later(mut ns: Profile) -> Profile {
+    set! { ns:
         exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
         tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
         initial_rto = Span::from_millis(3000), "rtxcur_init_ 3.0, since 21 January 2006";

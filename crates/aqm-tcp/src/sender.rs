@@ -14,8 +14,8 @@ use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
-    BackOffEnd, Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, Nagle, PartialAckTimer,
-    Pipe, Recovery, ReductionBasis, RepeatedTimeout, RttSamples,
+    BackOffEnd, Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, Inflation, Nagle,
+    PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout, RttSamples, TimerRestart,
 };
 use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
 use crate::segment::{Flags, Segment};
@@ -142,7 +142,11 @@ impl Sender {
     pub fn on_timeout(&mut self, now: Instant, tcp: &Tcp) {
         let config = &tcp.config;
         let repeated = self.timer.retries > 0 && config.repeated_timeout == RepeatedTimeout::Holds;
-        self.control.on_timeout(Congestion { repeated, ..self.congestion(Sign::Loss, now, tcp) });
+        let mut congestion = self.congestion(Sign::Loss, now, tcp);
+        if config.inflation == Inflation::InWindow && self.board.dupacks() >= config.dupthresh {
+            congestion.basis = (congestion.basis + self.board.inflation()).min(config.receiver_window as f64);
+        }
+        self.control.on_timeout(Congestion { repeated, ..congestion });
         self.board.on_timeout(config);
         self.in_recovery = false;
         self.note_reduction();
@@ -237,13 +241,17 @@ impl Sender {
     fn heed(&mut self, news: News, used: Option<u64>, now: Instant, tcp: &Tcp) {
         if news.acked > 0 {
             self.timer.retries = 0;
+            let before = tcp.config.timer_restart == TimerRestart::BeforeSample;
+            if before {
+                self.timer.restart(now, &tcp.rules);
+            }
             if tcp.config.back_off_end == BackOffEnd::Progress {
                 self.timer.estimator.end_back_off();
             }
             self.sample(&news, now, tcp);
             if self.board.una() == self.board.sent() {
                 self.timer.at = Instant::NEVER;
-            } else if news.what != What::Partial || self.restarts_timer(tcp) {
+            } else if !before && (news.what != What::Partial || self.restarts_timer(tcp)) {
                 self.timer.restart(now, &tcp.rules);
             }
         }
@@ -251,11 +259,20 @@ impl Sender {
             What::Stale => return,
             What::Duplicate => {}
             What::Advance => self.grow(&news, used, now, tcp),
+            What::Opened => {
+                self.keep_inflation(now, tcp);
+                self.grow(&news, used, now, tcp);
+            }
             What::Partial => self.partial = true,
             What::Exit => {
                 self.in_recovery = false;
                 self.leave(now, tcp);
-                if tcp.config.exit_ack == ExitAck::Grows && !is_selective(&tcp.config) {
+                let grows = match tcp.config.exit_ack {
+                    ExitAck::Deflates => false,
+                    ExitAck::Grows => !is_selective(&tcp.config),
+                    ExitAck::GrowsWithSack => true,
+                };
+                if grows {
                     self.grow(&news, used, now, tcp);
                 }
             }
@@ -295,6 +312,15 @@ impl Sender {
         self.control.on_ack(Ack { now, acked, counted, may_grow, srtt });
     }
 
+    /// What duplicates opened after a time-out stays, as far as slow start goes.
+    #[cold]
+    fn keep_inflation(&mut self, now: Instant, tcp: &Tcp) {
+        let room = (self.control.ssthresh() - self.control.window()).max(0.0);
+        let acked = self.board.inflation().min(room);
+        let srtt = self.timer.estimator.srtt(&tcp.rules);
+        self.control.on_ack(Ack { now, acked, counted: acked, may_grow: true, srtt });
+    }
+
     /// Fast recovery is over.
     fn leave(&mut self, now: Instant, tcp: &Tcp) {
         if tcp.config.recovery == Recovery::NewReno {
@@ -324,6 +350,10 @@ impl Sender {
                 self.control.on_congestion(congestion);
                 self.note_reduction();
             }
+        }
+        if tcp.config.inflation == Inflation::InWindow && !is_selective(&tcp.config) {
+            // It becomes `ssthresh` and the duplicates, so a fraction of a segment is lost.
+            self.control.cap(self.control.ssthresh(), now);
         }
         self.board.on_reduction(from, self.control.window());
         self.timer.restart(now, &tcp.rules);

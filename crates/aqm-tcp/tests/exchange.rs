@@ -272,6 +272,15 @@ fn a_retransmission_gives_no_round_trip_sample() {
 }
 
 #[test]
+fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
+    for (order, last) in [("after-sample", "2200 > 2 again"), ("before-sample", "3200 > 2 again")] {
+        let settings = json!({ "initial_window": 2, "back_off_end": "progress", "timer_restart": order });
+        let pair = exchange(rfc(settings), 3, &["> 1", "> 2", "> 2 again"]);
+        assert!(pair.log.iter().any(|line| line.trim() == last), "{order}: {:#?}", pair.log);
+    }
+}
+
+#[test]
 fn ns_2_halves_again_at_every_time_out() {
     let mut pair = Pair::endless(ns2(json!({"initial_window": 20})));
     pair.run(at(410), &mut losing(Sent::has_data));

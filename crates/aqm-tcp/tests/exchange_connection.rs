@@ -43,6 +43,20 @@ fn a_lost_syn_ack_costs_as_much_as_a_lost_syn() {
 }
 
 #[test]
+fn a_repeated_syn_may_be_left_to_the_timer_of_the_answer() {
+    assert_table(
+        &exchange(rfc(json!({"repeated_syn": "ignored"})), 1, &["< SYN-ACK"]),
+        "0 > SYN
+         50 < SYN-ACK lost
+         1000 > SYN again
+         1050 < SYN-ACK again
+         1100 > 1 FIN
+         1150 < FIN ack FIN
+         1200 > ack FIN",
+    );
+}
+
+#[test]
 fn the_server_sends_its_answer_again_by_its_own_timer() {
     // The client would try again only after three seconds.
     let client = rfc(json!({ "initial_rto": "3s" }));

@@ -62,7 +62,7 @@ fn every_profile_says_where_each_value_is_from_that_differs_from_rfc() {
 #[test]
 fn profiles_have_names_of_their_own() {
     let names: Vec<&str> = profiles().iter().map(|one| one.name).collect();
-    assert_eq!(names, ["rfc", "ns-2.2001", "ns-2.2003", "ns-2.35", "linux-2.4", "linux-6"]);
+    assert_eq!(names, ["rfc", "ns-2.2001", "ns-2.2003", "ns-2.35", "ns-2.35-full", "linux-2.4", "linux-6"]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn an_error_names_place_and_remedy() {
     assert_eq!(
         problem(json!({"profile": "bsd"})),
         "profile: unknown profile \"bsd\", expected one of `rfc`, `ns-2.2001`, `ns-2.2003`, `ns-2.35`, \
-         `linux-2.4`, `linux-6`"
+         `ns-2.35-full`, `linux-2.4`, `linux-6`"
     );
     assert!(problem(json!({"mms": "1B"})).contains("unknown field `mms`, expected"));
     assert!(problem(json!({"control": {"kind": "cubik"}})).starts_with("control.kind: unknown kind"));

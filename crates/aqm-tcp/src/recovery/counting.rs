@@ -16,7 +16,7 @@
 use aqm_net::Instant;
 
 use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
-use crate::profile::{Config, FastRetransmitGuard, LimitedTransmit, Recovery};
+use crate::profile::{Config, FastRetransmitGuard, Inflation, LimitedTransmit, Recovery};
 
 /// The board of Tahoe, Reno and NewReno.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Counting {
     /// Transmissions may go up to here.
     limit: u64,
     dupacks: u32,
-    /// Segments by which duplicate acknowledgements inflate the window in fast recovery.
+    /// Segments by which duplicate acknowledgements inflate the window, or did until new data was acknowledged.
     inflation: u32,
     /// Segments by which partial acknowledgements took the window below that of its law.
     deflation: u32,
@@ -135,6 +135,10 @@ impl Board for Counting {
         self.dupacks
     }
 
+    fn inflation(&self) -> f64 {
+        self.inflation.into()
+    }
+
     fn deflation(&self) -> f64 {
         self.deflation.into()
     }
@@ -159,12 +163,15 @@ impl Counting {
             self.throttle(config);
             return news;
         }
-        let what = if self.in_recovery { What::Exit } else { What::Advance };
+        let what = match self.in_recovery {
+            true => What::Exit,
+            false if self.inflation > 0 => What::Opened,
+            false => What::Advance,
+        };
         if self.in_recovery && config.fast_retransmit_guard == FastRetransmitGuard::AfterTimeout {
             self.recover = 0;
         }
         self.dupacks = 0;
-        self.inflation = 0;
         self.deflation = 0;
         self.in_recovery = false;
         self.retransmit = false;
@@ -172,6 +179,9 @@ impl Counting {
     }
 
     fn on_duplicate(&mut self, config: &Config) -> What {
+        if self.dupacks == 0 {
+            self.inflation = 0;
+        }
         self.dupacks += 1;
         if self.dupacks < config.dupthresh {
             let may = match config.limited_transmit {
@@ -193,7 +203,13 @@ impl Counting {
                 self.retransmit = true;
                 self.inflation = config.dupthresh;
             }
-        } else if self.in_recovery {
+            if config.inflation == Inflation::InWindow {
+                self.release = self.within(0, config);
+                return what;
+            }
+        } else if self.in_recovery
+            || (config.inflation == Inflation::InWindow && self.dupacks > config.dupthresh)
+        {
             self.inflation += 1;
         }
         self.throttle(config);
@@ -422,6 +438,27 @@ mod tests {
         assert_eq!(bench.send(half), [10, 11], "the window of 5 is inflated by 7");
         assert_eq!((bench.ack(4), bench.board.dupacks()), (What::Exit, 0));
         assert_eq!(bench.send(half), [0u64; 0], "from 4 on 8 are outstanding");
+    }
+
+    #[test]
+    fn duplicates_open_the_window_itself_if_they_are_told_to_after_a_time_out_too() {
+        let tcp = Config { inflation: Inflation::InWindow, ..config(Recovery::Reno) };
+        let mut bench = Bench::filled(tcp);
+        assert_eq!(bench.duplicates(3)[2], What::Loss);
+        assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only what is missing");
+        bench.duplicates(1);
+        assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [10, 11, 12]);
+        assert_eq!((bench.board.inflation(), bench.ack(4)), (4.0, What::Exit));
+        bench.time_out();
+        assert_eq!((bench.board.inflation(), bench.send(ONE)), (0.0, vec![4]));
+        bench.duplicates(3);
+        assert_eq!((bench.board.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard holds");
+        bench.duplicates(2);
+        assert_eq!((bench.board.inflation(), bench.send(ONE)), (2.0, vec![5, 6]));
+        assert_eq!((bench.ack(7), bench.board.inflation()), (What::Opened, 2.0));
+        assert_eq!(bench.send(ONE), [7], "what stays of it is the window's");
+        bench.duplicates(1);
+        assert_eq!((bench.board.inflation(), bench.ack(8)), (0.0, What::Advance));
     }
 
     #[test]

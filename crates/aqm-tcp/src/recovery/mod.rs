@@ -72,6 +72,8 @@ pub(crate) enum What {
     Stale,
     /// All is well.
     Advance,
+    /// As `Advance`, after duplicates that opened the window without a fast retransmit.
+    Opened,
     /// A hole is filled and another found; fast recovery goes on.
     Partial,
     /// Fast recovery ends.
@@ -168,6 +170,11 @@ pub(crate) trait Board: Send {
     fn deflation(&self) -> f64 {
         0.0
     }
+
+    /// By how many segments duplicates have opened the window, or had until new data was acknowledged.
+    fn inflation(&self) -> f64 {
+        0.0
+    }
 }
 
 /// The board of a running sender: that without SACK in place, since most of what is simulated uses it.
@@ -248,5 +255,9 @@ impl Board for Running {
     }
     fn deflation(&self) -> f64 {
         running!(self, board => board.deflation())
+    }
+
+    fn inflation(&self) -> f64 {
+        running!(self, board => board.inflation())
     }
 }

@@ -8,14 +8,14 @@ shifted by less than a tick of 10 ms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Job
+from case import Case, Changes, Job
 from judge import Row, exact
 
 TICK = 0.01
@@ -166,20 +166,16 @@ def _changes(values: Sequence[tuple[float, float]], printed: float) -> list[tupl
 
 
 def full_case() -> Case:
-    """Every segment of five transfers of 1 MB that lose one packet in twenty-two, either way."""
+    """Every segment of ten transfers of 1 MB that lose one packet in twenty-two, either way.
+
+    Of the last five one packet in ten is marked as well.
+    """
     losses = data.rows("micro/full_losses")
-    runs = sorted({row["run"] for row in losses})
+    runs = list(dict.fromkeys(row["run"] for row in losses))
 
     def jobs() -> list[Job]:
         scenario = Scenario.load(data.SCENARIOS / "micro-full.toml")
-        lines = {"data": "out", "acks": "back"}
-        lost = {(run, way): [] for run in runs for way in lines}
-        for row in losses:
-            lost[row["run"], row["direction"]].append(int(row["packet"]))
-        changes = [
-            {f"links.{link}.queue.packets": lost[run, way] for way, link in lines.items()} for run in runs
-        ]
-        return [Job(scenario=scenario.with_(change), seed=1, measure=_segments) for change in changes]
+        return [Job(scenario=scenario.with_(_losses(losses, run)), seed=1, measure=_segments) for run in runs]
 
     def judge(measured: Sequence[list[tuple[float, int]]]) -> list[Row]:
         sent = same = 0
@@ -200,6 +196,18 @@ def full_case() -> Case:
         ]
 
     return Case(name="micro full reno", jobs=jobs, judge=judge)
+
+
+def _losses(losses: Sequence[Mapping[str, str]], run: str) -> Changes:
+    """What each line drops and marks in a run."""
+    places = {"data": "out.queue.packets", "acks": "back.queue.packets", "marked": "out.queue.marked"}
+    changes: dict[str, object] = {
+        f"links.{place}": [
+            int(row["packet"]) for row in losses if (row["run"], row["direction"]) == (run, what)
+        ]
+        for what, place in places.items()
+    }
+    return changes | {"tcp.ecn": "on" if changes["links.out.queue.marked"] else "off"}
 
 
 def _segments(run: Run) -> list[tuple[float, int]]:

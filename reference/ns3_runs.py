@@ -5,6 +5,10 @@ The settings are those of `scenarios/reference/ns3-*.toml`. Beyond them:
   queue here has one packet more (limits and thresholds too), and one is taken off each sample of it.
 - ns-3 adds 2 bytes of PPP to each packet: the line here is slower by that share of a full packet, and
   its utilisation is told as a share of the nominal rate.
+- `fqlqd` is ns-3's FqCoDel with a target that is never reached: deficit round robin in which flows that were
+  empty go first, and the head of the longest queue is dropped; `drr` here. A flow that holds the whole limit
+  by itself loses the packet that arrives.
+- `ared` is ns-2's Adaptive RED as of 2003, with thresholds and the lower bound of `max_p` as ns-3 has them.
 - CUBIC of ns-3 reduces the congestion window, HighSpeed and NewReno what is in flight; HighSpeed looks its
   steps up in the RFC's table, also after a time-out.
 - Where its TCP counts wrongly, it was run again with own classes that count right (`EXACT`).
@@ -36,15 +40,13 @@ SEEDS = 20
 REPEATS = 10
 BAND = 0.05
 PPP = 2
-KNOWN_QUEUES = ("pfifo", "red", "redg")
+KNOWN_QUEUES = ("pfifo", "red", "redg", "ared", "fqlqd")
 OTHER_QUEUES = {
-    "ared": "adaptive RED",
     "codel": "CoDel",
     "fqcodel": "FQ-CoDel",
     "pie": "PIE",
     "cobalt": "COBALT",
     "fqpie": "FQ-PIE",
-    "fqlqd": "deficit round robin",
 }
 TCPS: dict[str, dict[str, Any]] = {
     "TcpNewReno": {},
@@ -59,6 +61,11 @@ TCPS: dict[str, dict[str, Any]] = {
     "TcpCubic": {"reduction_basis": "window", "control": {"kind": "cubic"}},
 }
 """What each TCP of theirs changes of the scenario's `[tcp]`."""
+
+THIN_FLOWS: dict[str, Changes] = {
+    "fqlqd": {"traffic.background.flows": 100, "traffic.background.rate": "0.25Mbps"}
+}
+"""The background as the flows that fair queueing sees: each datagram of theirs has one of 100 ports."""
 
 EXACT = (
     "ns-3.37's PRR multiplies in 32 bits and its NewReno, HighSpeed and CUBIC round or count the "
@@ -354,8 +361,9 @@ def flows_scenario(theirs: dict[str, Any]) -> Scenario:
     scenario = Scenario.load(data.SCENARIOS / "ns3-b.toml")
     kinds = [kind.replace("Exact", "Tcp") for kind in (theirs["tcp"], theirs["tcp2"]) if kind]
     changes: dict[str, Any] = {
-        "bottleneck.queue": scenario.queues[f"limit{theirs['limit']}"],
+        "bottleneck.queue": scenario.queues[f"{theirs['disc']}{theirs['limit']}"],
         "traffic.newreno": None,
+        **THIN_FLOWS.get(theirs["disc"], {}),
     }
     for kind in kinds:
         flows = theirs["nFlows"] // len(kinds)

@@ -7,6 +7,9 @@ The settings are those of `scenarios/reference/b.toml`. Beyond them:
 - Time-outs and reductions of the window ("cuts") count from the start of the run, as ns-2 counts
   them, all else after the warm-up. The first 20 s are run again for them: the same run, measured earlier.
 - The smallest goodput of equal flows is printed, not judged: an extreme.
+- `fqdrr` is ns-2's DRR, `drr` here: a flow for each source, a quantum of one packet, a limit in bytes, and
+  the head of the longest queue goes. Of queues that are equally long ns-2 takes the first from the flow whose
+  turn it is, `drr` that of the packet that came.
 - Packets that acknowledgements clock arrive one service time apart, so many arrive at the very instant of
   a departure. Who comes first then, ns-2 leaves to rounding. The experiment on this: senders here and in
   ns-2 wait at random up to the time of one packet (`overhead_`), and nothing is tied any more.
@@ -24,7 +27,7 @@ import polars as pl
 import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Cause, Changes, Job, left_out_case
+from case import Case, Cause, Changes, Job
 from judge import Measures, Quantity, Row, of_runs, since_start
 
 SEEDS = 20
@@ -37,6 +40,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "k": {"control": {"kind": "highspeed"}},
 }
 """What each kind of flow changes of the scenario's `[tcp]`."""
+
+RECORDED, MORE, WAITING = "b_fifo_fq_per_seed", "b_more_per_seed", "b_overhead_per_seed"
+"""Records of ns-2: all cases, some with more seeds, and those with senders that wait."""
+
+FEW = "few runs of ns-2 were recorded, and they differ much; more of the same agree"
+TIES = (
+    "with equal round-trip times many packets arrive at the instant of a departure, which "
+    "ns-2 settles by rounding; where senders of both wait at random, up to a packet's time, they agree"
+)
 
 LINE = (
     Quantity(name="util"),
@@ -59,18 +71,8 @@ UNEQUAL = (Quantity(name="flow1_mbps"), Quantity(name="flow2_mbps"), Quantity(na
 
 def cases() -> list[Case]:
     """Every case of scenario B that was recorded."""
-    known = {(row["q"], row["cc"], int(row["limit"])): None for row in data.rows("b_fifo_fq_per_seed")}
-    droptail = [
-        flows_case(flows, limit, causes=() if flows == "none" else (_ties(flows, limit),))
-        for queue, flows, limit in known
-        if queue == "droptail"
-    ]
-    others = [
-        left_out_case(f"b {queue} {flows} limit {limit}", "not yet", "deficit round robin")
-        for queue, flows, limit in known
-        if queue != "droptail"
-    ]
-    return [*droptail, *others]
+    known = {(row["q"], row["cc"], int(row["limit"])): None for row in data.rows(RECORDED)}
+    return [flows_case(*case, causes=_causes(*case)) for case in sorted(known, key=lambda case: case[0])]
 
 
 def quantities(flows: str) -> list[Quantity]:
@@ -81,28 +83,39 @@ def quantities(flows: str) -> list[Quantity]:
     return [*LINE, *TOTAL, *several]
 
 
-def _ties(flows: str, limit: int) -> Cause:
-    why = (
-        "with Drop Tail and equal round-trip times many packets arrive at the instant of a departure, which "
-        "ns-2 settles by rounding; where senders of both wait at random, up to a packet's time, they agree"
-    )
-    return Cause(why=why, switch="waiting senders", again=flows_case(flows, limit, waiting=True))
+def _causes(queue: str, flows: str, limit: int) -> tuple[Cause, ...]:
+    """What may lie behind a miss, the experiment that costs nothing first."""
+    causes = []
+    if _theirs(MORE, queue, flows, limit):
+        again = flows_case(queue, flows, limit, recorded=MORE)
+        causes.append(Cause(why=FEW, switch="more runs", again=again, same_runs=True))
+    if _theirs(WAITING, queue, flows, limit):
+        again = flows_case(queue, flows, limit, recorded=WAITING)
+        causes.append(Cause(why=TIES, switch="waiting senders", again=again))
+    return tuple(causes)
+
+
+def _theirs(recorded: str, queue: str, flows: str, limit: int) -> list[dict[str, str]]:
+    case = (queue, flows, str(limit))
+    return [row for row in data.rows(recorded) if (row["q"], row["cc"], row["limit"]) == case]
 
 
 def flows_case(
-    flows: str, limit: int, seeds: int = SEEDS, *, waiting: bool = False, causes: tuple[Cause, ...] = ()
+    queue: str,
+    flows: str,
+    limit: int,
+    seeds: int = SEEDS,
+    *,
+    recorded: str = RECORDED,
+    causes: tuple[Cause, ...] = (),
 ) -> Case:
-    """Flows of these kinds behind Drop Tail; `waiting` senders break all ties, here and in ns-2."""
-    changes: Changes = {"tcp.send_overhead": "160us"} if waiting else {}
-    theirs = [
-        row
-        for row in data.rows("b_overhead_per_seed" if waiting else "b_fifo_fq_per_seed")
-        if (row["q"], row["cc"], row["limit"]) == ("droptail", flows, str(limit))
-    ]
-    name = f"b droptail {flows} limit {limit}"
+    """Flows of these kinds behind one queue, beside the runs of one record; senders wait where theirs do."""
+    changes: Changes = {"tcp.send_overhead": "160us"} if recorded == WAITING else {}
+    theirs = _theirs(recorded, queue, flows, limit)
+    name = f"b {queue} {flows} limit {limit}"
 
     def jobs() -> list[Job]:
-        scenario = flows_scenario(flows, limit).with_(changes)
+        scenario = flows_scenario(queue, flows, limit).with_(changes)
         early = scenario.with_({"warm_up": "0s", "duration": f"{WARM_UP:g}s"})
         numbers = range(1, seeds + 1)
         return [
@@ -117,10 +130,10 @@ def flows_case(
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
-def flows_scenario(flows: str, limit: int) -> Scenario:
-    """The scenario with a workload for each kind of flow; Drop Tail's limit as ns-2 counts it."""
+def flows_scenario(queue: str, flows: str, limit: int) -> Scenario:
+    """The scenario with a workload for each kind of flow; limits as ns-2 counts them."""
     scenario = Scenario.load(data.SCENARIOS / "b.toml")
-    changes: dict[str, Any] = {"bottleneck.queue": scenario.queues[f"limit{limit}"], "traffic.r": None}
+    changes: dict[str, Any] = {"bottleneck.queue": scenario.queues[f"{queue}{limit}"], "traffic.r": None}
     for kind, count in Counter(flows if flows != "none" else "").items():
         changes[f"traffic.{kind}"] = {"kind": "ftp", "flows": count, "stagger": "1s", "tcp": KINDS[kind]}
     return scenario.with_(changes)

@@ -46,6 +46,11 @@ SINGLE_RUN = (
     "the same connections, one flow of 18.6 MB or another holds the line for longer or shorter"
 )
 
+CONNECTIONS_DRAWN = (
+    "the connections that ns-2 drew: its sizes and gaps have a long memory, so a single run of 200 s offers "
+    "a load of its own"
+)
+
 ORDERED_BY = {"rsp_mean_ms": "mean", "rsp_median_ms": "median"}
 
 
@@ -87,9 +92,12 @@ def load_case(
         return rows + [order(name, what, theirs, ours) for what in ORDERED_BY if len(theirs) > 1]
 
     causes: tuple[Cause, ...] = ()
+    if load == REPLAYED and not replayed:
+        again = load_case(load, tcp, replayed=True, seeds=seeds, only=only)
+        causes += (Cause(why=CONNECTIONS_DRAWN, switch="the very connections", again=again),)
     if replayed and tcp == "Reno" and not more:
         again = load_case(load, tcp, replayed=True, more=True, seeds=seeds, only=only)
-        causes = (Cause(why=SINGLE_RUN, switch="more runs of ns-2", again=again, same_runs=True),)
+        causes += (Cause(why=SINGLE_RUN, switch="more runs of ns-2", again=again, same_runs=True),)
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 

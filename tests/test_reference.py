@@ -79,11 +79,21 @@ def test_a_small_case_of_permanent_flows_agrees_and_another_queue_does_not() -> 
 
 
 def test_a_small_case_of_two_kinds_of_flow_agrees_and_others_do_not() -> None:
-    rows = agreement.compare([scenario_b.flows_case("hr", 20, seeds=4)])
+    rows = agreement.compare([scenario_b.flows_case("droptail", "hr", 20, seeds=4)])
     assert "misses" not in verdicts(rows).values()
-    measured = [job() for job in scenario_b.flows_case("ss", 20, seeds=4).jobs()]
-    wrong = verdicts(list(scenario_b.flows_case("hr", 20, seeds=4).judge(measured)))
+    measured = [job() for job in scenario_b.flows_case("droptail", "ss", 20, seeds=4).jobs()]
+    wrong = verdicts(list(scenario_b.flows_case("droptail", "hr", 20, seeds=4).judge(measured)))
     assert {"util", "timeouts_total", "cuts_total", "flow2_mbps", "jain"} <= {
+        name for name, verdict in wrong.items() if verdict == "misses"
+    }
+
+
+def test_a_small_case_of_fair_queueing_agrees_and_one_queue_for_all_does_not() -> None:
+    case = scenario_b.flows_case("fqdrr", "hh", 20, seeds=4)
+    assert "misses" not in verdicts(agreement.compare([case])).values()
+    measured = [job() for job in scenario_b.flows_case("droptail", "hh", 20, seeds=4).jobs()]
+    wrong = verdicts(list(case.judge(measured)))
+    assert {"bg_loss", "mean_queue", "tcp_loss_mean"} <= {
         name for name, verdict in wrong.items() if verdict == "misses"
     }
 
@@ -221,7 +231,7 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     assert len(names) == len(set(names))
     recorded = {f"ns3 {run['condition']}" for run in data.ns3_runs()}
     assert recorded == {name for name in names if name.startswith("ns3 ")}
-    pairs = {(row["q"], row["cc"], row["limit"]) for row in data.rows("b_fifo_fq_per_seed")}
+    pairs = {(row["q"], row["cc"], row["limit"]) for row in data.rows(scenario_b.RECORDED)}
     assert len(pairs) == sum(name.startswith("b ") for name in names)
     short_long = {row["q"] for row in (*data.rows("c_short_long_per_seed"), *data.rows("c_more_per_seed"))}
     assert {f"c {queue}" for queue in short_long} == {name for name in names if name.startswith("c ")}

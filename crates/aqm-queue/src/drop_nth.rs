@@ -14,19 +14,28 @@ parameters! {
     pub struct Config {
         /// Which arrivals to drop, counted from 1 since the run began, in ascending order.
         pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first, a SYN";
+        /// Which arrivals to mark, counted likewise; those that are not ECN-capable pass as they are.
+        pub marked: Vec<u64> = vec![], "ours";
     }
 }
 
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        let ascending = self.packets.windows(2).all(|pair| pair[0] < pair[1]);
-        if !ascending || self.packets.first() == Some(&0) {
-            return Err(ConfigError::new("packets", "must be ascending numbers, counted from 1"));
-        }
-        let mut doomed = self.packets.clone();
-        doomed.reverse();
-        Ok(Box::new(DropNth { arrivals: 0, doomed, fifo: Fifo::new(Length::Packets(u64::MAX)) }))
+        Ok(Box::new(DropNth {
+            arrivals: 0,
+            doomed: next_last("packets", &self.packets)?,
+            marked: next_last("marked", &self.marked)?,
+            fifo: Fifo::new(Length::Packets(u64::MAX)),
+        }))
     }
+}
+
+/// The numbers in descending order.
+fn next_last(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
+    if numbers.first() == Some(&0) || !numbers.is_sorted_by(|a, b| a < b) {
+        return Err(ConfigError::new(field, "must be ascending numbers, counted from 1"));
+    }
+    Ok(numbers.iter().rev().copied().collect())
 }
 
 /// The running discipline.
@@ -34,18 +43,23 @@ pub struct DropNth {
     arrivals: u64,
     /// What is still to be dropped, the next one last.
     doomed: Vec<u64>,
+    /// What is still to be marked, likewise.
+    marked: Vec<u64>,
     fifo: Fifo,
 }
 
 impl QueueDiscipline for DropNth {
-    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         self.arrivals += 1;
-        if self.doomed.last() == Some(&self.arrivals) {
-            self.doomed.pop();
+        let marked = self.marked.pop_if(|next| *next == self.arrivals).is_some();
+        if self.doomed.pop_if(|next| *next == self.arrivals).is_some() {
             cx.drop(packet, Reason::Forced);
-        } else {
-            self.fifo.push(packet);
+            return;
         }
+        if marked && packet.ecn.can_be_marked() {
+            cx.mark(&mut packet, Reason::Forced);
+        }
+        self.fifo.push(packet);
     }
 
     fn dequeue(&mut self, _cx: &mut Context<'_>) -> Option<Packet> {
@@ -59,36 +73,46 @@ impl QueueDiscipline for DropNth {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::{Instant, Streams};
+    use aqm_net::{Ecn, Instant, Streams};
 
     use super::*;
     use crate::Observer;
 
-    struct Fallen(Vec<u32>);
-    impl Observer for Fallen {
+    #[derive(Default)]
+    struct Fates {
+        dropped: Vec<u32>,
+        marked: Vec<u32>,
+    }
+
+    impl Observer for Fates {
         fn dropped(&mut self, packet: &Packet, _: Reason, _: Instant) {
-            self.0.push(packet.id);
+            self.dropped.push(packet.id);
         }
-        fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
+        fn marked(&mut self, packet: &Packet, _: Reason, _: Instant) {
+            self.marked.push(packet.id);
+        }
     }
 
     #[test]
-    fn exactly_the_named_arrivals_are_dropped() {
-        let config = Config { packets: vec![1, 4, 5] };
+    fn exactly_the_named_arrivals_are_dropped_or_marked() {
+        let config = Config { packets: vec![1, 4, 5], marked: vec![2, 3, 4] };
         let mut queue = config.build(Rate::from_bps(1000)).unwrap();
-        let (mut rng, mut observer) = (Streams::new(1).named("test", 0), Fallen(Vec::new()));
+        let (mut rng, mut fates) = (Streams::new(1).named("test", 0), Fates::default());
         for id in 1..=6 {
-            let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut observer };
-            queue.enqueue(Packet { id, ..Packet::default() }, &mut cx);
+            let ecn = if id == 3 { Ecn::NotEct } else { Ecn::Ect0 };
+            let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut fates };
+            queue.enqueue(Packet { id, ecn, ..Packet::default() }, &mut cx);
         }
-        assert_eq!(observer.0, [1, 4, 5]);
+        assert_eq!((fates.dropped, fates.marked), (vec![1, 4, 5], vec![2]), "3 cannot be marked, 4 is gone");
         assert_eq!(queue.backlog().packets, 3);
     }
 
     #[test]
     fn the_order_must_be_ascending() {
-        for packets in [vec![0], vec![2, 2], vec![3, 1]] {
-            assert!(Config { packets }.build(Rate::from_bps(1000)).is_err());
+        for numbers in [vec![0], vec![2, 2], vec![3, 1]] {
+            let packets = Config { packets: numbers.clone(), ..Config::default() };
+            assert!(packets.build(Rate::from_bps(1000)).is_err());
+            assert!(Config { marked: numbers, ..Config::default() }.build(Rate::from_bps(1000)).is_err());
         }
     }
 }

@@ -28,7 +28,7 @@ pub use presets::{Preset, presets, transport};
 pub use profile::{
     BackOffEnd, Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
     GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, Inflation, LastSegment, LimitedTransmit,
-    Nagle, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn,
+    MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn,
     RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
 };
 pub use profiles::{Profile, lay_over, profiles, read};

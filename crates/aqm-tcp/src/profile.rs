@@ -217,6 +217,9 @@ choices! {
         InitialWindow = "initial-window",
         /// After a pause of a time-out it is one segment (ns-2).
         OneSegment = "one-segment",
+        /// Whenever data leaves after a pause of a time-out, without its minimum and back-off, it is the
+        /// initial window, even if it was smaller but not above `ssthresh` (ns-2's FullTcp, of 2 segments).
+        ToInitialWindow = "to-initial-window",
     }
 }
 
@@ -289,6 +292,19 @@ choices! {
         Grows = "grows",
         /// It opens the window as any other, with SACK too (ns-2's FullTcp).
         GrowsWithSack = "grows-with-sack",
+    }
+}
+
+choices! {
+    /// How a sender answers the echo of a mark, where ECN is on.
+    pub enum MarkResponse {
+        /// Any acknowledgement tells of a mark; the window keeps a segment; nothing sent again may be marked
+        /// (RFC 3168, section 6.1).
+        Rfc = "rfc",
+        /// Only those of new data tell; a window below a segment waits for the timer, and the time-out then
+        /// spares `ssthresh`; after another time-out the first echo counts; the loss of a segment in a window
+        /// reduced by a mark halves it again; what is sent again may be marked, too (ns-2's FullTcp).
+        FullTcp = "ns-2-full",
     }
 }
 
@@ -407,6 +423,8 @@ parameters! {
         pub fast_retransmit_guard: FastRetransmitGuard = FastRetransmitGuard::Recover, "RFC 6582, 3.2";
         /// How duplicates beyond the threshold open the window, with `tahoe`, `reno` and `newreno`.
         pub inflation: Inflation = Inflation::Beside, "RFC 5681, 3.2";
+        /// How a sender answers the echo of a mark, with ECN.
+        pub mark_response: MarkResponse = MarkResponse::Rfc, "RFC 3168, 6.1";
         /// What the acknowledgement does that ends fast recovery.
         pub exit_ack: ExitAck = ExitAck::Deflates, "RFC 5681, 3.2";
         /// Which partial acknowledgements of NewReno restart the retransmission timer.

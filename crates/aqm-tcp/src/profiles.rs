@@ -23,9 +23,9 @@ use crate::control::{
 };
 use crate::profile::{
     BackOffEnd, Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
-    GrowthWhenLimited, Handshake, HandshakeAck, IdleRestart, Inflation, LastSegment, LimitedTransmit, Nagle,
-    PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn, RepeatedTimeout,
-    RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
+    GrowthWhenLimited, Handshake, HandshakeAck, IdleRestart, Inflation, LastSegment, LimitedTransmit,
+    MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn,
+    RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
 };
 use crate::rtt::{MinRto, RtoArithmetic};
 
@@ -92,7 +92,6 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
         dsack = Dsack::Off, "generateDSacks_ false";
         reduction_basis = ReductionBasis::Window, "tcp.cc, slowdown: window()";
         growth_when_limited = GrowthWhenLimited::Grows, "control_increase_ 0";
-        idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
         repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF each time";
         rto_arithmetic = RtoArithmetic::Ticks, "tcp.cc, rtt_update";
         max_syn_retries = None, "tcp.cc never gives up";
@@ -108,6 +107,7 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
 fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
+        idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
         mss = Size::from_bytes(1000), "packetSize_ 1000";
         handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
         close = Close::None, "one-way TCP has no FIN";
@@ -173,9 +173,11 @@ fn ns_2_35_full() -> Profile {
         repeated_syn = RepeatedSyn::Ignored, "tcp-full.cc, recv in TCPS_SYN_RECEIVED";
         fin_ack = FinAck::Alone, "tcp-full.cc, recv acknowledges, then the application closes";
         nagle = Nagle::On, "nodelay_ false";
+        idle_restart = IdleRestart::ToInitialWindow, "tcp-full.cc, foutput: slowdown(CLOSE_CWND_INIT)";
         limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv does nothing before the third duplicate";
         fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
         inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
+        mark_response = MarkResponse::FullTcp, "tcp.cc, ecn; tcp-full.cc, recv, timeout_action, foutput";
         exit_ack = ExitAck::GrowsWithSack, "tcp-full.cc, recv: opencwnd after ack_action";
         initial_window_after_syn_loss = 2, "bugfix_ss_ is that of one-way TCP";
         back_off_end = BackOffEnd::Progress, "tcp-full.cc, newack: t_backoff_ = 1";

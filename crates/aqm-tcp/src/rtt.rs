@@ -138,6 +138,14 @@ impl Estimator {
         self.backoff = 1;
     }
 
+    /// Whether more time than the time-out, without its minimum and back-off, has passed since `then`.
+    pub fn has_passed(&self, then: Instant, now: Instant, rules: &Rules) -> bool {
+        match rules.arithmetic {
+            RtoArithmetic::Exact | RtoArithmetic::Linux => now.since(then) > self.base,
+            RtoArithmetic::Ticks => rules.tick.saturating_mul(ticks(then, now, rules)) > self.base,
+        }
+    }
+
     /// The time-out, backed off and within its limits.
     #[inline]
     pub fn rto(&self, rules: &Rules) -> Span {
@@ -223,9 +231,7 @@ impl Estimator {
     }
 
     fn sample_ticks(&mut self, sent: Instant, now: Instant, rules: &Rules) {
-        let tick = rules.tick.nanos();
-        let past_tick = (sent.nanos() + rules.tick_phase.nanos()) % tick;
-        let rtt = ((now.since(sent).nanos() + past_tick) / tick).max(1) as i64;
+        let rtt = ticks(sent, now, rules).max(1) as i64;
         let (srtt, rttvar) = match self.smoothed {
             Smoothed::Ticks { srtt, rttvar } if srtt != 0 => {
                 let error = rtt - (srtt >> 3);
@@ -237,6 +243,13 @@ impl Estimator {
         self.smoothed = Smoothed::Ticks { srtt, rttvar };
         self.base = rules.tick.saturating_mul(((rttvar << 3) + srtt) as u64 >> 3);
     }
+}
+
+/// How often a clock ticks between two moments.
+fn ticks(from: Instant, to: Instant, rules: &Rules) -> u64 {
+    let tick = rules.tick.nanos();
+    let past_tick = (from.nanos() + rules.tick_phase.nanos()) % tick;
+    (to.since(from).nanos() + past_tick) / tick
 }
 
 fn nanos(value: f64) -> Span {

@@ -14,8 +14,8 @@ use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
-    BackOffEnd, Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, Inflation, Nagle,
-    PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout, RttSamples, TimerRestart,
+    BackOffEnd, Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, Inflation, MarkResponse,
+    Nagle, PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout, RttSamples, TimerRestart,
 };
 use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
 use crate::segment::{Flags, Segment};
@@ -41,6 +41,7 @@ pub(crate) struct Sender {
     /// Whether a FIN follows the data.
     pub fin: bool,
     in_recovery: bool,
+    last_reduced: Reduced,
     /// Whether a partial acknowledgement came in this recovery.
     partial: bool,
     /// When data was sent last.
@@ -49,6 +50,15 @@ pub(crate) struct Sender {
     /// What had been sent when a mark last reduced the window, and when anything did; 0 for never.
     marked_up_to: u64,
     reduced_up_to: u64,
+}
+
+/// What reduced the window last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reduced {
+    Never,
+    Mark,
+    Loss,
+    Timeout,
 }
 
 impl Sender {
@@ -69,6 +79,7 @@ impl Sender {
             ecn: false,
             fin: false,
             in_recovery: false,
+            last_reduced: Reduced::Never,
             partial: false,
         }
     }
@@ -92,21 +103,28 @@ impl Sender {
 
     /// The application wrote more data; after a pause the window starts again (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &Tcp) {
-        let config = &tcp.config;
-        let paused = self.board.sent() > 0 && self.board.una() == self.board.sent();
-        let restart = match config.idle_restart {
-            IdleRestart::Off => None,
-            IdleRestart::InitialWindow => Some(config.initial_window),
-            IdleRestart::OneSegment => Some(1),
-        };
-        if let Some(window) = restart
-            && paused
-            && now.since(self.last_sent) > self.timer.rto(&tcp.rules)
-        {
-            self.control.cap(window as f64, now);
+        if self.board.sent() > 0 && self.board.una() == self.board.sent() {
+            self.end_pause(now, tcp);
             self.refresh(tcp);
         }
         self.end = self.end.saturating_add(bytes).min(ENDLESS);
+    }
+
+    /// Data may leave after a pause: everything before is acknowledged.
+    fn end_pause(&mut self, now: Instant, tcp: &Tcp) {
+        let initial = tcp.config.initial_window as f64;
+        let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.rules);
+        match tcp.config.idle_restart {
+            IdleRestart::InitialWindow if rto_passed => self.control.cap(initial, now),
+            IdleRestart::OneSegment if rto_passed => self.control.cap(1.0, now),
+            IdleRestart::ToInitialWindow
+                if self.timer.estimator.has_passed(self.last_sent, now, &tcp.rules) =>
+            {
+                self.control.cap(initial, now);
+                self.open_by(initial - self.control.window(), now, tcp);
+            }
+            _ => {}
+        }
     }
 
     /// An acknowledgement arrived.
@@ -117,11 +135,14 @@ impl Sender {
         let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
         let news = self.board.on_ack(&heard, at, &tcp.config);
         let echo = self.ecn && segment.flags.has(Flags::ECE);
-        if echo {
+        if echo && (news.acked > 0 || !answers_as_full_tcp(tcp)) {
             self.on_mark(now, tcp);
         }
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
         self.heed(news, (!echo).then_some(used), now, tcp);
+        if echo && self.window < 1.0 {
+            self.timer.restart(now, &tcp.rules);
+        }
     }
 
     /// Time has passed; `true` if the retransmission timer ran out (the caller has checked the limit of
@@ -146,12 +167,26 @@ impl Sender {
         if config.inflation == Inflation::InWindow && self.board.dupacks() >= config.dupthresh {
             congestion.basis = (congestion.basis + self.board.inflation()).min(config.receiver_window as f64);
         }
-        self.control.on_timeout(Congestion { repeated, ..congestion });
+        if self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp) {
+            self.control.cap(1.0, now);
+            self.open_by(1.0 - self.control.window(), now, tcp);
+        } else {
+            self.control.on_timeout(Congestion { repeated, ..congestion });
+            self.last_reduced = Reduced::Timeout;
+        }
         self.board.on_timeout(config);
         self.in_recovery = false;
         self.note_reduction();
-        self.refresh(tcp);
-        self.timer.back_off(now, &tcp.rules);
+        if self.board.una() < self.board.sent() {
+            self.refresh(tcp);
+            self.timer.back_off(now, &tcp.rules);
+        } else {
+            // Nothing is lost: a window below a segment has waited.
+            self.end_pause(now, tcp);
+            self.refresh(tcp);
+            self.timer.forget();
+            self.timer.restart(now, &tcp.rules);
+        }
     }
 
     /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
@@ -174,11 +209,11 @@ impl Sender {
             flags = flags.and(Flags::RETRANSMISSION);
         } else {
             self.timer.time(end, now);
-            if self.ecn && len > 0 {
-                ecn = Ecn::Ect0;
-                if std::mem::take(&mut self.tell_reduction) {
-                    flags = flags.and(Flags::CWR);
-                }
+        }
+        if self.ecn && len > 0 && (!sending.again || answers_as_full_tcp(tcp)) {
+            ecn = Ecn::Ect0;
+            if std::mem::take(&mut self.tell_reduction) {
+                flags = flags.and(Flags::CWR);
             }
         }
         self.timer.start(now, &tcp.rules);
@@ -260,7 +295,8 @@ impl Sender {
             What::Duplicate => {}
             What::Advance => self.grow(&news, used, now, tcp),
             What::Opened => {
-                self.keep_inflation(now, tcp);
+                // What duplicates opened after a time-out stays.
+                self.open_by(self.board.inflation(), now, tcp);
                 self.grow(&news, used, now, tcp);
             }
             What::Partial => self.partial = true,
@@ -277,6 +313,10 @@ impl Sender {
                 }
             }
             What::Loss => self.on_loss(now, tcp),
+        }
+        let idle = self.timer.at == Instant::NEVER && self.control.window() >= 1.0;
+        if tcp.config.idle_restart == IdleRestart::ToInitialWindow && idle {
+            self.end_pause(now, tcp);
         }
         self.refresh(tcp);
     }
@@ -312,11 +352,11 @@ impl Sender {
         self.control.on_ack(Ack { now, acked, counted, may_grow, srtt });
     }
 
-    /// What duplicates opened after a time-out stays, as far as slow start goes.
+    /// Opens the window by so many segments, as far as slow start goes.
     #[cold]
-    fn keep_inflation(&mut self, now: Instant, tcp: &Tcp) {
+    fn open_by(&mut self, segments: f64, now: Instant, tcp: &Tcp) {
         let room = (self.control.ssthresh() - self.control.window()).max(0.0);
-        let acked = self.board.inflation().min(room);
+        let acked = segments.min(room);
         let srtt = self.timer.estimator.srtt(&tcp.rules);
         self.control.on_ack(Ack { now, acked, counted: acked, may_grow: true, srtt });
     }
@@ -339,6 +379,7 @@ impl Sender {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
         self.partial = false;
+        self.last_reduced = Reduced::Loss;
         let from = self.window;
         let congestion = self.congestion(Sign::Loss, now, tcp);
         if tcp.config.recovery == Recovery::Tahoe {
@@ -349,6 +390,8 @@ impl Sender {
             if !self.is_reduced() {
                 self.control.on_congestion(congestion);
                 self.note_reduction();
+            } else if answers_as_full_tcp(tcp) {
+                self.control.cap(congestion.basis / 2.0, now);
             }
         }
         if tcp.config.inflation == Inflation::InWindow && !is_selective(&tcp.config) {
@@ -361,10 +404,15 @@ impl Sender {
 
     fn on_mark(&mut self, now: Instant, tcp: &Tcp) {
         let una = self.board.una();
+        let full = answers_as_full_tcp(tcp);
         // Until the first segment behind is acknowledged, which tells of the reduction, the echo goes on.
-        if self.in_recovery || (self.reduced_up_to > 0 && una <= self.reduced_up_to) {
+        let told = self.reduced_up_to > 0 && una <= self.reduced_up_to;
+        let deaf =
+            if full { told && self.last_reduced != Reduced::Timeout } else { told || self.in_recovery };
+        if deaf {
             return;
         }
+        self.last_reduced = Reduced::Mark;
         self.counts.marks_heeded += 1;
         let before = self.control.window();
         self.control.on_congestion(self.congestion(Sign::Mark, now, tcp));
@@ -400,8 +448,9 @@ impl Sender {
         if deflation > 0.0 {
             self.window = (self.window - deflation).max(1.0);
         }
-        let windows =
-            Windows { congestion: self.whole_window(), receiver: tcp.config.receiver_window, mss: tcp.mss };
+        let stops = self.window < 1.0 && answers_as_full_tcp(tcp);
+        let receiver = if stops { 0 } else { tcp.config.receiver_window };
+        let windows = Windows { congestion: self.whole_window(), receiver, mss: tcp.mss };
         self.board.open(windows, &tcp.config);
     }
 
@@ -452,6 +501,10 @@ impl Sender {
 
 /// The end of data without end; far enough from overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
+
+fn answers_as_full_tcp(tcp: &Tcp) -> bool {
+    tcp.config.mark_response == MarkResponse::FullTcp
+}
 
 fn is_selective(config: &Config) -> bool {
     matches!(config.recovery, Recovery::Sack | Recovery::Rack)

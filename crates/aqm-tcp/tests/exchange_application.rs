@@ -100,6 +100,21 @@ fn after_a_pause_the_window_starts_again_unless_told_otherwise() {
 }
 
 #[test]
+fn ns_2_s_full_tcp_opens_a_smaller_window_after_a_pause_too() {
+    // A mark leaves a window of one, and what follows leaves 4.9 s later.
+    for (idle_restart, window) in [("to-initial-window", 2), ("initial-window", 1), ("off", 1)] {
+        let settings = json!({ "ecn": "on", "initial_window": 2, "idle_restart": idle_restart });
+        let pair = Pair::new(full_tcp(settings))
+            .plan(Client, When::At(0), Act::Write(MSS))
+            .plan(Client, When::At(5000), Act::Write(30 * MSS))
+            .plan(Client, When::At(5000), Act::Finish)
+            .over(Path::marking(&["> 1"]));
+        assert_eq!(sent_at(&pair, 5000).len(), window, "{idle_restart}");
+        assert_done(&pair, [31, 0]);
+    }
+}
+
+#[test]
 fn a_pause_shorter_than_a_time_out_changes_nothing() {
     let pair = Pair::new(rfc(json!({ "initial_window": 2 })))
         .plan(Client, When::At(0), Act::Write(14 * MSS))

@@ -1,10 +1,12 @@
-# Micro trace of FullTcp: one transfer of 1 MB over 100 Mb/s of 20 ms each way; packets are lost by number in both directions.
-#   ns micro_full.tcl out RAW.tr lost "0 5 ..." acks_lost "..."      (numbers count from 0)
+# Micro trace of FullTcp: one transfer of 1 MB over 100 Mb/s of 20 ms each way; packets are lost by number in both directions,
+# and data marked by number if there is any to mark (then with ECN).
+#   ns micro_full.tcl out RAW.tr lost "0 5 ..." acks_lost "..." marked "..."      (numbers count from 0)
 source [file join [file dirname [info script]] common.tcl]
-parse_args {out /dev/stdout lost 100000 acks_lost 100000 bytes 1000000 win 45 seg 1460}
+parse_args {out /dev/stdout lost 100000 acks_lost 100000 marked "" bytes 1000000 win 45 seg 1460}
 Agent/TCP set window_ $P(win)
 Agent/TCP/FullTcp set segsize_ $P(seg)
 Agent/TCP/FullTcp set segsperack_ 2
+if {$P(marked) != ""} { Agent/TCP set ecn_ 1 }
 set ns [new Simulator]
 set trace [open $P(out) w]
 $ns trace-all $trace
@@ -13,6 +15,10 @@ $ns duplex-link $a $b 100Mb 20ms DropTail
 foreach {from to lost} [list $a $b $P(lost) $b $a $P(acks_lost)] {
     set losses [new ErrorModel/List]; $losses droplist $lost; $losses drop-target [new Agent/Null]
     $ns lossmodel $losses $from $to
+}
+if {$P(marked) != ""} {
+    set marks [new ErrorModel/List]; $marks set markecn_ true; $marks droplist $P(marked)
+    $ns lossmodel $marks $a $b
 }
 set s [new Agent/TCP/FullTcp]; set d [new Agent/TCP/FullTcp]
 $ns attach-agent $a $s; $ns attach-agent $b $d; $ns connect $s $d; $d listen

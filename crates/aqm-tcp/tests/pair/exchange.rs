@@ -14,6 +14,11 @@ pub fn ns2(more: Value) -> Value {
     over(json!({"profile": "ns-2.35", "receiver_window": 1000}), more)
 }
 
+/// `ns-2.35-full`, with 1000-byte segments and a receiver's window that does not limit.
+pub fn full_tcp(more: Value) -> Value {
+    over(json!({"profile": "ns-2.35-full", "mss": "1000B", "receiver_window": 1000}), more)
+}
+
 /// `table` with the entries of `more` laid over it.
 pub fn over(mut table: Value, more: Value) -> Value {
     table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

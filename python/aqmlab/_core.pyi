@@ -7,19 +7,24 @@ __all__ = [
     "Output",
     "ScenarioError",
     "Table",
+    "TraceError",
+    "Watch",
     "__version__",
     "catalog",
     "check",
     "check_flow_level",
+    "check_trace",
     "drop_curve",
     "files_of",
     "presets",
     "profiles",
     "run",
     "run_flow_level",
+    "run_trace",
     "table_catalog",
     "toml_to_json",
     "transport",
+    "write_trace",
 ]
 
 __version__: str
@@ -30,6 +35,17 @@ class ScenarioError(ValueError):
 
     place: str
     problem: str
+
+class TraceError(ValueError):
+    """A file cannot be read or written, or is no trace."""
+
+@final
+class Watch:
+    """How far a replay is, for another thread, which may stop it."""
+
+    def __init__(self) -> None: ...
+    def progress(self) -> tuple[int, int]: ...
+    def stop(self) -> None: ...
 
 @final
 class Table:
@@ -58,6 +74,9 @@ def check(scenario: str, files: dict[str, str]) -> tuple[str, str]: ...
 def run(scenario: str, files: dict[str, str]) -> Output: ...
 def check_flow_level(scenario: str) -> tuple[str, str]: ...
 def run_flow_level(scenario: str) -> Output: ...
+def check_trace(scenario: str) -> tuple[str, str]: ...
+def run_trace(scenario: str, watch: Watch) -> Output: ...
+def write_trace(scenario: str, path: str, watch: Watch) -> str: ...
 def catalog() -> str: ...
 def profiles() -> str: ...
 def presets() -> str: ...

@@ -1,4 +1,4 @@
-"""Everything that has a name: queues, TCP and its profiles, traffic, the flow level, tables, studies."""
+"""Everything that has a name: queues, TCP, its profiles, traffic, flow level, traces, tables, studies."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ FAMILIES = {
     "sections": "scenario section",
     "flow-level": "flow-level section",
     "sizes": "size law",
+    "trace": "trace section",
+    "trace-sources": "trace source",
     "tables": "table",
 }
 """What `aqmlab list` takes, and the family it lists."""

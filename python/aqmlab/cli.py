@@ -1,4 +1,4 @@
-"""The command line: run, compare, calibrate, flow-level, check, list, show, study."""
+"""The command line: run, compare, calibrate, flow-level, trace, check, list, show, study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aqmlab import __version__
 from aqmlab._core import ScenarioError
 from aqmlab.compare import Metric
 from aqmlab.json_text import finite
-from aqmlab.scenario import S, Scenario, ScenarioFileError, with_settings
+from aqmlab.scenario import S, Scenario, ScenarioFileError, parse_setting, with_settings
 
 if TYPE_CHECKING:
     from aqmlab.run import Run
@@ -32,6 +32,8 @@ study_app = typer.Typer(
     help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(study_app, name="study")
+trace_app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(trace_app, name="trace")
 
 USAGE = 2
 """Exit status of bad input."""
@@ -253,6 +255,72 @@ def flow_level_(
         print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
 
 
+@trace_app.command("active-flows")
+def trace_active_flows(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A capture (pcap, pcapng), a list of flows (CSV: start_s, bytes, perhaps rate and "
+            "packet_bytes), each packed with gzip or not, or a scenario of a trace (TOML).",
+        ),
+    ],
+    rate: Annotated[str | None, typer.Option(help="Rate of the line, such as 2.5Gbps.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="KIND", help="The queue; by default drr.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")] = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A folder for the plots and their numbers.")] = None,
+) -> None:
+    """Replays a trace and prints how many flows have a packet in the queue, and how many are in progress."""
+    from aqmlab import _core, trace, trace_text
+    from aqmlab.progress import watched
+
+    one = trace.Trace.load(file) if file.suffix == ".toml" else trace.Trace.of_file(file)
+    changes = dict(parse_setting(text) for text in settings or [])
+    chosen = trace.chosen(one, rate=rate, queue=queue).changed(changes)
+    watch = _core.Watch()
+    found = watched("trace", watch, lambda: chosen.run(seed, watch=watch))
+    written = trace_text.write(found, out) if out else []
+    for warning in found.warnings:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    print("\n".join(trace_text.lines(found, chosen.name)))
+    if written:
+        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+
+
+@trace_app.command("generate")
+def trace_generate(
+    out: Annotated[Path, typer.Option(help="FILE.pcap or FILE.csv, with .gz behind it to pack it.")],
+    duration: Annotated[str | None, typer.Option(help="How long, such as 60s.")] = None,
+    rate: Annotated[str | None, typer.Option(help="Rate of the line it is as if taken from.")] = None,
+    utilisation: Annotated[float | None, typer.Option(help="The share of that line that it fills.")] = None,
+    flows: Annotated[float | None, typer.Option(help="Flows in progress, on average.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of its random streams.")] = None,
+    settings: Settings = None,
+) -> None:
+    """Writes a made-up trace, by default like that of an OC-48 link: packets as pcap, or flows as CSV."""
+    from aqmlab import _core, trace
+    from aqmlab.progress import watched
+
+    values = {
+        "source.duration": duration,
+        "source.line_rate": rate,
+        "source.utilisation": utilisation,
+        "source.flows": flows,
+        "seed": seed,
+    }
+    given = {path: value for path, value in values.items() if value is not None}
+    given |= dict(parse_setting(text) for text in settings or [])
+    chosen = trace.Trace(given={"source": {"kind": "generated"}}).changed(given)
+    watch = _core.Watch()
+    written = watched("generate", watch, lambda: chosen.write(out, watch=watch))
+    print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in written.items()))
+
+
 @app.command()
 def check(scenario: ScenarioPath, settings: Settings = None) -> None:
     """Checks a scenario and prints it with every default."""
@@ -266,7 +334,7 @@ def list_(
         str,
         typer.Argument(
             help="queues, tcp (laws, recoveries, presets, profiles), recoveries, presets, profiles, traffic, "
-            "edges, sections, tables or studies."
+            "edges, sections, flow-level, sizes, trace, trace-sources, tables or studies."
         ),
     ],
 ) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from aqmlab import _core
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -19,3 +26,25 @@ def progress(label: str, total: int, done: int = 0) -> Iterator[Callable[[], Non
     ) as bar:
         task = bar.add_task(label, total=total, completed=done)
         yield lambda: bar.advance(task)
+
+
+def watched(label: str, watch: _core.Watch, work: Callable[[], T]) -> T:
+    """Does `work` with a bar that shows how far `watch` says it is; an interrupt stops it by `watch`."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar,
+        ThreadPoolExecutor(max_workers=1) as pool,
+    ):
+        task, future = bar.add_task(label, total=None), pool.submit(work)
+        try:
+            while not wait([future], timeout=0.1).done:
+                done, total = watch.progress()
+                bar.update(task, completed=done, total=total or None)
+        except KeyboardInterrupt:
+            watch.stop()
+            raise
+        return future.result()

@@ -100,8 +100,11 @@ _INTRODUCTIONS = {
     "flow-level": "The tables of a scenario of `aqmlab flow-level`, which also has `duration`, `warm_up` and "
     "`seed`: `flow-level.link` is written `[link]`, and so on.",
     "sizes": "The `kind` of the `sizes` of a `[traffic.NAME]` table at flow level.",
+    "trace": "A scenario of `aqmlab trace active-flows`, whose parameters stand at the top of the file.",
+    "trace-sources": "The `kind` of the `[source]` of a trace: where packets come from.",
     "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '
-    "Those named `flow-level.NAME` belong to `aqmlab flow-level`; in its runs they are called `NAME`.",
+    "Those named `flow-level.NAME` belong to `aqmlab flow-level`, those named `trace.NAME` to `aqmlab "
+    "trace`; in their runs they are called `NAME`.",
 }
 
 

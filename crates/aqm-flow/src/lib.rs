@@ -9,7 +9,6 @@ mod server;
 pub mod sizes;
 mod sources;
 mod tables;
-mod tally;
 mod world;
 
 use aqm_net::digest::Digest;

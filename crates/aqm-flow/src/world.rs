@@ -3,13 +3,12 @@
 //! At one instant a flow leaves before another comes. Nothing else can tie, except by a chance of the last
 //! binary place, and then the earlier kind of traffic in the order of names goes first.
 
-use aqm_net::Instant;
+use aqm_net::{Instant, Occupancy};
 
 use crate::scenario::{Scenario, Service};
 use crate::server::{Job, Server};
 use crate::sources::Sources;
 use crate::tables::{ClassRow, DistributionRow, FlowRow, LinkRow, SampleRow};
-use crate::tally::Occupancy;
 
 /// What a run has brought in.
 pub(crate) struct Harvest {

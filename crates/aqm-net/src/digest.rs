@@ -12,6 +12,11 @@ impl Digest {
         self.0.update(text);
     }
 
+    /// Takes in what a file holds, or a part of it.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
     /// Takes in a number.
     pub fn word(&mut self, word: u64) {
         self.0.update(word.to_le_bytes());
@@ -36,7 +41,7 @@ mod tests {
     fn the_digest_is_that_of_fips_180() {
         let mut digest = Digest::default();
         digest.text("a");
-        digest.text("bc");
+        digest.bytes(b"bc");
         assert_eq!(digest.finish(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

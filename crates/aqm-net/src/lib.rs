@@ -5,6 +5,7 @@
 
 pub mod digest;
 mod length;
+mod occupancy;
 mod packet;
 mod rate;
 pub mod registry;
@@ -14,6 +15,7 @@ mod time;
 mod units;
 
 pub use length::{Backlog, Length, Size};
+pub use occupancy::Occupancy;
 pub use packet::{Ecn, Packet};
 pub use rate::{Pace, Rate};
 pub use registry::{ConfigError, Quantity};

@@ -2,6 +2,7 @@
 
 mod error;
 mod table;
+mod trace;
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,12 @@ use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use crate::error::{ScenarioError, to_python};
+use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
 /// What a run leaves behind.
 #[pyclass(frozen, name = "Output", module = "aqmlab._core")]
-struct Output {
+pub(crate) struct Output {
     tables: Vec<Table>,
     manifest: Value,
     events: u64,
@@ -32,13 +33,14 @@ impl Output {
         self.manifest.to_string()
     }
 
-    /// Events handled; at flow level, flows that came and flows that left.
+    /// Events handled; at flow level, flows that came and flows that left; of a trace, packets that came.
     #[getter]
     fn events(&self) -> u64 {
         self.events
     }
 
-    /// Packets sent by the first managed link over the whole run; at flow level there are none.
+    /// Packets sent by the first managed link, or by that of a trace, over the whole run; at flow level there
+    /// are none.
     #[getter]
     fn forwarded(&self) -> u64 {
         self.forwarded
@@ -62,7 +64,7 @@ impl Output {
     }
 }
 
-fn parse(text: &str) -> Result<Value, ConfigError> {
+pub(crate) fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::new("", error.to_string()))
 }
 
@@ -119,7 +121,8 @@ fn run_flow_level(py: Python<'_>, scenario: &str) -> PyResult<Output> {
 /// Everything that has a name, with its parameters, as JSON.
 #[pyfunction]
 fn catalog() -> PyResult<String> {
-    let all: Vec<_> = aqm_sim::catalog().into_iter().chain(aqm_flow::catalog()).collect();
+    let all: Vec<_> =
+        aqm_sim::catalog().into_iter().chain(aqm_flow::catalog()).chain(aqm_trace::catalog()).collect();
     serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -156,7 +159,8 @@ fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
 /// The schema of every table, as JSON.
 #[pyfunction]
 fn table_catalog() -> PyResult<String> {
-    let all: Vec<TableDoc> = aqm_sim::table_catalog().into_iter().chain(aqm_flow::table_catalog()).collect();
+    let others = aqm_flow::table_catalog().into_iter().chain(aqm_trace::table_catalog());
+    let all: Vec<TableDoc> = aqm_sim::table_catalog().into_iter().chain(others).collect();
     serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -183,7 +187,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("RESULTS_VERSION", aqm_sim::RESULTS_VERSION)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add("TraceError", module.py().get_type::<TraceError>())?;
     module.add_class::<Output>()?;
+    module.add_class::<trace::Watch>()?;
     module.add_class::<PyTable>()?;
     module.add_function(wrap_pyfunction!(toml_to_json, module)?)?;
     module.add_function(wrap_pyfunction!(files_of, module)?)?;
@@ -191,6 +197,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_flow_level, module)?)?;
     module.add_function(wrap_pyfunction!(run_flow_level, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::check_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::run_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::write_trace, module)?)?;
     module.add_function(wrap_pyfunction!(catalog, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;

@@ -140,7 +140,7 @@ impl Sender {
         }
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
         self.heed(news, (!echo).then_some(used), now, tcp);
-        if echo && self.window < 1.0 {
+        if self.waits_for_timer(tcp) && (echo || self.timer.at == Instant::NEVER) {
             self.timer.restart(now, &tcp.rules);
         }
     }
@@ -185,7 +185,7 @@ impl Sender {
             self.end_pause(now, tcp);
             self.refresh(tcp);
             self.timer.forget();
-            self.timer.restart(now, &tcp.rules);
+            self.timer.at = Instant::NEVER;
         }
     }
 
@@ -448,10 +448,15 @@ impl Sender {
         if deflation > 0.0 {
             self.window = (self.window - deflation).max(1.0);
         }
-        let stops = self.window < 1.0 && answers_as_full_tcp(tcp);
-        let receiver = if stops { 0 } else { tcp.config.receiver_window };
+        let receiver = if self.waits_for_timer(tcp) { 0 } else { tcp.config.receiver_window };
         let windows = Windows { congestion: self.whole_window(), receiver, mss: tcp.mss };
         self.board.open(windows, &tcp.config);
+    }
+
+    /// Whether marks left less than a segment of the window, and that counts as nothing.
+    #[inline]
+    fn waits_for_timer(&self, tcp: &Tcp) -> bool {
+        self.window < 1.0 && self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp)
     }
 
     /// What there is to send, as far as Nagle's algorithm lets go of it.

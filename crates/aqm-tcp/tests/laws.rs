@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aqm_net::{Ecn, Instant, Rng, Span, Streams};
 use aqm_tcp::control::Control;
-use aqm_tcp::{Close, EcnUse, Endpoint, Flags, GaveUp, Pipe, Recovery};
+use aqm_tcp::{Close, Config, EcnUse, Endpoint, Flags, GaveUp, MarkResponse, Pipe, Recovery};
 use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
@@ -45,7 +45,11 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("delayed_ack", &["off", "every-second", "heartbeat"]),
     ("limited_transmit", &["off", "new", "next"]),
     ("fast_retransmit_guard", &["none", "recover", "recover-or-first", "after-timeout"]),
-    ("exit_ack", &["deflates", "grows"]),
+    ("exit_ack", &["deflates", "grows", "grows-with-sack"]),
+    ("inflation", &["beside", "in-window"]),
+    ("timer_restart", &["after-sample", "before-sample"]),
+    ("repeated_syn", &["answered", "ignored"]),
+    ("mark_response", &["rfc", "ns-2-full"]),
     ("exit_window", &["flight", "ssthresh", "deflated"]),
     ("partial_ack_timer", &["first", "each"]),
     ("reduction_basis", &["flight-size", "window", "pipe"]),
@@ -53,7 +57,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("repeated_timeout", &["holds", "halves"]),
     ("rtt_samples", &["window", "segment"]),
     ("sack_bytes", &["counted", "blocks"]),
-    ("idle_restart", &["off", "initial-window", "one-segment"]),
+    ("idle_restart", &["off", "initial-window", "one-segment", "to-initial-window"]),
 ];
 
 /// How bad a path is.
@@ -254,14 +258,15 @@ struct Watch {
 
 impl Watch {
     /// A segment leaves this end.
-    fn sends(&mut self, sent: &Sent, agreed: bool) {
+    fn sends(&mut self, sent: &Sent, agreed: bool, config: &Config) {
         let segment = &sent.segment;
         let flags = segment.flags;
         let again = flags.has(Flags::RETRANSMISSION);
         assert!(matches!(segment.ecn, Ecn::NotEct | Ecn::Ect0));
         if segment.ecn == Ecn::Ect0 {
             assert!(agreed, "ECN-capable without agreement");
-            assert!(sent.has_data() && !again, "only data sent for the first time may be ECN-capable");
+            let may = !again || config.mark_response == MarkResponse::FullTcp;
+            assert!(sent.has_data() && may, "only data sent for the first time may be ECN-capable");
         }
         if flags.has(Flags::SYN) {
             return;
@@ -380,8 +385,9 @@ fn check(case: &Case) -> bool {
         || (pair.configs[0].handshake == aqm_tcp::Handshake::None);
     let mut watches = [Watch::default(), Watch::default()];
     let mut steps = 0;
+    let configs = pair.configs.clone();
     while pair.step(END, &mut |sent| {
-        watches[sent.from as usize].sends(sent, agreed);
+        watches[sent.from as usize].sends(sent, agreed, &configs[sent.from as usize]);
         case.path.fate(sent, &mut rng)
     }) {
         if let Some((to, segment)) = pair.arrived {

@@ -1,4 +1,4 @@
-//! What the tests of both stages need: columns of a run by name, seeds in parallel, and means held against
+//! What the tests of all stages need: columns of a run by name, seeds in parallel, and means held against
 //! theory. Only tests depend on this room, so it panics where they should.
 
 use aqm_net::table::{Column, Table};

@@ -14,7 +14,7 @@ mod table;
 
 use aqm_net::{ConfigError, Instant, Packet, Rng, registry};
 
-pub use table::Table;
+pub use table::{Key, Table};
 
 /// The class of a packet of a flow that is short so far.
 pub const SHORT: u8 = 1;

@@ -8,13 +8,25 @@ use aqm_net::{ConfigError, Instant};
 
 use crate::index::{Index, MOST, NONE};
 
+/// What entries are found by.
+pub trait Key: Copy + Eq {
+    /// The same for equal keys, and spread over all 64 bits or their lowest.
+    fn hash(self) -> u64;
+}
+
+impl Key for u64 {
+    fn hash(self) -> u64 {
+        self
+    }
+}
+
 /// A `V` for each key, from its first use until it expires or is evicted.
 ///
 /// Moments come in the order of time. Memory grows with use, up to what the bound needs, and is
 /// kept.
-pub struct Table<V> {
+pub struct Table<V, K = u64> {
     index: Index,
-    entries: Vec<Entry<V>>,
+    entries: Vec<Entry<V, K>>,
     /// The first of a chain of entries not in use.
     unused: u32,
     oldest: u32,
@@ -23,8 +35,8 @@ pub struct Table<V> {
     evicted: u64,
 }
 
-struct Entry<V> {
-    key: u64,
+struct Entry<V, K> {
+    key: K,
     last_used: Instant,
     /// Its neighbours in the order of last use; `older` is `UNUSED` if the entry is not in use.
     older: u32,
@@ -35,7 +47,7 @@ struct Entry<V> {
 /// Where an entry's older neighbour would stand, if it is not in use.
 const UNUSED: u32 = u32::MAX - 1;
 
-impl<V: Default> Table<V> {
+impl<V: Default, K: Key> Table<V, K> {
     /// An empty table that never holds more than `max_flows` entries.
     ///
     /// # Errors
@@ -72,15 +84,14 @@ impl<V: Default> Table<V> {
     }
 
     /// The key unused for longest, and when it was used last.
-    pub fn oldest(&self) -> Option<(u64, Instant)> {
+    pub fn oldest(&self) -> Option<(K, Instant)> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.key, entry.last_used))
     }
 
     /// The value of `key`, which is used at `now`. A new key has the default value; if there is no
     /// room for it, the key unused for longest is evicted.
-    pub fn touch(&mut self, key: u64, now: Instant) -> &mut V {
-        let found = self.index.find(key, |entry| self.entries[entry as usize].key == key);
-        let index = match found {
+    pub fn touch(&mut self, key: K, now: Instant) -> &mut V {
+        let index = match self.find(key) {
             Some(index) => {
                 self.make_newest(index);
                 index
@@ -92,11 +103,22 @@ impl<V: Default> Table<V> {
         &mut entry.value
     }
 
+    /// Whether `key` is remembered.
+    pub fn contains(&self, key: K) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Forgets the key unused for longest, if it was last used before `horizon`: when that was, and its value.
+    pub fn take_before(&mut self, horizon: Instant) -> Option<(Instant, V)> {
+        let (_, last_used) = self.oldest().filter(|(_, last_used)| *last_used < horizon)?;
+        let index = self.oldest;
+        self.remove(index);
+        Some((last_used, std::mem::take(&mut self.entries[index as usize].value)))
+    }
+
     /// Forgets every key that was last used before `horizon`.
     pub fn expire_before(&mut self, horizon: Instant) {
-        while self.oldest().is_some_and(|(_, last_used)| last_used < horizon) {
-            self.remove(self.oldest);
-        }
+        while self.take_before(horizon).is_some() {}
     }
 
     /// The values in use, in an order that means nothing: the slab's, which reads memory in a row.
@@ -104,8 +126,12 @@ impl<V: Default> Table<V> {
         self.entries.iter().filter(|entry| entry.older != UNUSED).map(|entry| &entry.value)
     }
 
+    fn find(&self, key: K) -> Option<u32> {
+        self.index.find(key.hash(), |entry| self.entries[entry as usize].key == key)
+    }
+
     #[cold]
-    fn insert(&mut self, key: u64) -> u32 {
+    fn insert(&mut self, key: K) -> u32 {
         if self.len() == self.max {
             self.remove(self.oldest);
             self.evicted += 1;
@@ -120,13 +146,13 @@ impl<V: Default> Table<V> {
             self.entries[index as usize] = entry;
             index
         };
-        self.index.insert(key, index);
+        self.index.insert(key.hash(), index);
         self.link_newest(index);
         index
     }
 
     fn remove(&mut self, index: u32) {
-        self.index.remove(self.entries[index as usize].key, index);
+        self.index.remove(self.entries[index as usize].key.hash(), index);
         self.unlink(index);
         let entry = &mut self.entries[index as usize];
         (entry.older, entry.newer) = (UNUSED, self.unused);
@@ -258,6 +284,10 @@ mod tests {
         assert_eq!((table.len(), table.evicted()), (3, 2));
         assert_eq!(table.oldest(), Some((1, Instant::from_nanos(3))));
         assert_eq!(*table.touch(1, Instant::from_nanos(6)), 2, "2 and 3 went, 1 stayed");
+        assert_eq!([1, 2].map(|key| table.contains(key)), [true, false]);
+        let [before, at] = [5, 4].map(Instant::from_nanos);
+        assert_eq!(table.take_before(at), None);
+        assert_eq!(table.take_before(before), Some((at, 1)), "the entry of 4");
     }
 
     #[test]

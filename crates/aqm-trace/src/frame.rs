@@ -1,0 +1,215 @@
+//! From a captured frame to its flow.
+//!
+//! Link types and their headers: the Tcpdump Group, "Link-layer header types"; PPP in HDLC-like framing:
+//! RFC 1662. IP, VLAN tags and extension headers are etherparse's business.
+//!
+//! Ours, where no source says:
+//! - VLAN tags are passed over, and are no part of the flow. Tunnels and MPLS are not opened.
+//! - Ports are those of TCP, UDP, SCTP, DCCP and UDP-Lite, and zero for all else. Fragments have no ports,
+//!   since all but the first lack them, so the fragmented datagrams between two hosts are one flow.
+//! - Whatever is not IP, or is captured too short to tell, is one flow.
+
+use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket};
+
+use crate::packets::Key;
+
+/// What a frame begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Ethernet,
+    /// IP without anything before it.
+    Raw,
+    /// Four bytes that name the family.
+    Null,
+    Ppp,
+    /// Cisco's framing, or PPP's behind an address and a control byte.
+    Hdlc,
+    Cooked1,
+    Cooked2,
+}
+
+impl Link {
+    /// Those that are known, for messages.
+    pub(crate) const KNOWN: &str = "Ethernet, raw IP, null, loop, PPP, Cisco HDLC and Linux cooked v1 and v2";
+
+    /// The link of this number of the list of link types.
+    pub(crate) const fn of(number: u32) -> Option<Self> {
+        Some(match number {
+            1 => Self::Ethernet,
+            // Raw IP has these numbers on various systems; then IPv4 and IPv6.
+            12 | 14 | 101 | 228 | 229 => Self::Raw,
+            0 | 108 => Self::Null,
+            9 => Self::Ppp,
+            50 | 104 => Self::Hdlc,
+            113 => Self::Cooked1,
+            276 => Self::Cooked2,
+            _ => return None,
+        })
+    }
+
+    /// The flow of a frame; nothing if it is not IP.
+    pub(crate) fn key(self, frame: &[u8]) -> Option<Key> {
+        match self {
+            Self::Ethernet => of_ether_type(word(frame, 12)?, frame.get(14..)?),
+            Self::Raw => of_ip(frame),
+            Self::Null => of_ip(frame.get(4..)?),
+            Self::Ppp => of_ppp(frame),
+            Self::Hdlc if frame.starts_with(&HDLC_ALL_STATIONS) => of_ppp(frame),
+            Self::Hdlc => of_ether_type(word(frame, 2)?, frame.get(4..)?),
+            Self::Cooked1 => of_ether_type(word(frame, 14)?, frame.get(16..)?),
+            Self::Cooked2 => of_ether_type(word(frame, 0)?, frame.get(20..)?),
+        }
+    }
+}
+
+/// How PPP begins in HDLC-like framing.
+const HDLC_ALL_STATIONS: [u8; 2] = [0xff, 0x03];
+
+/// The flow of a frame that is not IP.
+pub(crate) const OTHER: Key = Key::numbered(0);
+
+fn word(frame: &[u8], at: usize) -> Option<u16> {
+    frame.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]))
+}
+
+fn of_ppp(frame: &[u8]) -> Option<Key> {
+    let frame = frame.strip_prefix(&HDLC_ALL_STATIONS).unwrap_or(frame);
+    match word(frame, 0)? {
+        0x0021 | 0x0057 => of_ip(frame.get(2..)?),
+        // The protocol field may be compressed to one byte.
+        short if matches!(short >> 8, 0x21 | 0x57) => of_ip(frame.get(1..)?),
+        _ => None,
+    }
+}
+
+fn of_ip(packet: &[u8]) -> Option<Key> {
+    match packet.first()? >> 4 {
+        4 => of_ether_type(EtherType::IPV4.0, packet),
+        6 => of_ether_type(EtherType::IPV6.0, packet),
+        _ => None,
+    }
+}
+
+fn of_ether_type(ether_type: u16, payload: &[u8]) -> Option<Key> {
+    let (source, destination, version, inner) =
+        match LaxSlicedPacket::from_ether_type(EtherType(ether_type), payload).net? {
+            LaxNetSlice::Ipv4(ip) => {
+                let header = ip.header();
+                let (from, to) = (header.source_addr(), header.destination_addr());
+                (u32::from(from).into(), u32::from(to).into(), 4, ip.payload().clone())
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let header = ip.header();
+                let (from, to) = (header.source_addr(), header.destination_addr());
+                (u128::from(from), u128::from(to), 6, ip.payload().clone())
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
+    let has_ports = matches!(
+        inner.ip_number,
+        IpNumber::TCP | IpNumber::UDP | IpNumber::SCTP | IpNumber::DCCP | IpNumber::UDP_LITE
+    );
+    let ports = match inner.payload {
+        [a, b, c, d, ..] if has_ports && !inner.fragmented => u32::from_be_bytes([*a, *b, *c, *d]),
+        _ => 0,
+    };
+    let rest = u64::from(ports) << 16 | u64::from(inner.ip_number.0) << 8 | version;
+    Some(Key { source, destination, rest })
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+
+    use super::*;
+
+    fn ip(source: u8, port: u16) -> Vec<u8> {
+        let mut packet = Vec::new();
+        PacketBuilder::ipv4([10, 0, 0, source], [10, 0, 0, 9], 64)
+            .tcp(port, 80, 1, 1000)
+            .write(&mut packet, &[0; 30])
+            .unwrap();
+        packet
+    }
+
+    fn behind(header: &[u8], packet: &[u8]) -> Vec<u8> {
+        [header, packet].concat()
+    }
+
+    #[test]
+    fn a_packet_is_of_the_same_flow_behind_every_link() {
+        let packet = ip(1, 5000);
+        let expected = Link::Raw.key(&packet).unwrap();
+        assert_eq!(expected.source, u128::from(u32::from_be_bytes([10, 0, 0, 1])));
+        assert_eq!(expected.rest, 5000 << 32 | 80 << 16 | 6 << 8 | 4);
+        let mut ethernet = vec![0; 12];
+        let tagged = [&ethernet[..], &[0x81, 0, 0, 7, 0x08, 0]].concat();
+        let twice = [&ethernet[..], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x08, 0]].concat();
+        ethernet.extend([0x08, 0]);
+        let mut cooked1 = vec![0; 14];
+        cooked1.extend([0x08, 0]);
+        let mut cooked2 = vec![0x08, 0];
+        cooked2.resize(20, 0);
+        for (link, header) in [
+            (Link::Ethernet, ethernet),
+            (Link::Ethernet, tagged),
+            (Link::Ethernet, twice),
+            (Link::Null, vec![2, 0, 0, 0]),
+            (Link::Ppp, vec![0, 0x21]),
+            (Link::Ppp, vec![0xff, 3, 0, 0x21]),
+            (Link::Ppp, vec![0x21]),
+            (Link::Hdlc, vec![0xff, 3, 0, 0x21]),
+            (Link::Hdlc, vec![0x0f, 0, 0x08, 0]),
+            (Link::Cooked1, cooked1),
+            (Link::Cooked2, cooked2),
+        ] {
+            assert_eq!(link.key(&behind(&header, &packet)), Some(expected), "{link:?} {header:?}");
+        }
+    }
+
+    #[test]
+    fn flows_differ_by_address_port_and_direction_and_survive_a_short_capture() {
+        let key = |source, port| Link::Raw.key(&ip(source, port)).unwrap();
+        assert_ne!(key(1, 5000), key(2, 5000));
+        assert_ne!(key(1, 5000), key(1, 5001));
+        // Twenty bytes of IP and four of TCP hold all there is to know.
+        assert_eq!(Link::Raw.key(&ip(1, 5000)[..24]), Some(key(1, 5000)));
+        assert_eq!(Link::Raw.key(&ip(1, 5000)[..19]), None);
+    }
+
+    #[test]
+    fn ports_are_found_behind_the_extension_headers_of_ipv6() {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 16, 0, 64];
+        packet.extend((0..32).map(|byte| byte as u8));
+        // Hop-by-hop options, padded to 8 bytes, then UDP.
+        packet.extend([17, 0, 1, 4, 0, 0, 0, 0]);
+        packet.extend([0x13, 0x88, 0, 53, 0, 8, 0, 0]);
+        let key = Link::Raw.key(&packet).unwrap();
+        assert_eq!(key.rest, 5000 << 32 | 53 << 16 | 17 << 8 | 6);
+        assert_eq!(key.source, u128::from_be_bytes(packet[8..24].try_into().unwrap()));
+    }
+
+    #[test]
+    fn fragments_have_no_ports() {
+        let (mut first, mut second) = (ip(1, 5000), ip(1, 6000));
+        first[6] |= 0x20;
+        second[7] = 100;
+        assert_eq!(Link::Raw.key(&first), Link::Raw.key(&second));
+        assert_eq!(Link::Raw.key(&first).unwrap().rest, 6 << 8 | 4);
+    }
+
+    #[test]
+    fn what_is_not_ip_has_no_flow() {
+        let mut arp = vec![0; 12];
+        arp.extend([0x08, 0x06]);
+        arp.resize(60, 0);
+        assert_eq!(Link::Ethernet.key(&arp), None);
+        for link in
+            [Link::Ethernet, Link::Raw, Link::Null, Link::Ppp, Link::Hdlc, Link::Cooked1, Link::Cooked2]
+        {
+            assert_eq!(link.key(&[]), None);
+            assert_eq!(link.key(&[0]), None);
+        }
+        assert_eq!(Link::of(147), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! A made-up trace with the published properties of one: the OC-48 link of the Abilene network that the talk
+//! of S. Oueslati and J. Roberts, "Fair queueing and congestion control", 2005, shows: 16 % utilisation,
+//! flow rates between 10 kb/s and 10 Mb/s, about 7000 flows in progress.
+//!
+//! Ours, where the source is silent:
+//! - Flows come as a Poisson process. Sizes have a bounded Pareto law and do not depend on rates.
+//! - Rates have a power law between their ends, with the exponent that makes the utilisation u of a line C
+//!   and the flows in progress N agree: by Little's law N = u C E[1/rate]. With the published numbers it is
+//!   nearly log-uniform.
+//! - A flow sends evenly at its rate, packets of one size.
+//! - The trace is stationary from the beginning: at time zero there are Poisson many flows in progress,
+//!   with size and rate weighted by the time they last, at a uniform place of their way.
+
+use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, Streams, parameters};
+use aqm_traffic::laws::Exponential;
+use serde_json::{Value, json};
+
+use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
+use crate::packets::{Arrival, Build, Failure, Found, Packets};
+use crate::power::Power;
+use crate::watch::Watch;
+
+/// The line rate of OC-48.
+pub(crate) const OC48: Rate = Rate::from_bps(2_488_320_000);
+
+parameters! {
+    /// A made-up trace: Poisson arrivals of flows with heavy-tailed sizes, each sent evenly at a rate of
+    /// its own.
+    pub struct Config {
+        /// How long the trace is.
+        pub duration: Span = Span::from_millis(60_000), "ours";
+        /// The rate of the line it is as if taken from.
+        pub line_rate: Rate = OC48, "Oueslati & Roberts talk: OC-48";
+        /// The share of that line that it fills on average.
+        pub utilisation: f64 = 0.16, "Oueslati & Roberts talk";
+        /// How many flows are in progress on average.
+        pub flows: f64 = 7000.0, "Oueslati & Roberts talk";
+        /// The rate of the slowest flow.
+        pub slowest: Rate = Rate::from_bps(10_000), "Oueslati & Roberts talk";
+        /// The rate of the fastest flow.
+        pub fastest: Rate = Rate::from_bps(10_000_000), "Oueslati & Roberts talk";
+        /// The shape of the law of sizes, bounded Pareto: the smaller, the heavier its tail.
+        pub shape: f64 = 1.2, "ours";
+        /// The size of the smallest flow.
+        pub smallest: Size = Size::from_bytes(4_000), "ours";
+        /// The size of the largest flow.
+        pub largest: Size = Size::from_bytes(100_000_000), "ours";
+        /// Bytes of a packet, but for the last of a flow.
+        pub packet: Size = Size::from_bytes(1000), "Oueslati & Roberts talk, packets of the simulations";
+    }
+}
+
+/// More packets than this take days.
+const MOST_PACKETS: f64 = 1e11;
+/// More flows in progress than this fill any memory.
+const MOST_FLOWS: f64 = 1e7;
+
+impl Config {
+    fn checked(&self) -> Result<Laws, ConfigError> {
+        let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
+        if self.duration.is_zero() {
+            return wrong("duration", "must be more than 0s".into());
+        }
+        if !(self.utilisation > 0.0 && self.utilisation <= 1.0) {
+            return wrong("utilisation", format!("must be above 0 and at most 1, is {}", self.utilisation));
+        }
+        if self.slowest >= self.fastest {
+            return wrong("slowest", format!("must be below `fastest`, {}", self.fastest));
+        }
+        if !(self.shape >= 0.1 && self.shape <= 10.0) {
+            return wrong("shape", format!("must be between 0.1 and 10, is {}", self.shape));
+        }
+        if self.smallest.bytes() < LEAST_PACKET {
+            return wrong("smallest", format!("must be at least {LEAST_PACKET}B"));
+        }
+        if self.largest <= self.smallest {
+            return wrong("largest", format!("must be above `smallest`, {}", self.smallest));
+        }
+        check_packet(self.packet)?;
+        let offered = self.utilisation * self.line_rate.bps() as f64;
+        let (least, most) = (self.slowest.bps() as f64, self.fastest.bps() as f64);
+        let law = Power { exponent: 0.0, least, most };
+        let [least, most] = law.mean_inverses().map(|inverse| inverse * offered);
+        let ends = [least, most.min(MOST_FLOWS)];
+        if !(self.flows >= ends[0] && self.flows <= ends[1]) {
+            let problem = format!(
+                "must be between {:.0} and {:.0}, is {}: {} at rates between {} and {} are so many flows",
+                libm::ceil(ends[0]),
+                libm::floor(ends[1]),
+                self.flows,
+                Rate::from_bps(offered as u64),
+                self.slowest,
+                self.fastest
+            );
+            return wrong("flows", problem);
+        }
+        let rates = law.with_mean_inverse(self.flows / offered);
+        let sizes = Power {
+            exponent: self.shape,
+            least: self.smallest.bytes() as f64,
+            most: self.largest.bytes() as f64,
+        };
+        let packets = offered / 8.0 * self.duration.seconds() / self.packet.bytes() as f64;
+        if packets > MOST_PACKETS {
+            return wrong(
+                "duration",
+                format!("makes {packets:.0e} packets; at most {MOST_PACKETS:.0e} are allowed"),
+            );
+        }
+        Ok(Laws { rates, sizes, per_second: offered / 8.0 / sizes.mean() })
+    }
+
+    /// The flows in the order of their start, those in progress at time zero with what is left of them.
+    pub(crate) fn flows(&self, seed: u64) -> Result<Generated, ConfigError> {
+        let laws = self.checked()?;
+        let streams = Streams::new(seed);
+        let mut generated = Generated {
+            laws,
+            packet: self.packet.bytes() as u16,
+            end: Instant::START + self.duration,
+            present: Vec::new(),
+            arrival: 0.0,
+            gaps: streams.named("trace/gaps", 0),
+            sizes: streams.named("trace/sizes", 0),
+            rates: streams.named("trace/rates", 0),
+        };
+        generated.settle(self.flows, &mut streams.named("trace/present", 0));
+        Ok(generated)
+    }
+}
+
+/// Checks a parameter `packet`.
+pub(crate) fn check_packet(packet: Size) -> Result<(), ConfigError> {
+    if (LEAST_PACKET..=MOST_PACKET).contains(&packet.bytes()) {
+        return Ok(());
+    }
+    let problem = format!("must be between {LEAST_PACKET}B and {MOST_PACKET}B, is {packet}");
+    Err(ConfigError::new("packet", problem))
+}
+
+impl Build for Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        self.checked().map(|_| ())
+    }
+
+    fn open<'a>(&self, seed: u64, watch: &'a Watch) -> Result<Box<dyn Packets + 'a>, Failure> {
+        let flows = self.flows(seed).map_err(Failure::Config)?;
+        watch.expect(self.duration.nanos());
+        let facts = json!({
+            "kind": "generated",
+            "flows_per_second": flows.laws.per_second,
+            "mean_flow_bytes": flows.laws.sizes.mean(),
+            "rate_exponent": flows.laws.rates.exponent,
+        });
+        Ok(Box::new(Sent { merge: Merge::new(flows)?, watch, facts }))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Laws {
+    /// In bits per second.
+    rates: Power,
+    /// In bytes.
+    sizes: Power,
+    /// How many flows begin.
+    per_second: f64,
+}
+
+/// Flows that are made up as they are asked for.
+pub(crate) struct Generated {
+    laws: Laws,
+    packet: u16,
+    end: Instant,
+    /// Those in progress at time zero, the last to begin first.
+    present: Vec<Flow>,
+    /// When the last flow came, in seconds.
+    arrival: f64,
+    gaps: Rng,
+    sizes: Rng,
+    rates: Rng,
+}
+
+impl Generated {
+    /// Draws the flows in progress at time zero, Poisson with this mean.
+    fn settle(&mut self, mean: f64, rng: &mut Rng) {
+        let step = Exponential { mean: 1.0 };
+        let (sizes, rates) = (self.laws.sizes.weighted(1.0), self.laws.rates.weighted(-1.0));
+        let mut sum = step.draw(rng);
+        while sum < mean {
+            sum += step.draw(rng);
+            let (bytes, rate) = (whole(sizes.draw(rng)), whole(rates.draw(rng)));
+            let behind = rng.uniform() * bytes as f64;
+            let packet = f64::from(self.packet);
+            let next = libm::ceil(behind / packet) * packet;
+            // In the gap after its last packet nothing is left of a flow.
+            if next < bytes as f64 {
+                let start = Instant::START + Span::from_seconds((next - behind) * 8.0 / rate as f64);
+                let (bytes, rate) = (bytes - next as u64, Rate::from_bps(rate));
+                self.present.push(Flow { start, bytes, rate, packet: self.packet });
+            }
+        }
+        self.present.sort_by_key(|flow| std::cmp::Reverse(flow.start));
+    }
+
+    fn new_flow(&mut self, start: Instant) -> Flow {
+        let bytes = whole(self.laws.sizes.draw(&mut self.sizes));
+        let rate = Rate::from_bps(whole(self.laws.rates.draw(&mut self.rates)));
+        Flow { start, bytes, rate, packet: self.packet }
+    }
+
+    fn gap(&mut self) -> f64 {
+        Exponential { mean: 1.0 / self.laws.per_second }.draw(&mut self.gaps)
+    }
+}
+
+/// A positive number without its fraction.
+fn whole(value: f64) -> u64 {
+    (value + 0.5) as u64
+}
+
+impl Generated {
+    /// What is left of a flow if it sends nothing after the end of the trace.
+    pub(crate) fn cut(&self, flow: Flow) -> Flow {
+        let pace = flow.rate.pace();
+        let packet = u64::from(flow.packet);
+        let sends = |packets: u64| flow.start + pace.time_for(packets * packet) <= self.end;
+        let seconds = self.end.since(flow.start).seconds();
+        // The first that may come too late, give or take rounding.
+        let mut packets = (seconds * flow.rate.bytes_per_second() / packet as f64) as u64;
+        while sends(packets) {
+            packets += 1;
+        }
+        while packets > 1 && !sends(packets - 1) {
+            packets -= 1;
+        }
+        Flow { bytes: flow.bytes.min(packets * packet), ..flow }
+    }
+}
+
+impl Flows for Generated {
+    fn next(&mut self) -> Result<Option<Flow>, Failure> {
+        if self.arrival == 0.0 {
+            self.arrival = self.gap();
+        }
+        let start = Instant::START + Span::from_seconds(self.arrival);
+        if self.present.last().is_some_and(|flow| flow.start <= start) {
+            return Ok(self.present.pop().filter(|flow| flow.start <= self.end));
+        }
+        if start > self.end {
+            return Ok(None);
+        }
+        self.arrival += self.gap();
+        Ok(Some(self.new_flow(start)))
+    }
+}
+
+/// The packets of the flows, up to the end of the trace.
+struct Sent<'a> {
+    merge: Merge<Generated>,
+    watch: &'a Watch,
+    facts: Value,
+}
+
+impl Packets for Sent<'_> {
+    fn next(&mut self) -> Result<Option<Arrival>, Failure> {
+        let arrival = self.merge.next()?.filter(|arrival| arrival.at <= self.merge.flows.end);
+        if let Some(Arrival { at, .. }) = arrival {
+            self.watch.reach(at.nanos());
+        }
+        Ok(arrival)
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Found, Failure> {
+        self.facts["flows"] = self.merge.begun().into();
+        Ok(Found { facts: self.facts, ..Found::default() })
+    }
+}

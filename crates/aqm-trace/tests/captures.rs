@@ -1,0 +1,171 @@
+//! Captures of every form are read alike, and damaged ones up to the damage.
+
+mod common;
+
+use aqm_net::table::digest;
+use aqm_testing::{real, whole};
+use aqm_trace::{Failure, Run};
+use common::{Told, gzip, packets, pcap, pcapng, replay, run, scenario, warnings};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn fine(contents: &[u8]) -> Run {
+    let run = replay(contents, json!({})).unwrap();
+    assert_eq!(warnings(&run), Vec::<String>::new());
+    run
+}
+
+/// What is said of a file that is refused.
+fn refused(contents: &[u8]) -> String {
+    match replay(contents, json!({})) {
+        Err(Failure::Trace(problem)) => problem,
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+fn packets_of(run: &Run) -> u64 {
+    whole(run, "summary.packets")[0]
+}
+
+#[test]
+fn the_same_packets_give_the_same_tables_in_every_form() {
+    let told = packets(3000, 30, 1);
+    let plain = fine(&pcap(&told, false));
+    assert_eq!(packets_of(&plain), 3000);
+    assert!(whole(&plain, "summary.most_active")[0] > 3);
+    for other in [
+        pcap(&told, true),
+        pcapng(&told, false),
+        pcapng(&told, true),
+        gzip(&pcap(&told, false)),
+        gzip(&pcapng(&told, false)),
+        // Two members, as `cat a.gz b.gz` makes.
+        [gzip(&pcap(&told, false)[..5000]), gzip(&pcap(&told, false)[5000..])].concat(),
+    ] {
+        assert_eq!(digest(&fine(&other).tables), digest(&plain.tables));
+    }
+}
+
+#[test]
+fn a_section_may_follow_another_in_the_other_order_of_bytes() {
+    let told = packets(200, 5, 2);
+    let parts = [pcapng(&told[..80], false), pcapng(&told[80..], true)].concat();
+    assert_eq!(digest(&fine(&parts).tables), digest(&fine(&pcapng(&told, false)).tables));
+}
+
+#[test]
+fn a_file_that_ends_within_a_packet_is_read_up_to_there() {
+    let told = packets(100, 5, 3);
+    for (whole_file, unit) in [(pcap(&told, false), 44), (pcapng(&told, false), 76)] {
+        let cut = &whole_file[..whole_file.len() - 10];
+        let run = replay(cut, json!({})).unwrap();
+        assert_eq!(packets_of(&run), 99);
+        let warning = &warnings(&run)[0];
+        let offset = whole_file.len() - unit;
+        assert!(warning.contains(&format!("damaged at byte {offset}:")), "{warning} {offset}");
+        assert!(warning.contains("ends within a packet") && warning.contains("99 packets"), "{warning}");
+    }
+}
+
+#[test]
+fn a_packed_file_that_was_cut_or_spoilt_is_read_up_to_there() {
+    let packed = gzip(&pcap(&packets(20_000, 50, 4), false));
+    let mut spoilt = packed.clone();
+    let middle = spoilt.len() / 2;
+    spoilt[middle..middle + 40].fill(0xff);
+    for damaged in [&packed[..packed.len() / 2], &spoilt] {
+        let run = replay(damaged, json!({})).unwrap();
+        assert!((100..20_000).contains(&packets_of(&run)), "{}", packets_of(&run));
+        assert!(warnings(&run)[0].contains("damaged at byte"), "{:?}", warnings(&run));
+    }
+}
+
+#[test]
+fn a_block_of_nonsense_ends_the_reading() {
+    let told = packets(50, 5, 5);
+    let nonsense: Vec<u8> = (0..400_u32).map(|n| (n * 37 % 251) as u8 | 0x80).collect();
+    for whole_file in [pcap(&told, false), pcapng(&told, false)] {
+        let run = replay(&[whole_file, nonsense.clone()].concat(), json!({})).unwrap();
+        assert_eq!((packets_of(&run), warnings(&run).len()), (50, 1), "{:?}", warnings(&run));
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused_by_name() {
+    assert!(refused(b"").contains("is empty"));
+    assert!(refused(b"hello, world\n").contains("is neither a capture"));
+    assert!(refused(&gzip(b"hello")).contains("is neither a capture"));
+    assert!(refused(&gzip(b"hello")[..12]).contains("cannot be unpacked"));
+    assert!(refused(&pcap(&[], false)[..20]).contains("cut off within its header"));
+    assert!(refused(&pcap(&[], false)).contains("holds no packet"));
+    assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("one moment only"));
+    let mut usb = pcap(&packets(5, 1, 1), false);
+    usb[20] = 220;
+    assert!(refused(&usb).contains("link type 220 are not understood; known are Ethernet"));
+    let missing = run(scenario("/nowhere/at-all.pcap", json!({})));
+    assert!(
+        matches!(missing, Err(Failure::Trace(problem)) if problem.contains("at-all.pcap: cannot be read"))
+    );
+}
+
+#[test]
+fn a_clock_that_steps_back_a_little_is_put_up_with_and_told() {
+    let second = 1_000_000_000;
+    let told: Vec<Told> =
+        vec![(second, 100, 1), (2 * second, 100, 2), (second + 5, 100, 3), (3 * second, 100, 4)];
+    let run = replay(&pcap(&told, false), json!({})).unwrap();
+    assert_eq!((packets_of(&run), real(&run, "summary.duration_s")[0]), (4, 2.0));
+    assert!(warnings(&run)[0].contains("come together: 1"), "{:?}", warnings(&run));
+    let far: Vec<Told> = vec![(9 * second, 100, 1), (10 * second, 100, 2), (second, 100, 3)];
+    let run = replay(&pcap(&far, false), json!({})).unwrap();
+    assert_eq!(packets_of(&run), 2);
+    assert!(warnings(&run)[0].contains("time steps back by 9.000 s"), "{:?}", warnings(&run));
+}
+
+#[test]
+fn a_gap_of_years_takes_no_time_and_no_memory() {
+    let years = 8 * 365 * 86_400 * 1_000_000_000;
+    let run = replay(&pcap(&[(0, 100, 1), (5, 100, 2), (years, 100, 1)], false), json!({})).unwrap();
+    assert_eq!(whole(&run, "summary.flows")[0], 3);
+    assert!(whole(&run, "active.flows").len() <= 20_000);
+}
+
+#[test]
+fn frames_longer_than_a_packet_can_be_are_taken_as_so_long() {
+    let run = replay(&pcap(&[(0, 70_000, 1), (5, 100, 2)], false), json!({})).unwrap();
+    assert_eq!(whole(&run, "summary.bytes")[0], 65_535 + 100);
+    assert!(warnings(&run)[0].contains("longer than 65535 bytes: taken as so long: 1"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn whatever_is_done_to_a_capture_it_is_read_or_refused(
+        seed in 0_u64..50,
+        form in 0..5,
+        cut in proptest::option::of(0.0..1.0),
+        changes in proptest::collection::vec((0.0..1.0, any::<u8>()), 0..12),
+    ) {
+        let told = packets(60, 8, seed);
+        let mut file = match form {
+            0 => pcap(&told, false),
+            1 => pcap(&told, true),
+            2 => pcapng(&told, false),
+            3 => pcapng(&told, true),
+            _ => gzip(&pcapng(&told, false)),
+        };
+        for (place, byte) in changes {
+            let place = (place * file.len() as f64) as usize;
+            file[place] = byte;
+        }
+        if let Some(cut) = cut {
+            file.truncate((cut * file.len() as f64) as usize);
+        }
+        if let Ok(run) = replay(&file, json!({})) {
+            let count = |name: &str| whole(&run, &format!("summary.{name}"))[0];
+            let [packets, sent, dropped, waiting] = ["packets", "sent", "dropped", "waiting"].map(count);
+            prop_assert!(packets <= 60 + 1);
+            prop_assert_eq!(packets, sent + dropped + waiting);
+        }
+    }
+}

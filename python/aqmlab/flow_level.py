@@ -9,18 +9,16 @@ Oueslati and Roberts, "Cross-protect: Implicit Service Differentiation and Admis
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from aqmlab import _core
-from aqmlab.run import Tables
+from aqmlab.run import Outcome
 from aqmlab.scenario import Given, ScenarioFileError, changed, plain, read_toml
 
 if TYPE_CHECKING:
@@ -82,23 +80,12 @@ class FlowLevel(Given):
     def run(self, seed: int | None = None) -> FlowRun:
         """Runs it, with another seed if one is given. Other threads go on meanwhile."""
         scenario = self if seed is None else self.with_({"seed": seed})
-        before = time.thread_time()
-        output = _core.run_flow_level(scenario._text)
-        cpu_seconds = time.thread_time() - before
-        return FlowRun(
-            tables=Tables(output),
-            manifest=json.loads(output.manifest),
-            performance={"events": output.events, "cpu_s": cpu_seconds},
-        )
+        return FlowRun.of(lambda: _core.run_flow_level(scenario._text))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowRun:
-    """What a run leaves behind: `tables` are described by `aqmlab list tables`."""
-
-    tables: Tables = field(repr=False)
-    manifest: dict[str, Any] = field(repr=False)
-    performance: dict[str, float]
+class FlowRun(Outcome):
+    """What a run of the flow level leaves behind."""
 
     @property
     def flows(self) -> pl.DataFrame:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from aqmlab import _core
 
@@ -43,17 +43,34 @@ class Tables(Mapping[str, "pl.DataFrame"]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """What a run leaves behind.
+class Outcome:
+    """What a run of any kind leaves behind.
 
     `manifest` holds the scenario in full, seed, versions and digest; `performance` what the run cost:
-    packets forwarded by the bottleneck, events, CPU seconds. The tables are described by
-    `aqmlab show tables`.
+    packets forwarded by the bottleneck (if there are packets), events, CPU seconds. The tables are
+    described by `aqmlab list tables`.
     """
 
     tables: Tables = field(repr=False)
     manifest: dict[str, Any] = field(repr=False)
     performance: dict[str, float]
+
+    @classmethod
+    def of(cls, make: Callable[[], _core.Output]) -> Self:
+        """That of a run. CPU seconds are those of the calling thread, which does all the work."""
+        before = time.thread_time()
+        output = make()
+        cpu_seconds = time.thread_time() - before
+        performance: dict[str, float] = {"events": output.events, "cpu_s": cpu_seconds}
+        if output.forwarded is not None:
+            performance["packets_forwarded"] = output.forwarded
+            performance["packets_per_cpu_s"] = output.forwarded / cpu_seconds if cpu_seconds > 0 else 0.0
+        return cls(tables=Tables(output), manifest=json.loads(output.manifest), performance=performance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Outcome):
+    """What a run of packets leaves behind."""
 
     @cached_property
     def tables_digest(self) -> str:
@@ -104,17 +121,5 @@ class Run:
 
 
 def run(scenario: Scenario) -> Run:
-    """Runs a scenario. CPU seconds are those of the calling thread, which does all the work."""
-    before = time.thread_time()
-    output = _core.run(scenario._text, dict(scenario.files))
-    cpu_seconds = time.thread_time() - before
-    return Run(
-        tables=Tables(output),
-        manifest=json.loads(output.manifest),
-        performance={
-            "packets_forwarded": output.forwarded,
-            "events": output.events,
-            "cpu_s": cpu_seconds,
-            "packets_per_cpu_s": output.forwarded / cpu_seconds if cpu_seconds > 0 else 0.0,
-        },
-    )
+    """Runs a scenario."""
+    return Run.of(lambda: _core.run(scenario._text, dict(scenario.files)))

@@ -10,14 +10,13 @@ waits, and *in progress* from its first packet to its last.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
-from aqmlab.run import Tables
+from aqmlab.run import Outcome
 from aqmlab.scenario import Given, ScenarioFileError, changed, plain, read_toml
 
 if TYPE_CHECKING:
@@ -80,19 +79,7 @@ class Trace(Given):
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> TraceRun:
         """Replays it, with another seed if one is given. Other threads go on meanwhile, and may `watch`."""
         scenario = self if seed is None else self.changed({"seed": seed})
-        before = time.thread_time()
-        output = _core.run_trace(scenario._text, watch or _core.Watch())
-        cpu_seconds = time.thread_time() - before
-        return TraceRun(
-            tables=Tables(output),
-            manifest=json.loads(output.manifest),
-            performance={
-                "packets_forwarded": output.forwarded,
-                "events": output.events,
-                "cpu_s": cpu_seconds,
-                "packets_per_cpu_s": output.events / cpu_seconds if cpu_seconds > 0 else 0.0,
-            },
-        )
+        return TraceRun.of(lambda: _core.run_trace(scenario._text, watch or _core.Watch()))
 
     def write(self, path: str | Path, *, watch: _core.Watch | None = None) -> dict[str, int]:
         """Writes a generated trace as `.pcap` or `.csv`, with `.gz` behind it or not; returns how many
@@ -102,12 +89,8 @@ class Trace(Given):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceRun:
-    """What a replay leaves behind: `tables` are described by `aqmlab list tables`."""
-
-    tables: Tables = field(repr=False)
-    manifest: dict[str, Any] = field(repr=False)
-    performance: dict[str, float]
+class TraceRun(Outcome):
+    """What a replay leaves behind."""
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ pub(crate) struct Output {
     tables: Vec<Table>,
     manifest: Value,
     events: u64,
-    forwarded: u64,
+    forwarded: Option<u64>,
 }
 
 #[pymethods]
@@ -42,7 +42,7 @@ impl Output {
     /// Packets sent by the first managed link, or by that of a trace, over the whole run; at flow level there
     /// are none.
     #[getter]
-    fn forwarded(&self) -> u64 {
+    fn forwarded(&self) -> Option<u64> {
         self.forwarded
     }
 
@@ -96,7 +96,7 @@ fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyR
 fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
     let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
     let aqm_sim::Run { tables, manifest, events, forwarded } = py.detach(|| aqm_sim::run(&scenario));
-    Ok(Output { tables, manifest, events, forwarded })
+    Ok(Output { tables, manifest, events, forwarded: Some(forwarded) })
 }
 
 fn read_flow_level(text: &str) -> Result<aqm_flow::Scenario, ConfigError> {
@@ -115,7 +115,7 @@ fn check_flow_level(py: Python<'_>, scenario: &str) -> PyResult<(String, String)
 fn run_flow_level(py: Python<'_>, scenario: &str) -> PyResult<Output> {
     let scenario = read_flow_level(scenario).map_err(|e| to_python(py, &e))?;
     let aqm_flow::Run { tables, manifest, events } = py.detach(|| aqm_flow::run(&scenario));
-    Ok(Output { tables, manifest, events, forwarded: 0 })
+    Ok(Output { tables, manifest, events, forwarded: None })
 }
 
 /// Everything that has a name, with its parameters, as JSON.

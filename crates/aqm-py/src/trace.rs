@@ -52,7 +52,7 @@ pub(crate) fn run_trace(py: Python<'_>, scenario: &str, watch: &Watch) -> PyResu
     let scenario = read(scenario).map_err(|e| to_python(py, &e))?;
     let aqm_trace::Run { tables, manifest, packets, sent } =
         py.detach(|| aqm_trace::run(&scenario, &watch.inner)).map_err(|e| of_trace(py, &e))?;
-    Ok(Output { tables, manifest, events: packets, forwarded: sent })
+    Ok(Output { tables, manifest, events: packets, forwarded: Some(sent) })
 }
 
 /// Writes the generated trace of a scenario (JSON) to a file; returns how much, as JSON.

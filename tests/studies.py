@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from aqmlab.scenario import Scenario
+from aqmlab.campaign import from_dict
 from aqmlab.study import Study, StudyResult
 from aqmlab.sweep import Row, Runs
 
@@ -34,11 +34,11 @@ def check_every_scenario(study: Study) -> None:
     """The core accepts what the sweeps and every variant of them ask for."""
     for sweep in study.sweeps:
         for labels in sweep.points():
-            Scenario.from_dict(sweep.scenario(**labels))
+            from_dict(sweep.scenario(**labels))
     for variant in study.sensitivity:
         for sweep in study.sensitivity_sweeps:
             for labels in sweep.points():
-                Scenario.from_dict(variant.change(sweep.scenario(**labels)))
+                from_dict(variant.change(sweep.scenario(**labels)))
 
 
 def check_variants(study: Study) -> None:
@@ -47,11 +47,11 @@ def check_variants(study: Study) -> None:
         sweep.scenario(**labels) for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)
     ]
     digests = [
-        [Scenario.from_dict(variant.change(sweep.scenario(**labels))).digest
+        [from_dict(variant.change(sweep.scenario(**labels))).digest
          for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)]
         for variant in study.sensitivity
     ]  # fmt: skip
-    assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
+    assert digests[0] == [from_dict(table).digest for table in scenarios]
     assert len({tuple(found) for found in digests}) == len(digests)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -71,6 +72,14 @@ def test_panels_split_the_table() -> None:
     axes = plot.draw(chart("bars", table, panel="mix")).axes
     assert [axis.get_title(loc="left") or axis.get_title() for axis in axes] == ["a", "b"]
     assert [len(axis.patches) for axis in axes] == [2, 2]
+
+
+def test_lines_with_a_panel_each_look_alike() -> None:
+    table = TABLE.with_columns(pl.Series("mix", ["a", "b", "a", "b"]))
+    alike = dataclasses.replace(chart("curve", table, panel="mix"), by="mix")
+    (first,), (second,) = (axis.lines for axis in plot.draw(alike).axes)
+    assert first.get_color() == second.get_color()
+    assert first.get_linestyle() == second.get_linestyle() == "-"
 
 
 def test_zeros_do_not_disturb_a_logarithmic_axis(tmp_path: Path) -> None:

@@ -54,10 +54,14 @@ Plan = list[tuple[Sweep, dict[str, Any], Task]]
 
 
 def from_dict(table: Mapping[str, Any]) -> Runnable:
-    """The scenario of a plain table, checked by the core."""
+    """The scenario of a plain table, checked by the core: with a `link` it is of the flow level, with a
+    `source` a trace."""
+    from aqmlab.flow_level import FlowLevel
     from aqmlab.scenario import Scenario
+    from aqmlab.trace import Trace
 
-    scenario: Runnable = Scenario.from_dict(dict(table))
+    kind = FlowLevel if "link" in table else Trace if "source" in table else Scenario
+    scenario: Runnable = kind.from_dict(dict(table))
     return scenario
 
 

@@ -31,6 +31,8 @@ COLOURS: Mapping[str, str] = {
     "rio-ps": "#882255",
     "ARED": "#E69F00",
     "ARED+ECN": "#17807E",
+    "FIFO": "#0072B2",
+    "FQ": "#117733",
     "uncongested": "#6E6E6E",
 }
 """Colours of queues, the same in every figure; from the colour-blind safe set of Okabe and Ito."""
@@ -154,7 +156,9 @@ def colour(name: str, place: int) -> str:
 
 
 def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
-    for place, group in enumerate(groups):
+    for number, group in enumerate(groups):
+        # Lines that have a panel each look alike: the titles tell them apart.
+        place = 0 if chart.panel == chart.by else number
         rows = table.filter(pl.col(chart.by) == group).drop_nulls(chart.y).sort(chart.x)
         if chart.log_y:
             rows = rows.filter(pl.col(chart.y) > 0)

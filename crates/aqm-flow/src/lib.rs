@@ -6,7 +6,6 @@
 
 mod scenario;
 mod server;
-pub mod sizes;
 mod sources;
 mod tables;
 mod world;
@@ -14,6 +13,7 @@ mod world;
 use aqm_net::digest::Digest;
 use aqm_net::registry::{Entry, Parameters};
 use aqm_net::table::{Table, TableDoc};
+use aqm_traffic::flow_sizes;
 use serde_json::{Value, json};
 
 use crate::scenario::{Discipline, ELASTIC, Link, Record, Service, Traffic};
@@ -114,7 +114,7 @@ pub fn catalog() -> Vec<Entry> {
         entry("flow-level.traffic", Traffic::about(), Traffic::parameters()),
         entry("flow-level.record", Record::about(), Record::parameters()),
     ];
-    all.extend(sizes::Config::catalog());
+    all.extend(flow_sizes::Config::catalog());
     all
 }
 

@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Rate, Span, choices, parameters, registry};
+use aqm_traffic::flow_sizes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-
-use crate::sizes;
 
 choices! {
     /// How the flows in progress share the link.
@@ -103,7 +102,7 @@ const MOST_SAMPLES: f64 = 1e7;
 pub(crate) struct Class {
     pub(crate) name: String,
     pub(crate) config: Traffic,
-    pub(crate) sizes: sizes::Config,
+    pub(crate) sizes: flow_sizes::Config,
     /// Bytes, before rounding.
     pub(crate) mean_size: f64,
     pub(crate) load: f64,
@@ -246,7 +245,7 @@ impl Class {
             return wrong("", format!("`{ELASTIC}` means all elastic traffic: give it another name"));
         }
         let sizes = table.remove("sizes").unwrap_or_else(|| json!({ "kind": "exponential" }));
-        let sizes = sizes::Config::read(sizes).map_err(|error| error.within("sizes"))?;
+        let sizes = flow_sizes::Config::read(sizes).map_err(|error| error.within("sizes"))?;
         let law = sizes.build().map_err(|error| error.within("sizes"))?;
         let config: Traffic = registry::read(Value::Object(table))?;
         if !(1.0..=1e6).contains(&config.flows) {

@@ -7,11 +7,11 @@
 use std::collections::BinaryHeap;
 
 use aqm_net::{Rng, Streams};
+use aqm_traffic::flow_sizes::Law;
 use aqm_traffic::laws::Exponential;
 
 use crate::scenario::{Class, Scenario};
 use crate::server::Job;
-use crate::sizes::Law;
 
 /// No session: its flow is the only one.
 const ALONE: u32 = u32::MAX;

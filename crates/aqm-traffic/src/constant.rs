@@ -17,7 +17,7 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, choices, paramet
 use crate::gap::{Gap, Rest};
 use crate::hosts::{Hosts, check_flows};
 use crate::laws::{Exponential, Uniform};
-use crate::limits::check_load;
+use crate::limits::{MOST_BYTES, check_datagrams, check_load};
 use crate::period::Period;
 use crate::{Build, Desk, Setting, Workload};
 
@@ -79,12 +79,8 @@ parameters! {
     }
 }
 
-/// An IP packet can have no more bytes.
-const MOST_BYTES: u64 = 65_535;
 /// With this as mean, the sizes cut off at the maximum make up less than 0.01 % of the bytes.
 const MOST_MEAN_BYTES: u64 = 6_500;
-/// No run ends that sends more datagrams than this.
-const MOST_DATAGRAMS: f64 = 1e10;
 
 impl Build for Config {
     fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
@@ -100,12 +96,7 @@ impl Build for Config {
         let gap = self.gap(setting.rate)?;
         let period = Period::new(self.start, self.stop, setting.duration)?;
         let expected = f64::from(self.flows) * period.seconds() * 1e9 / gap.nanos();
-        if expected > MOST_DATAGRAMS {
-            let place = if self.rate.is_some() { "rate" } else { "load" };
-            let problem =
-                format!("makes about {expected:.0} datagrams in this run, more than {MOST_DATAGRAMS:.0}");
-            return Err(ConfigError::new(place, problem));
-        }
+        check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
             gap,
             gaps: self.gaps,

@@ -7,6 +7,7 @@ mod bounded;
 mod bulk;
 mod constant;
 pub mod diary;
+pub mod flow_sizes;
 mod fourier;
 mod fractional;
 mod gap;
@@ -19,6 +20,7 @@ mod probes;
 mod replay;
 mod sessions;
 pub mod sizes;
+mod streams;
 #[cfg(test)]
 mod testing;
 mod web;
@@ -33,6 +35,7 @@ registry! {
         "web" => web,
         "replay" => replay,
         "udp" => constant,
+        "streams" => streams,
         "sessions" => sessions,
         "probes" => probes,
         "packmime" => packmime,

@@ -38,3 +38,18 @@ pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Resul
     let problem = format!("makes about {expected:.0} transfers in this run, more than {MOST_TRANSFERS:.0}");
     Err(ConfigError::new(place, format!("{problem}: {remedy}")))
 }
+
+/// No run ends that sends more datagrams than this.
+const MOST_DATAGRAMS: f64 = 1e10;
+
+/// Refuses more datagrams than a run can send: the parameter `place` makes `expected` of them.
+pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigError> {
+    if expected <= MOST_DATAGRAMS {
+        return Ok(());
+    }
+    let problem = format!("makes about {expected:.0} datagrams in this run, more than {MOST_DATAGRAMS:.0}");
+    Err(ConfigError::new(place, problem))
+}
+
+/// An IP packet can have no more bytes.
+pub(crate) const MOST_BYTES: u64 = 65_535;

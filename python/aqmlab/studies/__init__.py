@@ -8,4 +8,5 @@ STUDIES: Mapping[str, str] = {
     "shred": "aqmlab.studies.shred",
     "mice-elephants": "aqmlab.studies.mice_elephants",
     "unc-web": "aqmlab.studies.unc_web",
+    "fair-queueing": "aqmlab.studies.fair_queueing",
 }

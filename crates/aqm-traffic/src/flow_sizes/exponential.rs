@@ -2,9 +2,9 @@
 //! in progress (L. Kleinrock, "Queueing Systems" II, 1976, section 4.4).
 
 use aqm_net::{ConfigError, Rng, Size, parameters};
-use aqm_traffic::laws;
 
 use super::{Build, Law, check_mean, whole};
+use crate::laws;
 
 parameters! {
     /// Exponential sizes.

@@ -1,9 +1,9 @@
 //! Weibull sizes: a tail between the exponential law's and Pareto's.
 
 use aqm_net::{ConfigError, Rng, Size, parameters};
-use aqm_traffic::laws;
 
 use super::{Build, Law, check_mean, whole};
+use crate::laws;
 
 parameters! {
     /// Sizes after the Weibull law.

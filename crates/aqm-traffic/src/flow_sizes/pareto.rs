@@ -1,12 +1,11 @@
 //! Sizes with a heavy tail: the Pareto law of the second kind that Web objects follow
-//! (`aqm_traffic::sizes`), cut off at both ends. Its parameters and defaults are those of Web objects.
+//! (`sizes`), cut off at both ends. Its parameters and defaults are those of Web objects.
 
 use aqm_net::{ConfigError, Rng};
-use aqm_traffic::sizes::{self, Sizes};
-
-pub use sizes::Config;
 
 use super::{Build, Law};
+pub use crate::sizes::Config;
+use crate::sizes::{self, Sizes};
 
 impl Build for Config {
     fn build(&self) -> Result<Box<dyn Law>, ConfigError> {

@@ -4,9 +4,9 @@
 //! the few large ones carry half of the bytes each: H. C. Tijms, "Stochastic Models", 1994, appendix B.
 
 use aqm_net::{ConfigError, Rng, Size, parameters};
-use aqm_traffic::laws::Exponential;
 
 use super::{Build, Law, check_mean, whole};
+use crate::laws::Exponential;
 
 parameters! {
     /// Exponential sizes with one of two means; both kinds carry half of the bytes.

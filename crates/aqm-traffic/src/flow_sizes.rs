@@ -1,7 +1,8 @@
 //! How big flows are: the laws, and the registry of them.
 //!
 //! A law is one file with a `Config`, and one line in the registry below. Sizes are whole bytes, at least
-//! one; rounding moves a mean by less than a byte.
+//! one; rounding moves a mean by less than a byte. The flow level draws from them, and so do streams of
+//! datagrams.
 
 mod exponential;
 mod fixed;
@@ -9,7 +10,10 @@ mod hyperexponential;
 mod pareto;
 mod weibull;
 
+use aqm_net::registry::Parameter;
 use aqm_net::{ConfigError, Rng, Size, registry};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 registry! {
     /// The parameters of any law of sizes.
@@ -19,6 +23,31 @@ registry! {
         "hyperexponential" => hyperexponential,
         "pareto" => pareto,
         "weibull" => weibull,
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::exponential(exponential::Config::default())
+    }
+}
+
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(input)?;
+        Self::read(value).map_err(D::Error::custom)
+    }
+}
+
+impl Parameter for Config {
+    fn kind() -> String {
+        format!("table with a `kind`: {}", Self::NAMES.join(", "))
     }
 }
 

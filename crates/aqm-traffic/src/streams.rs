@@ -1,0 +1,265 @@
+//! Streams of datagrams that come and go: flows arrive as a Poisson process, and each sends what it has at
+//! its peak rate, whatever becomes of it.
+//!
+//! The background of S. Oueslati & J. Roberts' talk "Is fair queueing feasible?", 2005: "Poisson flows" with
+//! a peak rate of 1 Mb/s. Together they are the input of a fluid queue that M/G/∞ modulates.
+//!
+//! Ours, where the source is silent: the sizes (bytes on the wire), equal gaps, the first datagram as soon as
+//! the flow comes, and a last one as short as what is left. At equal moments the older flow sends first.
+
+use std::collections::BTreeMap;
+
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
+
+use crate::flow_sizes::{self, Law};
+use crate::gap::{Gap, Rest};
+use crate::laws::Exponential;
+use crate::limits::{MOST_BYTES, check_datagrams, check_load, check_transfers};
+use crate::period::Period;
+use crate::{Build, Desk, Setting, Workload};
+
+parameters! {
+    /// Streams of datagrams that come at random moments and send at a peak rate until they have sent all.
+    pub struct Config {
+        /// What all flows together send, as a share of the bottleneck's rate.
+        pub load: f64 = 0.5, "Oueslati & Roberts talk: half of the link";
+        /// The peak rate: what a flow sends, headers included.
+        pub rate: Rate = Rate::from_bps(1_000_000), "Oueslati & Roberts talk";
+        /// How much a flow sends, headers included.
+        pub sizes: flow_sizes::Config = flow_sizes::Config::default(), "ours: the talk does not say";
+        /// Bytes of a datagram on the wire, headers included; the last of a flow may be shorter.
+        pub packet: Size = Size::from_bytes(1000), "as `udp`";
+        /// When the gap before the first flow begins.
+        pub start: Span = Span::ZERO, "ours";
+        /// From when on no flow begins; left out, the end of the run.
+        pub stop: Option<Span> = None, "ours";
+        /// Whether routers may mark the datagrams, ECT(0).
+        pub ecn: bool = false, "as `udp`";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        check_load(self.load)?;
+        if !(1..=MOST_BYTES).contains(&self.packet.bytes()) {
+            let problem = format!("must be between 1B and {MOST_BYTES}B, is {}", self.packet);
+            return Err(ConfigError::new("packet", problem));
+        }
+        let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
+        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let bytes_per_second = self.load * setting.rate.bytes_per_second();
+        let flows_per_second = bytes_per_second / sizes.mean();
+        let expected = flows_per_second * period.seconds();
+        check_transfers(expected, "load", "lower it, or let the flows be larger")?;
+        // A flow has one datagram at least.
+        let datagrams = expected + bytes_per_second * period.seconds() / self.packet.bytes() as f64;
+        check_datagrams(datagrams, "load")?;
+        let stream = |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), 0);
+        Ok(Box::new(Streams {
+            gap: Gap::new(self.packet.bytes(), self.rate.bps()),
+            packet: self.packet.bytes(),
+            ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            load: self.load,
+            between: Exponential { mean: 1e9 / flows_per_second },
+            arrivals: stream("arrivals"),
+            sizes,
+            sizes_rng: stream("sizes"),
+            next: period.start,
+            begun: 0,
+            sending: BTreeMap::new(),
+            period,
+            rate: setting.rate,
+            offered_bytes: 0,
+        }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        false
+    }
+}
+
+/// The running workload.
+struct Streams {
+    /// Between two datagrams of a flow.
+    gap: Gap,
+    packet: u64,
+    ecn: Ecn,
+    load: f64,
+    /// Nanoseconds between two flows.
+    between: Exponential,
+    arrivals: Rng,
+    sizes: Box<dyn Law>,
+    sizes_rng: Rng,
+    /// When the next flow comes.
+    next: Instant,
+    /// Flows that have come.
+    begun: u32,
+    /// Flows in progress, by the moment of their next datagram and their number.
+    sending: BTreeMap<(Instant, u32), Flow>,
+    period: Period,
+    rate: Rate,
+    offered_bytes: u64,
+}
+
+/// A flow in progress.
+struct Flow {
+    /// Bytes it still has to send.
+    left: u64,
+    /// What rounding has kept back.
+    rest: Rest,
+}
+
+impl Workload for Streams {
+    fn start(&mut self, desk: &mut dyn Desk) {
+        self.wait();
+        self.sleep(desk);
+    }
+
+    fn on_wake(&mut self, desk: &mut dyn Desk) {
+        let now = desk.now();
+        while self.next <= now && self.next < self.period.end {
+            let left = self.sizes.draw(&mut self.sizes_rng);
+            self.offered_bytes += left;
+            self.sending.insert((self.next, self.begun), Flow { left, rest: self.gap.rest() });
+            self.begun += 1;
+            self.wait();
+        }
+        while let Some(entry) = self.sending.first_entry() {
+            let (at, number) = *entry.key();
+            if at > now {
+                break;
+            }
+            let mut flow = entry.remove();
+            let bytes = flow.left.min(self.packet);
+            desk.datagram(number, bytes as u16, self.ecn);
+            flow.left -= bytes;
+            if flow.left > 0 {
+                let next = at + self.gap.next(&mut flow.rest);
+                self.sending.insert((next, number), flow);
+            }
+        }
+        self.sleep(desk);
+    }
+
+    /// The realised load is that of the flows that have come: complete at the end of the run.
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("nominal_load", self.load);
+        show("flows", f64::from(self.begun));
+        show("mean_size_bytes", self.sizes.mean());
+        show("realised_load", self.period.load(self.offered_bytes, self.rate));
+    }
+}
+
+impl Streams {
+    /// Draws when the next flow comes.
+    fn wait(&mut self) {
+        let wait = self.between.draw(&mut self.arrivals);
+        self.next += Span::from_nanos((wait + 0.5) as u64);
+    }
+
+    fn sleep(&self, desk: &mut dyn Desk) {
+        let datagram = self.sending.keys().next().map(|&(at, _)| at);
+        let flow = (self.next < self.period.end).then_some(self.next);
+        if let Some(at) = datagram.into_iter().chain(flow).min() {
+            desk.wake_at(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Diary, distance, fact, gaps, run, seconds, setting};
+    use serde_json::json;
+
+    fn diary(config: &Config, seed: u64) -> Diary {
+        run(&mut *config.build(&setting(seed, 1000)).unwrap())
+    }
+
+    /// When each flow sent what.
+    fn flows(diary: &Diary) -> Vec<Vec<(Instant, u16)>> {
+        let mut flows = Vec::new();
+        for &(at, number, bytes, _) in &diary.sent {
+            if flows.len() == number as usize {
+                flows.push(Vec::new());
+            }
+            flows[number as usize].push((at, bytes));
+        }
+        flows
+    }
+
+    fn sizes(kind: &str) -> flow_sizes::Config {
+        flow_sizes::Config::read(json!({ "kind": kind })).unwrap()
+    }
+
+    #[test]
+    fn flows_come_as_a_poisson_process_with_exponential_sizes() {
+        // 5 Mb/s in flows of 100 kB: 6.25 a second.
+        let diary = diary(&Config::default(), 1);
+        let flows = flows(&diary);
+        let starts = seconds(flows.iter().map(|flow| flow[0].0));
+        assert!((starts.len() as f64 - 6250.0).abs() < 3.0 * 79.0, "{}", starts.len());
+        assert!(distance(gaps(&starts), |x| 1.0 - libm::exp(-6.25 * x)) < 1.63);
+        let bytes = flows.iter().map(|flow| flow.iter().map(|sent| f64::from(sent.1)).sum()).collect();
+        assert!(distance(bytes, |x: f64| 1.0 - libm::exp(-x / 100_000.0)) < 1.63);
+    }
+
+    #[test]
+    fn a_flow_sends_at_its_peak_rate_until_it_has_sent_all() {
+        let config = Config {
+            sizes: flow_sizes::Config::read(json!({ "kind": "fixed", "mean": "2500B" })).unwrap(),
+            ..Config::default()
+        };
+        for flow in flows(&diary(&config, 2)) {
+            let sent: Vec<(u64, u16)> =
+                flow.iter().map(|&(at, bytes)| (at.since(flow[0].0).nanos(), bytes)).collect();
+            assert_eq!(sent, [(0, 1000), (8_000_000, 1000), (16_000_000, 500)]);
+        }
+    }
+
+    #[test]
+    fn the_load_is_the_one_given_whatever_the_sizes() {
+        for kind in ["fixed", "exponential"] {
+            let mut workload =
+                Config { sizes: sizes(kind), ..Config::default() }.build(&setting(3, 1000)).unwrap();
+            let sent: f64 = run(&mut *workload).sent.iter().map(|sent| f64::from(sent.2)).sum();
+            let realised = fact(&*workload, "realised_load");
+            assert!((realised / 0.5 - 1.0).abs() < 0.06, "{kind}: {realised}");
+            assert!((sent / 1.25e9 / realised - 1.0).abs() < 1e-9);
+            assert_eq!(fact(&*workload, "nominal_load"), 0.5);
+        }
+    }
+
+    #[test]
+    fn flows_come_at_the_same_moments_whatever_their_sizes_and_rate() {
+        let starts = |config: &Config| -> Vec<Instant> {
+            flows(&diary(config, 4)).iter().map(|flow| flow[0].0).collect()
+        };
+        let slow = Config { sizes: sizes("fixed"), rate: Rate::from_bps(300_000), ..Config::default() };
+        assert_eq!(starts(&Config::default()), starts(&slow));
+    }
+
+    #[test]
+    fn no_flow_begins_outside_of_start_and_stop() {
+        let (start, stop) = (Span::from_millis(4000), Some(Span::from_millis(9000)));
+        let diary = diary(&Config { start, stop, ecn: true, ..Config::default() }, 5);
+        let starts = seconds(flows(&diary).iter().map(|flow| flow[0].0));
+        assert!(starts.len() > 10 && starts.iter().all(|at| (4.0..9.0).contains(at)), "{starts:?}");
+        assert!(diary.sent.iter().all(|sent| sent.3 == Ecn::Ect0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |config: Config| config.build(&setting(1, 100)).err().unwrap().place;
+        assert_eq!(error(Config { load: 0.0, ..Config::default() }), "load");
+        let tiny = json!({ "kind": "fixed", "mean": "0B" });
+        let tiny = flow_sizes::Config::read(tiny).unwrap();
+        assert_eq!(error(Config { sizes: tiny, ..Config::default() }), "sizes.mean");
+        for bytes in [0, 65_536] {
+            assert_eq!(error(Config { packet: Size::from_bytes(bytes), ..Config::default() }), "packet");
+        }
+        assert_eq!(error(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+        let crumbs = flow_sizes::Config::read(json!({ "kind": "fixed", "mean": "1B" })).unwrap();
+        assert_eq!(error(Config { sizes: crumbs, ..Config::default() }), "load");
+    }
+}

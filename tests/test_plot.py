@@ -96,3 +96,10 @@ def test_many_panels_stand_in_rows_and_a_guide_of_one_panel_in_that_only() -> No
     assert len({round(axis.get_position().y0, 3) for axis in shown}) == 3
     assert [text.get_text() for axis in shown for text in axis.texts] == ["here"]
     assert [text.get_text() for text in shown[4].texts] == ["here"]
+
+
+def test_a_panel_may_have_an_axis_of_its_own() -> None:
+    two = pl.concat([TABLE.with_columns(pl.lit(name).alias("load")) for name in ("low", "high")])
+    limits = {"x_limits": (0.0, 9.0), "panel_x_limits": {"low": (0.0, 3.0)}}
+    figure = plot.draw(chart("curve", two, panel="load", **limits))
+    assert [axis.get_xlim() for axis in figure.axes] == [(0.0, 3.0), (0.0, 9.0)]

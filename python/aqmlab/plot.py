@@ -97,6 +97,8 @@ class Chart:
     log_y: bool = False
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
+    panel_x_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """In place of `x_limits`, where a panel needs its own."""
     guides: Mapping[str, float] = field(default_factory=dict)
     """Labelled lines at values of x, such as the initial time-out."""
     panel_guides: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -242,9 +244,10 @@ def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
     axis.set_xlabel(chart.x_label)
     if first:
         axis.set_ylabel(chart.y_label)
+    x_limits = chart.panel_x_limits.get(panel, chart.x_limits)
     if chart.log_x:
         axis.set_xscale("log")
-        _decades(axis.xaxis, *(chart.x_limits or axis.get_xlim()))
+        _decades(axis.xaxis, *(x_limits or axis.get_xlim()))
     if chart.log_y:
         axis.set_yscale("log")
         _decades(axis.yaxis, *(chart.y_limits or axis.get_ylim()))
@@ -252,8 +255,8 @@ def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
         axis.set_ylim(0.0, 1.0)
     elif chart.kind == "bars" and chart.y_limits is None:
         axis.set_ylim(bottom=0.0)
-    if chart.x_limits is not None:
-        axis.set_xlim(*chart.x_limits)
+    if x_limits is not None:
+        axis.set_xlim(*x_limits)
     if chart.y_limits is not None:
         axis.set_ylim(*chart.y_limits)
     for label, x in {**chart.guides, **chart.panel_guides.get(panel, {})}.items():

@@ -134,7 +134,10 @@ def chart_of_body(
 
     from aqmlab.plot import Chart
 
-    slowest = float(curves.filter(pl.col("share") <= BODY)["time_s"].max() or 1.0)  # type: ignore[arg-type]
+    def slowest(of: pl.DataFrame) -> float:
+        return float(of.filter(pl.col("share") <= BODY)["time_s"].max() or 1.0)  # type: ignore[arg-type]
+
+    panels = {} if panel is None else {str(name): of for (name,), of in curves.group_by(panel)}
     return Chart(
         kind="cdf",
         table=curves,
@@ -144,8 +147,9 @@ def chart_of_body(
         panel=panel,
         x_label=f"Response time of {what} (s)",
         y_label="Share of completed transfers",
-        x_limits=(0.0, slowest),
-        guides={label: at for label, at in guides.items() if at <= slowest},
+        x_limits=(0.0, slowest(curves)),
+        panel_x_limits={name: (0.0, slowest(of)) for name, of in panels.items()},
+        guides={label: at for label, at in guides.items() if at <= slowest(curves)},
     )
 
 

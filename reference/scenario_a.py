@@ -28,7 +28,7 @@ import data
 from aqmlab.metrics import mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Cause, Changes, Job, left_out_case
+from case import Case, Cause, Changes, Job
 from judge import Measures, Quantity, Row, of_runs, of_schedules, since_start, single
 
 SEEDS = 20
@@ -84,13 +84,9 @@ def cases() -> list[Case]:
     """Every case of scenario A that was recorded."""
     ftp = {(row["q"], int(row["nftp"])): None for row in data.rows("a_ftp_only_per_seed")}
     web = {(row["label"], row["q"]): None for row in data.rows("a_web_per_seed")}
-    known = _scenario("a-ftp").queues
-    later = [f"a ftp {queue} N={flows}" for queue, flows in sorted(ftp) if queue not in known]
-    later += [f"a {label} {queue}" for label, queue in sorted(web) if queue not in known]
     return [
-        *(ftp_case(queue, flows) for queue, flows in sorted(ftp) if queue in known),
-        *(web_case(label, queue) for label, queue in sorted(web) if queue in known),
-        *(left_out_case(name, "not yet", "adaptive RED") for name in later),
+        *(ftp_case(queue, flows) for queue, flows in sorted(ftp)),
+        *(web_case(*one) for one in sorted(web)),
     ]
 
 

@@ -32,6 +32,8 @@ def together(*parts: Runs) -> Runs:
 
 def check_every_scenario(study: Study) -> None:
     """The core accepts what the sweeps and every variant of them ask for."""
+    files = [one.id for one in (*study.figures, *study.tables)]
+    assert len(set(files)) == len(files), "figures and tables lie in one folder"
     for sweep in study.sweeps:
         for labels in sweep.points():
             from_dict(sweep.scenario(**labels))

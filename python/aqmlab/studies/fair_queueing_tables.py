@@ -334,7 +334,7 @@ TABLES = (
         table=_scale_table,
     ),
     Table(
-        id="trace",
+        id="trace-loads",
         title="Active flows of an OC-48-like trace",
         caption="Made-up traces of 60 s through deficit round robin; the load is that of the line they are "
         "replayed at. The most and the 99.9 % are means over seeds.",

@@ -767,7 +767,7 @@ TABLES = (
         table=_laws,
     ),
     Table(
-        id="two-way",
+        id="two-way-table",
         title="Web traffic both ways",
         caption="Exp 1, ITO 3 s, with as much Web traffic the other way. Measured is the first way.",
         table=_overview("two-way"),
@@ -780,7 +780,7 @@ TABLES = (
         table=_precision,
     ),
     Table(
-        id="largest",
+        id="largest-table",
         title="Share of the bytes in the largest files",
         caption="Exp 1, with 95 % intervals over the seeds. The talk says that few flows carry 80 % of the "
         "traffic.",

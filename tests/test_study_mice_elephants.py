@@ -309,12 +309,13 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
         axes = {**sweep.axes, "end": (260,), "ito": (3,)}
         return dataclasses.replace(sweep, axes=axes, seeds=2, quick_axes={})
 
+    tables = ("exp-1-ito-3", "warm-up", "largest-table")
     figures = ("6a", "7a", "7b", "8a", "9b", "settling", "threshold", "largest")
     chosen = dataclasses.replace(
         STUDY,
         sweeps=tuple(short(sweep) for sweep in STUDY.sweeps if sweep.name == "exp-1"),
         figures=tuple(figure for figure in STUDY.figures if figure.id in figures),
-        tables=tuple(table for table in STUDY.tables if table.id in ("exp-1-ito-3", "warm-up", "largest-table")),
+        tables=tuple(table for table in STUDY.tables if table.id in tables),
         claims=tuple(claim for claim in STUDY.claims if claim.id in ("MI-5", "MI-11")),
         answer=lambda evidence: [],
         sensitivity=(),

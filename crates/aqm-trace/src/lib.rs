@@ -67,10 +67,7 @@ pub fn run(scenario: &Scenario, watch: &Watch) -> Result<Run, Failure> {
     let mut replay = Replay::new(scenario);
     let mut taken = 0_u64;
     while let Some(arrival) = packets.next()? {
-        // A look at the watch costs more than a packet's parsing.
-        if taken.is_multiple_of(4096) && watch.is_stopped() {
-            return Err(Failure::Stopped);
-        }
+        watch.check(taken)?;
         taken += 1;
         if !replay.take(arrival) {
             break;

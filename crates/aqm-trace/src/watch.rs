@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::packets::Failure;
+
 /// Shared by a replay and whoever watches it from another thread.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -22,8 +24,14 @@ impl Watch {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+    /// Fails if the replay is to stop. It looks at one count in a few thousand, since a look costs more than
+    /// a packet's parsing.
+    #[inline]
+    pub(crate) fn check(&self, count: u64) -> Result<(), Failure> {
+        if count.is_multiple_of(4096) && self.stopped.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped);
+        }
+        Ok(())
     }
 
     pub(crate) fn expect(&self, total: u64) {

@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::flows::Flows as _;
+use crate::generate::Config as Generator;
 use crate::list::COLUMNS;
 use crate::packets::{Arrival, Config as Source, Failure};
 use crate::scenario::Scenario;
@@ -35,73 +36,78 @@ const TO: ([u8; 4], u16) = ([192, 0, 2, 1], 9);
 /// If the source is no generated one, the name ends otherwise, the file cannot be written, or `watch`
 /// stopped it.
 pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Failure> {
-    let trouble = |problem: String| Failure::Trace(format!("{path}: {problem}"));
-    let plain = path.strip_suffix(".gz").unwrap_or(path);
-    if !plain.ends_with(".pcap") && !plain.ends_with(".csv") {
-        return Err(trouble("must end in .pcap or .csv, or in .pcap.gz or .csv.gz".to_owned()));
+    let wrong = |problem: &str| Err(Failure::Trace(format!("{path}: {problem}")));
+    let packed = path.strip_suffix(".gz");
+    let plain = packed.unwrap_or(path);
+    let is_capture = plain.ends_with(".pcap");
+    if !is_capture && !plain.ends_with(".csv") {
+        return wrong("must end in .pcap or .csv, or in .pcap.gz or .csv.gz");
     }
-    if !matches!(scenario.source, Source::generate(_)) {
-        return Err(trouble("only a generated trace can be written".to_owned()));
-    }
-    let written = create(scenario, path, watch);
-    if !matches!(written, Ok(Ok(_))) {
-        // Half a trace is worse than none; that it cannot be removed matters less than what went wrong.
-        let _ = std::fs::remove_file(path);
-    }
-    written?.map_err(|error| trouble(format!("cannot be written: {error}")))
-}
-
-/// What the generator may refuse is the outer error, what the disk may the inner one.
-fn create(scenario: &Scenario, path: &str, watch: &Watch) -> Result<io::Result<Value>, Failure> {
-    let file = match File::create(path) {
-        Ok(file) => BufWriter::new(file),
-        Err(error) => return Ok(Err(error)),
+    let Source::generate(generator) = &scenario.source else {
+        return wrong("only a generated trace can be written");
     };
-    let plain = path.strip_suffix(".gz");
-    let is_capture = plain.unwrap_or(path).ends_with(".pcap");
-    if plain.is_none() {
-        let mut out = file;
-        let found = contents(scenario, &mut out, is_capture, watch)?;
-        Ok(found.and_then(|found| out.flush().map(|()| found)))
-    } else {
-        let mut out = GzEncoder::new(file, Compression::fast());
-        let found = contents(scenario, &mut out, is_capture, watch)?;
-        Ok(found.and_then(|found| out.finish()?.flush().map(|()| found)))
-    }
-}
-
-fn contents(
-    scenario: &Scenario,
-    out: &mut dyn Write,
-    is_capture: bool,
-    watch: &Watch,
-) -> Result<io::Result<Value>, Failure> {
-    if is_capture { capture(scenario, out, watch) } else { list(scenario, out, watch) }
-}
-
-/// Returns the error of writing as the inner one.
-macro_rules! written {
-    ($result:expr) => {
-        if let Err(error) = $result {
-            return Ok(Err(error));
+    let fill = |out: &mut dyn Write| match is_capture {
+        true => capture(scenario, out, watch),
+        false => list(generator, scenario.settings.seed, out, watch),
+    };
+    let written = File::create(path).map_err(Trouble::Disk).and_then(|file| {
+        let written = if packed.is_some() { pack(file, fill) } else { put(file, fill) };
+        if written.is_err() {
+            // Half a trace is worse than none; that it cannot be removed matters less than what went wrong.
+            let _ = std::fs::remove_file(path);
         }
-    };
+        written
+    });
+    written.or_else(|trouble| match trouble {
+        Trouble::Trace(failure) => Err(failure),
+        Trouble::Disk(error) => wrong(&format!("cannot be written: {error}")),
+    })
 }
 
-fn capture(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<io::Result<Value>, Failure> {
+/// What stopped the writing.
+enum Trouble {
+    Trace(Failure),
+    Disk(io::Error),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Trace(failure)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+fn put(file: File, fill: impl Fn(&mut dyn Write) -> Result<Value, Trouble>) -> Result<Value, Trouble> {
+    let mut out = BufWriter::new(file);
+    let written = fill(&mut out)?;
+    out.flush()?;
+    Ok(written)
+}
+
+fn pack(file: File, fill: impl Fn(&mut dyn Write) -> Result<Value, Trouble>) -> Result<Value, Trouble> {
+    let mut out = GzEncoder::new(BufWriter::new(file), Compression::fast());
+    let written = fill(&mut out)?;
+    out.finish()?.flush()?;
+    Ok(written)
+}
+
+fn capture(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<Value, Trouble> {
     // Magic number with nanoseconds, version 2.4, captured length, link type raw IP.
     let header = [0xa1b2_3c4d_u32, 2 | 4 << 16, 0, 0, HEADERS.into(), 101];
-    written!(header.into_iter().try_for_each(|word| out.write_all(&word.to_le_bytes())));
+    header.into_iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))?;
     let mut packets = scenario.source.open(scenario.settings.seed, watch)?;
     let mut count = 0_u64;
     while let Some(arrival) = packets.next()? {
-        if count.is_multiple_of(4096) && watch.is_stopped() {
-            return Err(Failure::Stopped);
-        }
+        watch.check(count)?;
         count += 1;
-        written!(packet(&arrival, out));
+        packet(&arrival, out)?;
     }
-    Ok(Ok(json!({ "packets": count, "flows": packets.close()?.facts["flows"] })))
+    Ok(json!({ "packets": count, "flows": packets.close()?.facts["flows"] }))
 }
 
 fn packet(arrival: &Arrival, out: &mut dyn Write) -> io::Result<()> {
@@ -122,23 +128,18 @@ fn packet(arrival: &Arrival, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&udp.to_bytes())
 }
 
-fn list(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<io::Result<Value>, Failure> {
-    let Source::generate(config) = &scenario.source else {
-        return Err(Failure::Trace("only a generated trace can be written".to_owned()));
-    };
-    watch.expect(config.duration.nanos());
-    let mut flows = config.flows(scenario.settings.seed).map_err(Failure::Config)?;
-    written!(writeln!(out, "{}", COLUMNS.join(",")));
+fn list(generator: &Generator, seed: u64, out: &mut dyn Write, watch: &Watch) -> Result<Value, Trouble> {
+    watch.expect(generator.duration.nanos());
+    let mut flows = generator.flows(seed).map_err(Failure::Config)?;
+    writeln!(out, "{}", COLUMNS.join(","))?;
     let mut count = 0_u64;
     while let Some(flow) = flows.next()? {
-        if count.is_multiple_of(4096) && watch.is_stopped() {
-            return Err(Failure::Stopped);
-        }
+        watch.check(count)?;
         count += 1;
         let flow = flows.cut(flow);
         let nanos = flow.start.nanos();
         watch.reach(nanos);
-        written!(writeln!(
+        writeln!(
             out,
             "{}.{:09},{},{},{}",
             nanos / 1_000_000_000,
@@ -146,7 +147,7 @@ fn list(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<io::R
             flow.bytes,
             flow.rate,
             flow.packet
-        ));
+        )?;
     }
-    Ok(Ok(json!({ "flows": count })))
+    Ok(json!({ "flows": count }))
 }

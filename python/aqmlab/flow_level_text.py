@@ -66,9 +66,7 @@ def table(found: Replications) -> dict[str, Any]:
 
 def write(found: Replications, out: Path) -> list[Path]:
     """Writes the charts with their numbers, and a row for each run of link and traffic."""
-    written = [
-        path for name, chart in found.charts().items() for path in plot.save(chart, out, name).values()
-    ]
+    written = plot.save_all(found.charts(), out)
     for name, rows in (("classes", found.classes), ("link", found.link)):
         written.append(out / f"{name}-runs.csv")
         rows.write_csv(written[-1])

@@ -123,6 +123,11 @@ def save(chart: Chart, folder: Path, name: str) -> dict[str, Path]:
     return paths
 
 
+def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
+    """Writes each chart as `save` does, under its name; returns the files."""
+    return [path for name, chart in charts.items() for path in save(chart, folder, name).values()]
+
+
 def draw(chart: Chart) -> Figure:
     """The chart as a figure, in the style that is current."""
     from matplotlib.figure import Figure

@@ -42,9 +42,7 @@ def lines(found: TraceRun, name: str) -> Iterator[str]:
 
 def write(found: TraceRun, out: Path) -> list[Path]:
     """Writes the charts with their numbers, and the tables of one row and of shares."""
-    written = [
-        path for name, chart in found.charts().items() for path in plot.save(chart, out, name).values()
-    ]
+    written = plot.save_all(found.charts(), out)
     out.mkdir(parents=True, exist_ok=True)
     for name in ("summary", "distribution"):
         written.append(out / f"{name}.csv")

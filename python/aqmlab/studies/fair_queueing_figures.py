@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -115,6 +116,23 @@ def periodic_wait(sources: int, period: int) -> float:
 # Charts: the flow level
 
 
+def _against_time(
+    table: pl.DataFrame, y: str, y_label: str, *, panel: str, by: str | None = None, **more: Any
+) -> Chart:
+    """A value over the time, a panel for each run."""
+    return Chart(
+        kind="curve",
+        table=table,
+        x="time_s",
+        y=y,
+        by=by or panel,
+        panel=panel,
+        x_label="Time (s)",
+        y_label=y_label,
+        **more,
+    )
+
+
 def _flow_paths(results: Results) -> Chart:
     runs = results["flow-paths"]
     frames = []
@@ -124,18 +142,8 @@ def _flow_paths(results: Results) -> Chart:
         frames.append(
             pl.DataFrame({"time_s": _times(flows, PATH_STEP_S), "flows": flows, "load": f"load {load:g}"})
         )
-    return Chart(
-        kind="curve",
-        table=pl.concat(frames),
-        x="time_s",
-        y="flows",
-        by="load",
-        panel="load",
-        x_label="Time (s)",
-        y_label="Flows in progress",
-        y_limits=(0.0, 30.0),
-        x_limits=(0.0, float(PATH_S)),
-    )
+    limits: dict[str, Any] = {"x_limits": (0.0, float(PATH_S)), "y_limits": (0.0, 30.0)}
+    return _against_time(pl.concat(frames), "flows", "Flows in progress", panel="load", **limits)
 
 
 def _times(values: Sequence[float], step_s: float) -> list[float]:
@@ -243,19 +251,9 @@ def _regime_paths(results: Results) -> Chart:
                 }
             )
         )
-    return Chart(
-        kind="curve",
-        table=pl.concat(frames),
-        x="time_s",
-        y="demand",
-        by="regime",
-        panel="regime",
-        x_label="Time (s)",
-        y_label="Sum of peak rates / capacity",
-        log_y=True,
-        y_limits=(0.2, 500.0),
-        levels={"capacity": 1.0},
-    )
+    scale: dict[str, Any] = {"log_y": True, "y_limits": (0.2, 500.0), "levels": {"capacity": 1.0}}
+    said = "Sum of peak rates / capacity"
+    return _against_time(pl.concat(frames), "demand", said, panel="regime", **scale)
 
 
 # Charts: blocks A to K
@@ -293,18 +291,9 @@ def _windows(block: str) -> Callable[[Results], Chart]:
                         }
                     )
                 )
-        return Chart(
-            kind="curve",
-            table=pl.concat(frames),
-            x="time_s",
-            y="window",
-            by="flow",
-            panel="plot",
-            x_label="Time (s)",
-            y_label="Congestion window (packets)",
-            x_limits=(0.0, float(SHOWN_S)),
-            y_limits=(0.0, 1000.0),
-        )
+        limits: dict[str, Any] = {"x_limits": (0.0, float(SHOWN_S)), "y_limits": (0.0, 1000.0)}
+        said = "Congestion window (packets)"
+        return _against_time(pl.concat(frames), "window", said, panel="plot", by="flow", **limits)
 
     return chart
 
@@ -321,18 +310,8 @@ def _use(block: str) -> Callable[[Results], Chart]:
             )
             for name, values in _paths(results, block)
         ]
-        return Chart(
-            kind="curve",
-            table=pl.concat(frames),
-            x="time_s",
-            y="use",
-            by="plot",
-            panel="plot",
-            x_label="Time (s)",
-            y_label="Utilisation",
-            x_limits=(0.0, float(SHOWN_S)),
-            y_limits=(0.0, 1.02),
-        )
+        limits: dict[str, Any] = {"x_limits": (0.0, float(SHOWN_S)), "y_limits": (0.0, 1.02)}
+        return _against_time(pl.concat(frames), "use", "Utilisation", panel="plot", **limits)
 
     return chart
 

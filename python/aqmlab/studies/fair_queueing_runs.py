@@ -356,6 +356,14 @@ def active_measures(run: Run) -> Reduction:
     }
 
 
+def _at_least(distribution: pl.DataFrame, count: int) -> list[float]:
+    """P(N >= i) for the first so many i, from the columns `flows` and `share`."""
+    flows = distribution["flows"].to_numpy().astype(np.int64)
+    shares = np.zeros(max(count, int(flows.max(initial=0)) + 1))
+    shares[flows] = distribution["share"].to_numpy()
+    return [float(share) for share in shares[::-1].cumsum()[::-1][:count]]
+
+
 # A trace at the rates of slower and slower lines
 
 TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
@@ -373,14 +381,10 @@ def _trace(*, load: float, seconds: int) -> dict[str, Any]:
 def trace_measures(run: Run) -> Reduction:
     """How many flows of a trace have a packet waiting: in short, and how often more than so many."""
     row = run.tables["summary"].row(0, named=True)
-    distribution = run.tables["distribution"]
-    shares = np.zeros(max(MOST_ACTIVE_COUNTED, int(row["most_active"]) + 1))
-    flows = distribution["flows"].to_numpy().astype(np.int64)
-    shares[flows[flows < shares.size]] = distribution["active_share"].to_numpy()[flows < shares.size]
-    more = np.append(shares[::-1].cumsum()[::-1][1:], 0.0)
-    tail = [float(share) for share in more[:MOST_ACTIVE_COUNTED]]
+    distribution = run.tables["distribution"].rename({"active_share": "share"})
+    more = _at_least(distribution, MOST_ACTIVE_COUNTED + 1)[1:]
     names = ("load", "mean_active", "p999_active", "most_active", "mean_in_progress", "mean_backlog_packets")
-    return {**{name: float(row[name]) for name in names}, "tail": tail}
+    return {**{name: float(row[name]) for name in names}, "tail": more}
 
 
 # The flow level
@@ -413,10 +417,7 @@ def _number(*, load: float, sizes: str, end: int) -> dict[str, Any]:
 def _tail(run: Run, traffic: str) -> list[float]:
     """P(N >= i) for i from 0 on, over the time after the warm-up."""
     rows = run.tables["distribution"].filter(pl.col("traffic").cast(pl.String) == traffic)
-    shares = np.zeros(max(MOST_COUNTED, int(rows["flows"].max() or 0) + 1))  # type: ignore[arg-type]
-    shares[rows["flows"].to_numpy().astype(np.int64)] = rows["share"].to_numpy()
-    tail = shares[::-1].cumsum()[::-1]
-    return [float(share) for share in tail[:MOST_COUNTED]]
+    return _at_least(rows, MOST_COUNTED)
 
 
 def number_measures(run: Run) -> Reduction:

@@ -459,7 +459,8 @@ CLAIMS = (
     *_by_recovery(
         "R8b",
         "G, as printed: under fair queueing HighSpeed still gains more throughput, 625 packets.",
-        "FQ, 500 s: rate HighSpeed/Reno above 1.01. It can hold beside R8: more, but by less than 3 %.",
+        "FQ, 500 s: rate HighSpeed/Reno above 1.01. It can hold beside R8: more, but by less than 3 %. "
+        "The band was 1 before the first runs, in which SACK tied.",
         _unfair(("FQ", 625), stats.above(1.01)),
     ),
     *_by_recovery(

@@ -398,6 +398,8 @@ def study_run(
 
 def _load(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
     scenario = _changed(Scenario.load(path), path, settings)
+    for warning in scenario.warnings:
+        print(f"aqmlab: {warning}", file=sys.stderr)
     return scenario.with_({"reverse_ties": True}) if reverse_ties else scenario
 
 

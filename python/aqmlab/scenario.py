@@ -110,6 +110,11 @@ class Scenario(Given):
         return _core.check(self._text, dict(self.files))
 
     @property
+    def warnings(self) -> list[str]:
+        """What is allowed but hardly meant, a sentence each that begins with the place."""
+        return _core.warnings(self._text, dict(self.files))
+
+    @property
     def queues(self) -> Table:
         """The alternatives of `[queues.NAME]`, complete."""
         return dict(self.effective.get("queues", {}))

@@ -40,8 +40,10 @@ pub struct Packet {
     pub cwnd: u16,
     /// ECN bits.
     pub ecn: Ecn,
-    /// Service class, in the manner of a DSCP; 0 unless something classified the packet.
+    /// Short or long, or what else an edge wrote; 0 unless something classified the packet.
     pub class: u8,
+    /// What its headers say beside: the number of a label that whoever made the packet told the queue of.
+    pub label: u16,
 }
 
 impl Packet {

@@ -243,7 +243,8 @@ macro_rules! parameters {
             fn parameters() -> Vec<$crate::registry::Field> {
                 let default = Self::default();
                 vec![$( $crate::registry::Field {
-                    name: stringify!($field),
+                    // A field may be named after a word of Rust.
+                    name: stringify!($field).trim_start_matches("r#"),
                     doc: [$($doc.trim()),+].join(" "),
                     kind: <$type as $crate::registry::Parameter>::kind(),
                     default: ::serde_json::to_value(&default.$field).expect("a default can be written"),

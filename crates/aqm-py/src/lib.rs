@@ -91,6 +91,12 @@ fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyR
     Ok((scenario.to_value().to_string(), aqm_sim::digest(&scenario)))
 }
 
+/// What is allowed in a scenario (JSON) but hardly meant, a sentence each that begins with the place.
+#[pyfunction]
+fn warnings(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Vec<String>> {
+    Ok(read(scenario, files).map_err(|e| to_python(py, &e))?.warnings())
+}
+
 /// Runs a scenario (JSON). Other Python threads go on meanwhile.
 #[pyfunction]
 fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
@@ -194,6 +200,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(toml_to_json, module)?)?;
     module.add_function(wrap_pyfunction!(files_of, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(warnings, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_flow_level, module)?)?;
     module.add_function(wrap_pyfunction!(run_flow_level, module)?)?;

@@ -5,7 +5,7 @@
 //! - packets of one flow keep their order;
 //! - no more waits than `limit` says, and the backlog is told truly;
 //! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
-//! - something is sent as long as anything waits;
+//! - something is sent as long as anything waits, or it is said until when all of it is held back;
 //! - gauges are finite, probabilities are probabilities, and the `average` queue is never longer than
 //!   the longest queue there was.
 //!
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use aqm_net::{Backlog, ConfigError, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
-use crate::{Config, Context, Observer, QueueDiscipline, Reason};
+use crate::{Config, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
 ///
@@ -30,7 +30,8 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
     let length =
         |name| setting(&parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok());
     let expected = Expected {
-        limit: length("limit"),
+        // A discipline with several queues inside has several limits.
+        limit: length("limit").filter(|_| !config.holds_back()),
         average_unit: length("min_th").or(length("limit")),
         marks: setting(&parameters, "ecn").is_some_and(|ecn| ecn != "off"),
     };
@@ -76,7 +77,11 @@ impl QueueDiscipline for Watched {
         let packet = self.inner.dequeue(&mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
         match packet {
             Some(packet) => self.book.leave(&packet),
-            None => assert_eq!(self.book.backlog.packets, 0, "nothing is sent although packets wait"),
+            None if self.book.backlog.packets == 0 => {}
+            None => {
+                let ready = self.inner.next_ready();
+                assert!(ready.is_some_and(|at| at > cx.now), "nothing is sent although packets wait");
+            }
         }
         self.check();
         packet
@@ -84,6 +89,14 @@ impl QueueDiscipline for Watched {
 
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
+    }
+
+    fn next_ready(&self) -> Option<Instant> {
+        self.inner.next_ready()
+    }
+
+    fn on_label(&mut self, number: u16, label: &Label) {
+        self.inner.on_label(number, label);
     }
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {

@@ -14,7 +14,10 @@ mod drop_tail;
 pub mod edge;
 mod fair;
 mod fifo;
+mod htb;
 mod index;
+mod inner;
+mod label;
 pub mod laws;
 mod pi;
 mod pimc;
@@ -33,6 +36,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
 pub use fifo::Fifo;
+pub use label::{Label, Protocol};
 pub use port::{Counters, Departure, Port, Ties};
 
 registry! {
@@ -55,6 +59,7 @@ registry! {
         "scfq" => scfq,
         "wfq" => wfq,
         "pfq" => pfq,
+        "htb" => htb,
     }
 }
 
@@ -92,14 +97,31 @@ pub trait Build {
     fn wants_classes(&self) -> bool {
         false
     }
+
+    /// Whether the discipline holds packets back from a free line.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// The workloads that the parameters name, each with the place where they do.
+    fn names_traffic(&self) -> Vec<(String, &str)> {
+        Vec::new()
+    }
+
+    /// What is allowed but hardly meant, for a line of this rate: the place, and why. The parameters have
+    /// been checked.
+    fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
+        Vec::new()
+    }
 }
 
 /// Packets that wait for a line, and the law that admits, drops, marks and orders them.
 ///
 /// A discipline is told of every arrival ([`enqueue`](Self::enqueue)) and asked for a packet each
 /// time the line is free ([`dequeue`](Self::dequeue)). The packet on the line is no longer in the
-/// queue. `dequeue` returns nothing only if nothing waits, and is asked exactly once at the end of
-/// a busy period, at the instant the last transmission ends: this is when a queue becomes idle.
+/// queue. `dequeue` returns nothing only if nothing waits, or if [`next_ready`](Self::next_ready) says how long
+/// all that waits is held back. It is asked exactly once at the end of a busy period, at the instant the last
+/// transmission ends: this is when a queue becomes idle.
 ///
 /// Fates are told through the [`Context`], not returned: RED refuses the packet that arrives,
 /// CoDel drops while serving, fair queueing drops somebody else's packet. Calls come in the order
@@ -113,6 +135,14 @@ pub trait QueueDiscipline: Send {
 
     /// What waits.
     fn backlog(&self) -> Backlog;
+
+    /// After a `dequeue` that gave nothing although packets wait: when to ask again, if none arrives before.
+    fn next_ready(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Packets that carry this `number` have the headers that `label` says: told before the first of them.
+    fn on_label(&mut self, _number: u16, _label: &Label) {}
 
     /// Shows the values worth plotting, by name, such as `average` and `probability`.
     fn gauges(&self, _show: &mut dyn FnMut(&'static str, f64)) {}

@@ -1,14 +1,15 @@
 //! A queue and the line that empties it.
 //!
-//! The line is work-conserving and its rate is known, so what it does is a function of the
-//! arrivals: no "transmission done" event is needed. A port is told of arrivals ([`Port::accept`])
-//! and told to catch up ([`Port::serve`]), and hands out departures, each at its own instant.
+//! The rate of the line is known, so what it does is a function of the arrivals: no "transmission
+//! done" event is needed. A port is told of arrivals ([`Port::accept`]) and told to catch up
+//! ([`Port::serve`]), and hands out departures, each at its own instant.
 //!
-//! Whoever holds a port owes it one thing: to call `serve` before looking at it, and no later than
-//! the moment a packet it handed out reaches the other end. A transmission never starts later than
+//! Whoever holds a port owes it this: to call `serve` before looking at it, no later than the moment a
+//! packet it handed out reaches the other end, and, if the discipline holds packets back from a free
+//! line, at the moment that [`Port::held_until`] names. A transmission never starts later than
 //! that, so nothing is ever served late.
 
-use aqm_net::{Instant, Pace, Packet, Rate, Rng};
+use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 
 use crate::{Context, Observer, QueueDiscipline, Reason};
 
@@ -66,6 +67,8 @@ pub struct Port {
     free_at: Instant,
     /// The discipline has said that nothing waits.
     idle: bool,
+    /// The line is free, and the discipline holds back what waits until `free_at`.
+    held: bool,
     waiting: u64,
     changed_at: Instant,
     last_arrival: Option<Instant>,
@@ -83,6 +86,7 @@ impl Port {
             ties,
             free_at: Instant::START,
             idle: true,
+            held: false,
             waiting: 0,
             changed_at: Instant::START,
             last_arrival: None,
@@ -100,8 +104,8 @@ impl Port {
         mut depart: impl FnMut(Departure),
     ) {
         self.serve_before(now, observer, &mut depart);
-        let at_departure =
-            self.last_start == Some(now) || (self.free_at == now && self.counters.departures > 0);
+        let at_departure = self.last_start == Some(now)
+            || (self.free_at == now && !self.held && self.counters.departures > 0);
         self.counters.tied += u64::from(at_departure || self.last_arrival == Some(now));
         self.last_arrival = Some(now);
         self.counters.arrivals += 1;
@@ -111,7 +115,7 @@ impl Port {
         let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
         self.discipline.enqueue(packet, &mut cx);
         self.waiting = self.discipline.backlog().packets;
-        if self.idle && self.waiting > 0 {
+        if (self.idle || self.held) && self.waiting > 0 {
             self.free_at = now;
             self.idle = false;
             self.serve(now, observer, depart);
@@ -143,10 +147,18 @@ impl Port {
             let mut cx = Context { now: start, rng: &mut self.rng, observer: &mut tally };
             let next = self.discipline.dequeue(&mut cx);
             self.waiting = self.discipline.backlog().packets;
+            self.held = next.is_none() && self.waiting > 0;
             let Some(packet) = next else {
-                debug_assert_eq!(self.waiting, 0, "a discipline is never silent with packets waiting");
-                self.idle = true;
-                return;
+                let ready = self.discipline.next_ready().filter(|_| self.held);
+                debug_assert_eq!(
+                    ready.is_some(),
+                    self.held,
+                    "a discipline that holds packets back says how long"
+                );
+                self.idle = ready.is_none();
+                // Whatever a discipline says, time goes on.
+                self.free_at = ready.map_or(start, |at| at.max(start + Span::from_nanos(1)));
+                continue;
             };
             self.last_start = Some(start);
             self.free_at = start + self.pace.time_for(u64::from(packet.bytes));
@@ -154,6 +166,11 @@ impl Port {
             self.counters.departed_bytes += u64::from(packet.bytes);
             depart(Departure { packet, start, end: self.free_at });
         }
+    }
+
+    /// When `serve` must be called although no packet is under way: the discipline holds back what waits.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.held.then_some(self.free_at)
     }
 
     /// The discipline, for its backlog and gauges. Valid up to the last `accept` or `serve`.

@@ -1,7 +1,7 @@
 //! Every member of the registry obeys the laws, whatever arrives.
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Departure, Observer, Port, Reason, Ties, laws};
+use aqm_queue::{Config, Departure, Label, Observer, Port, Protocol, Reason, Ties, laws};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
@@ -49,7 +49,32 @@ fn members() -> Vec<Config> {
     child["kind"] = json!("red");
     members
         .extend(["drr", "rr", "stfq", "scfq", "wfq", "pfq"].iter().flat_map(|kind| schedulers(kind, &child)));
+    members.extend(shapers(&child));
     members
+}
+
+/// Classes of labels: one for every flow, with and without somebody to borrow from.
+fn shapers(child: &serde_json::Value) -> Vec<Config> {
+    let leaf = |flow: u32, more: serde_json::Value| {
+        let leaf = json!({
+            "rate": "300kbps", "burst": "3000B", "match": {"traffic": [format!("flow {flow}")]}, "queue": child,
+        });
+        table_over(more, leaf)
+    };
+    let below =
+        |priority: u32| json!({"parent": "link", "ceil": "4Mbps", "priority": priority, "quantum": "1500B"});
+    let flat =
+        json!({"a": leaf(0, json!({})), "b": leaf(1, json!({"ceil": "3Mbps"})), "rest": {"rate": "1Mbps"}});
+    let deep = json!({
+        "root": {"rate": "5Mbps"},
+        "link": {"parent": "root", "rate": "1Mbps", "ceil": "4Mbps"},
+        "a": leaf(0, below(1)),
+        "b": leaf(1, below(1)),
+        "c": leaf(2, below(0)),
+        "rest": {"parent": "root", "rate": "9kbps", "ceil": "5Mbps", "queue": {"kind": "drr", "limit": "9p"}},
+    });
+    let htb = |classes, hysteresis| json!({"kind": "htb", "classes": classes, "default": "rest", "hysteresis": hysteresis});
+    [htb(&flat, false), htb(&deep, false), htb(&deep, true)].map(|table| Config::read(table).unwrap()).into()
 }
 
 /// The scheduler `kind` with each drop policy, with buckets, and with this child.
@@ -136,7 +161,7 @@ fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     // Classes beyond those of any member, too.
     let packet =
         (0_u32..4, 1_u16..1500, 0_u16..40, ecn, 0_u8..12).prop_map(|(flow, bytes, cwnd, ecn, class)| {
-            Packet { flow, bytes, cwnd, ecn, class, ..Packet::default() }
+            Packet { flow, bytes, cwnd, ecn, class, label: flow as u16, ..Packet::default() }
         });
     let pause = prop_oneof![Just(0), 0_u64..200_000];
     let burst = (1_u32..120, packet, prop_oneof![Just(0), 0_u64..1500], pause)
@@ -162,7 +187,11 @@ impl Observer for Fates {
 
 fn drive(member: &Config, bursts: &[Burst], seed: u64) -> Fates {
     let rate = Rate::from_bps(10_000_000);
-    let queue = laws::watched(member, rate).unwrap();
+    let mut queue = laws::watched(member, rate).unwrap();
+    for flow in 0..4 {
+        let label = Label { traffic: format!("flow {flow}"), protocol: Protocol::Tcp, port: 0, dscp: 0 };
+        queue.on_label(flow, &label);
+    }
     let mut port = Port::new(queue, rate, Streams::new(seed).named("queue", 0), Ties::DepartureFirst);
     let (mut fates, mut sent) = (Fates::default(), Vec::new());
     let (mut now, mut id) = (Instant::START, 0);
@@ -211,7 +240,9 @@ fn every_member_obeys_the_laws_and_the_same_seed_brings_the_same_fate() {
 fn a_member_that_may_mark_marks_packets_that_can_be_marked() {
     for member in members() {
         let table = member.to_value();
-        let ecn = ["/ecn", "/red/ecn", "/pi/ecn", "/child/ecn"].iter().find_map(|place| table.pointer(place));
+        let ecn = ["/ecn", "/red/ecn", "/pi/ecn", "/child/ecn", "/classes/a/queue/ecn"]
+            .iter()
+            .find_map(|place| table.pointer(place));
         let allowed = ecn.is_some_and(|ecn| ecn != "off");
         // The first class: the last one's average may move with the others only.
         let like = Packet { bytes: 1000, ecn: Ecn::Ect0, class: 1, ..Packet::default() };

@@ -70,6 +70,8 @@ pub(crate) enum Alarm {
     WarmUp,
     /// The queues are sampled.
     Sample,
+    /// A port whose queue held packets back may send.
+    Port(u32),
 }
 
 const PROCESSING: u32 = 1 << 30;
@@ -95,6 +97,8 @@ pub(crate) const fn rank_of_alarm(alarm: Alarm, flow: u32) -> u32 {
         Alarm::Workload(position) => WORKLOADS | position,
         Alarm::WarmUp => SAMPLERS,
         Alarm::Sample => SAMPLERS + 1,
+        // A port settles ties itself: it catches up before a packet joins, or after.
+        Alarm::Port(_) => SAMPLERS + 2,
     }
 }
 

@@ -17,6 +17,8 @@ use crate::topology::{Kind, Step, Topology};
 
 enum Event {
     LineFree(u32),
+    /// The queue of a line that holds packets back may be ready.
+    Ready(u32),
     AtEndOfLink(Packet),
     Processed(Packet),
     Alarm(Alarm),
@@ -69,9 +71,9 @@ impl Eager {
         };
         let mut links: Vec<Link> = kinds.into_iter().map(endless).collect();
         for (number, spec) in scenario.links.iter().enumerate() {
-            if let Some(queue) = &spec.queue {
+            if let Some(discipline) = scenario.discipline(spec) {
                 links[number].buffer = Buffer::Managed(Box::new(Managed {
-                    discipline: queue.build(spec.rate).unwrap(),
+                    discipline,
                     rng: Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0),
                     counters: Counters::default(),
                     waiting: 0,
@@ -119,6 +121,11 @@ impl Eager {
                     return;
                 }
                 let next = managed.call(now, ledger, |discipline, cx| discipline.dequeue(cx));
+                let ready = managed.discipline.next_ready().filter(|_| next.is_none() && managed.waiting > 0);
+                if let Some(at) = ready {
+                    link.busy = false;
+                    return self.schedule(at, LINES_FIRST, number, Event::Ready(number));
+                }
                 if let Some(packet) = next {
                     managed.counters.departures += 1;
                     managed.counters.departed_bytes += u64::from(packet.bytes);
@@ -193,6 +200,8 @@ impl Network for Eager {
             let now = Instant::from_nanos(time);
             match self.events[index].take().expect("an event happens once") {
                 Event::LineFree(link) => self.transmit(link, now, ledger),
+                Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, ledger),
+                Event::Ready(_) => {}
                 Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
                 Event::Processed(packet) => return Some((now, Happening::Processed(packet))),
                 Event::AtEndOfLink(mut packet) => {
@@ -312,6 +321,18 @@ mod tests {
             json!({"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"}),
             json!({"kind": "shred", "red": {"min_th": "5p", "max_th": "15p", "limit": "30p"}}),
             json!({"kind": "rio-ps", "limit": "40p"}),
+            json!({
+                "kind": "htb", "default": "web",
+                "classes": {
+                    "link": {"rate": "700kbps"},
+                    "ftp": {
+                        "parent": "link", "rate": "300kbps", "ceil": "700kbps", "match": {"traffic": ["ftp"]},
+                        "queue": {"kind": "drop-tail", "limit": "9p"},
+                    },
+                    "web": {"parent": "link", "rate": "350kbps", "ceil": "600kbps"},
+                    "udp": {"parent": "link", "rate": "50kbps", "match": {"protocol": "udp"}},
+                },
+            }),
         ];
         for queue in queues {
             let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});

@@ -172,6 +172,7 @@ impl Flow {
                 cwnd: if tells { end.window_hint() } else { 0 },
                 ecn: segment.ecn,
                 class: 0,
+                label: self.traffic as u16,
             };
             self.in_flight += 1;
             net.send(packet, now, ledger);

@@ -94,6 +94,7 @@ fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Ru
         "digest": digest(scenario),
         "facts": facts,
         "edges_added": scenario.edges_added,
+        "warnings": scenario.warnings(),
     });
     Run { events: harvest.events, forwarded, manifest, tables: tables(scenario, harvest) }
 }

@@ -107,6 +107,8 @@ struct Managed {
     port: Port,
     link: u32,
     traced: bool,
+    /// When its alarm goes off; `NEVER` without one.
+    alarm_at: Instant,
 }
 
 /// The engine: lanes and a wheel, links that hold only when they are free.
@@ -137,14 +139,14 @@ impl Lazy {
         let mut managed = Vec::new();
         let mut owners = vec![Owner::Table; scenario.links.len()];
         for (number, spec) in scenario.links.iter().enumerate() {
-            let Some(queue) = &spec.queue else { continue };
-            let discipline = queue.build(spec.rate).expect("the queue was built when the scenario was read");
+            let Some(discipline) = scenario.discipline(spec) else { continue };
             let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
             owners[number] = Owner::Port(managed.len() as u32);
             managed.push(Managed {
                 port: Port::new(discipline, spec.rate, rng, ties),
                 link: number as u32,
                 traced: scenario.record.packets.contains(&spec.name),
+                alarm_at: Instant::NEVER,
             });
         }
         let agenda = Agenda::new(scenario.reverse_ties);
@@ -219,6 +221,7 @@ impl Lazy {
         managed.port.accept(packet, now, ledger, |departure| {
             agenda.put_packet(kind.place, departure.end + kind.delay, rank_of_link(link), departure.packet);
         });
+        managed.arm(port, agenda);
     }
 
     /// Lets a port send what is due.
@@ -233,6 +236,7 @@ impl Lazy {
         managed.port.serve(now, ledger, |departure| {
             agenda.put_packet(kind.place, departure.end + kind.delay, rank_of_link(link), departure.packet);
         });
+        managed.arm(port, agenda);
     }
 
     /// A packet has left the link of a port at its far end.
@@ -278,6 +282,20 @@ impl Lazy {
             let at = departure.end + kind.delay;
             self.agenda.put_packet(kind.place, at, rank_of_link(managed.link), departure.packet);
         }
+        self.managed[port as usize].arm(port, &mut self.agenda);
+    }
+}
+
+impl Managed {
+    /// Sees to it that the port is served when its queue, which holds back what waits, is ready.
+    fn arm(&mut self, port: u32, agenda: &mut Agenda) {
+        if let Some(at) = self.port.held_until()
+            && at < self.alarm_at
+        {
+            self.alarm_at = at;
+            let alarm = Alarm::Port(port);
+            agenda.put_alarm(at, rank_of_alarm(alarm, 0), alarm);
+        }
     }
 }
 
@@ -302,6 +320,14 @@ impl Network for Lazy {
             let mut packet = match event {
                 Event::Packet(packet) => packet,
                 Event::Held(packet) => return Some((now, Happening::Processed(packet))),
+                Event::Alarm(Alarm::Port(port)) => {
+                    let alarm_at = &mut self.managed[port as usize].alarm_at;
+                    if *alarm_at == now {
+                        *alarm_at = Instant::NEVER;
+                    }
+                    self.serve(port, now, ledger);
+                    continue;
+                }
                 Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
             };
             if self.many

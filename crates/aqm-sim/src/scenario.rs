@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, registry};
+use aqm_queue::{Label, Protocol, QueueDiscipline};
 use aqm_traffic::{Cut, Setting, Workload};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -62,6 +63,16 @@ pub(crate) struct Traffic {
     pub(crate) tcp: Option<aqm_tcp::Config>,
     /// Extra delay of a flow, one way and in each direction: uniform between the two.
     pub(crate) extra_delay: [Span; 2],
+    pub(crate) port: Option<u16>,
+    pub(crate) dscp: u8,
+}
+
+impl Traffic {
+    /// What the headers of its packets say.
+    fn label(&self) -> Label {
+        let protocol = if self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
+        Label { traffic: self.name.clone(), protocol, port: self.port.unwrap_or(0), dscp: self.dscp }
+    }
 }
 
 /// A checked scenario, defaults filled in.
@@ -228,6 +239,8 @@ impl Scenario {
                 table["tcp"] = tcp.to_value();
             }
             table["extra_delay"] = json!(one.extra_delay);
+            table["port"] = json!(one.port);
+            table["dscp"] = json!(one.dscp);
             (one.name.clone(), table)
         });
         value["traffic"] = Value::Object(traffic.collect());
@@ -241,6 +254,25 @@ impl Scenario {
     /// One more than the position of the edge at a node; 0 if there is none.
     pub(crate) fn edge_at(&self, node: &str) -> u8 {
         self.edges.iter().position(|edge| edge.node == node).map_or(0, |place| place as u8 + 1)
+    }
+
+    /// The running queue of a managed link, told what labels mean: a packet's is the position of its workload.
+    pub(crate) fn discipline(&self, link: &LinkSpec) -> Option<Box<dyn QueueDiscipline>> {
+        let queue = link.queue.as_ref()?;
+        let mut running = queue.build(link.rate).expect("the queue was built when the scenario was read");
+        for (position, one) in self.traffic.iter().enumerate() {
+            running.on_label(position as u16, &one.label());
+        }
+        Some(running)
+    }
+
+    /// What is allowed but hardly meant, a sentence each that begins with the place.
+    pub fn warnings(&self) -> Vec<String> {
+        let of_link = |link: &LinkSpec| {
+            let found = link.queue.as_ref().map_or(Vec::new(), |queue| queue.warnings(link.rate));
+            found.into_iter().map(|warning| warning.within(&link.place).to_string()).collect::<Vec<_>>()
+        };
+        self.links.iter().flat_map(of_link).collect()
     }
 
     /// Where the links are and which way packets go.
@@ -276,16 +308,28 @@ impl Scenario {
         one.config.build(&setting).map_err(|e| e.within(&format!("traffic.{}", one.name)))
     }
 
+    fn check_queue(&self, queue: &aqm_queue::Config, rate: Rate) -> Result<(), ConfigError> {
+        queue.build(rate)?;
+        let known: Vec<&str> = self.traffic.iter().map(|one| one.name.as_str()).collect();
+        for (place, name) in queue.names_traffic() {
+            if !known.contains(&name) {
+                let problem = format!("no workload is named `{name}`; there is {}", known.join(", "));
+                return Err(ConfigError::new(place, problem));
+            }
+        }
+        Ok(())
+    }
+
     /// Builds everything once, so that whatever is wrong is found before a run.
     fn check_everything(&mut self, jitter: Option<Span>) -> Result<(), ConfigError> {
         let tcp = self.tcp.build().map_err(|e| e.within("tcp"))?;
         for link in &self.links {
             if let Some(queue) = &link.queue {
-                queue.build(link.rate).map_err(|e| e.within(&link.place))?;
+                self.check_queue(queue, link.rate).map_err(|e| e.within(&link.place))?;
             }
         }
         for (name, queue) in &self.queues {
-            queue.build(self.links[0].rate).map_err(|e| e.within(&format!("queues.{name}")))?;
+            self.check_queue(queue, self.links[0].rate).map_err(|e| e.within(&format!("queues.{name}")))?;
         }
         crate::size::check(self)?;
         let topology = self.topology()?;
@@ -373,8 +417,23 @@ fn read_traffic(
         None => [Span::ZERO; 2],
         Some(value) => read_range(&value).map_err(|problem| ConfigError::new("extra_delay", problem))?,
     };
+    let port =
+        number_up_to(table.remove("port"), u16::MAX).map_err(|problem| ConfigError::new("port", problem))?;
+    let dscp = number_up_to(table.remove("dscp"), 63).map_err(|problem| ConfigError::new("dscp", problem))?;
     let config = aqm_traffic::Config::read(Value::Object(table))?;
-    Ok(Traffic { name: name.to_owned(), config, from, to, access, tcp, extra_delay })
+    let dscp = dscp.map_or(0, |dscp| dscp as u8);
+    Ok(Traffic { name: name.to_owned(), config, from, to, access, tcp, extra_delay, port, dscp })
+}
+
+/// A whole number up to `most`; null is as good as left out.
+fn number_up_to(value: Option<Value>, most: u16) -> Result<Option<u16>, String> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(number) if number <= most.into() => Ok(Some(number as u16)),
+            _ => Err(format!("must be a whole number from 0 to {most}, not {value}")),
+        },
+    }
 }
 
 /// A time, or a pair of times between which each flow draws its own.

@@ -183,6 +183,7 @@ impl<'a, N: Network> World<'a, N> {
             }
             Happening::Alarm(Alarm::WarmUp) => self.begin_measuring(now),
             Happening::Alarm(Alarm::Sample) => self.sample(now),
+            Happening::Alarm(Alarm::Port(_)) => unreachable!("the network serves its ports itself"),
         }
         if !(self.ledger.fallen.is_empty() && self.ledger.marked.is_empty()) {
             self.settle(now);
@@ -389,6 +390,7 @@ impl<'a, N: Network> World<'a, N> {
             hop: flow.forward,
             bytes,
             ecn,
+            label: position as u16,
             ..Packet::default()
         };
         self.net.send(packet, now, &mut self.ledger);

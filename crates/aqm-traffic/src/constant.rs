@@ -118,6 +118,10 @@ impl Build for Config {
         Ok(Box::new(datagrams))
     }
 
+    fn sends_datagrams(&self) -> bool {
+        true
+    }
+
     fn own_hosts(&self) -> bool {
         self.hosts == Hosts::Own
     }

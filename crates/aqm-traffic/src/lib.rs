@@ -59,6 +59,11 @@ pub trait Build {
         1
     }
 
+    /// Whether it sends datagrams rather than over TCP.
+    fn sends_datagrams(&self) -> bool {
+        false
+    }
+
     /// The name of the file it reads, if it reads one.
     fn file(&self) -> Option<&str> {
         None

@@ -73,6 +73,10 @@ impl Build for Config {
         }))
     }
 
+    fn sends_datagrams(&self) -> bool {
+        true
+    }
+
     fn own_hosts(&self) -> bool {
         false
     }

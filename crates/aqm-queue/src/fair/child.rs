@@ -4,28 +4,10 @@
 //! waits in it, so the order knows the packet that is likely to come next, and the room who fills it. An idle
 //! flow keeps its child until 65,536 other flows have fallen idle since.
 
-use aqm_net::{ConfigError, Instant, Packet, Rate, registry::Parameter};
-use serde::{Deserialize, Serialize};
+use aqm_net::{ConfigError, Instant, Packet, Rate};
 
+use crate::inner::Inner;
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
-
-/// The parameters of the discipline that each flow gets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Child(Box<Config>);
-
-impl Parameter for Child {
-    fn kind() -> String {
-        "table with a `kind`: any queue discipline".to_owned()
-    }
-}
-
-impl Child {
-    /// Whether it treats classes differently.
-    pub fn wants_classes(&self) -> bool {
-        self.0.wants_classes()
-    }
-}
 
 /// The running disciplines, by flow.
 pub(super) struct Children {
@@ -40,9 +22,13 @@ pub(super) struct Children {
 
 impl Children {
     /// Children of one kind, for a line of this rate; the parameters are checked.
-    pub fn new(child: &Child, rate: Rate) -> Result<Self, ConfigError> {
-        child.0.build(rate).map_err(|error| error.within("child"))?;
-        Ok(Self { config: (*child.0).clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
+    pub fn new(child: &Inner, rate: Rate) -> Result<Self, ConfigError> {
+        child.build(rate).map_err(|error| error.within("child"))?;
+        if child.holds_back() {
+            let problem = format!("must send whenever it is asked: `{}` holds packets back", child.kind());
+            return Err(ConfigError::new("child.kind", problem));
+        }
+        Ok(Self { config: (**child).clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 
     /// `flow` is new: it gets a child that has seen nothing.

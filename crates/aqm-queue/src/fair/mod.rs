@@ -30,8 +30,9 @@ pub(crate) mod wfq;
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
 
+use crate::inner::Inner;
 use crate::{Context, QueueDiscipline, Reason};
-use child::{Child, Children};
+use child::Children;
 use flows::{Flows, Taken};
 use naming::Naming;
 use order::{Head, Loss, Order};
@@ -63,7 +64,7 @@ macro_rules! scheduler {
                 pub perturb: Option<::aqm_net::Span> = None, "ours: off";
                 /// The discipline that each flow gets for its own queue. Left out: first in, first out,
                 /// without a limit of its own.
-                pub child: Option<$crate::fair::child::Child> = None, "ours: off";
+                pub child: Option<$crate::inner::Inner> = None, "ours: off";
             }
         }
 
@@ -104,7 +105,7 @@ struct Common<'a> {
     weights: &'a [u64],
     buckets: Option<u32>,
     perturb: Option<Span>,
-    child: Option<&'a Child>,
+    child: Option<&'a Inner>,
 }
 
 impl Common<'_> {

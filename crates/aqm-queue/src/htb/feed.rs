@@ -1,0 +1,127 @@
+//! Classes that may send in turn, in the order of their numbers, and whose turn it is.
+//!
+//! As in the kernel, a place is kept for a class that leaves and may come back before the turn has moved on,
+//! but a row forgets it; and a feed that has come to its end says so once before it begins again, so that
+//! the turn of the class above it moves on, too.
+
+use std::collections::BTreeSet;
+
+/// The classes of one priority below a class, or on a row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Feed {
+    members: BTreeSet<u32>,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Turn {
+    /// That of this member.
+    Member(u32),
+    /// That of a class that has left, or whoever follows it.
+    Left(u32),
+    /// All have had theirs.
+    #[default]
+    End,
+}
+
+impl Feed {
+    /// Whether nobody is in it.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// A class joins.
+    pub fn insert(&mut self, class: u32) {
+        self.members.insert(class);
+    }
+
+    /// A class leaves; if it was its turn and it comes back first, it still is.
+    pub fn remove(&mut self, class: u32) {
+        if self.turn == Turn::Member(class) {
+            self.turn = Turn::Left(class);
+        }
+        self.members.remove(&class);
+    }
+
+    /// A class leaves for good: the turn moves on.
+    pub fn remove_for_good(&mut self, class: u32) {
+        if self.turn == Turn::Member(class) {
+            self.advance();
+        }
+        self.members.remove(&class);
+    }
+
+    /// Whose turn it is; nothing at the end of a round, and then the first member's.
+    pub fn current(&mut self) -> Option<u32> {
+        if let Turn::Left(class) = self.turn {
+            self.turn = self.members.range(class..).next().map_or(Turn::End, |&next| Turn::Member(next));
+        }
+        match self.turn {
+            Turn::Member(class) => Some(class),
+            Turn::Left(_) | Turn::End => {
+                self.turn = self.members.first().map_or(Turn::End, |&first| Turn::Member(first));
+                None
+            }
+        }
+    }
+
+    /// The turn moves on.
+    pub fn advance(&mut self) {
+        if let Turn::Member(class) = self.turn {
+            self.turn = self.members.range(class + 1..).next().map_or(Turn::End, |&next| Turn::Member(next));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(members: &[u32]) -> Feed {
+        let mut feed = Feed::default();
+        members.iter().for_each(|member| feed.insert(*member));
+        feed
+    }
+
+    #[test]
+    fn a_round_ends_with_nothing_and_begins_again_with_the_first() {
+        let mut feed = feed(&[3, 5, 9]);
+        let mut seen = Vec::new();
+        for _ in 0..8 {
+            seen.push(feed.current());
+            if seen.last() != Some(&None) {
+                feed.advance();
+            }
+        }
+        assert_eq!(seen, [None, Some(3), Some(5), Some(9), None, Some(3), Some(5), Some(9)]);
+    }
+
+    #[test]
+    fn a_class_that_comes_back_in_time_has_its_turn_still_but_not_on_a_row() {
+        for (for_good, expected) in [(false, 5), (true, 9)] {
+            let mut feed = feed(&[3, 5, 9]);
+            feed.current();
+            feed.advance();
+            assert_eq!(feed.current(), Some(5));
+            if for_good {
+                feed.remove_for_good(5)
+            } else {
+                feed.remove(5)
+            }
+            feed.insert(5);
+            assert_eq!(feed.current(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn the_turn_of_a_class_that_stays_away_goes_to_the_next() {
+        let mut feed = feed(&[3, 5, 9]);
+        feed.current();
+        feed.advance();
+        feed.remove(5);
+        assert_eq!(feed.current(), Some(9));
+        feed.remove(9);
+        assert_eq!(feed.current(), None, "nobody follows: the round is over");
+        assert_eq!(feed.current(), Some(3));
+    }
+}

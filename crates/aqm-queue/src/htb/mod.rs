@@ -1,0 +1,271 @@
+//! HTB: hierarchical token buckets. Service classes share a line; each has a rate that it gets, a ceiling that it
+//! never exceeds, and a queue of its own.
+//!
+//! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c`
+//! (6.1), which the code follows class by class (`tree`, `feed`, `bucket`). A leaf sends with its own
+//! tokens up to `rate`; beyond, up to `ceil`, it borrows from the nearest class above it that has tokens.
+//! Lower `priority` numbers borrow first, equals take turns of `quantum` bytes.
+//!
+//! HTB is a shaper: it holds packets back although the line is free. So it is used on a line faster than
+//! its classes, and a packet leaves it when it may be sent, not when a line of the class's rate would
+//! have sent it: a burst later, and its queue holds no packet that is being sent.
+//!
+//! As in the kernel, and worth knowing:
+//! - A class sends a whole packet as soon as it is not in debt, so it may overdraw its buckets by one packet.
+//! - The tokens of a leaf go before all that is borrowed, whatever the priorities.
+//! - Rates of the leaves are given even if they add up to more than the class above has: it goes into debt.
+//! - A leaf that has become empty is not asked again, so its queue does not learn that it idles: RED's average
+//!   does not fall between bursts.
+//!
+//! Ours, where the sources are silent:
+//! - Classes take turns in the order of their names, the kernel's in that of their numbers. A packet that
+//!   several match goes to the first of them by name.
+//! - A packet that no leaf matches goes to the `default`; there is none without a queue (the kernel's "direct").
+//! - A leaf's queue is built for a line of the leaf's `rate`, which tells laws how fast it is served at least.
+//! - Times are whole nanoseconds; kernels before 2008 counted ticks.
+
+mod bucket;
+mod feed;
+mod plan;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use aqm_net::registry::{Field, Parameter, Parameters};
+use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Size, parameters};
+use serde::{Deserialize, Serialize};
+
+use crate::inner::Inner;
+use crate::label::{Label, Protocol};
+use crate::{Build, Context, QueueDiscipline};
+use plan::Plan;
+use tree::{LEVELS, Tree};
+
+parameters! {
+    /// HTB: service classes that share a line, each with a guaranteed rate, a ceiling and a queue of its own;
+    /// what one leaves unused others may borrow. A shaper: put it on a line faster than its classes.
+    pub struct Config {
+        /// The classes by name. One that others name as their `parent` lends to them and has no queue.
+        /// Left out: one for everything, at the rate of the line.
+        pub classes: Classes = Classes::default(), "ours";
+        /// The leaf for packets that none matches. Left out: the only leaf; with more it must be named.
+        pub default: Option<String> = None, "tc-htb: `default`";
+        /// A `quantum` that is left out is `rate`, in bytes per second, over this.
+        pub r2q: u64 = 10, "tc-htb";
+        /// Whether a class changes its mode only once it is a whole burst in debt: less work, and
+        /// bursts twice as long.
+        pub hysteresis: bool = false, "Linux since 2.6.26; on in kernels before";
+    }
+}
+
+parameters! {
+    /// A class.
+    pub struct Class {
+        /// The class it borrows from. Left out: none.
+        pub parent: Option<String> = None, "tc-htb";
+        /// What it gets, whatever the others want.
+        pub rate: Option<Rate> = None, "no default: must be given";
+        /// What it gets at most. Left out: `rate`, so that it never borrows.
+        pub ceil: Option<Rate> = None, "tc-htb";
+        /// What it may send at once after a pause, at `rate`.
+        pub burst: Size = Size::from_bytes(1600), "tc-htb: about one packet, with a fine clock";
+        /// The same at `ceil`.
+        pub cburst: Size = Size::from_bytes(1600), "tc-htb";
+        /// Of a leaf: which goes first when several borrow, from 0, before all others, to 7.
+        pub priority: u32 = 0, "tc-htb: `prio`";
+        /// Of a leaf: what it sends in its turn when it borrows. Left out: `rate` over `r2q`, but at least
+        /// 1000B and at most 200kB.
+        pub quantum: Option<Size> = None, "tc-htb";
+        /// Of a leaf: its queue, any discipline that does not shape. Left out: `drop-tail` as it comes.
+        pub queue: Option<Inner> = None, "ours";
+        /// Of a leaf: which packets are its own; one filter, or a list of which one must match.
+        pub r#match: Filters = Filters::default(), "ours: what none matches goes to `default`";
+    }
+}
+
+parameters! {
+    /// What a packet must be like; what is left out does not matter.
+    pub struct Filter {
+        /// It belongs to one of these workloads, in either direction.
+        pub traffic: Vec<String> = Vec::new(), "ours";
+        /// It is of this protocol.
+        pub protocol: Option<Protocol> = None, "ours";
+        /// Its data goes to one of these ports.
+        pub port: Vec<u64> = Vec::new(), "ours";
+        /// It carries one of these code points (RFC 2474).
+        pub dscp: Vec<u64> = Vec::new(), "ours";
+    }
+}
+
+impl Filter {
+    fn matches(&self, label: &Label) -> bool {
+        let among = |list: &[u64], value: u64| list.is_empty() || list.contains(&value);
+        (self.traffic.is_empty() || self.traffic.contains(&label.traffic))
+            && self.protocol.is_none_or(|protocol| protocol == label.protocol)
+            && among(&self.port, label.port.into())
+            && among(&self.dscp, label.dscp.into())
+    }
+}
+
+/// Filters of which one must match.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Filters(Vec<Filter>);
+
+impl<'de> Deserialize<'de> for Filters {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(input)?;
+        let list = match value {
+            serde_json::Value::Array(list) => list,
+            one => vec![one],
+        };
+        let read = |filter| aqm_net::registry::read(filter).map_err(serde::de::Error::custom);
+        list.into_iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Parameter for Filters {
+    fn kind() -> String {
+        "table, or list of tables".to_owned()
+    }
+    fn fields() -> Vec<Field> {
+        Filter::parameters()
+    }
+}
+
+/// Classes by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Classes(BTreeMap<String, Class>);
+
+impl Parameter for Classes {
+    fn kind() -> String {
+        "table of tables, each under the name of its class".to_owned()
+    }
+    fn fields() -> Vec<Field> {
+        Class::parameters()
+    }
+}
+
+impl Build for Config {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+        let Plan { nodes, leaf_of_node, leaves, filters, default } = Plan::new(self, rate)?;
+        Ok(Box::new(Htb {
+            tree: Tree::new(nodes),
+            leaf_of_node,
+            leaves,
+            filters,
+            default,
+            leaf_of_label: Vec::new(),
+            backlog: Backlog::default(),
+        }))
+    }
+
+    fn wants_classes(&self) -> bool {
+        self.classes.0.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_classes())
+    }
+
+    fn holds_back(&self) -> bool {
+        true
+    }
+
+    fn names_traffic(&self) -> Vec<(String, &str)> {
+        let mut named = Vec::new();
+        for (name, class) in &self.classes.0 {
+            let traffic = class.r#match.0.iter().flat_map(|filter| &filter.traffic);
+            named.extend(traffic.map(|traffic| (format!("classes.{name}.match.traffic"), traffic.as_str())));
+        }
+        named
+    }
+
+    fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
+        plan::warnings(self, rate)
+    }
+}
+
+/// A leaf and its queue.
+struct Leaf {
+    /// Its place in the tree.
+    node: u32,
+    queue: Box<dyn QueueDiscipline>,
+    backlog: Backlog,
+}
+
+/// The running discipline.
+struct Htb {
+    tree: Tree,
+    /// By place in the tree.
+    leaf_of_node: Vec<u32>,
+    leaves: Vec<Leaf>,
+    /// By leaf.
+    filters: Vec<Filters>,
+    default: u32,
+    leaf_of_label: Vec<u32>,
+    backlog: Backlog,
+}
+
+impl QueueDiscipline for Htb {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        let leaf = self.leaf_of_label.get(usize::from(packet.label)).copied().unwrap_or(self.default);
+        self.with(leaf, |queue| queue.enqueue(packet, cx));
+        let leaf = &self.leaves[leaf as usize];
+        if leaf.backlog.packets > 0 {
+            self.tree.activate(leaf.node);
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        if self.backlog.packets == 0 {
+            return None;
+        }
+        for level in 0..LEVELS {
+            self.tree.wake(level, cx.now);
+            while let Some(node) = self.tree.next(level) {
+                let leaf = self.leaf_of_node[node as usize];
+                let packet = self.with(leaf, |queue| queue.dequeue(cx));
+                let sent = packet.map_or(0, |packet| packet.bytes.into());
+                self.tree.on_sent(node, level, sent);
+                // It may have dropped all it had.
+                if self.leaves[leaf as usize].backlog.packets == 0 {
+                    self.tree.deactivate(node);
+                }
+                if packet.is_some() {
+                    self.tree.charge(node, level, sent, cx.now);
+                    return packet;
+                }
+            }
+        }
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn next_ready(&self) -> Option<Instant> {
+        self.tree.next_change().filter(|_| self.backlog.packets > 0)
+    }
+
+    fn on_label(&mut self, number: u16, label: &Label) {
+        let number = usize::from(number);
+        if self.leaf_of_label.len() <= number {
+            self.leaf_of_label.resize(number + 1, self.default);
+        }
+        let matches = |filters: &Filters| filters.0.iter().any(|filter| filter.matches(label));
+        let leaf = self.filters.iter().position(matches).map_or(self.default, |leaf| leaf as u32);
+        self.leaf_of_label[number] = leaf;
+    }
+}
+
+impl Htb {
+    /// Lets the queue of a leaf act, and keeps the account of what waits.
+    fn with<T>(&mut self, leaf: u32, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
+        let leaf = &mut self.leaves[leaf as usize];
+        let result = act(leaf.queue.as_mut());
+        let after = leaf.queue.backlog();
+        self.backlog.packets = self.backlog.packets + after.packets - leaf.backlog.packets;
+        self.backlog.bytes = self.backlog.bytes + after.bytes - leaf.backlog.bytes;
+        leaf.backlog = after;
+        result
+    }
+}

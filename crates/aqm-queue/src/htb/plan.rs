@@ -1,0 +1,269 @@
+//! From the parameters of classes to the nodes of a tree: every check, and what is doubtful.
+
+use aqm_net::{Backlog, ConfigError, Rate, Size};
+
+use super::bucket::Buckets;
+use super::tree::{LEVELS, Node, PRIORITIES};
+use super::{Class, Config, Filters, Leaf};
+use crate::{Build as _, QueueDiscipline, drop_tail};
+
+/// Bounds of a `quantum` that is left out, as in the kernel.
+const LEAST_QUANTUM: u64 = 1000;
+const MOST_QUANTUM: u64 = 200_000;
+
+/// The tree, ready to run.
+pub(super) struct Plan {
+    pub nodes: Vec<Node>,
+    /// By node.
+    pub leaf_of_node: Vec<u32>,
+    pub leaves: Vec<Leaf>,
+    /// By leaf.
+    pub filters: Vec<Filters>,
+    /// The leaf of what none matches.
+    pub default: u32,
+}
+
+/// A class with its rates, and where it stands.
+struct Placed<'a> {
+    name: &'a str,
+    class: &'a Class,
+    rate: Rate,
+    ceil: Rate,
+    parent: Option<usize>,
+    is_inner: bool,
+}
+
+fn wrong<T>(place: String, problem: String) -> Result<T, ConfigError> {
+    Err(ConfigError::new(place, problem))
+}
+
+impl Plan {
+    /// Checks everything.
+    pub fn new(config: &Config, line: Rate) -> Result<Self, ConfigError> {
+        if config.r2q == 0 {
+            return wrong("r2q".to_owned(), "must be at least 1".to_owned());
+        }
+        let everything = everything(line);
+        let all = placed(config, &everything)?;
+        let mut plan = Self {
+            nodes: Vec::new(),
+            leaf_of_node: Vec::new(),
+            leaves: Vec::new(),
+            filters: Vec::new(),
+            default: 0,
+        };
+        for (number, one) in all.iter().enumerate() {
+            let class = one.class;
+            let depth = depth(&all, number)?;
+            let buckets = Buckets::new([one.rate, one.ceil], [class.burst, class.cburst], config.hysteresis);
+            let parent = one.parent.map(|parent| parent as u32);
+            plan.leaf_of_node.push(plan.leaves.len() as u32);
+            if one.is_inner {
+                plan.nodes.push(Node::inner(parent, buckets, depth));
+                continue;
+            }
+            let quantum = quantum(one, config).bytes() as i64;
+            plan.nodes.push(Node::leaf(parent, buckets, class.priority as usize, quantum));
+            let queue = queue(one)?;
+            plan.leaves.push(Leaf { node: number as u32, queue, backlog: Backlog::default() });
+            plan.filters.push(class.r#match.clone());
+        }
+        plan.default = default(config, &all, &plan)?;
+        Ok(plan)
+    }
+}
+
+/// The classes of a configuration that names none.
+fn everything(line: Rate) -> Class {
+    Class { rate: Some(line), ..Class::default() }
+}
+
+/// The running queue of a leaf.
+fn queue(leaf: &Placed<'_>) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    let place = format!("classes.{}.queue", leaf.name);
+    let Some(queue) = &leaf.class.queue else { return drop_tail::Config::default().build(leaf.rate) };
+    if queue.holds_back() {
+        let problem = format!("must not be `{}`: write classes below this one instead", queue.kind());
+        return wrong(format!("{place}.kind"), problem);
+    }
+    queue.build(leaf.rate).map_err(|error| error.within(&place))
+}
+
+/// The classes in the order of their names, each checked by itself and against its parent.
+fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a>>, ConfigError> {
+    let mut classes: Vec<(&str, &Class)> =
+        config.classes.0.iter().map(|(name, class)| (name.as_str(), class)).collect();
+    if classes.is_empty() {
+        classes.push(("all", everything));
+    }
+    if classes.len() > usize::from(u16::MAX) {
+        return wrong("classes".to_owned(), format!("must be at most {}, not {}", u16::MAX, classes.len()));
+    }
+    let mut all = Vec::with_capacity(classes.len());
+    for &(name, class) in &classes {
+        aqm_net::registry::check_name("classes", name)?;
+        let place = |field: &str| format!("classes.{name}.{field}");
+        let Some(rate) = class.rate else {
+            return wrong(
+                place("rate"),
+                "is missing: write what the class gets, such as \"70kbps\"".to_owned(),
+            );
+        };
+        let ceil = class.ceil.unwrap_or(rate);
+        if ceil < rate {
+            return wrong(place("ceil"), format!("must be at least rate, {rate}"));
+        }
+        for (field, burst) in [("burst", class.burst), ("cburst", class.cburst)] {
+            if burst.bytes() == 0 {
+                return wrong(place(field), "must be at least 1B".to_owned());
+            }
+        }
+        if class.priority as usize >= PRIORITIES {
+            return wrong(
+                place("priority"),
+                format!("must be 0 to {}, not {}", PRIORITIES - 1, class.priority),
+            );
+        }
+        if class.quantum.is_some_and(|quantum| quantum.bytes() == 0) {
+            return wrong(place("quantum"), "must be at least 1B, better a full packet".to_owned());
+        }
+        let parent = match &class.parent {
+            None => None,
+            Some(parent) => match classes.binary_search_by_key(&parent.as_str(), |(name, _)| name) {
+                Ok(found) => Some(found),
+                Err(_) => {
+                    let names: Vec<&str> = classes.iter().map(|(name, _)| *name).collect();
+                    let problem = format!("no class is named `{parent}`; there is {}", names.join(", "));
+                    return wrong(place("parent"), problem);
+                }
+            },
+        };
+        all.push(Placed { name, class, rate, ceil, parent, is_inner: false });
+    }
+    for number in 0..all.len() {
+        let Some(parent) = all[number].parent else { continue };
+        all[parent].is_inner = true;
+        if all[number].rate > all[parent].ceil {
+            let problem = format!(
+                "must not exceed the ceil of its parent `{}`, {}",
+                all[parent].name, all[parent].ceil
+            );
+            return wrong(format!("classes.{}.rate", all[number].name), problem);
+        }
+    }
+    for one in all.iter().filter(|one| one.is_inner) {
+        let useless = [
+            ("queue", one.class.queue.is_some()),
+            ("match", !one.class.r#match.0.is_empty()),
+            ("quantum", one.class.quantum.is_some()),
+            ("priority", one.class.priority != 0),
+        ];
+        if let Some((field, _)) = useless.iter().find(|(_, given)| *given) {
+            let problem =
+                "belongs to a leaf, and this class is the parent of others: leave it out".to_owned();
+            return wrong(format!("classes.{}.{field}", one.name), problem);
+        }
+    }
+    Ok(all)
+}
+
+/// How many classes are above a class.
+fn depth(all: &[Placed<'_>], number: usize) -> Result<usize, ConfigError> {
+    let (mut depth, mut place) = (0, number);
+    while let Some(parent) = all[place].parent {
+        depth += 1;
+        place = parent;
+        // A leaf has level 0, so the lowest class above one is at most the seventh.
+        if depth >= LEVELS {
+            let problem =
+                format!("must not lead back to the class, nor be more than {} classes deep", LEVELS - 1);
+            return wrong(format!("classes.{}.parent", all[number].name), problem);
+        }
+    }
+    Ok(depth)
+}
+
+fn quantum(one: &Placed<'_>, config: &Config) -> Size {
+    let automatic = || Size::from_bytes((one.rate.bps() / 8 / config.r2q).clamp(LEAST_QUANTUM, MOST_QUANTUM));
+    one.class.quantum.unwrap_or_else(automatic)
+}
+
+/// The leaf of what none matches.
+fn default(config: &Config, all: &[Placed<'_>], plan: &Plan) -> Result<u32, ConfigError> {
+    let leaves: Vec<&str> = all.iter().filter(|one| !one.is_inner).map(|one| one.name).collect();
+    let Some(name) = &config.default else {
+        if leaves.len() > 1 {
+            let problem =
+                format!("is missing: name the leaf of what none matches, one of {}", leaves.join(", "));
+            return wrong("default".to_owned(), problem);
+        }
+        return Ok(0);
+    };
+    match all.iter().position(|one| one.name == name) {
+        Some(number) if !all[number].is_inner => Ok(plan.leaf_of_node[number]),
+        _ => {
+            wrong("default".to_owned(), format!("no leaf is named `{name}`; there is {}", leaves.join(", ")))
+        }
+    }
+}
+
+/// What the kernel would warn about, and what it would do without a word.
+pub(super) fn warnings(config: &Config, line: Rate) -> Vec<ConfigError> {
+    let everything = everything(line);
+    let Ok(all) = placed(config, &everything) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut warn = |one: &Placed<'_>, field: &str, problem: String| {
+        found.push(ConfigError::new(format!("classes.{}.{field}", one.name), problem));
+    };
+    for (number, one) in all.iter().enumerate() {
+        match one.parent.map(|parent| &all[parent]) {
+            None if one.rate > line => {
+                warn(
+                    one,
+                    "rate",
+                    format!("is above that of the line, {line}: the class never holds anything back"),
+                );
+            }
+            Some(parent) if one.ceil > parent.ceil => {
+                let problem = format!(
+                    "is above that of its parent `{}`, {}, which will not lend so much",
+                    parent.name, parent.ceil
+                );
+                warn(one, "ceil", problem);
+            }
+            _ => {}
+        }
+        if one.is_inner {
+            let below = all.iter().filter(|other| other.parent == Some(number));
+            let sum: u64 = below.map(|other| other.rate.bps()).sum();
+            if sum > one.ceil.bps() {
+                let problem = format!(
+                    "the classes below have rates of {} in all, more than the ceil {}: together they will exceed it",
+                    Rate::from_bps(sum),
+                    one.ceil
+                );
+                warn(one, "ceil", problem);
+            }
+            continue;
+        }
+        let wanted = one.rate.bps() / 8 / config.r2q;
+        match one.class.quantum {
+            Some(given) if given.bytes() < LEAST_QUANTUM => {
+                warn(
+                    one,
+                    "quantum",
+                    format!("{given} is less than a packet: classes that borrow share packets, not bytes"),
+                );
+            }
+            None if one.rate < one.ceil && !(LEAST_QUANTUM..=MOST_QUANTUM).contains(&wanted) => {
+                let taken = quantum(one, config);
+                let problem = format!(
+                    "rate over r2q is {wanted}B, so {taken} is taken, as by Linux: set quantum, or r2q"
+                );
+                warn(one, "quantum", problem);
+            }
+            _ => {}
+        }
+    }
+    found
+}

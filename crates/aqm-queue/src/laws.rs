@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use aqm_net::{Backlog, ConfigError, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
-use crate::{Config, Context, Label, Observer, QueueDiscipline, Reason};
+use crate::{ClassCounters, Config, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
 ///
@@ -101,6 +101,10 @@ impl QueueDiscipline for Watched {
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
         self.inner.gauges(show);
+    }
+
+    fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {
+        self.inner.classes(now, show);
     }
 }
 

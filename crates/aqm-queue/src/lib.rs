@@ -146,6 +146,41 @@ pub trait QueueDiscipline: Send {
 
     /// Shows the values worth plotting, by name, such as `average` and `probability`.
     fn gauges(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
+
+    /// Shows what each service class did up to `now`, by name, in a fixed order.
+    fn classes(&self, _now: Instant, _show: &mut dyn FnMut(&str, ClassCounters)) {}
+}
+
+/// What went through a service class since the discipline was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounters {
+    /// Packets that arrived, the dropped ones included.
+    pub arrivals: u64,
+    /// Packets that left.
+    pub departures: u64,
+    /// Bytes that left.
+    pub departed_bytes: u64,
+    /// Of those, sent with what another class lent.
+    pub borrowed_bytes: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// The integral of the number of waiting packets over time, in packet nanoseconds.
+    pub packet_nanos: u128,
+}
+
+impl ClassCounters {
+    /// What was counted after `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            arrivals: self.arrivals - before.arrivals,
+            departures: self.departures - before.departures,
+            departed_bytes: self.departed_bytes - before.departed_bytes,
+            borrowed_bytes: self.borrowed_bytes - before.borrowed_bytes,
+            drops: self.drops - before.drops,
+            packet_nanos: self.packet_nanos - before.packet_nanos,
+        }
+    }
 }
 
 /// What a discipline is told with every call.

@@ -11,7 +11,7 @@ use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
 use crate::edges::{EdgeLook, Edges};
 use crate::ledger::{Ledger, gauge};
-use crate::network::{Happening, Look, Network};
+use crate::network::{Happening, Look, Network, classes_of};
 use crate::scenario::Scenario;
 use crate::topology::{Kind, Step, Topology};
 
@@ -237,6 +237,7 @@ impl Network for Eager {
                 probability: gauge(queue, "probability"),
                 max_p: gauge(queue, "max_p"),
                 active_flows: gauge(queue, "active_flows"),
+                classes: classes_of(queue, now),
             });
         }
         looks

@@ -23,6 +23,8 @@ mod topology;
 mod wheel;
 mod world;
 
+use std::collections::BTreeMap;
+
 use aqm_net::ConfigError;
 use aqm_net::digest::Digest;
 use aqm_net::registry::{Entry, Parameters as _};
@@ -32,7 +34,7 @@ use serde_json::{Value, json};
 use crate::ledger::PacketEvent;
 use crate::network::{Lazy, Look, Network};
 use crate::tables::{
-    DropRow, EdgeRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow,
+    ClassRow, DropRow, EdgeRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow,
 };
 use crate::topology::Topology;
 use crate::world::{Harvest, World};
@@ -173,6 +175,7 @@ pub fn table_catalog() -> Vec<TableDoc> {
 
 fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
     let links = link_rows(scenario, &harvest);
+    let (class_rows, classes) = class_rows(scenario, &harvest);
     let words = |column: &str| -> Vec<String> {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         match column {
@@ -181,6 +184,7 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
             "reason" => owned(&aqm_queue::Reason::NAMES),
             "node" => scenario.edges.iter().map(|edge| edge.node.clone()).collect(),
             "event" => owned(&PacketEvent::NAMES),
+            "class" => classes.clone(),
             _ => unreachable!("no column of words is named {column}"),
         }
     };
@@ -198,7 +202,48 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
         GaugeRow::table(harvest.gauges, words),
         PacketRow::table(packets, words),
         LinkRow::table(links, words),
+        ClassRow::table(class_rows, words),
     ]
+}
+
+/// The rows of service classes, and the names of the classes.
+fn class_rows(scenario: &Scenario, harvest: &Harvest) -> (Vec<ClassRow>, Vec<String>) {
+    let seconds = (scenario.duration - scenario.warm_up).seconds();
+    let [before, after] = &harvest.looks;
+    let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
+    let (mut rows, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for ((number, _), (first, last)) in managed.zip(before.iter().zip(after)) {
+        for ((name, earlier), (_, later)) in first.classes.iter().zip(&last.classes) {
+            let found = later.since(*earlier);
+            let place = *places.entry(name).or_insert_with(|| {
+                names.push(name.clone());
+                names.len() - 1
+            });
+            let waited = found.packet_nanos as f64 / 1e9;
+            rows.push(ClassRow {
+                link: number as u32,
+                class: place as u32,
+                arrivals: found.arrivals,
+                departures: found.departures,
+                departed_bytes: found.departed_bytes,
+                borrowed_bytes: found.borrowed_bytes,
+                drops: found.drops,
+                drop_fraction: share(found.drops, found.arrivals),
+                throughput_bps: found.departed_bytes as f64 * 8.0 / seconds,
+                mean_queue_packets: waited / seconds,
+                mean_queue_delay_s: if found.departures == 0 {
+                    0.0
+                } else {
+                    waited / found.departures as f64
+                },
+            });
+        }
+    }
+    (rows, names)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 fn link_rows(scenario: &Scenario, harvest: &Harvest) -> Vec<LinkRow> {
@@ -208,7 +253,6 @@ fn link_rows(scenario: &Scenario, harvest: &Harvest) -> Vec<LinkRow> {
     let looks = before.iter().zip(after);
     let row = |((number, link), (first, last)): ((usize, &links::LinkSpec), (&Look, &Look))| {
         let (first, last) = (&first.counters, &last.counters);
-        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);
         let departed_bytes = last.departed_bytes - first.departed_bytes;
         let waited = (last.packet_nanos - first.packet_nanos) as f64 / 1e9;

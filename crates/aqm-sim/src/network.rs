@@ -5,7 +5,7 @@
 //! catches up whenever a packet arrives at it or from it.
 
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
-use aqm_queue::{Counters, Departure, Port, Ties};
+use aqm_queue::{ClassCounters, Counters, Departure, Port, QueueDiscipline, Ties};
 
 use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link};
 use crate::edges::{EdgeLook, Edges};
@@ -26,7 +26,7 @@ pub(crate) enum Happening {
 }
 
 /// What one sees of a managed link.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Look {
     pub(crate) counters: Counters,
     pub(crate) backlog: Backlog,
@@ -34,6 +34,14 @@ pub(crate) struct Look {
     pub(crate) probability: Option<f64>,
     pub(crate) max_p: Option<f64>,
     pub(crate) active_flows: Option<f64>,
+    pub(crate) classes: Vec<(String, ClassCounters)>,
+}
+
+/// What the service classes of a queue did.
+pub(crate) fn classes_of(queue: &dyn QueueDiscipline, now: Instant) -> Vec<(String, ClassCounters)> {
+    let mut classes = Vec::new();
+    queue.classes(now, &mut |name, counters| classes.push((name.to_owned(), counters)));
+    classes
 }
 
 /// What carries packets and keeps alarms. The hosts know no more of the engine than this, so the
@@ -381,5 +389,6 @@ fn look_at(port: &mut Port, now: Instant) -> Look {
         probability: gauge(queue, "probability"),
         max_p: gauge(queue, "max_p"),
         active_flows: gauge(queue, "active_flows"),
+        classes: classes_of(queue, now),
     }
 }

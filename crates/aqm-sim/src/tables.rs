@@ -244,6 +244,34 @@ table! {
     }
 }
 
+table! {
+    /// A service class of a queue that has any (`htb`) over the measured time, from the warm-up to the end.
+    ClassRow as "classes" {
+        /// The link of the queue.
+        link: Word(u32),
+        /// The class.
+        class: Word(u32),
+        /// Packets that arrived, the dropped ones included.
+        arrivals: Whole(u64),
+        /// Packets that left.
+        departures: Whole(u64),
+        /// Bytes that left.
+        departed_bytes: Whole(u64),
+        /// Of those, sent with what another class lent.
+        borrowed_bytes: Whole(u64),
+        /// Packets dropped.
+        drops: Whole(u64),
+        /// Drops per arrival.
+        drop_fraction: Real(f64),
+        /// Rate at which the class sent.
+        throughput_bps: Real(f64),
+        /// Time average of the packets waiting.
+        mean_queue_packets: Real(f64),
+        /// Mean time a sent packet waited, by Little's law.
+        mean_queue_delay_s: Real(f64),
+    }
+}
+
 /// Every table, as documentation shows it.
 pub fn catalog() -> Vec<TableDoc> {
     vec![
@@ -256,5 +284,6 @@ pub fn catalog() -> Vec<TableDoc> {
         GaugeRow::DOC,
         PacketRow::DOC,
         LinkRow::DOC,
+        ClassRow::DOC,
     ]
 }

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inner::Inner;
 use crate::label::{Label, Protocol};
-use crate::{Build, Context, QueueDiscipline};
+use crate::{Build, ClassCounters, Context, QueueDiscipline};
 use plan::Plan;
 use tree::{LEVELS, Tree};
 
@@ -187,8 +187,33 @@ impl Build for Config {
 struct Leaf {
     /// Its place in the tree.
     node: u32,
+    name: String,
     queue: Box<dyn QueueDiscipline>,
     backlog: Backlog,
+    changed_at: Instant,
+    /// Without the drops, which follow from the rest.
+    counters: ClassCounters,
+}
+
+impl Leaf {
+    fn new(node: u32, name: &str, queue: Box<dyn QueueDiscipline>) -> Self {
+        Self {
+            node,
+            name: name.to_owned(),
+            queue,
+            backlog: Backlog::default(),
+            changed_at: Instant::START,
+            counters: ClassCounters::default(),
+        }
+    }
+
+    /// What was counted up to `now`.
+    fn counted(&self, now: Instant) -> ClassCounters {
+        let Backlog { packets, .. } = self.backlog;
+        let waited = u128::from(packets) * u128::from(now.since(self.changed_at).nanos());
+        let drops = self.counters.arrivals - self.counters.departures - packets;
+        ClassCounters { drops, packet_nanos: self.counters.packet_nanos + waited, ..self.counters }
+    }
 }
 
 /// The running discipline.
@@ -207,8 +232,9 @@ struct Htb {
 impl QueueDiscipline for Htb {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let leaf = self.leaf_of_label.get(usize::from(packet.label)).copied().unwrap_or(self.default);
-        self.with(leaf, |queue| queue.enqueue(packet, cx));
-        let leaf = &self.leaves[leaf as usize];
+        self.with(leaf, cx.now, |queue| queue.enqueue(packet, cx));
+        let leaf = &mut self.leaves[leaf as usize];
+        leaf.counters.arrivals += 1;
         if leaf.backlog.packets > 0 {
             self.tree.activate(leaf.node);
         }
@@ -222,14 +248,18 @@ impl QueueDiscipline for Htb {
             self.tree.wake(level, cx.now);
             while let Some(node) = self.tree.next(level) {
                 let leaf = self.leaf_of_node[node as usize];
-                let packet = self.with(leaf, |queue| queue.dequeue(cx));
+                let packet = self.with(leaf, cx.now, |queue| queue.dequeue(cx));
                 let sent = packet.map_or(0, |packet| packet.bytes.into());
                 self.tree.on_sent(node, level, sent);
+                let leaf = &mut self.leaves[leaf as usize];
                 // It may have dropped all it had.
-                if self.leaves[leaf as usize].backlog.packets == 0 {
+                if leaf.backlog.packets == 0 {
                     self.tree.deactivate(node);
                 }
                 if packet.is_some() {
+                    leaf.counters.departures += 1;
+                    leaf.counters.departed_bytes += sent;
+                    leaf.counters.borrowed_bytes += if level > 0 { sent } else { 0 };
                     self.tree.charge(node, level, sent, cx.now);
                     return packet;
                 }
@@ -255,12 +285,19 @@ impl QueueDiscipline for Htb {
         let leaf = self.filters.iter().position(matches).map_or(self.default, |leaf| leaf as u32);
         self.leaf_of_label[number] = leaf;
     }
+
+    fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {
+        self.leaves.iter().for_each(|leaf| show(&leaf.name, leaf.counted(now)));
+    }
 }
 
 impl Htb {
     /// Lets the queue of a leaf act, and keeps the account of what waits.
-    fn with<T>(&mut self, leaf: u32, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
+    fn with<T>(&mut self, leaf: u32, now: Instant, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
         let leaf = &mut self.leaves[leaf as usize];
+        let waited = u128::from(leaf.backlog.packets) * u128::from(now.since(leaf.changed_at).nanos());
+        leaf.counters.packet_nanos += waited;
+        leaf.changed_at = now;
         let result = act(leaf.queue.as_mut());
         let after = leaf.queue.backlog();
         self.backlog.packets = self.backlog.packets + after.packets - leaf.backlog.packets;

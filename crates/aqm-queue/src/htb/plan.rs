@@ -1,6 +1,6 @@
 //! From the parameters of classes to the nodes of a tree: every check, and what is doubtful.
 
-use aqm_net::{Backlog, ConfigError, Rate, Size};
+use aqm_net::{ConfigError, Rate, Size};
 
 use super::bucket::Buckets;
 use super::tree::{LEVELS, Node, PRIORITIES};
@@ -65,7 +65,7 @@ impl Plan {
             let quantum = quantum(one, config).bytes() as i64;
             plan.nodes.push(Node::leaf(parent, buckets, class.priority as usize, quantum));
             let queue = queue(one)?;
-            plan.leaves.push(Leaf { node: number as u32, queue, backlog: Backlog::default() });
+            plan.leaves.push(Leaf::new(number as u32, one.name, queue));
             plan.filters.push(class.r#match.clone());
         }
         plan.default = default(config, &all, &plan)?;

@@ -1,0 +1,93 @@
+//! Service classes in a whole scenario: who gets what, and what the tables say of it.
+
+use std::collections::BTreeMap;
+
+use aqm_sim::{Run, Scenario};
+use aqm_testing::{real, whole, words};
+use serde_json::{Value, json};
+
+/// A call and a bulk transfer on an uplink of 1 Mb/s behind a line of 100 Mb/s.
+fn uplink(priority: u32, limit: &str) -> Value {
+    json!({
+        "duration": "60s", "warm_up": "10s",
+        "bottleneck": {
+            "rate": "100Mbps", "delay": "10ms",
+            "queue": {
+                "kind": "htb", "default": "bulk",
+                "classes": {
+                    "uplink": {"rate": "1Mbps"},
+                    "bulk": {
+                        "parent": "uplink", "rate": "700kbps", "ceil": "1Mbps", "priority": 1, "quantum": "1500B",
+                        "queue": {"kind": "drop-tail", "limit": limit},
+                    },
+                    "voice": {
+                        "parent": "uplink", "rate": "300kbps", "ceil": "1Mbps", "priority": priority,
+                        "quantum": "1500B", "match": {"dscp": [46]},
+                    },
+                },
+            },
+        },
+        "traffic": {
+            "bulk": {"kind": "ftp", "flows": 1},
+            "call": {"kind": "udp", "rate": "80kbps", "size": "200B", "dscp": 46, "port": 5060},
+        },
+    })
+}
+
+fn run(value: Value) -> Run {
+    aqm_sim::run(&Scenario::from_value(value, BTreeMap::new()).unwrap())
+}
+
+#[test]
+fn a_call_in_a_class_of_its_own_hardly_waits_and_the_bulk_gets_the_rest() {
+    let run = run(uplink(0, "50p"));
+    assert_eq!(words(&run, "classes.class"), ["bulk", "voice"]);
+    let [bulk, voice] = real(&run, "classes.throughput_bps") else { panic!("there are two") };
+    assert!((voice - 80e3).abs() < 1e3, "{voice}");
+    assert!((bulk + voice - 1e6).abs() < 5e3, "{bulk}");
+    let [bulk, voice] = real(&run, "classes.mean_queue_delay_s") else { panic!("there are two") };
+    // With tokens of its own it waits for nothing but a packet on the line of 100 Mb/s.
+    assert!(*voice < 0.2e-3, "{voice} s");
+    assert!(*bulk > 0.2, "{bulk} s");
+    assert_eq!(whole(&run, "classes.borrowed_bytes")[1], 0);
+    assert!(whole(&run, "classes.borrowed_bytes")[0] > 1_000_000, "it borrows what the call leaves");
+}
+
+#[test]
+fn the_classes_add_up_to_their_link() {
+    let run = run(uplink(1, "5kB"));
+    let sum = |place: &str| whole(&run, place).iter().sum::<u64>();
+    for column in ["arrivals", "departures", "departed_bytes", "drops"] {
+        assert_eq!(sum(&format!("classes.{column}")), sum(&format!("links.{column}")), "{column}");
+    }
+    assert!(sum("classes.drops") > 10);
+    let waiting: f64 = real(&run, "classes.mean_queue_packets").iter().sum();
+    assert!((waiting - real(&run, "links.mean_queue_packets")[0]).abs() < 1e-9);
+}
+
+#[test]
+fn a_class_for_traffic_that_is_not_there_is_refused_and_doubtful_trees_are_warned_about() {
+    let mut value = uplink(0, "50p");
+    value["bottleneck"]["queue"]["classes"]["voice"]["match"] = json!({"traffic": ["phone"]});
+    let error = Scenario::from_value(value, BTreeMap::new()).unwrap_err().to_string();
+    let expected =
+        "bottleneck.queue.classes.voice.match.traffic: no workload is named `phone`; there is bulk, call";
+    assert_eq!(error, expected);
+    let mut value = uplink(0, "50p");
+    value["bottleneck"]["rate"] = json!("500kbps");
+    let warnings = Scenario::from_value(value, BTreeMap::new()).unwrap().warnings();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.starts_with("bottleneck.queue.classes.uplink.rate: is above that of the line, 500kbps"));
+}
+
+#[test]
+fn headers_out_of_range_are_refused() {
+    for (key, value, problem) in [
+        ("dscp", json!(64), "traffic.call.dscp: must be a whole number from 0 to 63, not 64"),
+        ("port", json!("sip"), "traffic.call.port: must be a whole number from 0 to 65535, not \"sip\""),
+    ] {
+        let mut table = uplink(0, "50p");
+        table["traffic"]["call"][key] = value;
+        assert_eq!(Scenario::from_value(table, BTreeMap::new()).unwrap_err().to_string(), problem);
+    }
+}

@@ -264,3 +264,15 @@ def test_control_c_keeps_finished_runs_and_says_so(small: Path, tmp_path: Path) 
     assert "Traceback" not in err
     assert "utilisation" in out
     assert (tmp_path / "out" / "compare" / "values.csv").exists()
+
+
+def test_a_doubtful_tree_of_classes_is_warned_about_and_runs(cli: Cli, tmp_path: Path) -> None:
+    scenario = tmp_path / "doubtful.toml"
+    scenario.write_text(
+        'duration = "2s"\n[traffic.ftp]\nkind = "ftp"\n[bottleneck]\nrate = "1Mbps"\n'
+        '[bottleneck.queue]\nkind = "htb"\nclasses.all = { rate = "2Mbps" }\n'
+    )
+    done = cli("run", str(scenario))
+    assert done.returncode == 0
+    assert "bottleneck.queue.classes.all.rate: is above that of the line, 1Mbps" in done.stderr
+    assert "class all: " in done.stdout

@@ -251,11 +251,27 @@ def links() -> pl.DataFrame:
     )
 
 
+def classes() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "link": ["bottleneck"],
+            "class": ["voice"],
+            "throughput_bps": [80e3],
+            "drop_fraction": [0.0],
+            "mean_queue_packets": [0.5],
+            "mean_queue_delay_s": [0.001],
+        }
+    )
+
+
 def test_the_summary_has_the_shape_that_json_promises() -> None:
     ours = transfers((1.0, 2.0), (3.0, 1.0), (4.0, 3.0), (9.0, None))
     table = flows(4e6, 2e6, packets_dropped=[1, 3])
-    found = metrics.summary({"links": links(), "flows": table, "transfers": ours}, MANIFEST)
+    found = metrics.summary(
+        {"links": links(), "classes": classes(), "flows": table, "transfers": ours}, MANIFEST
+    )
     assert found["links"] == {"bottleneck": links().drop("link").row(0, named=True)}
+    assert found["classes"] == {"bottleneck": {"voice": classes().drop("link", "class").row(0, named=True)}}
     assert found["flows"]["ftp"] == {
         "count": 2,
         "goodput_bps": 6e6,
@@ -270,7 +286,10 @@ def test_the_summary_has_the_shape_that_json_promises() -> None:
 
 def test_a_summary_of_nothing_says_none_and_not_nan() -> None:
     table = flows(0.0, 0.0, packets_sent=[0, 0], packets_dropped=[0, 0])
-    found = metrics.summary({"links": links(), "flows": table, "transfers": transfers((9.0, None))}, MANIFEST)
+    found = metrics.summary(
+        {"links": links(), "classes": classes(), "flows": table, "transfers": transfers((9.0, None))},
+        MANIFEST,
+    )
     assert found["transfers"]["web"]["mean_s"] is None
     assert found["flows"]["ftp"]["drop_fraction"] is None
     assert found["flows"]["ftp"]["jain"] is None

@@ -471,6 +471,13 @@ def _print_run(result: Run, name: str) -> None:
             f"mean queue {_number(row['mean_queue_packets'])} packets "
             f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
         )
+        for name, of_class in result.summary["classes"].get(link, {}).items():
+            print(
+                f"    class {name}: {_number(of_class['throughput_bps'], 1e-3)} kbps, "
+                f"dropped {_percent(of_class['drop_fraction'])}, "
+                f"mean queue {_number(of_class['mean_queue_packets'])} packets "
+                f"({_number(of_class['mean_queue_delay_s'], 1e3)} ms)"
+            )
     for traffic, row in result.summary["flows"].items():
         # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
         fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "

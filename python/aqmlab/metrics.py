@@ -343,7 +343,7 @@ def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
 
 
 def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What `aqmlab run --json` prints as `summary`: links, flows and transfers, after warm-up.
+    """What `aqmlab run --json` prints as `summary`: links, service classes, flows and transfers, after warm-up.
 
     A number that does not exist, such as the mean time of no transfers, is `None`.
     """
@@ -352,6 +352,7 @@ def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
     transfers = tables["transfers"]
     return {
         "links": {str(row["link"]): _link_summary(row) for row in tables["links"].iter_rows(named=True)},
+        "classes": _class_summary(tables["classes"]),
         "flows": {name: _flow_summary(measured_flows(flows, name, warm_up_s)) for name in _traffic(flows)},
         "transfers": {
             name: _transfer_summary(_of(transfers, name), warm_up_s, end_s) for name in _traffic(transfers)
@@ -362,6 +363,16 @@ def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _link_summary(row: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("utilisation", "drop_fraction", "mark_fraction", "mean_queue_packets", "mean_queue_delay_s")
     return {key: _plain(row[key]) for key in keys}
+
+
+def _class_summary(classes: pl.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
+    """By link and class."""
+    keys = ("throughput_bps", "drop_fraction", "mean_queue_packets", "mean_queue_delay_s")
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in classes.iter_rows(named=True):
+        of_link = found.setdefault(str(row["link"]), {})
+        of_link[str(row["class"])] = {key: _plain(row[key]) for key in keys}
+    return found
 
 
 def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Run(Outcome):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Links, flows and transfers in short, after the warm-up (`aqmlab.metrics.summary`)."""
+        """Links, classes, flows and transfers in short, after the warm-up (`aqmlab.metrics.summary`)."""
         from aqmlab import metrics
 
         return metrics.summary(self.tables, self.manifest)

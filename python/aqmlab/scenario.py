@@ -112,7 +112,7 @@ class Scenario(Given):
     @property
     def warnings(self) -> list[str]:
         """What is allowed but hardly meant, a sentence each that begins with the place."""
-        return _core.warnings(self._text, dict(self.files))
+        return _core.scenario_warnings(self._text, dict(self.files))
 
     @property
     def queues(self) -> Table:

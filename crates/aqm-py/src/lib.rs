@@ -93,7 +93,7 @@ fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyR
 
 /// What is allowed in a scenario (JSON) but hardly meant, a sentence each that begins with the place.
 #[pyfunction]
-fn warnings(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Vec<String>> {
+fn scenario_warnings(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Vec<String>> {
     Ok(read(scenario, files).map_err(|e| to_python(py, &e))?.warnings())
 }
 
@@ -200,7 +200,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(toml_to_json, module)?)?;
     module.add_function(wrap_pyfunction!(files_of, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
-    module.add_function(wrap_pyfunction!(warnings, module)?)?;
+    module.add_function(wrap_pyfunction!(scenario_warnings, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_flow_level, module)?)?;
     module.add_function(wrap_pyfunction!(run_flow_level, module)?)?;

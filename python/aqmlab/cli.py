@@ -1,11 +1,11 @@
-"""The command line: run, compare, calibrate, flow-level, trace, check, list, show, study."""
+"""The command line: run, compare, calibrate, plot, flow-level, trace, check, list, show, study."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -19,6 +19,8 @@ from aqmlab.json_text import finite
 from aqmlab.scenario import S, Scenario, ScenarioFileError, parse_setting, with_settings
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from aqmlab.run import Run
 
 app = typer.Typer(
@@ -34,6 +36,8 @@ study_app = typer.Typer(
 app.add_typer(study_app, name="study")
 trace_app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(trace_app, name="trace")
+plot_app = typer.Typer(help="Pictures of one run.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(plot_app, name="plot")
 
 USAGE = 2
 """Exit status of bad input."""
@@ -253,6 +257,42 @@ def flow_level_(
     print("\n".join(flow_level_text.lines(found)))
     if written:
         print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+
+
+@plot_app.command("time-sequence")
+def plot_time_sequence(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A folder that `aqmlab run --out` wrote, of a run with record.histories, or a scenario "
+            "file, which is run with all histories recorded.",
+        ),
+    ],
+    flow: Annotated[int, typer.Option(min=0, help="The number of the flow.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
+    ] = None,
+    link: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Leave out what other links dropped.")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Draws what a flow sent and what was acknowledged over time; the numbers drawn are beside it, as CSV."""
+    from aqmlab import plot, time_sequence
+
+    path = out or Path(f"time-sequence-{flow}.png")
+    if path.suffix not in (".png", ".svg"):
+        raise ValueError(f"--out {path}: must end in .png or .svg")
+    if run.is_dir():
+        if settings:
+            raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
+        tables: Mapping[str, pl.DataFrame] = time_sequence.load(run)
+    else:
+        tables = time_sequence.recorded(_load(run, settings, False)).run().tables
+    chart = time_sequence.of_tables(tables, flow, link=link)
+    written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")])
+    print("Plot and numbers: " + ", ".join(str(file) for file in written.values()))
 
 
 @trace_app.command("active-flows")

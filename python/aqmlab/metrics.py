@@ -343,7 +343,7 @@ def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
 
 
 def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What `aqmlab run --json` prints as `summary`: links, service classes, flows and transfers, after warm-up.
+    """What `aqmlab run --json` prints as `summary`: links, classes, flows and transfers, after warm-up.
 
     A number that does not exist, such as the mean time of no transfers, is `None`.
     """

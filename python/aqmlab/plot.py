@@ -1,4 +1,4 @@
-"""One house style and five kinds of chart.
+"""One house style and six kinds of chart.
 
 A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are an
 SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table.
@@ -6,7 +6,7 @@ SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Kind = Literal["cdf", "tail", "line", "bars", "curve"]
+Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks"]
 
 COLOURS: Mapping[str, str] = {
     "Drop Tail": "#0072B2",
@@ -75,6 +75,18 @@ _STYLE = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How one group of a chart of marks looks."""
+
+    colour: str
+    shape: Literal["bar", "dot", "cross", "steps"]
+    """A bar stands from `y` to the column `end`, a dot or a cross halfway between; steps join the `y`."""
+    width: float = 1.6
+    layer: int = 3
+    """Higher ones cover lower ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chart:
     """A table and how to draw it.
 
@@ -105,20 +117,26 @@ class Chart:
     """The same for one panel each."""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Labelled lines at values of y, such as a published value."""
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+    """Marks: how each group looks, in the order of the legend."""
 
 
-def save(chart: Chart, folder: Path, name: str) -> dict[str, Path]:
-    """Writes `name.svg`, `name.png` and `name.csv` into `folder`."""
+def save(
+    chart: Chart, folder: Path, name: str, *, pictures: Collection[str] = ("svg", "png")
+) -> dict[str, Path]:
+    """Writes `name.svg`, `name.png` and `name.csv` into `folder`, or fewer `pictures`."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     folder.mkdir(parents=True, exist_ok=True)
-    paths = {ending: folder / f"{name}.{ending}" for ending in ("svg", "png", "csv")}
+    paths = {ending: folder / f"{name}.{ending}" for ending in (*pictures, "csv")}
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         figure = draw(chart)
         FigureCanvasAgg(figure)
-        figure.savefig(paths["svg"], format="svg", metadata={"Date": None, "Creator": "aqmlab"})
-        figure.savefig(paths["png"], format="png", dpi=160, metadata={"Software": "aqmlab"})
+        if "svg" in paths:
+            figure.savefig(paths["svg"], format="svg", metadata={"Date": None, "Creator": "aqmlab"})
+        if "png" in paths:
+            figure.savefig(paths["png"], format="png", dpi=160, metadata={"Software": "aqmlab"})
     chart.table.write_csv(paths["csv"])
     return paths
 
@@ -135,7 +153,7 @@ def draw(chart: Chart) -> Figure:
     panels = [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
     columns = len(panels) if len(panels) <= MOST_IN_A_ROW else 3
     lines = -(-len(panels) // columns)
-    width = 5.8 if len(panels) == 1 else 3.4 * columns
+    width = 3.4 * columns if len(panels) > 1 else 5.8 if chart.kind != "marks" else 7.6
     figure = Figure(figsize=(width, 3.8 if lines == 1 else 2.8 * lines), layout="constrained")
     axes = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
     for unused in axes[len(panels) :]:
@@ -145,15 +163,24 @@ def draw(chart: Chart) -> Figure:
         table = chart.table if panel is None else chart.table.filter(pl.col(chart.panel or "") == panel)
         if chart.kind == "bars":
             _bars(axis, chart, table, groups)
+        elif chart.kind == "marks":
+            _marks(axis, chart, table)
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=place % columns == 0)
         if panel is not None:
             axis.set_title(str(panel))
-    handles, labels = axes[0].get_legend_handles_labels()
+    shown: dict[str, Any] = {}
+    for axis in axes:  # A group may be missing in a panel.
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    labels = [name for name in chart.marks if name in shown] or list(shown)
     if chart.panel == chart.by:  # The titles say it.
         return figure
-    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels) if len(labels) <= 4 else 3)
+    in_a_row = 5 if width > 7 and chart.kind == "marks" else 4
+    columns = len(labels) if len(labels) <= in_a_row else 3
+    handles = [shown[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns)
     return figure
 
 
@@ -234,6 +261,28 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
     axis.set_xticks(range(len(places)), [str(value) for value in places])
     axis.set_xlim(-0.6, len(places) - 0.4)
     axis.grid(visible=False, axis="x")
+
+
+def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
+    for group, mark in chart.marks.items():
+        rows = table.filter(pl.col(chart.by) == group)
+        if rows.height == 0:
+            continue
+        look: dict[str, Any] = {"color": mark.colour, "label": group, "zorder": mark.layer}
+        x, low, high = (rows[name].to_numpy() for name in (chart.x, chart.y, "end"))
+        if mark.shape == "steps":
+            axis.step(x, low, where="post", linewidth=mark.width, **look)
+        elif mark.shape == "bar":
+            axis.vlines(x, low, high, linewidth=mark.width, capstyle="butt", **look)
+        if mark.shape in ("bar", "dot"):
+            # However short a bar is, it is seen as a dot; a SYN has no length at all.
+            name = group if mark.shape == "dot" else None
+            axis.plot(
+                x, (low + high) / 2, "o", markersize=mark.width, markeredgewidth=0, **(look | {"label": name})
+            )
+        elif mark.shape == "cross":
+            axis.plot(x, (low + high) / 2, "x", markersize=5.0, markeredgewidth=mark.width, **look)
+    axis.margins(x=0.02, y=0.03)
 
 
 def _decades(axis: Axis, low: float, high: float) -> None:

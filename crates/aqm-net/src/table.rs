@@ -25,6 +25,13 @@ pub enum Column {
         /// The words.
         words: Vec<String>,
     },
+    /// The same, some missing.
+    MaybeWord {
+        /// Which word.
+        codes: Vec<Option<u32>>,
+        /// The words.
+        words: Vec<String>,
+    },
 }
 
 /// A table: named columns of equal length.
@@ -60,7 +67,13 @@ pub struct TableDoc {
 #[macro_export]
 macro_rules! table {
     (@column Word, $rows:ident, $column:ident, $words:ident) => {
-        $crate::table::Column::Word {
+        $crate::table!(@words Word, $rows, $column, $words)
+    };
+    (@column MaybeWord, $rows:ident, $column:ident, $words:ident) => {
+        $crate::table!(@words MaybeWord, $rows, $column, $words)
+    };
+    (@words $kind:ident, $rows:ident, $column:ident, $words:ident) => {
+        $crate::table::Column::$kind {
             codes: $rows.iter().map(|row| row.$column).collect(),
             words: $words(stringify!($column)),
         }
@@ -132,6 +145,13 @@ impl Table {
                     codes.iter().for_each(|&code| word(code.into()));
                     words.iter().for_each(|w| digest.text(w));
                 }
+                Column::MaybeWord { codes, words } => {
+                    codes.iter().for_each(|code| {
+                        word(code.is_some().into());
+                        word(code.unwrap_or(0).into());
+                    });
+                    words.iter().for_each(|w| digest.text(w));
+                }
             }
         }
     }
@@ -150,11 +170,17 @@ mod tests {
             degrees: MaybeReal(Option<f64>),
             /// Where.
             town: Word(u32),
+            /// Where one went.
+            trip: MaybeWord(Option<u32>),
         }
     }
 
     fn days(degrees: Option<f64>) -> Table {
-        let rows = vec![DayRow { day: 1, degrees, town: 0 }];
+        days_with(degrees, None)
+    }
+
+    fn days_with(degrees: Option<f64>, trip: Option<u32>) -> Table {
+        let rows = vec![DayRow { day: 1, degrees, town: 0, trip }];
         DayRow::table(rows, |_| vec!["Berne".to_owned()])
     }
 
@@ -164,11 +190,14 @@ mod tests {
         assert_eq!(table.name, "days");
         assert_eq!(table.columns[1], ("degrees", Column::MaybeReal(vec![Some(3.5)])));
         assert_eq!(DayRow::DOC.columns[2].name, "town");
+        let words = vec!["Berne".to_owned()];
+        assert_eq!(table.columns[3].1, Column::MaybeWord { codes: vec![None], words });
     }
 
     #[test]
     fn a_digest_tells_a_missing_value_from_zero() {
         assert_eq!(digest(&[days(None)]), digest(&[days(None)]));
         assert_ne!(digest(&[days(None)]), digest(&[days(Some(0.0))]));
+        assert_ne!(digest(&[days(None)]), digest(&[days_with(None, Some(0))]));
     }
 }

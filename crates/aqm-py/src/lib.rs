@@ -93,7 +93,11 @@ fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyR
 
 /// What is allowed in a scenario (JSON) but hardly meant, a sentence each that begins with the place.
 #[pyfunction]
-fn scenario_warnings(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Vec<String>> {
+fn scenario_warnings(
+    py: Python<'_>,
+    scenario: &str,
+    files: BTreeMap<String, String>,
+) -> PyResult<Vec<String>> {
     Ok(read(scenario, files).map_err(|e| to_python(py, &e))?.warnings())
 }
 

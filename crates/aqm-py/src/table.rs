@@ -42,11 +42,14 @@ fn array(column: Column) -> Result<ArrayRef, ArrowError> {
         Column::Real(values) => Arc::new(Float64Array::from(values)),
         Column::MaybeReal(values) => Arc::new(Float64Array::from(values)),
         Column::Truth(values) => Arc::new(BooleanArray::from(values)),
-        Column::Word { codes, words } => {
-            let codes = Int32Array::from_iter_values(codes.into_iter().map(|code| code as i32));
-            Arc::new(DictionaryArray::<Int32Type>::try_new(codes, Arc::new(StringArray::from(words)))?)
-        }
+        Column::Word { codes, words } => spelled(codes.into_iter().map(Some), words)?,
+        Column::MaybeWord { codes, words } => spelled(codes.into_iter(), words)?,
     })
+}
+
+fn spelled(codes: impl Iterator<Item = Option<u32>>, words: Vec<String>) -> Result<ArrayRef, ArrowError> {
+    let codes: Int32Array = codes.map(|code| code.map(|code| code as i32)).collect();
+    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, Arc::new(StringArray::from(words)))?))
 }
 
 #[pymethods]

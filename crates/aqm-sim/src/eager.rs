@@ -100,7 +100,7 @@ impl Eager {
         match &mut link.buffer {
             Buffer::Endless(waiting) => waiting.push_back(packet),
             Buffer::Managed(managed) => {
-                ledger.at(number, managed.counters.arrivals);
+                ledger.at(number, managed.counters.arrivals, false);
                 managed.counters.arrivals += 1;
                 managed.counters.arrived_bytes += u64::from(packet.bytes);
                 managed.call(now, ledger, |discipline, cx| discipline.enqueue(packet, cx));
@@ -267,6 +267,7 @@ mod tests {
     fn scenario(changes: Value) -> Scenario {
         let mut value = json!({
             "duration": "20s", "warm_up": "5s", "seed": 3,
+            "record": { "histories": ["ftp", "udp"] },
             "bottleneck": {
                 "rate": "1Mbps", "delay": "20ms",
                 "queue": {"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"},

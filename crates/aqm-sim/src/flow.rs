@@ -4,12 +4,12 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use aqm_net::{Instant, Packet, Span};
-use aqm_tcp::{Endpoint, Flags};
+use aqm_tcp::Endpoint;
 use aqm_traffic::Transfer;
 
 use crate::agenda::Alarm;
 use crate::conversation::Talk;
-use crate::ledger::{Ledger, Parcel};
+use crate::ledger::{Ledger, Parcel, carries};
 use crate::network::Network;
 use crate::tables::{FlowRow, TransferRow};
 
@@ -20,7 +20,7 @@ pub(crate) enum Ends {
     /// A connection, its ends by side.
     Tcp([Endpoint; 2]),
     /// A stream of datagrams.
-    Datagrams { sent: u64, arrived_bytes: u64 },
+    Datagrams { sent: u64, arrived: u64, arrived_bytes: u64 },
 }
 
 /// What was counted by some moment.
@@ -34,6 +34,8 @@ pub(crate) struct Counted {
     pub(crate) timeouts: u64,
     pub(crate) fast_retransmits: u64,
     pub(crate) long: u64,
+    /// Datagrams that arrived.
+    pub(crate) arrived: u64,
 }
 
 impl Counted {
@@ -48,6 +50,7 @@ impl Counted {
             timeouts: self.timeouts - before.timeouts,
             fast_retransmits: self.fast_retransmits - before.fast_retransmits,
             long: self.long - before.long,
+            arrived: self.arrived - before.arrived,
         }
     }
 }
@@ -133,10 +136,11 @@ impl Flow {
                     timeouts: counts.timeouts.into(),
                     fast_retransmits: counts.fast_retransmits.into(),
                     long: self.long,
+                    arrived: 0,
                 }
             }
-            Ends::Datagrams { sent, arrived_bytes } => {
-                Counted { delivered: *arrived_bytes, sent: *sent, dropped, marked, ..Counted::default() }
+            &Ends::Datagrams { sent, arrived, arrived_bytes } => {
+                Counted { delivered: arrived_bytes, sent, dropped, marked, arrived, ..Counted::default() }
             }
         }
     }
@@ -144,6 +148,13 @@ impl Flow {
     /// Whether nothing of it is left anywhere, so that its slot can be used again.
     pub(crate) fn is_over(&self) -> bool {
         self.in_flight == 0 && self.alarms == 0 && self.closed != Instant::NEVER
+    }
+
+    /// Whether its sender knows that all it was opened for has arrived. Not asked of a conversation, whose ends
+    /// have clocks of their own.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        let Ends::Tcp(ends) = &self.ends else { return false };
+        ends[SENDER].acknowledged() >= self.goal && self.talk().is_none()
     }
 
     /// Sends what the end on `side` wants to send, and sets its alarm.
@@ -162,19 +173,22 @@ impl Flow {
             _ => (self.back, Alarm::Receiver(slot)),
         };
         while let Some(segment) = end.poll_transmit(now) {
-            // A bare acknowledgement is not what its sender's window governs.
-            let tells = segment.end() > segment.seq || segment.flags.has(Flags::SYN);
+            let history = ledger.has_history(self.traffic);
             let packet = Packet {
-                id: ledger.parcels.put(Parcel { segment, slot, forward: side == SENDER }),
+                id: ledger.parcels.put(Parcel { segment, slot, forward: side == SENDER, history }),
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
-                cwnd: if tells { end.window_hint() } else { 0 },
+                // A bare acknowledgement is not what its sender's window governs.
+                cwnd: if carries(&segment) { end.window_hint() } else { 0 },
                 ecn: segment.ecn,
                 class: 0,
                 label: self.traffic as u16,
             };
             self.in_flight += 1;
+            if history {
+                ledger.note_sent(&packet, now);
+            }
             net.send(packet, now, ledger);
         }
         let deadline = end.poll_timeout();
@@ -241,12 +255,17 @@ impl Flow {
             retransmitted: found.retransmitted,
             timeouts: found.timeouts,
             fast_retransmits: found.fast_retransmits,
+            datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived),
         }
     }
 
-    /// The row of a transfer of a given size, or of the present exchange of a conversation once it is asked
-    /// for.
-    pub(crate) fn transfer_row(&self, segments: impl Fn(u64) -> u64) -> Option<TransferRow> {
+    /// The row of a transfer of a given size, whose last byte was `acknowledged` then, or of the present
+    /// exchange of a conversation once it is asked for.
+    pub(crate) fn transfer_row(
+        &self,
+        acknowledged: Instant,
+        segments: impl Fn(u64) -> u64,
+    ) -> Option<TransferRow> {
         let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, self.transfer.bytes) else { return None };
         let opener = &ends[if self.transfer.request.is_some() { RECEIVER } else { SENDER }];
         let (asked, late, before) =
@@ -268,6 +287,7 @@ impl Flow {
             handshake_s: after(handshake),
             first_byte_s: after(came(self.first_byte)),
             duration_s: after(came(self.completed)),
+            acknowledged_s: after(came(acknowledged)),
             packets_sent: found.sent,
             packets_dropped: found.dropped,
             packets_marked: found.marked,

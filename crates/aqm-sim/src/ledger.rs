@@ -17,6 +17,14 @@ pub(crate) struct Parcel {
     pub(crate) slot: u32,
     /// Whether it travels as the data of its transfer does, or back.
     pub(crate) forward: bool,
+    /// Whether what happens to it is recorded wherever it is.
+    pub(crate) history: bool,
+}
+
+/// Whether a segment is more than a bare acknowledgement.
+#[inline]
+pub(crate) fn carries(segment: &Segment) -> bool {
+    segment.end() > segment.seq || segment.flags.has(Flags::SYN)
 }
 
 /// A parcel as it is kept: few segments carry blocks of SACK, so those are kept apart.
@@ -32,6 +40,7 @@ struct Kept {
     flags: Flags,
     ecn: Ecn,
     forward: bool,
+    history: bool,
 }
 
 /// The parcels under way, by the id of their packet. Ids are used again in the order in which they
@@ -47,11 +56,11 @@ pub(crate) struct Parcels {
 impl Parcels {
     #[inline(always)]
     pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
-        let Parcel { segment, slot, forward } = parcel;
+        let Parcel { segment, slot, forward, history } = parcel;
         let Segment { seq, ack, len, wire, flags, ecn, .. } = segment;
         let sacks = if segment.sacks.is_empty() { 0 } else { self.put_sacks(segment.sacks) };
         // A segment has a header, and all of it fits 16 bits.
-        let kept = Kept { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward };
+        let kept = Kept { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward, history };
         if let Some(id) = self.free.take_first() {
             self.kept[id as usize] = kept;
             return id;
@@ -62,9 +71,10 @@ impl Parcels {
 
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> Parcel {
-        let Kept { seq, ack, slot, sacks, len, wire, flags, ecn, forward } = self.kept[id as usize];
+        let Kept { seq, ack, slot, sacks, len, wire, flags, ecn, forward, history } = self.kept[id as usize];
         let sacks = if sacks == 0 { Sacks::default() } else { self.sacks[sacks as usize - 1] };
-        Parcel { segment: Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn }, slot, forward }
+        let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
+        Parcel { segment, slot, forward, history }
     }
 
     /// Where the flow of a parcel is kept, and whether it travels forward.
@@ -72,6 +82,12 @@ impl Parcels {
     pub(crate) fn address(&self, id: u32) -> (u32, bool) {
         let kept = &self.kept[id as usize];
         (kept.slot, kept.forward)
+    }
+
+    /// Whether what happens to a parcel is recorded wherever it is.
+    #[inline]
+    pub(crate) fn has_history(&self, id: u32) -> bool {
+        self.kept[id as usize].history
     }
 
     /// Asks for a parcel that will soon be needed.
@@ -100,17 +116,41 @@ impl Parcels {
     }
 }
 
-/// What may happen to a packet at a link, in the order of events of one instant.
+/// What may happen to a packet at a link, in the order of events of one instant, and at the ends of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketEvent {
     Start,
     Deliver,
     Enqueue,
     Drop,
+    Send,
+    Retransmit,
+    Receive,
+    Acknowledge,
+    Sack,
 }
 
 impl PacketEvent {
-    pub(crate) const NAMES: [&'static str; 4] = ["start", "deliver", "enqueue", "drop"];
+    pub(crate) const NAMES: [&'static str; 9] =
+        ["start", "deliver", "enqueue", "drop", "send", "retransmit", "receive", "acknowledge", "sack"];
+}
+
+impl PacketRow {
+    /// What happened to a packet at an end of its flow.
+    fn new(event: PacketEvent, packet: &Packet, parcel: &Parcel, now: Instant) -> Self {
+        Self {
+            time_s: now.seconds(),
+            link: None,
+            event: event as u32,
+            flow: packet.flow.into(),
+            backward: !parcel.forward,
+            sequence_bytes: parcel.segment.seq,
+            payload_bytes: parcel.segment.len.into(),
+            size_bytes: packet.bytes.into(),
+            length_packets: None,
+            average: None,
+        }
+    }
 }
 
 /// Parcels under way, fates not yet told to their flows, and rows for the tables.
@@ -124,41 +164,75 @@ pub(crate) struct Ledger {
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
     keep_drops: bool,
-    /// The link whose queue is at work, and how many packets have arrived there before.
+    /// By workload, whether all that happens to its packets is recorded.
+    histories: Vec<bool>,
+    /// The link whose queue is at work, how many packets have arrived there before, and whether it is traced.
     link: u32,
     arrival: u64,
+    traced: bool,
 }
 
 impl Ledger {
-    pub(crate) fn new(keep_drops: bool) -> Self {
-        Self { keep_drops, ..Self::default() }
+    pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
+        Self { keep_drops, histories, ..Self::default() }
+    }
+
+    /// Whether all that happens to the packets of the workload at this position is recorded.
+    #[inline]
+    pub(crate) fn has_history(&self, traffic: u32) -> bool {
+        self.histories[traffic as usize]
     }
 
     /// The queue of `link` is about to be called.
-    pub(crate) fn at(&mut self, link: u32, arrival: u64) {
-        (self.link, self.arrival) = (link, arrival);
+    pub(crate) fn at(&mut self, link: u32, arrival: u64, traced: bool) {
+        (self.link, self.arrival, self.traced) = (link, arrival, traced);
     }
 
-    /// A packet met an event at a traced link, whose queue has sent so many packets since.
-    pub(crate) fn trace(
-        &mut self,
-        event: PacketEvent,
-        packet: &Packet,
-        now: Instant,
-        queue: Option<(&dyn QueueDiscipline, usize)>,
-    ) {
-        let segment = self.parcels.get(packet.id).segment;
-        self.packets.push(PacketRow {
-            time_s: now.seconds(),
-            link: self.link,
-            event: event as u32,
-            flow: packet.flow.into(),
-            sequence_bytes: segment.seq,
-            payload_bytes: segment.len.into(),
-            size_bytes: packet.bytes.into(),
-            length_packets: queue.map(|(queue, sent)| queue.backlog().packets + sent as u64),
-            average: queue.and_then(|(queue, _)| gauge(queue, "average")),
-        });
+    /// A packet met an event at the link whose queue is at work. A drop is noted by itself.
+    pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
+        let row = PacketRow::new(event, packet, &self.parcels.get(packet.id), now);
+        self.packets.push(PacketRow { link: Some(self.link), ..row });
+    }
+
+    /// The rows from number `first` on are those of an event that left `queue` as it is, but for the packets
+    /// it has `sent` since.
+    pub(crate) fn look(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
+        let length = queue.backlog().packets + sent as u64;
+        for row in &mut self.packets[first..] {
+            (row.length_packets, row.average) = (Some(length), gauge(queue, "average"));
+        }
+    }
+
+    /// A packet with a history leaves an end of its flow.
+    #[cold]
+    pub(crate) fn note_sent(&mut self, packet: &Packet, now: Instant) {
+        let parcel = self.parcels.get(packet.id);
+        if carries(&parcel.segment) {
+            let again = parcel.segment.flags.has(Flags::RETRANSMISSION);
+            let event = if again { PacketEvent::Retransmit } else { PacketEvent::Send };
+            self.packets.push(PacketRow::new(event, packet, &parcel, now));
+        }
+    }
+
+    /// A packet with a history has come to an end of its flow.
+    #[cold]
+    pub(crate) fn note_arrived(&mut self, packet: &Packet, now: Instant) {
+        let parcel = self.parcels.get(packet.id);
+        let segment = &parcel.segment;
+        if carries(segment) {
+            self.packets.push(PacketRow::new(PacketEvent::Receive, packet, &parcel, now));
+        }
+        if parcel.forward || !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        let heard = |event, from, to| PacketRow {
+            sequence_bytes: from,
+            payload_bytes: to - from,
+            ..PacketRow::new(event, packet, &parcel, now)
+        };
+        self.packets.push(heard(PacketEvent::Acknowledge, segment.ack, segment.ack));
+        let blocks = segment.sacks.ranges(segment.ack);
+        self.packets.extend(blocks.map(|(from, to)| heard(PacketEvent::Sack, from, to)));
     }
 }
 
@@ -176,6 +250,9 @@ pub(crate) fn gauge(queue: &dyn QueueDiscipline, wanted: &str) -> Option<f64> {
 impl Observer for Ledger {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.fallen.push(*packet);
+        if self.traced || self.parcels.has_history(packet.id) {
+            self.trace(PacketEvent::Drop, packet, now);
+        }
         if self.keep_drops {
             self.drops.push(DropRow {
                 time_s: now.seconds(),

@@ -221,7 +221,7 @@ impl Lazy {
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        ledger.at(link, managed.port.arrivals());
+        ledger.at(link, managed.port.arrivals(), managed.traced);
         if managed.traced {
             return self.offer_traced(port, packet, now, ledger);
         }
@@ -236,7 +236,7 @@ impl Lazy {
     fn serve(&mut self, port: u32, now: Instant, ledger: &mut Ledger) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        ledger.at(link, managed.port.arrivals());
+        ledger.at(link, managed.port.arrivals(), managed.traced);
         if managed.traced {
             return self.serve_traced(port, now, ledger);
         }
@@ -251,7 +251,7 @@ impl Lazy {
     fn leave(&mut self, port: u32, packet: &Packet, now: Instant, ledger: &mut Ledger) {
         self.serve(port, now, ledger);
         if self.managed[port as usize].traced {
-            ledger.trace(PacketEvent::Deliver, packet, now, None);
+            ledger.trace(PacketEvent::Deliver, packet, now);
         }
     }
 
@@ -262,14 +262,14 @@ impl Lazy {
         self.managed[port as usize].port.serve_before(now, ledger, |departure| departures.push(departure));
         self.depart_traced(port, &departures, ledger);
         departures.clear();
-        let fallen = ledger.fallen.len();
+        let (fallen, first) = (ledger.fallen.len(), ledger.packets.len());
         let managed = &mut self.managed[port as usize];
         managed.port.accept(packet, now, ledger, |departure| departures.push(departure));
-        let dropped = ledger.fallen[fallen..].contains(&packet);
+        if !ledger.fallen[fallen..].contains(&packet) {
+            ledger.trace(PacketEvent::Enqueue, &packet, now);
+        }
         // A packet that goes straight to the line has joined the queue for a moment.
-        let in_service = departures.len();
-        let event = if dropped { PacketEvent::Drop } else { PacketEvent::Enqueue };
-        ledger.trace(event, &packet, now, Some((managed.port.discipline(), in_service)));
+        ledger.look(first, managed.port.discipline(), departures.len());
         self.depart_traced(port, &departures, ledger);
     }
 
@@ -285,8 +285,9 @@ impl Lazy {
         let kind = &self.kinds[managed.link as usize];
         for (place, departure) in departures.iter().enumerate() {
             // The queue has already seen the departures that follow this one.
-            let seen = (managed.port.discipline(), departures.len() - 1 - place);
-            ledger.trace(PacketEvent::Start, &departure.packet, departure.start, Some(seen));
+            let first = ledger.packets.len();
+            ledger.trace(PacketEvent::Start, &departure.packet, departure.start);
+            ledger.look(first, managed.port.discipline(), departures.len() - 1 - place);
             let at = departure.end + kind.delay;
             self.agenda.put_packet(kind.place, at, rank_of_link(managed.link), departure.packet);
         }

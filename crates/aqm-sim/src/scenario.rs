@@ -342,10 +342,12 @@ impl Scenario {
             self.workload(position, &topology)?;
         }
         let known: Vec<&str> = self.traffic.iter().map(|one| one.name.as_str()).collect();
-        for name in &self.record.gauges {
-            if !known.contains(&name.as_str()) {
+        for (place, names) in
+            [("record.gauges", &self.record.gauges), ("record.histories", &self.record.histories)]
+        {
+            if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
                 let problem = format!("no workload is named `{name}`; there is {}", known.join(", "));
-                return Err(ConfigError::new("record.gauges", problem));
+                return Err(ConfigError::new(place, problem));
             }
         }
         let managed = || self.links.iter().filter(|link| link.queue.is_some()).map(|link| link.name.as_str());

@@ -45,6 +45,9 @@ parameters! {
         pub gauges: Vec<String> = Vec::new(), "ours";
         /// A row for each packet that joins, leaves or is dropped at these managed links.
         pub packets: Vec<String> = Vec::new(), "ours";
+        /// A row for each packet that the flows of these workloads send, receive or lose, and for each
+        /// acknowledgement that reaches a sender.
+        pub histories: Vec<String> = Vec::new(), "ours";
     }
 }
 

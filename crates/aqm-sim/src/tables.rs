@@ -32,6 +32,8 @@ table! {
         timeouts: Whole(u64),
         /// Losses found otherwise: fast retransmits.
         fast_retransmits: Whole(u64),
+        /// Datagrams that arrived after the warm-up; missing for connections.
+        datagrams_received: MaybeWhole(Option<u64>),
     }
 }
 
@@ -60,6 +62,10 @@ table! {
         /// From the start to the arrival of the last payload byte, in order; missing if unfinished. Where a
         /// client asks for it this is the response time, the opening of the connection included.
         duration_s: MaybeReal(Option<f64>),
+        /// From the start to the arrival of the acknowledgement of the last payload byte at the sender, what
+        /// a measurement at the sender calls the elapsed time; missing if it did not arrive, and where a
+        /// connection carries several exchanges (`packmime`, `replay` of conversations).
+        acknowledged_s: MaybeReal(Option<f64>),
         /// Packets sent in the direction of the data, connection set-up and retransmissions included.
         packets_sent: Whole(u64),
         /// Of those, dropped by queues.
@@ -186,26 +192,35 @@ table! {
 }
 
 table! {
-    /// A packet at a managed link. Filled for the links in `record.packets`.
+    /// What happened to a packet: at a managed link in `record.packets`, or, of a flow of a workload in
+    /// `record.histories`, at its ends and where it was dropped. Rows are in the order of time; a host
+    /// of a conversation that stands behind a delay of its own acts and hears that much later here than
+    /// by its own clock.
     PacketRow as "packets" {
         /// When.
         time_s: Real(f64),
-        /// The link.
-        link: Word(u32),
-        /// `start` (transmission begins), `deliver` (reaches the far end), `enqueue` (joins the queue) or
-        /// `drop`.
+        /// The link; missing at the ends of a flow.
+        link: MaybeWord(Option<u32>),
+        /// At a link `start` (transmission begins), `deliver` (reaches the far end), `enqueue` (joins the
+        /// queue) or `drop`. At the ends `send` and `receive`, of what carries payload, a SYN or a FIN;
+        /// `retransmit` (`send` of what was sent before); `acknowledge` and, for each block of SACK it
+        /// carries, `sack`: an acknowledgement reaches the sender of the data.
         event: Word(u32),
         /// Number of the flow.
         flow: Whole(u64),
-        /// First payload byte it carries.
+        /// Whether it travels against the data of its flow, as acknowledgements and requests do.
+        backward: Truth(bool),
+        /// First payload byte it carries; of a datagram, its number. Of `acknowledge`, the next byte
+        /// that the receiver expects, of `sack` the first of the block.
         sequence_bytes: Whole(u64),
-        /// Payload bytes it carries.
+        /// Payload bytes it carries, and those of the block of `sack`; 0 for `acknowledge`.
         payload_bytes: Whole(u64),
         /// Bytes on the wire.
         size_bytes: Whole(u64),
-        /// Packets waiting after the event; missing for `deliver`.
+        /// Packets waiting after the event; missing for `deliver`, at the ends, and at links that are not
+        /// in `record.packets`.
         length_packets: MaybeWhole(Option<u64>),
-        /// The discipline's average after the event; missing if it keeps none.
+        /// The discipline's average after the event; missing there, too, and if it keeps none.
         average: MaybeReal(Option<f64>),
     }
 }

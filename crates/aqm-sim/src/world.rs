@@ -92,6 +92,9 @@ pub(crate) struct World<'a, N> {
     /// By workload.
     tcp: Vec<Arc<Tcp>>,
     flows: Vec<Flow>,
+    /// By slot, when a transfer's sender knew that all of it had arrived; `NEVER` until then. Apart from the
+    /// flows, whose room is counted.
+    acknowledged: Vec<Instant>,
     free: Vec<u32>,
     next_flow: u32,
     actors: Vec<Actor>,
@@ -120,6 +123,7 @@ impl<'a, N: Network> World<'a, N> {
                 gauged: scenario.record.gauges.contains(&one.name),
             }
         });
+        let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
         let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
         let harvest = Harvest {
             flows: Vec::new(),
@@ -137,10 +141,11 @@ impl<'a, N: Network> World<'a, N> {
             scenario,
             topology,
             net,
-            ledger: Ledger::new(scenario.record.drops),
+            ledger: Ledger::new(scenario.record.drops, histories.collect()),
             tcp: scenario.traffic.iter().map(|one| Arc::new(scenario.tcp_of(one))).collect(),
             // Flows with hosts of their own are all open in the end; room for them is taken at once.
             flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
+            acknowledged: Vec::new(),
             free: Vec::new(),
             next_flow: 0,
             actors: actors.collect(),
@@ -211,13 +216,17 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn on_packet(&mut self, packet: Packet, now: Instant) {
-        let Parcel { mut segment, slot, forward } = self.ledger.parcels.take(packet.id);
+        if self.ledger.parcels.has_history(packet.id) {
+            self.ledger.note_arrived(&packet, now);
+        }
+        let Parcel { mut segment, slot, forward, .. } = self.ledger.parcels.take(packet.id);
         segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
         let (side, size) = (if forward { RECEIVER } else { SENDER }, flow.goal);
         let Ends::Tcp(ends) = &mut flow.ends else {
-            if let Ends::Datagrams { arrived_bytes, .. } = &mut flow.ends {
+            if let Ends::Datagrams { arrived, arrived_bytes, .. } = &mut flow.ends {
+                *arrived += 1;
                 *arrived_bytes += u64::from(packet.bytes);
             }
             return self.retire_if_over(slot, now);
@@ -247,6 +256,10 @@ impl<'a, N: Network> World<'a, N> {
         } else {
             if flow.asked_for && Some(ends[SENDER].received()) >= flow.transfer.request.map(u64::from) {
                 flow.on_request(slot, now, &mut self.net);
+            }
+            if flow.completed != Instant::NEVER && flow.is_acknowledged() {
+                let since = &mut self.acknowledged[slot as usize];
+                *since = now.min(*since);
             }
             flow.pump((SENDER, slot), now, &mut self.net, &mut self.ledger);
             if flow.gauged {
@@ -376,7 +389,8 @@ impl<'a, N: Network> World<'a, N> {
         }
         let slot = streams[stream as usize].unwrap_or_else(|| {
             let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
-            self.add_flow(position, transfer, Ends::Datagrams { sent: 0, arrived_bytes: 0 }, now)
+            let ends = Ends::Datagrams { sent: 0, arrived: 0, arrived_bytes: 0 };
+            self.add_flow(position, transfer, ends, now)
         });
         self.actors[position as usize].streams[stream as usize] = Some(slot);
         let flow = &mut self.flows[slot as usize];
@@ -384,8 +398,9 @@ impl<'a, N: Network> World<'a, N> {
         let segment = Segment { seq: *sent, len: bytes.into(), wire: bytes, ..Segment::default() };
         *sent += 1;
         flow.in_flight += 1;
+        let history = self.ledger.has_history(position);
         let packet = Packet {
-            id: self.ledger.parcels.put(Parcel { segment, slot, forward: true }),
+            id: self.ledger.parcels.put(Parcel { segment, slot, forward: true, history }),
             flow: flow.number,
             hop: flow.forward,
             bytes,
@@ -393,6 +408,9 @@ impl<'a, N: Network> World<'a, N> {
             label: position as u16,
             ..Packet::default()
         };
+        if history {
+            self.ledger.note_sent(&packet, now);
+        }
         self.net.send(packet, now, &mut self.ledger);
     }
 
@@ -436,9 +454,11 @@ impl<'a, N: Network> World<'a, N> {
         self.next_flow += 1;
         if let Some(slot) = self.free.pop() {
             self.flows[slot as usize] = flow;
+            self.acknowledged[slot as usize] = Instant::NEVER;
             return slot;
         }
         self.flows.push(flow);
+        self.acknowledged.push(Instant::NEVER);
         (self.flows.len() - 1) as u32
     }
 
@@ -490,7 +510,8 @@ impl<'a, N: Network> World<'a, N> {
     fn write_transfer_row(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
         let tcp = &self.tcp[flow.traffic as usize];
-        self.harvest.transfers.extend(flow.transfer_row(|bytes| tcp.segments(bytes)));
+        let acknowledged = self.acknowledged[slot as usize];
+        self.harvest.transfers.extend(flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)));
     }
 
     fn begin_measuring(&mut self, now: Instant) {

@@ -49,7 +49,7 @@ links.two = { from = "b", to = "c", rate = "5Mbps", delay = "5ms", queue = { kin
 queues.short = { kind = "drop-tail", limit = "3000B" }
 access = { rate = "1Gbps", delay = "100us" }
 host.jitter = "1ms"
-record = { gauges = ["long"], packets = ["one"], queue_every = "1s" }
+record = { gauges = ["long"], packets = ["one"], histories = ["long"], queue_every = "1s" }
 tcp = { profile = "ns-2.35", control = { kind = "reno", ssthresh_rounding = "exact" } }
 
 [traffic.long]
@@ -173,6 +173,7 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(&with("profile = \"rfc\"", "srtt_gain = 2"), "tcp.srtt_gain", &["0 to 1"]);
     refused(&with("[tcp]", "[host]\njitter = \"2s\"\n[tcp]"), "host.jitter", &["at most 1s"]);
     refused(&with("[tcp]", "[record]\ngauges = [\"ftp\"]\n[tcp]"), "record.gauges", &["`ftp`", "long"]);
+    refused(&with("[tcp]", "[record]\nhistories = [\"ftp\"]\n[tcp]"), "record.histories", &["`ftp`", "long"]);
     refused(
         &with("[tcp]", "[record]\npackets = [\"line\"]\n[tcp]"),
         "record.packets",
@@ -476,7 +477,7 @@ fn run_shortly(full: &Value) -> bool {
     }
     Scenario::from_value(short, files()).is_ok_and(|scenario| {
         let found = run(&scenario);
-        assert_eq!(found.tables.len(), 9);
+        assert_eq!(found.tables.len(), 10);
         true
     })
 }

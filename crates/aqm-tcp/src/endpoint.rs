@@ -238,6 +238,12 @@ impl Endpoint {
         self.receiver.delivered()
     }
 
+    /// Bytes written here that the other end has acknowledged, a FIN as one more; padding counts.
+    #[inline]
+    pub fn acknowledged(&self) -> u64 {
+        self.sender.una()
+    }
+
     /// Whether the connection is closed and nothing of it is left at this end; never if it gave up.
     #[inline]
     pub fn is_done(&self) -> bool {

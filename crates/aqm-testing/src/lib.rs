@@ -70,6 +70,19 @@ pub fn words(run: &impl AsRef<[Table]>, place: &str) -> Vec<String> {
     }
 }
 
+/// A column of words, some missing.
+///
+/// # Panics
+/// If the run has no such column, or it holds something else.
+pub fn maybe_words(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<String>> {
+    match column(run, place) {
+        Column::MaybeWord { codes, words } => {
+            codes.iter().map(|code| code.map(|code| words[code as usize].clone())).collect()
+        }
+        other => panic!("{place} is {other:?}"),
+    }
+}
+
 /// Hands `one` the scenario `value` with each of the seeds 1 to `count`, two at a time; what it says, in order.
 ///
 /// # Panics

@@ -8,7 +8,7 @@
 use aqm_net::{ConfigError, Instant, Size, Span, parameters};
 
 use crate::hosts::{Hosts, check_flows};
-use crate::laws::Uniform;
+use crate::period::late;
 use crate::{Build, Desk, Setting, Transfer, Workload};
 
 parameters! {
@@ -33,13 +33,8 @@ impl Build for Config {
         if self.size.is_some_and(|size| size.bytes() == 0) {
             return Err(ConfigError::new("size", "must be at least 1B; leave it out to send for ever"));
         }
-        let name = format!("{}/start", setting.name);
-        let wait = Uniform { width: self.stagger.nanos() as f64 };
         let mut begin: Vec<(Instant, u32)> = (0..self.flows)
-            .map(|flow| {
-                let late = wait.draw(&mut setting.streams.named(&name, u64::from(flow)));
-                (Instant::START + self.start + Span::from_nanos(late as u64), flow)
-            })
+            .map(|flow| (Instant::START + self.start + late(self.stagger, flow, setting), flow))
             .filter(|(at, _)| *at < Instant::START + setting.duration)
             .collect();
         begin.sort_unstable();

@@ -6,7 +6,8 @@
 //!
 //! Ours: datagram k of a flow at equal gaps leaves at k gaps, rounded to a nanosecond, after its
 //! first: rounding never adds up. Exponential sizes are rounded to whole bytes, at least 1 and at
-//! most 65535. At equal moments the flow with the lower number sends first.
+//! most 65535. At equal moments the flow with the lower number sends first. A flow that begins later by
+//! `stagger` stops as much later, so that a burst keeps its length.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +19,7 @@ use crate::gap::{Gap, Rest};
 use crate::hosts::{Hosts, check_flows};
 use crate::laws::{Exponential, Uniform};
 use crate::limits::{MOST_BYTES, check_datagrams, check_load};
-use crate::period::Period;
+use crate::period::{Period, late};
 use crate::{Build, Desk, Setting, Workload};
 
 choices! {
@@ -68,10 +69,14 @@ parameters! {
         pub gaps: Gaps = Gaps::Constant, "ours";
         /// When a flow with constant gaps sends its first datagram.
         pub phase: Phase = Phase::Random, "ours: flows must not send in step";
-        /// When the flows begin.
+        /// When the first may begin.
         pub start: Span = Span::ZERO, "ours";
-        /// From when on they are silent; left out, the end of the run.
+        /// Flows begin at random between `start` and so much later, and stop as much later, too.
+        pub stagger: Span = Span::ZERO, "ours";
+        /// From when on a flow that begins at `start` is silent; without it and `lasts`, the end of the run.
         pub stop: Option<Span> = None, "ours";
+        /// For how long each flow sends; give this or `stop`.
+        pub lasts: Option<Span> = None, "ours";
         /// Whether routers may mark the datagrams, ECT(0).
         pub ecn: bool = false, "ours";
         /// Where the flows start and end.
@@ -94,7 +99,7 @@ impl Build for Config {
             return Err(ConfigError::new("size", problem));
         }
         let gap = self.gap(setting.rate)?;
-        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let period = self.period(Span::ZERO, setting.duration)?;
         let expected = f64::from(self.flows) * period.seconds() * 1e9 / gap.nanos();
         check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
@@ -113,7 +118,8 @@ impl Build for Config {
             sent_bytes: 0,
         };
         for flow in 0..self.flows {
-            datagrams.add(flow, self.phase, setting);
+            let period = self.period(late(self.stagger, flow, setting), setting.duration)?;
+            datagrams.add(flow, period, self.phase, setting);
         }
         Ok(Box::new(datagrams))
     }
@@ -132,6 +138,21 @@ impl Build for Config {
 }
 
 impl Config {
+    /// When a flow sends that begins so much later than `start`.
+    fn period(&self, late: Span, duration: Span) -> Result<Period, ConfigError> {
+        let stop = match (self.stop, self.lasts) {
+            (stop, None) => stop,
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::new("lasts", "give either `stop` or `lasts`, not both"));
+            }
+            (None, Some(lasts)) if lasts.is_zero() => {
+                return Err(ConfigError::new("lasts", "must be longer than zero"));
+            }
+            (None, Some(lasts)) => Some(self.start + lasts),
+        };
+        Period::new(self.start + late, stop.map(|stop| stop + late), duration)
+    }
+
     /// The mean gap between two datagrams of a flow.
     fn gap(&self, line: Rate) -> Result<Gap, ConfigError> {
         match (self.rate, self.load) {
@@ -157,6 +178,7 @@ struct Datagrams {
     flows: Vec<Flow>,
     /// When each flow sends next, the earliest on top. Only the earliest is asked of the desk.
     queue: BinaryHeap<Reverse<Due>>,
+    /// When a flow sends that begins at `start`.
     period: Period,
     rate: Rate,
     nominal_load: f64,
@@ -180,6 +202,8 @@ impl Due {
 
 /// What a flow remembers.
 struct Flow {
+    /// From when on it is silent.
+    end: Instant,
     /// What rounding has kept back.
     rest: Rest,
     gaps: Rng,
@@ -228,7 +252,7 @@ impl Workload for Datagrams {
             self.sent_bytes += u64::from(bytes);
             desk.datagram(number, bytes, self.ecn);
             let next = at + flow.wait(self.gaps, self.gap);
-            if next < self.period.end {
+            if next < flow.end {
                 *top = Reverse(Due::new(next, number));
             } else {
                 PeekMut::pop(top);
@@ -237,7 +261,7 @@ impl Workload for Datagrams {
         self.sleep(desk);
     }
 
-    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    /// The realised load is that of the whole period, each flow's begun at `start`, so it is complete at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.nominal_load);
         show("datagrams", self.sent as f64);
@@ -247,10 +271,11 @@ impl Workload for Datagrams {
 
 impl Datagrams {
     /// Adds a flow, and its first datagram to the queue.
-    fn add(&mut self, number: u32, phase: Phase, setting: &Setting<'_>) {
+    fn add(&mut self, number: u32, period: Period, phase: Phase, setting: &Setting<'_>) {
         let stream =
             |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), u64::from(number));
-        let mut flow = Flow { rest: self.gap.rest(), gaps: stream("gaps"), sizes: stream("sizes") };
+        let (rest, gaps, sizes) = (self.gap.rest(), stream("gaps"), stream("sizes"));
+        let mut flow = Flow { end: period.end, rest, gaps, sizes };
         let wait = match (self.gaps, phase) {
             (Gaps::Poisson, _) => flow.wait(self.gaps, self.gap),
             (Gaps::Constant, Phase::Zero) => Span::ZERO,
@@ -259,8 +284,8 @@ impl Datagrams {
                 Span::from_nanos(wait as u64)
             }
         };
-        let first = self.period.start + wait;
-        if first < self.period.end {
+        let first = period.start + wait;
+        if first < period.end {
             self.queue.push(Reverse(Due::new(first, number)));
         }
         self.flows.push(flow);
@@ -388,6 +413,46 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_of_5_s_at_one_datagram_in_20_ms_is_250_datagrams_whenever_it_begins() {
+        // 1000 B at 400 kb/s take 20 ms.
+        for stagger in [Span::ZERO, Span::from_millis(40_000)] {
+            let lasts = Some(Span::from_millis(5000));
+            let config =
+                Config { phase: Phase::Zero, start: Span::from_millis(3000), stagger, ..rate(400_000) };
+            let bursts = [
+                Config { lasts, ..config.clone() },
+                Config { stop: Some(Span::from_millis(8000)), ..config.clone() },
+                Config { lasts, phase: Phase::Random, ..config },
+            ];
+            for config in bursts {
+                let moments = moments(&diary(&config, 7), 0);
+                assert_eq!(moments.len(), 250);
+                assert_eq!(moments[249].since(moments[0]), Span::from_millis(249 * 20));
+                let begin = moments[0].since(Instant::START);
+                assert!(begin >= config.start && begin < config.start + stagger + Span::from_millis(20));
+                assert_eq!(begin > Span::from_millis(3020), !stagger.is_zero());
+            }
+        }
+    }
+
+    #[test]
+    fn staggered_flows_begin_uniformly_and_end_with_the_run_at_the_latest() {
+        let stagger = Span::from_millis(50_000);
+        let config = Config { flows: 2000, stagger, phase: Phase::Zero, ..rate(8_000) };
+        let lasting = Config { lasts: Some(Span::from_millis(60_000)), ..config.clone() };
+        let diary = [config, lasting].map(|config| diary(&config, 2));
+        let firsts = diary.each_ref().map(|diary| seconds((0..2000).map(|flow| moments(diary, flow)[0])));
+        assert_eq!(firsts[0], firsts[1]);
+        assert!(distance(firsts[0].clone(), |at| at / 50.0) < 1.63);
+        assert!(diary.iter().all(|diary| diary.sent.iter().all(|sent| sent.0.seconds() < 100.0)));
+        for (flow, first) in firsts[0].iter().enumerate() {
+            let count = diary.each_ref().map(|diary| moments(diary, flow as u32).len());
+            assert_eq!(count[0], (100.0 - first).ceil() as usize);
+            assert_eq!(count[1], count[0].min(60));
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let error = |config: Config| config.build(&setting(1, 100)).err().unwrap();
         assert_eq!(error(Config::default()).place, "rate");
@@ -402,6 +467,9 @@ mod tests {
         assert_eq!(error(Config { size: Size::from_bytes(6501), sizes, ..rate(1000) }).place, "size");
         assert_eq!(error(Config { flows: 0, ..rate(1000) }).place, "flows");
         assert_eq!(error(Config { stop: Some(Span::ZERO), ..rate(1000) }).place, "stop");
+        assert_eq!(error(Config { lasts: Some(Span::ZERO), ..rate(1000) }).place, "lasts");
+        let second = Some(Span::from_millis(1000));
+        assert_eq!(error(Config { stop: second, lasts: second, ..rate(1000) }).place, "lasts");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use aqm_net::{ConfigError, Instant, Rate, Span};
 
+use crate::Setting;
+use crate::laws::Uniform;
+
 /// A part of the run; its end is no part of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
@@ -29,6 +32,13 @@ impl Period {
         let room = rate.bytes_per_second() * self.seconds();
         if room > 0.0 { bytes as f64 / room } else { 0.0 }
     }
+}
+
+/// How much later than the first may begin flow number `flow` does: uniform on [0, `stagger`), and its own
+/// whatever the number of flows.
+pub(crate) fn late(stagger: Span, flow: u32, setting: &Setting<'_>) -> Span {
+    let mut stream = setting.streams.named(&format!("{}/start", setting.name), u64::from(flow));
+    Span::from_nanos(Uniform { width: stagger.nanos() as f64 }.draw(&mut stream) as u64)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use aqm_sim::{Run, Scenario};
 pub use aqm_testing::{
-    assert_met, maybe_real, maybe_whole, mean_and_error, real, table, truth, whole, words,
+    assert_met, maybe_real, maybe_whole, maybe_words, mean_and_error, real, table, truth, whole, words,
 };
 use serde_json::Value;
 

@@ -44,8 +44,11 @@ def flows(*goodput: float, **columns: Any) -> pl.DataFrame:
         "goodput_bps": list(goodput),
         "packets_sent": [100] * count,
         "packets_dropped": [1] * count,
+        "datagrams_received": [None] * count,
+        "mean_delay_s": [None] * count,
     }
-    return pl.DataFrame(table | columns, schema_overrides={"end_s": pl.Float64})
+    missing = {"end_s": pl.Float64, "datagrams_received": pl.UInt64, "mean_delay_s": pl.Float64}
+    return pl.DataFrame(table | columns, schema_overrides=missing)
 
 
 def drops(*rows: tuple[float, int, int]) -> pl.DataFrame:
@@ -277,6 +280,7 @@ def test_the_summary_has_the_shape_that_json_promises() -> None:
         "goodput_bps": 6e6,
         "jain": pytest.approx(0.9),
         "drop_fraction": pytest.approx(0.02),
+        "mean_delay_s": None,
     }
     web = found["transfers"]["web"]
     assert (web["count"], web["unfinished"], web["mean_s"], web["p50_s"]) == (3, 1, 2.0, 2.0)
@@ -293,6 +297,11 @@ def test_a_summary_of_nothing_says_none_and_not_nan() -> None:
     assert found["transfers"]["web"]["mean_s"] is None
     assert found["flows"]["ftp"]["drop_fraction"] is None
     assert found["flows"]["ftp"]["jain"] is None
+
+
+def test_the_delay_of_datagrams_is_that_of_all_that_arrived() -> None:
+    table = flows(1.0, 1.0, 1.0, datagrams_received=[1, 3, 0], mean_delay_s=[0.1, 0.5, None])
+    assert metrics.mean_delay_s(table) == pytest.approx(0.4)
 
 
 def test_flows_that_ended_before_the_warm_up_are_not_counted() -> None:

@@ -520,10 +520,12 @@ def _print_run(result: Run, name: str) -> None:
             )
     for traffic, row in result.summary["flows"].items():
         # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
+        known = row["mean_delay_s"] is not None
+        delay = f"mean delay {_number(row['mean_delay_s'], 1e3)} ms, " if known else ""
         fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "
         print(
             f"  flows {traffic}: {row['count']}, goodput {_number(row['goodput_bps'], 1e-6)} Mbps in all, "
-            f"{fairness}dropped {_percent(row['drop_fraction'])}"
+            f"{fairness}{delay}dropped {_percent(row['drop_fraction'])}"
         )
     for traffic, row in result.summary["transfers"].items():
         print(

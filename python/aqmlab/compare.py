@@ -382,6 +382,8 @@ def _quantities(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None
             (f"{name} goodput", "Mbps", _scaled(flows["goodput_bps"], 1e-6)),
             (f"{name} packets dropped", "%", _scaled(flows["drop_fraction"], 100)),
         ]
+        if flows["mean_delay_s"] is not None:
+            found.append((f"{name} delay, mean", "ms", _scaled(flows["mean_delay_s"], 1000)))
         if name not in summary["transfers"]:
             found.append((f"{name} Jain's index", "", flows["jain"]))
     for name, transfers in summary["transfers"].items():

@@ -360,6 +360,12 @@ def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def mean_delay_s(flows: pl.DataFrame) -> float:
+    """Mean time (s) on the way of all datagrams that arrived; NaN for connections."""
+    received = pl.col("datagrams_received")
+    return _number(flows.select((pl.col("mean_delay_s") * received).sum() / received.sum()))
+
+
 def _link_summary(row: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("utilisation", "drop_fraction", "mark_fraction", "mean_queue_packets", "mean_queue_delay_s")
     return {key: _plain(row[key]) for key in keys}
@@ -381,6 +387,7 @@ def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
         "goodput_bps": goodput_bps(flows),
         "jain": _plain(_number(flows.select(jain(pl.col("goodput_bps"))))) if flows.height else None,
         "drop_fraction": _plain(drop_fraction(flows)),
+        "mean_delay_s": _plain(mean_delay_s(flows)),
     }
 
 

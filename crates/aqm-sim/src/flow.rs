@@ -20,7 +20,26 @@ pub(crate) enum Ends {
     /// A connection, its ends by side.
     Tcp([Endpoint; 2]),
     /// A stream of datagrams.
-    Datagrams { sent: u64, arrived: u64, arrived_bytes: u64 },
+    Datagrams { sent: u64, arrived: Arrived },
+}
+
+/// Datagrams that arrived.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Arrived {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// The sum of their times on the way.
+    pub(crate) travelled: Span,
+}
+
+impl Arrived {
+    fn since(self, before: Self) -> Self {
+        Self {
+            count: self.count - before.count,
+            bytes: self.bytes - before.bytes,
+            travelled: self.travelled - before.travelled,
+        }
+    }
 }
 
 /// What was counted by some moment.
@@ -34,8 +53,7 @@ pub(crate) struct Counted {
     pub(crate) timeouts: u64,
     pub(crate) fast_retransmits: u64,
     pub(crate) long: u64,
-    /// Datagrams that arrived.
-    pub(crate) arrived: u64,
+    pub(crate) arrived: Arrived,
 }
 
 impl Counted {
@@ -50,7 +68,7 @@ impl Counted {
             timeouts: self.timeouts - before.timeouts,
             fast_retransmits: self.fast_retransmits - before.fast_retransmits,
             long: self.long - before.long,
-            arrived: self.arrived - before.arrived,
+            arrived: self.arrived.since(before.arrived),
         }
     }
 }
@@ -136,11 +154,11 @@ impl Flow {
                     timeouts: counts.timeouts.into(),
                     fast_retransmits: counts.fast_retransmits.into(),
                     long: self.long,
-                    arrived: 0,
+                    arrived: Arrived::default(),
                 }
             }
-            &Ends::Datagrams { sent, arrived, arrived_bytes } => {
-                Counted { delivered: arrived_bytes, sent, dropped, marked, arrived, ..Counted::default() }
+            &Ends::Datagrams { sent, arrived } => {
+                Counted { delivered: arrived.bytes, sent, dropped, marked, arrived, ..Counted::default() }
             }
         }
     }
@@ -255,7 +273,9 @@ impl Flow {
             retransmitted: found.retransmitted,
             timeouts: found.timeouts,
             fast_retransmits: found.fast_retransmits,
-            datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived),
+            datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived.count),
+            mean_delay_s: (found.arrived.count > 0)
+                .then(|| found.arrived.travelled.seconds() / found.arrived.count as f64),
         }
     }
 

@@ -34,6 +34,9 @@ table! {
         fast_retransmits: Whole(u64),
         /// Datagrams that arrived after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
+        /// Mean time from the sending of a datagram to its arrival, of those that arrived after the warm-up;
+        /// missing for connections.
+        mean_delay_s: MaybeReal(Option<f64>),
     }
 }
 

@@ -10,7 +10,7 @@ use aqm_traffic::{Conversation, Desk, Transfer, Workload};
 
 use crate::agenda::Alarm;
 use crate::conversation;
-use crate::flow::{Ends, Flow, RECEIVER, SENDER};
+use crate::flow::{Arrived, Ends, Flow, RECEIVER, SENDER};
 use crate::ledger::{Ledger, Parcel};
 use crate::network::{Happening, Look, Network};
 use crate::prefetch::prefetch_part;
@@ -225,9 +225,10 @@ impl<'a, N: Network> World<'a, N> {
         flow.in_flight -= 1;
         let (side, size) = (if forward { RECEIVER } else { SENDER }, flow.goal);
         let Ends::Tcp(ends) = &mut flow.ends else {
-            if let Ends::Datagrams { arrived, arrived_bytes, .. } = &mut flow.ends {
-                *arrived += 1;
-                *arrived_bytes += u64::from(packet.bytes);
+            if let Ends::Datagrams { arrived, .. } = &mut flow.ends {
+                arrived.count += 1;
+                arrived.bytes += u64::from(packet.bytes);
+                arrived.travelled = arrived.travelled + now.since(Instant::from_nanos(segment.ack));
             }
             return self.retire_if_over(slot, now);
         };
@@ -389,13 +390,15 @@ impl<'a, N: Network> World<'a, N> {
         }
         let slot = streams[stream as usize].unwrap_or_else(|| {
             let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
-            let ends = Ends::Datagrams { sent: 0, arrived: 0, arrived_bytes: 0 };
+            let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
             self.add_flow(position, transfer, ends, now)
         });
         self.actors[position as usize].streams[stream as usize] = Some(slot);
         let flow = &mut self.flows[slot as usize];
         let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
-        let segment = Segment { seq: *sent, len: bytes.into(), wire: bytes, ..Segment::default() };
+        // Where a TCP segment says what has arrived, a datagram says when it was sent.
+        let (seq, ack) = (*sent, now.nanos());
+        let segment = Segment { seq, ack, len: bytes.into(), wire: bytes, ..Segment::default() };
         *sent += 1;
         flow.in_flight += 1;
         let history = self.ledger.has_history(position);

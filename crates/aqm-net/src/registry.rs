@@ -214,7 +214,9 @@ pub fn take_kind(value: Value, names: &[&str]) -> Result<(String, Value), Config
 }
 
 /// Declares a table of parameters: each field with its meaning, type, default and the default's
-/// source. The fields are private to nobody, all may be left out, unknown ones are refused.
+/// source. The fields are private to nobody, all may be left out, unknown ones are refused. Where the
+/// default of one field depends on another, `completed by FUNCTION;` follows the table: a function from the
+/// table as it was written to the table in full.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -236,6 +238,50 @@ macro_rules! parameters {
             }
         }
 
+        $crate::parameters! { @told $name, [$($about)+], $( [$($doc)+] $field: $type, $source; )* }
+    };
+    (
+        $(#[doc = $about:literal])+
+        pub struct $name:ident {
+            $( $(#[doc = $doc:literal])+ pub $field:ident : $type:ty = $default:expr, $source:literal; )*
+        }
+        completed by $complete:path;
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
+        pub struct $name {
+            $( $(#[doc = $doc])+ pub $field: $type, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $complete(Self { $( $field: $default, )* })
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                #[derive(::serde::Deserialize)]
+                #[serde(default, deny_unknown_fields)]
+                struct Written {
+                    $( $field: $type, )*
+                }
+                impl Default for Written {
+                    fn default() -> Self {
+                        Self { $( $field: $default, )* }
+                    }
+                }
+                let Written { $( $field, )* } = <Written as ::serde::Deserialize>::deserialize(input)?;
+                Ok($complete(Self { $( $field, )* }))
+            }
+        }
+
+        $crate::parameters! { @told $name, [$($about)+], $( [$($doc)+] $field: $type, $source; )* }
+    };
+    (
+        @told $name:ident, [$($about:literal)+],
+        $( [$($doc:literal)+] $field:ident : $type:ty, $source:literal; )*
+    ) => {
         impl $crate::registry::Parameters for $name {
             fn about() -> &'static str {
                 concat!($($about, "\n"),+).trim()
@@ -392,6 +438,23 @@ mod tests {
                 pub eaten: Option<Span> = None, "ours";
                 /// What is inside.
                 pub seeds: Vec<Seed> = vec![Seed::default()], "ours";
+                /// What holds it.
+                pub stalk: Stalk = Stalk::default(), "ours";
+            }
+        }
+        parameters! {
+            /// What holds a fruit.
+            pub struct Stalk {
+                /// How long.
+                pub length: Length = Length::Packets(2), "a textbook";
+                /// How thick. Left out: as long.
+                pub width: Option<Length> = None, "ours";
+            }
+            completed by Stalk::completed;
+        }
+        impl Stalk {
+            fn completed(self) -> Self {
+                Self { width: self.width.or(Some(self.length)), ..self }
             }
         }
         parameters! {
@@ -429,6 +492,20 @@ mod tests {
         assert!(!fruit.sweet());
         assert_eq!(AnyFruit::read(fruit.to_value()).unwrap(), fruit);
         assert_eq!(fruit.to_value()["length"], "3p");
+    }
+
+    #[test]
+    fn what_another_field_decides_is_filled_in_when_it_is_read() {
+        let stalk = |value| AnyFruit::read(json!({"kind": "apple", "stalk": value})).unwrap().to_value();
+        assert_eq!(stalk(json!({"length": "5p"}))["stalk"], json!({"length": "5p", "width": "5p"}));
+        assert_eq!(stalk(json!({"width": "1p"}))["stalk"], json!({"length": "2p", "width": "1p"}));
+        assert_eq!(AnyFruit::every()[0].to_value(), stalk(json!({})));
+        assert_eq!(AnyFruit::catalog()[0].parameters[4].fields[1].default, "2p");
+        let wrong = |value| AnyFruit::read(json!({"kind": "apple", "stalk": value})).unwrap_err().to_string();
+        assert!(wrong(json!({"width": "1q"})).starts_with("stalk.width: `1q`"));
+        assert!(
+            wrong(json!({"widht": "1p"})).contains("unknown field `widht`, expected `length` or `width`")
+        );
     }
 
     #[test]

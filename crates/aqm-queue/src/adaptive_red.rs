@@ -16,7 +16,8 @@ use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, Span, choices, p
 
 use crate::adaptation::{Adaptation, AdaptsOn, Bounds, Law, Rule};
 use crate::automatic::{Thresholds, wrong};
-use crate::red::{self, Curve, EcnRule, Red};
+use crate::curve::Curve;
+use crate::red::{self, EcnRule, Red};
 use crate::spacing::{PacketScaling, Spacing};
 use crate::{Build, Context, QueueDiscipline};
 
@@ -190,7 +191,7 @@ impl Config {
         let thresholds = self.thresholds(rate)?;
         let max_p = self.max_p.unwrap_or(values.max_p);
         let gentle = self.gentle.unwrap_or(values.gentle);
-        let red = red::Config {
+        let red = red::Parameters {
             min_th: thresholds.whole(libm::floor(thresholds.min)),
             max_th: thresholds.whole(libm::ceil(thresholds.max)),
             max_p,

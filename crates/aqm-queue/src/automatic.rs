@@ -3,7 +3,7 @@
 //! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
 //! RED's Active Queue Management", 2001, as ns-2 has it: with `C` packets of the mean size a
 //! second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th`, `weight = 1 - exp(-1 / (10 R C))`.
-//! Linux's are those of its command `tc` (its manual page tc-red and `tc_red.c`).
+//! Linux's are those of its command `tc` (its manual page tc-red; the weight is in `tc.rs`).
 //!
 //! Ours, where the sources are silent:
 //! - Automatic thresholds are in the unit of `limit`, and need not be whole.
@@ -13,6 +13,7 @@
 use aqm_net::{ConfigError, Length, Rate};
 
 use crate::adaptive_red::{Config, Preset};
+use crate::tc;
 
 /// The automatic thresholds are never closer to an empty queue, in packets.
 const LEAST_MIN_TH: f64 = 5.0;
@@ -59,20 +60,11 @@ impl Config {
         Ok(-libm::expm1(-1.0 / (10.0 * self.round_trip.seconds() * self.capacity(rate))))
     }
 
-    /// The largest power of 1/2 with which a burst of so many packets, met by an empty queue, does not
-    /// lift the average above `min_th` (tc's `tc_red_eval_ewma`).
+    /// tc's weight; Linux's thresholds are whole.
     fn weight_for_burst(&self, thresholds: &Thresholds) -> Result<f64, ConfigError> {
-        let unit = if thresholds.in_bytes { self.mean_packet.bytes() as f64 } else { 1.0 };
-        let (min, max) = (thresholds.min / unit, thresholds.max / unit);
-        let burst = self.burst.map_or_else(|| libm::floor((2.0 * min + max) / 3.0), f64::from);
-        let room = burst + 1.0 - min;
-        if room < 1.0 {
-            let problem = format!("must be at least min_th, {min} mean packets, not {burst}");
-            return wrong("burst", problem);
-        }
-        let fits = |weight: &f64| room <= (1.0 - libm::pow(1.0 - weight, burst)) / weight;
-        let found = (1..32).map(|k| libm::pow(0.5, f64::from(k))).find(fits);
-        found.ok_or_else(|| ConfigError::new("burst", format!("is too large: {burst}")))
+        let unit = if thresholds.in_bytes { self.mean_packet.bytes() } else { 1 };
+        let log = tc::weight_log(self.burst, thresholds.min as u64, thresholds.max as u64, unit)?;
+        Ok(tc::power_of_half(log))
     }
 }
 

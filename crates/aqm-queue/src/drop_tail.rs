@@ -5,6 +5,7 @@
 
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
 
+use crate::fifo::Admission;
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
 parameters! {
@@ -12,6 +13,8 @@ parameters! {
     pub struct Config {
         /// The most that may wait; the packet on the line is not counted.
         pub limit: Length = Length::Packets(225), "SHRED talk, slide 17 (buffer of RED)";
+        /// Which packets find room.
+        pub admits: Admission = Admission::WhatFits, "Linux since 2.6, ns-3";
     }
 }
 
@@ -20,7 +23,7 @@ impl Build for Config {
         if self.limit.count() == 0 {
             return Err(ConfigError::new("limit", "must be at least 1p or 1B"));
         }
-        Ok(Box::new(DropTail { fifo: Fifo::new(self.limit) }))
+        Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
     }
 }
 

@@ -2,7 +2,19 @@
 
 use std::collections::VecDeque;
 
-use aqm_net::{Backlog, Length, Packet};
+use aqm_net::{Backlog, Length, Packet, choices};
+
+choices! {
+    /// Which packets a buffer admits.
+    pub enum Admission {
+        /// Those that fit: no more than the limit ever waits, and a small packet may find room where a big one
+        /// does not.
+        WhatFits = "what-fits",
+        /// All while no more than the limit waits, as Linux 2.4's `bfifo` and `pfifo`: one packet more than
+        /// the limit may wait, and beyond it there is no room for any.
+        UntilBeyond = "until-beyond",
+    }
+}
 
 /// Packets in order of arrival, at most `limit` of them (or of their bytes).
 #[derive(Clone, Debug)]
@@ -10,19 +22,29 @@ pub struct Fifo {
     waiting: VecDeque<Packet>,
     bytes: u64,
     limit: Length,
+    admission: Admission,
 }
 
 impl Fifo {
-    /// An empty buffer.
+    /// An empty buffer that admits what fits.
     pub fn new(limit: Length) -> Self {
-        Self { waiting: VecDeque::new(), bytes: 0, limit }
+        Self { waiting: VecDeque::new(), bytes: 0, limit, admission: Admission::WhatFits }
+    }
+
+    /// The same with another rule.
+    pub(crate) fn admitting(self, admission: Admission) -> Self {
+        Self { admission, ..self }
     }
 
     /// Whether `packet` still fits.
     pub fn has_room_for(&self, packet: &Packet) -> bool {
+        let more = match self.admission {
+            Admission::WhatFits => Backlog { packets: 1, bytes: packet.bytes.into() },
+            Admission::UntilBeyond => Backlog::default(),
+        };
         match self.limit {
-            Length::Packets(limit) => (self.waiting.len() as u64) < limit,
-            Length::Bytes(limit) => self.bytes + u64::from(packet.bytes) <= limit,
+            Length::Packets(limit) => self.waiting.len() as u64 + more.packets <= limit,
+            Length::Bytes(limit) => self.bytes + more.bytes <= limit,
         }
     }
 
@@ -58,5 +80,18 @@ mod tests {
         assert!(!fifo.has_room_for(&packet(300)));
         fifo.pop();
         assert_eq!(fifo.backlog(), Backlog::default());
+    }
+
+    #[test]
+    fn a_buffer_of_linux_2_4_fills_beyond_its_limit_and_then_admits_nothing() {
+        for (limit, most) in [(Length::Bytes(1000), 2), (Length::Packets(1), 2)] {
+            let mut fifo = Fifo::new(limit).admitting(Admission::UntilBeyond);
+            let packet = Packet { bytes: 1000, ..Packet::default() };
+            while fifo.has_room_for(&packet) {
+                fifo.push(packet);
+            }
+            assert_eq!(fifo.backlog().packets, most);
+            assert!(!fifo.has_room_for(&Packet { bytes: 1, ..packet }));
+        }
     }
 }

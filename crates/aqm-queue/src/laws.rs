@@ -9,9 +9,9 @@
 //! - gauges are finite, probabilities are probabilities, and the `average` queue is never longer than
 //!   the longest queue there was.
 //!
-//! By convention the parameters `limit`, `ecn` (allowed unless `"off"`) and `min_th` (the unit of
-//! averages; that of `limit` where there is none) mean the same in every discipline; the law reads them
-//! from the configuration. A gauge of one class has its number at its end: `average_0`.
+//! By convention the parameters `limit` (one packet more where `admits` or `preset` is that of Linux 2.4),
+//! `ecn` (allowed unless `"off"`) and `min_th` (the unit of averages; that of `limit` where there is none)
+//! mean the same in every discipline; the law reads them from the configuration. A gauge of one class has its number at its end: `average_0`.
 //! A broken law is a bug of ours, so the bookkeeper panics.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,6 +32,8 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
     let expected = Expected {
         // A discipline with several queues inside has several limits.
         limit: length("limit").filter(|_| !config.holds_back()),
+        beyond: setting(&parameters, "admits").is_some_and(|rule| rule == "until-beyond")
+            || setting(&parameters, "preset").is_some_and(|preset| preset == "linux-2.4"),
         average_unit: length("min_th").or(length("limit")),
         marks: setting(&parameters, "ecn").is_some_and(|ecn| ecn != "off"),
     };
@@ -52,6 +54,8 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
 /// What the parameters promise.
 struct Expected {
     limit: Option<Length>,
+    /// Whether one packet more than the limit may wait.
+    beyond: bool,
     average_unit: Option<Length>,
     marks: bool,
 }
@@ -112,9 +116,18 @@ impl Watched {
     fn check(&self) {
         let Backlog { packets, bytes } = self.book.backlog;
         assert_eq!(self.inner.backlog(), self.book.backlog, "the backlog is not what waits");
+        let more = if self.expected.beyond {
+            Backlog { packets: 1, bytes: u16::MAX.into() }
+        } else {
+            Backlog::default()
+        };
         match self.expected.limit {
-            Some(Length::Packets(limit)) => assert!(packets <= limit, "{packets} packets wait, not {limit}"),
-            Some(Length::Bytes(limit)) => assert!(bytes <= limit, "{bytes} bytes wait, not {limit}"),
+            Some(Length::Packets(limit)) => {
+                assert!(packets <= limit + more.packets, "{packets} packets wait, not {limit}");
+            }
+            Some(Length::Bytes(limit)) => {
+                assert!(bytes <= limit + more.bytes, "{bytes} bytes wait, not {limit}");
+            }
             None => {}
         }
         self.inner.gauges(&mut |name, value| {
@@ -266,7 +279,7 @@ mod tests {
     }
 
     fn commit(sin: Sin, marks: bool, ecn: Ecn) {
-        let expected = Expected { limit: Some(Length::Packets(3)), average_unit: None, marks };
+        let expected = Expected { limit: Some(Length::Packets(3)), beyond: false, average_unit: None, marks };
         let mut queue = Watched { inner: Box::new(Bad(sin, Vec::new())), expected, book: Book::default() };
         let mut rng = Streams::new(1).named("laws", 0);
         let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut Deaf };

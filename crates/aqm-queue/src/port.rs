@@ -225,7 +225,10 @@ mod tests {
 
     fn port(limit: u64, ties: Ties) -> Port {
         let rate = Rate::parse("1Mbps").unwrap();
-        let config = crate::Config::drop_tail(crate::drop_tail::Config { limit: Length::Packets(limit) });
+        let config = crate::Config::drop_tail(crate::drop_tail::Config {
+            limit: Length::Packets(limit),
+            ..Default::default()
+        });
         Port::new(config.build(rate).unwrap(), rate, Streams::new(1).named("port", 0), ties)
     }
 

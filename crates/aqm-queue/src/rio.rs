@@ -23,7 +23,8 @@
 
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, choices, parameters};
 
-use crate::red::{self, Curve, EcnRule, Judge, Meets};
+use crate::curve::Curve;
+use crate::red::{self, EcnRule, Judge, Meets};
 use crate::spacing::{PacketScaling, Spacing};
 use crate::{Build, Context, Fifo, QueueDiscipline};
 
@@ -158,11 +159,11 @@ impl Config {
     }
 
     /// What RED would be if all packets were of this class.
-    fn red(&self, class: &Class) -> red::Config {
+    fn red(&self, class: &Class) -> red::Parameters {
         let Class { min_th, max_th, max_p } = *class;
         let Self { weight, limit, mean_packet, gentle, spacing, .. } = *self;
         let Self { spare_first, packet_scaling, ecn, mark_p, .. } = *self;
-        red::Config {
+        red::Parameters {
             min_th,
             max_th,
             max_p,

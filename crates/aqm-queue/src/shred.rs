@@ -19,7 +19,8 @@
 
 use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
 
-use crate::red::{self, Curve, Red};
+use crate::curve::Curve;
+use crate::red::{self, Red};
 use crate::window::WindowAverage;
 use crate::{Build, Context, QueueDiscipline};
 
@@ -49,29 +50,29 @@ choices! {
 }
 
 impl Config {
-    fn check(&self) -> Result<(), ConfigError> {
-        self.red.check().map_err(|error| error.within("red"))?;
-        WindowAverage::new(self.window_weight).map(|_| ())
+    fn red(&self) -> Result<red::Parameters, ConfigError> {
+        self.red.paper().map_err(|error| error.within("red"))
     }
 }
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        self.check()?;
-        let curve = self.red.curve();
+        let red = self.red()?;
+        let curve = red.curve();
         Ok(Box::new(Shred {
             windows: WindowAverage::new(self.window_weight)?,
             curve,
             floor: self.floor,
             lowest: curve.min,
-            red: self.red.running(rate)?,
+            red: red.running(rate)?,
         }))
     }
 
     fn drop_curve(&self, average: f64, relative_window: f64, _class: u8) -> Option<f64> {
-        self.check().ok()?;
+        let curve = self.red().ok()?.curve();
+        WindowAverage::new(self.window_weight).ok()?;
         let usable = relative_window >= 0.0 && relative_window.is_finite();
-        usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))
+        usable.then(|| moved(curve, relative_window, self.floor).probability(average))
     }
 }
 
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     fn red_curve() -> Curve {
-        red::Config::default().curve()
+        red::Config::default().paper().unwrap().curve()
     }
 
     #[test]

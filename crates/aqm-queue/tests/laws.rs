@@ -24,6 +24,7 @@ fn members() -> Vec<Config> {
     ];
     let mut members = Config::every();
     members.extend(adaptive_reds());
+    members.extend(linux_reds());
     members.extend(controllers());
     for variant in variants {
         let mut plain = red(variant.clone());
@@ -50,6 +51,10 @@ fn members() -> Vec<Config> {
     members
         .extend(["drr", "rr", "stfq", "scfq", "wfq", "pfq"].iter().flat_map(|kind| schedulers(kind, &child)));
     members.extend(shapers(&child));
+    for limit in ["9p", "5001B"] {
+        let old = json!({"kind": "drop-tail", "limit": limit, "admits": "until-beyond"});
+        members.push(Config::read(old).unwrap());
+    }
     members
 }
 
@@ -107,6 +112,18 @@ fn adaptive_reds() -> Vec<Config> {
         json!({"min_th": "3p", "max_th": "9p", "limit": "24p", "interval": "1ms", "gentle_line": "stale"}),
     ];
     changes.map(|change| laid_over(change, json!({"kind": "adaptive-red", "weight": 0.2}))).into()
+}
+
+fn linux_reds() -> Vec<Config> {
+    let changes = [
+        json!({"preset": "linux"}),
+        json!({"preset": "linux", "ecn": "always", "limit": "10kB"}),
+        json!({"preset": "linux", "ecn": "below-max-th", "burst": 40, "max_p": 0.5}),
+        json!({"preset": "linux-2.4", "ecn": "always", "mean_packet": "500B"}),
+        json!({"preset": "linux-2.4", "weight": 0.5, "max_p": 1.0, "limit": "9999B"}),
+    ];
+    let red = json!({"kind": "red", "min_th": "2000B", "max_th": "9kB", "limit": "24kB"});
+    changes.map(|change| laid_over(change, red.clone())).into()
 }
 
 fn controllers() -> Vec<Config> {

@@ -292,7 +292,7 @@ fn in_the_closed_loop_an_object_that_tcp_gives_up_does_not_stop_its_user() {
 
 #[test]
 fn a_datagram_alone_takes_the_time_of_its_lines() {
-    let found = run(&json!({
+    let found = run(json!({
         "duration": "10s", "warm_up": "1s",
         "bottleneck": { "rate": "1Mbps", "delay": "20ms", "queue": { "kind": "drop-tail" } },
         "access": { "rate": "100Mbps", "delay": "1ms" },
@@ -302,6 +302,8 @@ fn a_datagram_alone_takes_the_time_of_its_lines() {
     // 1.6 ms on the line, 16 us on each access line, and 22 ms of propagation.
     let [Some(delay)] = maybe_real(&found, "flows.mean_delay_s")[..] else { panic!("one stream arrived") };
     assert!((delay - 0.023_632).abs() < 1e-9, "{delay}");
-    let [Some(received)] = maybe_whole(&found, "flows.datagrams_received")[..] else { panic!("it is one stream") };
+    let [Some(received)] = maybe_whole(&found, "flows.datagrams_received")[..] else {
+        panic!("it is one stream")
+    };
     assert!((449..=451).contains(&received), "{received} of 50 a second in 9 s");
 }

@@ -58,6 +58,7 @@ pub struct Hand {
 
 impl Hand {
     /// The discipline that `table` describes, for a line of 10 Mb/s; it is watched for its laws.
+    #[allow(dead_code, reason = "not every test file needs it")]
     pub fn new(table: Value, seed: u64) -> Self {
         Self::at_rate(table, Rate::from_bps(10_000_000), seed)
     }

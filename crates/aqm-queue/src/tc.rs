@@ -1,0 +1,188 @@
+//! What Linux's command `tc` makes of RED's parameters before it hands them to the kernel.
+//!
+//! iproute2 (A. Kuznetsov): `tc_red.c`, `tc_core.c` and the manual page tc-red; versions up to 6.1.
+//!
+//! The kernel computes with shifts only, so the weight is a power of 1/2, once `max_p` was one too in its
+//! way, and how the average falls while the line idles is a table of shifts, one for each cell of idle time.
+//!
+//! The kernel looks up microseconds, but tc makes the table in ticks of the kernel's packet scheduler. In the
+//! days of Linux 2.4 both had one unit; today a tick is 64 ns, and the average takes 15.6 times as long to be
+//! forgotten as meant.
+//!
+//! Ours, where tc and C have no answer: what tc cannot express is refused, such as a packet that takes less
+//! than a microsecond.
+
+use aqm_net::{ConfigError, Rate, Size};
+
+use crate::automatic::wrong;
+
+/// The largest power of 1/2, as its logarithm (`Wlog`), with which a burst of so many packets, met by an
+/// empty queue, does not lift the average above `min_th`. Lengths are in a unit of which a mean packet has
+/// `mean_packet`.
+///
+/// # Errors
+/// If `burst` is too small or too large.
+pub(crate) fn weight_log(
+    burst: Option<u32>,
+    min_th: u64,
+    max_th: u64,
+    mean_packet: u64,
+) -> Result<u32, ConfigError> {
+    let automatic = (2 * u128::from(min_th) + u128::from(max_th)) / (3 * u128::from(mean_packet));
+    let burst = burst.map_or(automatic as f64, f64::from);
+    let min = min_th as f64 / mean_packet as f64;
+    let room = burst + 1.0 - min;
+    if room < 1.0 {
+        return wrong("burst", format!("must be at least min_th, {min} mean packets, not {burst}"));
+    }
+    let fits = |log: &u32| {
+        let weight = power_of_half(*log);
+        room <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
+    };
+    (1..32).find(fits).ok_or_else(|| ConfigError::new("burst", format!("is too large: {burst}")))
+}
+
+/// `2^-log`.
+pub(crate) fn power_of_half(log: u32) -> f64 {
+    libm::ldexp(1.0, -(log as i32))
+}
+
+/// The smallest power of two, as its logarithm (`Plog`), that exceeds `width / max_p`, where `width` is
+/// `max_th - min_th` in bytes.
+///
+/// # Errors
+/// If it does not fit into 32 bits.
+pub(crate) fn probability_log(max_p: f64, width: u64) -> Result<u32, ConfigError> {
+    let share = max_p / width as f64;
+    (0..32).find(|&log| share * libm::ldexp(1.0, log as i32) > 1.0).ok_or_else(|| {
+        let least = width as f64 * power_of_half(31);
+        ConfigError::new("max_p", format!("must be above {least} with these thresholds, not {max_p}"))
+    })
+}
+
+/// A clock in whose ticks tc expresses the time a packet takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// Microseconds.
+    Micros,
+    /// 64 ns, of which 15.625 are a microsecond.
+    Ticks,
+}
+
+/// How far the average falls in a time without packets (`Stab`, `Scell_log`).
+#[derive(Clone, Debug)]
+pub(crate) struct IdleTable {
+    /// A cell of the table is `2^cell_log` microseconds.
+    pub cell_log: u32,
+    /// By how many places the average is shifted; nought means less than one.
+    pub shifts: [u8; 256],
+}
+
+/// The table's last shift.
+const MOST: f64 = 31.0;
+
+impl IdleTable {
+    /// The table for a weight of `2^-weight_log`.
+    ///
+    /// # Errors
+    /// If `mean_packet` is sent too quickly or too slowly at this `rate`.
+    pub fn new(weight_log: u32, mean_packet: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
+        let bytes_per_second = u128::from(rate.bps() / 8);
+        let micros = (u128::from(mean_packet.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
+        if micros == 0 {
+            let problem = format!("must take at least 1us at {rate}, for tc counts whole microseconds");
+            return wrong("mean_packet", problem);
+        }
+        let ticks = match clock {
+            Clock::Micros => micros,
+            Clock::Ticks => micros * 125 / 8,
+        };
+        let decay = -libm::log1p(-power_of_half(weight_log)) / ticks as f64;
+        let cells = |log: u32| MOST / decay * power_of_half(log);
+        let Some(cell_log) = (0..32).find(|&log| cells(log) < 512.0) else {
+            let problem = format!("takes too long to send at {rate} for an average this slow");
+            return wrong("mean_packet", problem);
+        };
+        let mut shifts = [0; 256];
+        for (cell, shift) in (0_u64..).zip(&mut shifts) {
+            *shift = ((cell << cell_log) as f64 * decay).min(MOST) as u8;
+        }
+        shifts[255] = MOST as u8;
+        Ok(Self { cell_log, shifts })
+    }
+
+    /// What is left of `average` after so many microseconds. Within the first cells, where a shift is too
+    /// coarse, the average falls in a straight line, but never by more than half.
+    pub fn after(&self, average: u64, micros: u64) -> u64 {
+        let micros = micros.min(255 << self.cell_log);
+        match self.shifts[(micros >> self.cell_log) as usize] {
+            0 => {
+                let fall = (u128::from(average) * u128::from(micros)) >> self.cell_log;
+                if fall < u128::from(average / 2) { average - fall as u64 } else { average / 2 }
+            }
+            shift => average >> shift,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weight_for_a_burst_is_the_one_that_a_kernel_reads_back() {
+        // min_th, max_th, mean packet, burst (or tc's own): Wlog.
+        for (min, max, mean, burst, log) in [
+            (5_000, 18_000, 500, None, 4),
+            (5_000, 18_000, 1_000, None, 3),
+            (5_000, 18_000, 1_500, None, 3),
+            (5_120, 18_432, 500, None, 4),
+            (5_120, 18_432, 1_000, None, 3),
+            (5_120, 18_432, 1_500, None, 3),
+            (5_000, 18_000, 1_500, Some(6), 3),
+            (30_000, 90_000, 1_000, Some(52), 5),
+            (7_500, 22_500, 1_000, Some(14), 4),
+            (30_000, 90_000, 1_000, Some(243), 10),
+            (30_000, 90_000, 1_000, Some(270), 11),
+        ] {
+            assert_eq!(weight_log(burst, min, max, mean).unwrap(), log, "{min} {mean} {burst:?}");
+        }
+        assert!(
+            weight_log(Some(4), 5_000, 18_000, 1_000).unwrap_err().problem.contains("at least min_th, 5 ")
+        );
+        assert!(weight_log(Some(u32::MAX), 5_000, 18_000, 1_000).unwrap_err().problem.contains("too large"));
+    }
+
+    #[test]
+    fn a_kibibyte_halves_the_largest_probability_of_old() {
+        for (width, log, effective) in [(13_000, 17, 0.0992), (13_312, 18, 0.0508)] {
+            assert_eq!(probability_log(0.1, width).unwrap(), log);
+            assert!((width as f64 * power_of_half(log) - effective).abs() < 5e-5);
+        }
+        assert_eq!(probability_log(1e-9, 13_000).unwrap_err().place, "max_p");
+    }
+
+    #[test]
+    fn the_table_has_the_cells_that_a_kernel_reads_back_and_is_16_times_too_slow() {
+        let table =
+            |clock| IdleTable::new(3, Size::from_bytes(1500), Rate::from_bps(140_000), clock).unwrap();
+        let (ticks, micros) = (table(Clock::Ticks), table(Clock::Micros));
+        assert_eq!((ticks.cell_log, micros.cell_log), (20, 16));
+        // After one second a line of 140 kb/s might have sent 11.67 packets: the meant shift is that times
+        // -ln(7/8), 1.56, and 16 s in ticks are 1.02 times one second in microseconds.
+        assert_eq!((micros.after(1 << 40, 1_000_000), ticks.after(1 << 40, 16_000_000)), (1 << 39, 1 << 39));
+        // 85714 us are 1,339,281 ticks, a cell's shift 0.104547: 5 is reached in cell 48.
+        assert_eq!([47, 48].map(|cell| ticks.after(1 << 40, cell << 20)), [1 << 36, 1 << 35]);
+        // A cell of 65.5 ms, or of 1.05 s: half way to its half the average has lost a quarter.
+        assert_eq!((micros.after(1 << 40, 1 << 14), ticks.after(1 << 40, 1 << 18)), (3 << 38, 3 << 38));
+        assert_eq!((micros.after(1 << 40, 0), micros.after(1 << 40, u64::MAX)), (1 << 40, 1 << 9));
+    }
+
+    #[test]
+    fn a_packet_that_tc_cannot_time_is_refused() {
+        let table = |bps| IdleTable::new(3, Size::from_bytes(1000), Rate::from_bps(bps), Clock::Ticks);
+        assert!(table(8_000_000_000).is_ok());
+        assert!(table(8_000_000_008).unwrap_err().problem.contains("at least 1us"));
+        assert!(table(8).unwrap_err().problem.contains("takes too long"));
+    }
+}

@@ -194,7 +194,7 @@ def test_compare_prints_json_when_asked(cli: Cli, small: Path) -> None:
     done = cli("compare", small, "--queues", "red,short", "--replications", "2", "--json", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["queues"]["short"] == {"kind": "drop-tail", "limit": "5p"}
+    assert found["queues"]["short"] == {"kind": "drop-tail", "admits": "what-fits", "limit": "5p"}
     assert found["queues"]["red"]["gentle"] is True
     assert found["tcps"] == {}
     assert found["replications"] == 2

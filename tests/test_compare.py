@@ -25,7 +25,7 @@ def test_every_queue_meets_every_seed(scenario: al.Scenario) -> None:
     assert seen == [(queue, seed) for queue in ("red", "short") for seed in (3, 4, 5)]
     assert len(told) == 6
     assert found.failures == ()
-    assert found.queues["short"] == {"kind": "drop-tail", "limit": "5p"}
+    assert found.queues["short"] == {"kind": "drop-tail", "admits": "what-fits", "limit": "5p"}
     default = scenario.with_({"bottleneck.queue": {"kind": "red"}})
     assert found.queues["red"] == default.effective["bottleneck"]["queue"]
 

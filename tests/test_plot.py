@@ -103,3 +103,37 @@ def test_a_panel_may_have_an_axis_of_its_own() -> None:
     limits = {"x_limits": (0.0, 9.0), "panel_x_limits": {"low": (0.0, 3.0)}}
     figure = plot.draw(chart("curve", two, panel="load", **limits))
     assert [axis.get_xlim() for axis in figure.axes] == [(0.0, 3.0), (0.0, 9.0)]
+
+
+BOXES = pl.DataFrame(
+    {
+        "from": ["ours", "ours", "theirs"],
+        "start": ["0", "2", "2"],
+        "least": [1.0, 2.0, 3.0],
+        "q25": [2.0, 3.0, 4.0],
+        "median": [3.0, 4.0, 5.0],
+        "q75": [4.0, 5.0, 6.0],
+        "most": [9.0, 9.0, 9.0],
+    }
+)
+
+
+def test_boxes_span_the_quartiles_and_those_measured_elsewhere_are_hollow() -> None:
+    drawn = Chart(
+        kind="boxes", table=BOXES, x="start", y="median", by="from", beside={"theirs": "ours"},
+        x_label="start (s)", y_label="time (s)",
+    )  # fmt: skip
+    axis = plot.draw(drawn).axes[0]
+    spans = [box.get_path().get_extents().intervaly.tolist() for box in axis.patches]
+    assert spans == [[2.0, 4.0], [3.0, 5.0], [4.0, 6.0]]
+    ours, _, theirs = axis.patches
+    assert ours.get_edgecolor() == theirs.get_edgecolor()
+    assert theirs.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_means_measured_elsewhere_are_marks_without_a_line() -> None:
+    table = TABLE.with_columns(pl.Series("queue", ["RED", "RED", "RED (kernel)", "RED (kernel)"]))
+    axis = plot.draw(chart("line", table, beside={"RED (kernel)": "RED"})).axes[0]
+    lines = {line.get_label(): line for line in axis.lines}
+    assert lines["RED (kernel)"].get_linestyle() == "None"
+    assert lines["RED (kernel)"].get_color() == lines["RED"].get_color()

@@ -20,7 +20,7 @@ def test_a_file_becomes_a_scenario_with_every_default_filled_in(small: Path) -> 
     assert queue["gentle"] is True
     assert queue["mean_packet"] == "974B"
     assert scenario.effective["access"] == {"rate": "100Mbps", "delay": "1ms"}
-    assert scenario.queues == {"short": {"kind": "drop-tail", "limit": "5p"}}
+    assert scenario.queues == {"short": {"kind": "drop-tail", "admits": "what-fits", "limit": "5p"}}
 
 
 @pytest.mark.parametrize("profile", ["rfc", "ns-2.35"])

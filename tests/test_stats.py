@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from aqmlab import stats
@@ -178,3 +179,22 @@ def test_the_inverse_of_an_interval_turns_it_round() -> None:
 def test_a_line_through_the_origin_is_the_nearest_to_the_points() -> None:
     assert stats.through_origin([1.0, 2.0], [3.0, 6.0]) == pytest.approx(3.0)
     assert stats.through_origin([1.0, 2.0], [1.0, 0.0]) == pytest.approx(0.2)
+
+
+def test_a_bootstrap_of_the_mean_is_near_its_t_interval_and_always_the_same() -> None:
+    values = np.random.default_rng(5).normal(10, 2, size=40)
+
+    def mean(picked: np.ndarray) -> np.ndarray:
+        return values[picked].mean(axis=-1)
+
+    found, again = stats.bootstrap(mean, 40), stats.bootstrap(mean, 40)
+    expected = stats.mean_interval(values.tolist())
+    assert found == again
+    assert found.value == pytest.approx(expected.value)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.15)
+
+
+def test_a_bootstrap_of_one_replication_has_no_interval() -> None:
+    found = stats.bootstrap(lambda picked: np.full(len(picked), 3.0), 1)
+    assert found.value == 3.0
+    assert not found.decided

@@ -150,7 +150,11 @@ def test_the_command_replays_and_writes(cli: Cli, burst: Path, tmp_path: Path) -
     shares = pl.read_csv(tmp_path / "out/distribution.csv")
     assert shares["flows"].to_list() == [0, 1, 2]
     told = json.loads(cli("trace", "active-flows", burst, "--queue", "drop-tail", "--json").stdout)
-    assert told["manifest"]["scenario"]["queue"] == {"kind": "drop-tail", "limit": "100000p"}
+    assert told["manifest"]["scenario"]["queue"] == {
+        "kind": "drop-tail",
+        "admits": "what-fits",
+        "limit": "100000p",
+    }
     assert told["summary"]["packets"] == 4
 
 

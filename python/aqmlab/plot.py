@@ -1,4 +1,4 @@
-"""One house style and six kinds of chart.
+"""One house style and seven kinds of chart.
 
 A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are an
 SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks"]
+Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes"]
 
 COLOURS: Mapping[str, str] = {
     "Drop Tail": "#0072B2",
@@ -32,6 +32,12 @@ COLOURS: Mapping[str, str] = {
     "ARED": "#E69F00",
     "ARED+ECN": "#17807E",
     "FIFO": "#0072B2",
+    "aqmlab": "#0072B2",
+    "Tail Drop": "#0072B2",
+    "Tail Drop, bytes": "#0072B2",
+    "Tail Drop, packets": "#56B4E9",
+    "Tail Drop + DS": "#009E73",
+    "RED + DS": "#CC79A7",
     "FQ": "#117733",
     "uncongested": "#6E6E6E",
 }
@@ -91,7 +97,8 @@ class Chart:
     """A table and how to draw it.
 
     Columns named by `x`, `y` and `by` are drawn; `low` and `high`, where the table has them, are
-    the ends of the interval of `y`. `panel`, where given, splits the chart side by side, and into rows of
+    the ends of the interval of `y`; boxes have `y` for the median and four more columns, `least`, `q25`,
+    `q75` and `most`. `panel`, where given, splits the chart side by side, and into rows of
     three where there are many panels.
     """
 
@@ -103,6 +110,9 @@ class Chart:
     x_label: str
     y_label: str
     panel: str | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Groups measured elsewhere, and whose colour each has: hollow marks without a line (lines), hollow
+    boxes (boxes)."""
     overlaid: bool = False
     """Bars: one place for each x, coloured by its group, instead of a place for each group."""
     log_x: bool = False
@@ -135,6 +145,7 @@ def save(
         FigureCanvasAgg(figure)
         if "svg" in paths:
             figure.savefig(paths["svg"], format="svg", metadata={"Date": None, "Creator": "aqmlab"})
+            figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
         if "png" in paths:
             figure.savefig(paths["png"], format="png", dpi=160, metadata={"Software": "aqmlab"})
     chart.table.write_csv(paths["csv"])
@@ -165,6 +176,8 @@ def draw(chart: Chart) -> Figure:
             _bars(axis, chart, table, groups)
         elif chart.kind == "marks":
             _marks(axis, chart, table)
+        elif chart.kind == "boxes":
+            _boxes(axis, chart, table, groups)
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=place % columns == 0)
@@ -199,6 +212,10 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         if rows.height == 0:
             continue
         x, y = rows[chart.x].to_numpy(), rows[chart.y].to_numpy()
+        model = chart.beside.get(str(group))
+        if model is not None:
+            _mark(axis, chart, rows, (str(group), colour(model, groups.index(model))))
+            continue
         tint = colour(str(group), place)
         marked = chart.kind == "line"
         # A queue's own line shows beneath lines of other things that may lie on it.
@@ -215,6 +232,23 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         )
         if {"low", "high"} <= set(rows.columns):
             _interval(axis, chart, rows, tint)
+
+
+def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, told: tuple[str, str]) -> None:
+    """What was measured elsewhere: hollow diamonds with their intervals."""
+    label, tint = told
+    _interval(axis, chart, rows, tint)
+    axis.plot(
+        rows[chart.x].to_numpy(),
+        rows[chart.y].to_numpy(),
+        color=tint,
+        label=label,
+        linestyle="none",
+        marker="D",
+        markersize=7.0,
+        markerfacecolor="white",
+        markeredgewidth=1.4,
+    )
 
 
 def _dash(group: str, place: int, *, marked: bool) -> Any:
@@ -238,13 +272,61 @@ def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
         axis.fill_between(x, low, high, color=tint, alpha=0.16, linewidth=0)
 
 
-def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+def _places(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
+    """Where the rows of a group stand: one place for each x, and the groups side by side."""
     places = chart.table[chart.x].unique(maintain_order=True).to_list()
+    return [places.index(value) + shift for value in rows[chart.x].to_list()]
+
+
+def _dress_places(axis: Axes, chart: Chart) -> None:
+    places = chart.table[chart.x].unique(maintain_order=True).to_list()
+    axis.set_xticks(range(len(places)), [str(value) for value in places])
+    axis.set_xlim(-0.6, len(places) - 0.4)
+    axis.grid(visible=False, axis="x")
+
+
+def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    from matplotlib.colors import to_rgba
+
+    width = 0.8 / max(1, len(groups))
+    for place, group in enumerate(groups):
+        model = chart.beside.get(str(group))
+        tint = colour(str(group), place) if model is None else colour(model, groups.index(model))
+        inside = to_rgba(tint, 0.3) if model is None else "white"
+        rows = table.filter(pl.col(chart.by) == group)
+        boxes = [
+            {
+                "med": row[chart.y],
+                "q1": row["q25"],
+                "q3": row["q75"],
+                "whislo": row["least"],
+                "whishi": row["most"],
+            }
+            for row in rows.iter_rows(named=True)
+        ]
+        line = {"color": tint, "linewidth": 1.2}
+        drawn = axis.bxp(
+            boxes,
+            positions=_places(chart, rows, (place - (len(groups) - 1) / 2) * width),
+            widths=width * 0.8,
+            patch_artist=True,
+            showfliers=False,
+            manage_ticks=False,
+            boxprops={"facecolor": inside, "edgecolor": tint, "linewidth": 1.2},
+            medianprops={"color": tint, "linewidth": 2.2},
+            whiskerprops=line,
+            capprops=line,
+        )
+        for box in drawn["boxes"][:1]:
+            box.set_label(str(group))
+    _dress_places(axis, chart)
+
+
+def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     width = 0.62 if chart.overlaid else 0.8 / max(1, len(groups))
     for place, group in enumerate(groups):
         rows = table.filter(pl.col(chart.by) == group)
-        shift = 0.0 if chart.overlaid else (place - (len(groups) - 1) / 2) * width
-        at = [places.index(value) + shift for value in rows[chart.x].to_list()]
+        at = _places(chart, rows, 0.0 if chart.overlaid else (place - (len(groups) - 1) / 2) * width)
         y = rows[chart.y].to_numpy()
         error = None
         if {"low", "high"} <= set(rows.columns):
@@ -258,9 +340,7 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
             label=str(group),
             error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
         )
-    axis.set_xticks(range(len(places)), [str(value) for value in places])
-    axis.set_xlim(-0.6, len(places) - 0.4)
-    axis.grid(visible=False, axis="x")
+    _dress_places(axis, chart)
 
 
 def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
@@ -307,7 +387,7 @@ def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
         _decades(axis.yaxis, *(chart.y_limits or axis.get_ylim()))
     if chart.kind == "cdf":
         axis.set_ylim(0.0, 1.0)
-    elif chart.kind == "bars" and chart.y_limits is None:
+    elif chart.kind in ("bars", "boxes") and chart.y_limits is None:
         axis.set_ylim(bottom=0.0)
     if x_limits is not None:
         axis.set_xlim(*x_limits)

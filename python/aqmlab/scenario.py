@@ -8,7 +8,7 @@ import math
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -123,7 +123,8 @@ class Scenario(Given):
         """Runs it, with another seed if one is given. Other threads go on meanwhile."""
         from aqmlab.run import run
 
-        return run(self if seed is None else self.with_({"seed": seed}))
+        # Running checks it all again, so a copy with another seed need not be checked by itself.
+        return run(self if seed is None else replace(self, given={**self.given, "seed": seed}))
 
     def _repr_html_(self) -> str:
         import html

@@ -11,10 +11,10 @@ on the other, and is *undecided* otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 Verdict = Literal["holds", "fails", "undecided"]
 
@@ -164,6 +164,28 @@ def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) 
     freedom = total**2 / (var_a**2 / (len(a) - 1) + var_b**2 / (len(b) - 1))
     half = t_quantile(level, freedom) * math.sqrt(total)
     return Interval(value=value, low=value - half, high=value + half, count=count, level=level)
+
+
+RESAMPLES = 1000
+
+
+def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL) -> Interval:
+    """Percentile interval of a statistic that is not a mean (Efron, Tibshirani, "An Introduction to the
+    Bootstrap", 1993, chapter 13).
+
+    `statistic` is given an array of the numbers, below `count`, of the replications to look at, a row for
+    each resample, and answers with a value for each row. The resamples are the same each time.
+    """
+    import numpy as np
+
+    value = float(statistic(np.arange(count)[np.newaxis, :])[0]) if count else math.nan
+    if count < 2 or math.isnan(value):
+        return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
+    picked = np.random.default_rng(1).integers(count, size=(RESAMPLES, count))
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    # Without interpolation, as a ratio may be infinite.
+    low, high = (float(end) for end in np.quantile(statistic(picked), tails, method="inverted_cdf"))
+    return Interval(value=value, low=low, high=high, count=count, level=level)
 
 
 def inverse(interval: Interval, over: float = 1.0) -> Interval:

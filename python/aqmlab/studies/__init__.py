@@ -9,4 +9,5 @@ STUDIES: Mapping[str, str] = {
     "mice-elephants": "aqmlab.studies.mice_elephants",
     "unc-web": "aqmlab.studies.unc_web",
     "fair-queueing": "aqmlab.studies.fair_queueing",
+    "helsinki": "aqmlab.studies.helsinki",
 }

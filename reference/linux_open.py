@@ -1,0 +1,104 @@
+"""Open loops through the HTB of the Linux 6.1 kernel, at a band of 5 %: datagrams at fixed instants, and nobody
+answers, so every difference is that of the queues.
+
+Behind HTB a FIFO knows no chance: the same packets must be lost, give or take one place, since the kernel's
+clock moves by 256 ns with each look, and but for as many as it sent of its own among them (HTB counted 3387
+packets sent, of which 3382 are ours). RED draws, so one run of the kernel is one more draw beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job
+from judge import Quantity, Row, among
+
+SENT = 4000
+SEEDS = 100
+BAND = 0.05
+MEASURES = (
+    Quantity(name="drops", share=BAND),
+    Quantity(name="mean_delay_ms", share=BAND),
+    Quantity(name="max_delay_ms", share=BAND),
+    Quantity(name="first_drop", share=BAND),
+)
+PLACES = Quantity(name="drops elsewhere", floor=5.0, note="no recorded drop within one place")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fates:
+    """What became of the datagrams, by number."""
+
+    delays_ms: tuple[float, ...]
+    dropped: tuple[int, ...]
+
+    def measures(self) -> dict[str, float]:
+        """The quantities that are judged."""
+        return {
+            "drops": float(len(self.dropped)),
+            "mean_delay_ms": sum(self.delays_ms) / len(self.delays_ms),
+            "max_delay_ms": max(self.delays_ms),
+            "first_drop": float(self.dropped[0]),
+        }
+
+
+def cases() -> list[Case]:
+    """A FIFO, and RED with a light and a heavy weight."""
+    return [
+        _case("pfifo", "open_pfifo", seeds=2),
+        _case("red", "open_red", seeds=SEEDS),
+        _case("red_wq10", "open_red_wq10", seeds=SEEDS),
+    ]
+
+
+def _case(queue: str, result: str, *, seeds: int) -> Case:
+    name = f"linux {result}"
+
+    def jobs() -> list[Job]:
+        scenario = Scenario.load(data.SCENARIOS / "linux-open.toml")
+        changed = scenario.with_({"links.line.queue.classes.all.queue": scenario.queues[queue]})
+        return [Job(scenario=changed, seed=seed, measure=_fates) for seed in range(1, seeds + 1)]
+
+    def judge(measured: Sequence[Fates]) -> list[Row]:
+        theirs = recorded(data.linux_text(result))
+        told, ours = theirs.measures(), [fates.measures() for fates in measured]
+        rows = [among(name, one, told[one.name], [run[one.name] for run in ours]) for one in MEASURES]
+        if queue == "pfifo":
+            rows.append(among(name, PLACES, 0.0, [_elsewhere(theirs, fates) for fates in measured]))
+        return rows
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _elsewhere(theirs: Fates, ours: Fates) -> float:
+    near = {place for number in theirs.dropped for place in (number - 1, number, number + 1)}
+    return float(sum(number not in near for number in ours.dropped))
+
+
+def recorded(lines: Sequence[str]) -> Fates:
+    """What `open.sh` printed: number, moment of sending and of arrival (ns) and ECN of each that arrived."""
+    words = [line.split() for line in lines]
+    arrived = {
+        int(line[0]): (int(line[2]) - int(line[1])) / 1e6
+        for line in words
+        if len(line) == 4 and all(word.isdigit() for word in line)
+    }
+    dropped = tuple(number for number in range(SENT) if number not in arrived)
+    return Fates(delays_ms=tuple(arrived.values()), dropped=dropped)
+
+
+def _fates(run: Run) -> Fates:
+    packets = run.tables["packets"].select(
+        pl.col("event").cast(pl.String), pl.col("sequence_bytes").alias("number"), "time_s"
+    )
+    came = packets.filter(pl.col("event") == "enqueue").select("number", came_s="time_s")
+    left = packets.filter(pl.col("event") == "start").select("number", left_s="time_s")
+    delays = came.join(left, on="number").select((pl.col("left_s") - pl.col("came_s")) * 1e3).to_series()
+    dropped = packets.filter(pl.col("event") == "drop")["number"].sort().to_list()
+    return Fates(delays_ms=tuple(delays.to_list()), dropped=tuple(dropped))

@@ -1,5 +1,5 @@
-"""Open loops through the HTB of the Linux 6.1 kernel, at a band of 5 %: datagrams at fixed instants, and nobody
-answers, so every difference is that of the queues.
+"""Open loops through the HTB of the Linux 6.1 kernel, at a band of 5 %: datagrams at fixed instants, to which
+nobody answers, so every difference is that of the queues.
 
 Behind HTB a FIFO knows no chance: the same packets must be lost, give or take one place, since the kernel's
 clock moves by 256 ns with each look, and but for as many as it sent of its own among them (HTB counted 3387

@@ -191,9 +191,8 @@ impl Flow {
             _ => (self.back, Alarm::Receiver(slot)),
         };
         while let Some(segment) = end.poll_transmit(now) {
-            let history = ledger.has_history(self.traffic);
             let packet = Packet {
-                id: ledger.parcels.put(Parcel { segment, slot, forward: side == SENDER, history }),
+                id: ledger.parcels.put(Parcel { segment, slot, forward: side == SENDER }),
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
@@ -204,7 +203,7 @@ impl Flow {
                 label: self.traffic as u16,
             };
             self.in_flight += 1;
-            if history {
+            if ledger.has_history(&packet) {
                 ledger.note_sent(&packet, now);
             }
             net.send(packet, now, ledger);

@@ -17,8 +17,6 @@ pub(crate) struct Parcel {
     pub(crate) slot: u32,
     /// Whether it travels as the data of its transfer does, or back.
     pub(crate) forward: bool,
-    /// Whether what happens to it is recorded wherever it is.
-    pub(crate) history: bool,
 }
 
 /// Whether a segment is more than a bare acknowledgement.
@@ -40,7 +38,6 @@ struct Kept {
     flags: Flags,
     ecn: Ecn,
     forward: bool,
-    history: bool,
 }
 
 /// The parcels under way, by the id of their packet. Ids are used again in the order in which they
@@ -56,11 +53,11 @@ pub(crate) struct Parcels {
 impl Parcels {
     #[inline(always)]
     pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
-        let Parcel { segment, slot, forward, history } = parcel;
+        let Parcel { segment, slot, forward } = parcel;
         let Segment { seq, ack, len, wire, flags, ecn, .. } = segment;
         let sacks = if segment.sacks.is_empty() { 0 } else { self.put_sacks(segment.sacks) };
         // A segment has a header, and all of it fits 16 bits.
-        let kept = Kept { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward, history };
+        let kept = Kept { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward };
         if let Some(id) = self.free.take_first() {
             self.kept[id as usize] = kept;
             return id;
@@ -71,10 +68,10 @@ impl Parcels {
 
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> Parcel {
-        let Kept { seq, ack, slot, sacks, len, wire, flags, ecn, forward, history } = self.kept[id as usize];
+        let Kept { seq, ack, slot, sacks, len, wire, flags, ecn, forward } = self.kept[id as usize];
         let sacks = if sacks == 0 { Sacks::default() } else { self.sacks[sacks as usize - 1] };
         let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
-        Parcel { segment, slot, forward, history }
+        Parcel { segment, slot, forward }
     }
 
     /// Where the flow of a parcel is kept, and whether it travels forward.
@@ -82,12 +79,6 @@ impl Parcels {
     pub(crate) fn address(&self, id: u32) -> (u32, bool) {
         let kept = &self.kept[id as usize];
         (kept.slot, kept.forward)
-    }
-
-    /// Whether what happens to a parcel is recorded wherever it is.
-    #[inline]
-    pub(crate) fn has_history(&self, id: u32) -> bool {
-        self.kept[id as usize].history
     }
 
     /// Asks for a parcel that will soon be needed.
@@ -166,6 +157,7 @@ pub(crate) struct Ledger {
     keep_drops: bool,
     /// By workload, whether all that happens to its packets is recorded.
     histories: Vec<bool>,
+    any_history: bool,
     /// The link whose queue is at work, how many packets have arrived there before, and whether it is traced.
     link: u32,
     arrival: u64,
@@ -174,13 +166,14 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
-        Self { keep_drops, histories, ..Self::default() }
+        let any_history = histories.contains(&true);
+        Self { keep_drops, histories, any_history, ..Self::default() }
     }
 
-    /// Whether all that happens to the packets of the workload at this position is recorded.
+    /// Whether all that happens to a packet is recorded: its label is the position of its workload.
     #[inline]
-    pub(crate) fn has_history(&self, traffic: u32) -> bool {
-        self.histories[traffic as usize]
+    pub(crate) fn has_history(&self, packet: &Packet) -> bool {
+        self.any_history && self.histories[usize::from(packet.label)]
     }
 
     /// The queue of `link` is about to be called.
@@ -250,7 +243,7 @@ pub(crate) fn gauge(queue: &dyn QueueDiscipline, wanted: &str) -> Option<f64> {
 impl Observer for Ledger {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.fallen.push(*packet);
-        if self.traced || self.parcels.has_history(packet.id) {
+        if self.traced || self.has_history(packet) {
             self.trace(PacketEvent::Drop, packet, now);
         }
         if self.keep_drops {

@@ -216,10 +216,10 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn on_packet(&mut self, packet: Packet, now: Instant) {
-        if self.ledger.parcels.has_history(packet.id) {
+        if self.ledger.has_history(&packet) {
             self.ledger.note_arrived(&packet, now);
         }
-        let Parcel { mut segment, slot, forward, .. } = self.ledger.parcels.take(packet.id);
+        let Parcel { mut segment, slot, forward } = self.ledger.parcels.take(packet.id);
         segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
@@ -401,9 +401,8 @@ impl<'a, N: Network> World<'a, N> {
         let segment = Segment { seq, ack, len: bytes.into(), wire: bytes, ..Segment::default() };
         *sent += 1;
         flow.in_flight += 1;
-        let history = self.ledger.has_history(position);
         let packet = Packet {
-            id: self.ledger.parcels.put(Parcel { segment, slot, forward: true, history }),
+            id: self.ledger.parcels.put(Parcel { segment, slot, forward: true }),
             flow: flow.number,
             hop: flow.forward,
             bytes,
@@ -411,7 +410,7 @@ impl<'a, N: Network> World<'a, N> {
             label: position as u16,
             ..Packet::default()
         };
-        if history {
+        if self.ledger.has_history(&packet) {
             self.ledger.note_sent(&packet, now);
         }
         self.net.send(packet, now, &mut self.ledger);

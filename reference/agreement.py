@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+import linux_helsinki
 import linux_open
 import linux_runs
 import micro
@@ -57,7 +58,8 @@ def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
     exact = (micro, queueing, tcp_theory)
     ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
-    return [case for module in (*exact, *ns2, ns3_runs, linux_open, linux_runs) for case in module.cases()]
+    linux = (linux_open, linux_runs, linux_helsinki)
+    return [case for module in (*exact, *ns2, ns3_runs, *linux) for case in module.cases()]
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:

@@ -10,7 +10,7 @@ pub struct Counts {
     pub segments_sent: u64,
     /// Acknowledgements sent that carried nothing else.
     pub acks_sent: u64,
-    /// Segments among `segments_sent` that had been sent before.
+    /// Segments among `segments_sent` with data or a FIN that had been sent before; repeated SYNs are not counted.
     pub retransmitted: u32,
     /// How often the retransmission timer ran out.
     pub timeouts: u32,

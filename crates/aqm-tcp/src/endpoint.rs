@@ -16,6 +16,7 @@ use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
 use crate::profile::{Close, EcnUse, FinAck, Handshake, HandshakeAck, RepeatedSyn, SackBytes};
 use crate::receiver::Receiver;
+use crate::recovery::Moment;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
 use crate::settings::Tcp;
@@ -153,7 +154,8 @@ impl Endpoint {
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
-            self.receiver.on_segment(segment, now, &self.tcp.config);
+            let at = Moment { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
+            self.receiver.on_segment(segment, at, &self.tcp.config);
         }
         if self.sender.sent() > self.sender.una() {
             self.sender.on_ack(segment, !carries, now, &self.tcp);
@@ -169,7 +171,8 @@ impl Endpoint {
 
     /// Time has passed: timers may be due.
     pub fn on_timer(&mut self, now: Instant) {
-        self.receiver.on_timer(now);
+        let at = Moment { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
+        self.receiver.on_timer(at);
         self.sender.on_timer(now, &self.tcp);
         if !self.sender.timer.is_due(now) {
             return;
@@ -336,10 +339,13 @@ impl Endpoint {
                 false
             }
             Phase::Answering if syn => {
-                if !ack && self.tcp.config.repeated_syn == RepeatedSyn::Answered {
+                if !ack && self.tcp.config.repeated_syn != RepeatedSyn::Ignored {
                     self.ahead = Ahead::Syn;
                     // The answer to two SYNs is not a round trip (Karn).
                     self.sender.timer.forget();
+                    if self.tcp.config.repeated_syn == RepeatedSyn::Restarts {
+                        self.sender.timer.restart(now, &self.tcp.rules);
+                    }
                 }
                 false
             }
@@ -391,7 +397,6 @@ impl Endpoint {
         let keeps_state = matches!(self.phase, Phase::Opening | Phase::Answering);
         if self.syns_sent > 0 {
             flags = flags.and(Flags::RETRANSMISSION);
-            self.sender.counts.retransmitted += u32::from(keeps_state);
         } else if keeps_state {
             self.sender.timer.time(0, now);
             self.sender.timer.restart(now, &self.tcp.rules);

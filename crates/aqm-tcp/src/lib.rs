@@ -7,6 +7,7 @@
 //! What is split, because the papers vary it separately: when a segment counts as lost and what is
 //! sent again (`recovery`), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
 
+mod adaptive_ack;
 pub mod control;
 mod counts;
 mod endpoint;
@@ -26,12 +27,13 @@ pub use counts::{Counts, GaveUp};
 pub use endpoint::Endpoint;
 pub use presets::{Preset, presets, transport};
 pub use profile::{
-    BackOffEnd, Close, Config, DelayedAck, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
-    GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, Inflation, LastSegment, LimitedTransmit,
-    MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn,
-    RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
+    BackOffEnd, Close, Config, DelayedAck, Doubtful, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard,
+    FinAck, Frto, GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, Inflation, LastSegment,
+    LimitedTransmit, MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, PrrShare, Recovery, Reduction,
+    ReductionBasis, RepeatedSyn, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimeoutLoses,
+    TimerFollows, TimerRestart, Undo,
 };
 pub use profiles::{Profile, lay_over, profiles, read};
-pub use rtt::{MinRto, RtoArithmetic};
+pub use rtt::{MinRto, RtoArithmetic, TimerClock};
 pub use segment::{Flags, Sacks, Segment};
 pub use settings::Tcp;

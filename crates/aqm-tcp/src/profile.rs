@@ -12,7 +12,7 @@ use aqm_net::{Size, Span, choices, parameters};
 use serde_json::Value;
 
 use crate::control::Control;
-use crate::rtt::{MinRto, RtoArithmetic};
+use crate::rtt::{MinRto, RtoArithmetic, TimerClock};
 
 choices! {
     /// How a connection opens.
@@ -41,6 +41,8 @@ choices! {
     pub enum RepeatedSyn {
         /// It is answered again.
         Answered = "answered",
+        /// It is answered again, and the timer of the answer starts anew (Linux: `tcp_check_req`).
+        Restarts = "restarts",
         /// Nothing: the timer of the answer is enough (ns-2's FullTcp).
         Ignored = "ignored",
     }
@@ -135,6 +137,27 @@ choices! {
 }
 
 choices! {
+    /// By what PRR divides what has arrived.
+    pub enum PrrShare {
+        /// What was sent and not acknowledged when the loss was found (`RecoverFS`, RFC 6937).
+        Flight = "flight-size",
+        /// The window before it fell (Linux).
+        Window = "window",
+    }
+}
+
+choices! {
+    /// What a sender with SACK does in fast recovery when all that is known to be lost is sent again, and no
+    /// new data may be.
+    pub enum Doubtful {
+        /// It sends again what may be lost, and at last the last segment (RFC 6675, rules (3) and (4)).
+        SentAgain = "sent-again",
+        /// It waits (Linux).
+        Waits = "waits",
+    }
+}
+
+choices! {
     /// What a time-out does to what SACK told.
     pub enum SacksAtTimeout {
         /// It stays: only holes are sent again (RFC 6675, section 5.1).
@@ -184,6 +207,9 @@ choices! {
         /// Every one that was sent once, as far as the recovery keeps times: those with SACK do, the
         /// others time one a window.
         Segment = "segment",
+        /// As `segment`, but of what one acknowledgement tells has arrived only the first segment, and none if
+        /// it acknowledges anything that was sent again (Linux).
+        FirstSegment = "first-segment",
     }
 }
 
@@ -205,6 +231,16 @@ choices! {
         AfterSample = "after-sample",
         /// With what was known before, so the back-off of a time-out lasts for one more (ns-2's FullTcp).
         BeforeSample = "before-sample",
+    }
+}
+
+choices! {
+    /// What restarts the retransmission timer beside the acknowledgement of new data.
+    pub enum TimerFollows {
+        /// The first retransmission of a recovery.
+        Recovery = "recovery",
+        /// Any retransmission of the oldest segment, and SACK of a segment that left before that one did (Linux).
+        OldestSegment = "oldest-segment",
     }
 }
 
@@ -329,6 +365,9 @@ choices! {
         Holds = "holds",
         /// It grows with every acknowledgement (ns-2).
         Grows = "grows",
+        /// It grows if the whole window was in use at any time of the last round trip, in slow start also up
+        /// to twice what was (Linux).
+        GrowsIfUsed = "grows-if-used",
     }
 }
 
@@ -339,6 +378,39 @@ choices! {
         Holds = "holds",
         /// It is halved again (ns-2).
         Halves = "halves",
+        /// Nothing, and neither does a time-out in fast recovery, which has reduced it already (Linux).
+        HoldsInRecovery = "holds-in-recovery",
+    }
+}
+
+choices! {
+    /// Whether a reduction is taken back that turns out to be needless.
+    pub enum Undo {
+        /// It is not.
+        Off = "off",
+        /// It is, with SACK, once D-SACK tells that everything sent again had arrived before (RFC 3708).
+        Dsack = "dsack",
+    }
+}
+
+choices! {
+    /// Whether a sender with SACK looks for time-outs that are spurious.
+    pub enum Frto {
+        /// It does not.
+        Off = "off",
+        /// After a time-out new data goes first; if what was sent only once before it arrives, nothing is sent
+        /// again and the reduction is taken back (F-RTO, RFC 5682, section 3).
+        On = "on",
+    }
+}
+
+choices! {
+    /// What a time-out holds for lost, with RACK.
+    pub enum TimeoutLoses {
+        /// All that is not known to have arrived.
+        All = "all",
+        /// The oldest segment, and what left before the last round trip (RFC 8985, section 6.3).
+        Late = "late",
     }
 }
 
@@ -363,6 +435,10 @@ choices! {
         /// With every second segment, or when the clock next passes a multiple of `delayed_ack_timer`: one
         /// timer for all connections (BSD's fast timer of 200 ms; ns-2's FullTcp).
         Heartbeat = "heartbeat",
+        /// As `every-second`, but the delay adapts to the gaps between segments, from `delayed_ack_timer` on;
+        /// `quick_acks` follow also a gap longer than the time-out and whatever came twice, and the segment
+        /// that ends half a window of what the application wrote is acknowledged at once (Linux).
+        Adaptive = "adaptive",
     }
 }
 
@@ -392,7 +468,7 @@ parameters! {
         /// How the acknowledgement travels that ends a three-way handshake.
         pub handshake_ack: HandshakeAck = HandshakeAck::WithData, "RFC 9293, 3.10.7.3: data may go with it";
         /// What a SYN does that comes again in a three-way handshake.
-        pub repeated_syn: RepeatedSyn = RepeatedSyn::Answered, "RFC 9293, 3.10.7.4: an acknowledgement at least; ours as Linux";
+        pub repeated_syn: RepeatedSyn = RepeatedSyn::Answered, "RFC 9293, 3.10.7.4: an acknowledgement at least; ours";
         /// How a connection closes.
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
         /// How the acknowledgement travels of the FIN that makes an end close, too.
@@ -413,6 +489,10 @@ parameters! {
         pub ssthresh_after_syn_loss: Option<f64> = None, "RFC 5681 asks for none";
         /// The receiver's window (`rwnd`), in segments.
         pub receiver_window: u64 = 10_000, "ours: never limits";
+        /// The window that a receiver begins with, in segments, which then grows by two with each segment up to
+        /// `receiver_window`, once as many have come; left out, it does not grow. Linux without timestamps begins with 64 kB, takes the
+        /// time in which they came for the round trip, and so gives much more room from then on.
+        pub first_receiver_window: Option<u64> = None, "ours: it does not grow";
         /// How losses are found and repaired.
         pub recovery: Recovery = Recovery::Reno, "RFC 5681, 3.2";
         /// Duplicate acknowledgements that mean a loss (`DupThresh`).
@@ -440,8 +520,18 @@ parameters! {
         pub reduction: Reduction = Reduction::AtOnce, "RFC 6675, 5";
         /// How much PRR sends once less is in flight than the window allows.
         pub prr_bound: PrrBound = PrrBound::Ssrb, "RFC 6937, 3";
+        /// By what PRR divides what has arrived.
+        pub prr_share: PrrShare = PrrShare::Flight, "RFC 6937, 3";
+        /// What becomes of segments that may be lost, with SACK.
+        pub doubtful: Doubtful = Doubtful::SentAgain, "RFC 6675, 4";
         /// What a time-out does to what SACK told.
         pub sacks_at_timeout: SacksAtTimeout = SacksAtTimeout::Kept, "RFC 6675, 5.1";
+        /// What a time-out holds for lost, with RACK.
+        pub timeout_loses: TimeoutLoses = TimeoutLoses::All, "ours; RFC 8985, 6.3, spares the newest";
+        /// Whether a sender with SACK looks for time-outs that are spurious.
+        pub frto: Frto = Frto::Off, "RFC 5682: may be used";
+        /// Whether a reduction is taken back that turns out to be needless.
+        pub undo: Undo = Undo::Off, "ours; RFC 3708: experimental";
         /// Whether the blocks of SACK lengthen the segments that carry them.
         pub sack_bytes: SackBytes = SackBytes::Counted, "RFC 2018, 3";
         /// Whether a receiver with SACK tells what came twice.
@@ -467,8 +557,9 @@ parameters! {
         pub rto_arithmetic: RtoArithmetic = RtoArithmetic::Exact, "RFC 6298";
         /// Clock granularity (`G`); 0s for none.
         pub tick: Span = Span::ZERO, "RFC 6298, 4: finer than 100 ms is better";
-        /// How long before the run began the clock ticked last, less than a tick.
-        pub tick_phase: Span = Span::ZERO, "ours; only `ticks` looks at it";
+        /// How long before the run began the clock ticked last, less than a tick; with `timer_clock = "wheel"`
+        /// when it stood at a multiple of 64 ticks, less than those.
+        pub tick_phase: Span = Span::ZERO, "ours; only `ticks` and `wheel` look at it";
         /// Weight of a round-trip sample in SRTT (`alpha`).
         pub srtt_gain: f64 = 0.125, "RFC 6298, 2.3";
         /// Weight of a round-trip sample in RTTVAR (`beta`).
@@ -483,6 +574,10 @@ parameters! {
         pub back_off_end: BackOffEnd = BackOffEnd::Sample, "RFC 6298, 5";
         /// Whether the timer is restarted after what an acknowledgement tells of the round trip, or before.
         pub timer_restart: TimerRestart = TimerRestart::AfterSample, "RFC 6298, 5";
+        /// What else restarts the timer, with SACK.
+        pub timer_follows: TimerFollows = TimerFollows::Recovery, "RFC 6298, 5: acknowledgements of new data";
+        /// When timers run out.
+        pub timer_clock: TimerClock = TimerClock::Exact, "RFC 6298, 4";
         /// The least time-out.
         pub min_rto: Span = Span::from_millis(1000), "RFC 6298, 2.4";
         /// Whether the back-off multiplies the least time-out.
@@ -498,7 +593,8 @@ parameters! {
         pub delayed_ack: DelayedAck = DelayedAck::EverySecond, "RFC 5681, 4.2";
         /// The longest an acknowledgement is delayed.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
-        /// The first so many data segments are acknowledged at once, delayed acknowledgements or not.
+        /// The first so many data segments are acknowledged at once, delayed acknowledgements or not; with
+        /// `adaptive` at most a segment for each two of the receiver's window.
         pub quick_acks: u64 = 0, "ours; Linux: 16";
         /// Which window packets tell, uninflated and rounded down, at least 1.
         pub hint: Hint = Hint::Clipped, "ours: the edge hint of SHRED";
@@ -508,6 +604,17 @@ parameters! {
 }
 
 impl Config {
+    /// The receiver's window when the connection opens, in segments.
+    pub(crate) fn window_at_first(&self) -> u64 {
+        self.first_receiver_window.unwrap_or(self.receiver_window)
+    }
+
+    /// The receiver's window when so many segments have come in order.
+    pub(crate) fn grown_window(&self, segments: u64) -> u64 {
+        let first = self.window_at_first();
+        (first + 2 * segments.saturating_sub(first + 1)).min(self.receiver_window)
+    }
+
     /// The table in full, every default filled in.
     ///
     /// # Panics

@@ -9,7 +9,7 @@
 //!
 //! `linux-*` are kernels: 2.4.17 of 2001 after its `tcp.h`, `tcp_input.c` of the 2.4 series and P. Sarolahti,
 //! A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 after its `tcp.h`, `tcp_input.c`,
-//! `tcp_cubic.c` and `ip-sysctl.rst`.
+//! `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
 //!
 //! Ours, where the sources are silent: all connections share one `tick_phase`, which ns-2 draws for
 //! each; the round trip of the handshake is always a sample, though Linux 2.4 forgets it without timestamps.
@@ -18,16 +18,17 @@ use aqm_net::{ConfigError, Size, Span, registry};
 use serde_json::Value;
 
 use crate::control::{
-    Control, CubicConfig, Decrease, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
-    SlowStartEnd, SsthreshRounding,
+    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
+    RenoConfig, SlowStartEnd, SsthreshRounding,
 };
 use crate::profile::{
-    BackOffEnd, Close, Config, DelayedAck, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
-    GrowthWhenLimited, Handshake, HandshakeAck, IdleRestart, Inflation, LastSegment, LimitedTransmit,
-    MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, Recovery, Reduction, ReductionBasis, RepeatedSyn,
-    RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimerRestart,
+    BackOffEnd, Close, Config, DelayedAck, Doubtful, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
+    Frto, GrowthWhenLimited, Handshake, HandshakeAck, IdleRestart, Inflation, LastSegment, LimitedTransmit,
+    MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, PrrShare, Recovery, Reduction, ReductionBasis,
+    RepeatedSyn, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimeoutLoses, TimerFollows,
+    TimerRestart, Undo,
 };
-use crate::rtt::{MinRto, RtoArithmetic};
+use crate::rtt::{MinRto, RtoArithmetic, TimerClock};
 
 /// A named set of parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -213,7 +214,12 @@ fn linux_2_4() -> Profile {
         reduction = Reduction::RateHalving, "tcp_input.c, tcp_cwnd_down";
         reduction_basis = ReductionBasis::Window, "tcp.h, tcp_recalc_ssthresh: half of snd_cwnd";
         rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
-        rtt_samples = RttSamples::Segment, "tcp_input.c, tcp_ack_no_tstamp";
+        rtt_samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue and tcp_ack_no_tstamp";
+        control.growth = Growth::Segments, "tcp_input.c, tcp_cong_avoid: snd_cwnd_cnt";
+        control.ssthresh_rounding = SsthreshRounding::Segments, "tcp.h, tcp_recalc_ssthresh: snd_cwnd >> 1";
+        first_receiver_window = Some(4), "tcp_output.c, tcp_select_initial_window: 5840 B";
+        delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv; tcp_grow_window";
+        tick = Span::from_millis(10), "asm-i386/param.h: HZ 100";
         initial_rto = Span::from_millis(3000), "tcp.h: TCP_TIMEOUT_INIT";
         rto_after_syn_loss = None, "tcp_input.c, tcp_init_metrics: only a sample ends the back-off";
         min_rto = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
@@ -233,21 +239,44 @@ fn linux_6() -> Profile {
         syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
         ack_size = Size::from_bytes(52), "as `header`";
         handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
+        repeated_syn = RepeatedSyn::Restarts, "tcp_minisocks.c, tcp_check_req: mod_timer_pending";
         initial_window_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 from the second loss on";
         recovery = Recovery::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
         reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
         prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
+        prr_share = PrrShare::Window, "tcp_input.c, tcp_cwnd_reduction: prior_cwnd";
+        doubtful = Doubtful::Waits, "tcp_output.c, tcp_xmit_retransmit_queue: only what is marked lost";
+        timeout_loses = TimeoutLoses::Late, "tcp_input.c, tcp_timeout_mark_lost";
+        frto = Frto::On, "tcp_frto 2; tcp_input.c, tcp_process_loss";
+        undo = Undo::Dsack, "tcp_input.c, tcp_may_undo: undo_retrans";
+        exit_ack = ExitAck::GrowsWithSack, "tcp_input.c, tcp_cong_control follows tcp_fastretrans_alert";
+        growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "tcp_output.c, tcp_cwnd_validate";
+        repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";
         abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
         reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
         rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
-        rtt_samples = RttSamples::Segment, "tcp_input.c, tcp_ack_update_rtt";
+        rtt_samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue: first_ackt, then first_sackt";
+        timer_follows = TimerFollows::OldestSegment, "tcp_input.c, tcp_rearm_rto; FLAG_SET_XMIT_TIMER";
+        timer_clock = TimerClock::Wheel, "kernel/time/timer.c, calc_index";
+        tick = Span::from_millis(4), "kernel/Kconfig.hz: HZ 250";
+        delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv";
         min_rto = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
         max_rto = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
         max_syn_retries = Some(6), "tcp.h: TCP_SYN_RETRIES";
         quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
         control = Control::cubic(CubicConfig::default()), "the kernel's default since 2.6.19";
     }
+    linux.laws = vec![linux_reno()];
     linux
+}
+
+/// Reno as Linux has it (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
+fn linux_reno() -> Control {
+    Control::reno(RenoConfig {
+        growth: Growth::Segments,
+        ssthresh_rounding: SsthreshRounding::Segments,
+        ..RenoConfig::default()
+    })
 }
 
 /// HighSpeed TCP as ns-2.35 has it (`tcp.cc`: `windowOption_ 8`).

@@ -9,7 +9,9 @@
 
 use aqm_net::{Ecn, Instant};
 
+use crate::adaptive_ack::Adaptive;
 use crate::profile::{Config, DelayedAck, Dsack, Recovery};
+use crate::recovery::Moment;
 use crate::segment::{Flags, Sacks, Segment};
 
 /// The receiving half of an end.
@@ -19,7 +21,7 @@ pub(crate) struct Receiver {
     expected: u64,
     /// When a delayed acknowledgement leaves.
     timer: Instant,
-    /// What has arrived beyond a gap; made when there first is one.
+    /// What has arrived beyond a gap; made when there first is one, or when acknowledging adapts.
     disorder: Option<Box<Disorder>>,
     /// The number the FIN takes, `NO_FIN` if it has not arrived.
     fin_at: u64,
@@ -38,6 +40,8 @@ struct Disorder {
     recent: [Option<u64>; 3],
     /// What came twice since the last acknowledgement.
     duplicate: Option<(u64, u64)>,
+    /// When to acknowledge, if that adapts.
+    adaptive: Option<Adaptive>,
 }
 
 const NO_FIN: u64 = u64::MAX;
@@ -57,7 +61,7 @@ impl Receiver {
 
     /// A segment with data or a FIN arrived.
     #[inline]
-    pub(crate) fn on_segment(&mut self, segment: &Segment, now: Instant, config: &Config) {
+    pub(crate) fn on_segment(&mut self, segment: &Segment, at: Moment<'_>, config: &Config) {
         self.segments += 1;
         if segment.flags.has(Flags::CWR) {
             self.echo = false;
@@ -73,23 +77,51 @@ impl Receiver {
         let in_order = self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty());
         if segment.seq == self.expected && in_order {
             self.expected = end;
-            let may_wait = config.delayed_ack != DelayedAck::Off && !fin && self.segments > config.quick_acks;
-            if may_wait && self.timer == Instant::NEVER && !self.due {
-                self.timer = match config.delayed_ack {
-                    DelayedAck::Heartbeat => now.next_multiple(config.delayed_ack_timer),
-                    DelayedAck::Off | DelayedAck::EverySecond => now + config.delayed_ack_timer,
-                };
+            let last = fin || self.due;
+            if let Some(until) = self.wait(segment, at, config).filter(|_| !last) {
+                self.timer = until;
                 return;
             }
         } else {
+            let before = self.expected;
             self.store(segment.seq, end);
+            if config.delayed_ack == DelayedAck::Adaptive {
+                let advances = self.expected > before;
+                let adaptive = self.adaptive();
+                if end <= before {
+                    adaptive.on_old(at, config);
+                } else if advances {
+                    adaptive.on_data(at, config);
+                }
+            }
         }
         self.acknowledge();
     }
 
+    /// Until when the acknowledgement of a segment in order may wait; none if it may not.
+    #[inline]
+    fn wait(&mut self, segment: &Segment, at: Moment<'_>, config: &Config) -> Option<Instant> {
+        let first = self.timer == Instant::NEVER && self.segments > config.quick_acks;
+        match config.delayed_ack {
+            DelayedAck::Off => None,
+            DelayedAck::EverySecond => first.then(|| at.now + config.delayed_ack_timer),
+            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config.delayed_ack_timer)),
+            DelayedAck::Adaptive => {
+                let (expected, pending) = (self.expected, self.timer);
+                let adaptive = self.adaptive();
+                adaptive.on_data(at, config);
+                let until = adaptive.wait(expected, pending, at, config);
+                until.filter(|_| !segment.flags.has(Flags::PUSH))
+            }
+        }
+    }
+
     /// Time has passed; a delayed acknowledgement may be due.
-    pub(crate) fn on_timer(&mut self, now: Instant) {
-        if now >= self.timer {
+    pub(crate) fn on_timer(&mut self, at: Moment<'_>) {
+        if at.now >= self.timer {
+            if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
+                adaptive.on_timer(at);
+            }
             self.acknowledge();
         }
     }
@@ -109,6 +141,10 @@ impl Receiver {
     /// Writes into a segment what has arrived; so nothing is due any more.
     #[inline]
     pub(crate) fn tell(&mut self, segment: &mut Segment, config: &Config) {
+        if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
+            let owed = self.due || self.timer != Instant::NEVER;
+            adaptive.on_told(self.expected, owed, config);
+        }
         self.due = false;
         self.timer = Instant::NEVER;
         segment.ack = self.expected;
@@ -136,6 +172,11 @@ impl Receiver {
     #[inline]
     pub(crate) fn has_fin(&self) -> bool {
         self.expected > self.fin_at
+    }
+
+    /// What adapts when to acknowledge.
+    fn adaptive(&mut self) -> &mut Adaptive {
+        self.disorder.get_or_insert_default().adaptive.get_or_insert_default()
     }
 
     /// Takes in data that is not simply the next.
@@ -216,6 +257,8 @@ impl Disorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tcp;
+    use crate::rtt::Estimator;
     use serde_json::json;
 
     fn config(more: serde_json::Value) -> Config {
@@ -224,6 +267,13 @@ mod tests {
 
     fn data(from: u64, to: u64) -> Segment {
         Segment { seq: from, len: (to - from) as u32, ..Segment::default() }
+    }
+
+    /// A moment that tells nothing of the path.
+    fn moment() -> Moment<'static> {
+        let tcp: &'static Tcp = Box::leak(Box::new(config(json!({})).build().unwrap()));
+        let estimator = Box::leak(Box::new(Estimator::new(&tcp.rules)));
+        Moment { now: Instant::START, estimator, rules: &tcp.rules }
     }
 
     fn told(receiver: &mut Receiver, config: &Config) -> Segment {
@@ -237,7 +287,7 @@ mod tests {
         let config = config(json!({ "delayed_ack": "off" }));
         let mut receiver = Receiver::new();
         let mut give = |from, to| {
-            receiver.on_segment(&data(from, to), Instant::START, &config);
+            receiver.on_segment(&data(from, to), moment(), &config);
             (receiver.delivered(), receiver.disorder.as_ref().map_or(vec![], |it| it.ranges.clone()))
         };
         for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60)] {
@@ -256,12 +306,12 @@ mod tests {
     fn the_end_of_the_data_is_acknowledged_at_once() {
         let config = config(json!({ "delayed_ack": "every-second" }));
         let mut receiver = Receiver::new();
-        receiver.on_segment(&data(0, 50), Instant::START, &config);
+        receiver.on_segment(&data(0, 50), moment(), &config);
         assert!(!receiver.is_due());
-        receiver.on_segment(&data(50, 60), Instant::START, &config);
+        receiver.on_segment(&data(50, 60), moment(), &config);
         assert!(receiver.is_due());
         told(&mut receiver, &config);
-        receiver.on_segment(&Segment { flags: Flags::FIN, ..data(60, 100) }, Instant::START, &config);
+        receiver.on_segment(&Segment { flags: Flags::FIN, ..data(60, 100) }, moment(), &config);
         assert!(receiver.is_due() && receiver.has_fin());
         assert_eq!((receiver.delivered(), told(&mut receiver, &config).ack), (100, 101));
         assert_eq!(receiver.timer(), Instant::NEVER);
@@ -273,7 +323,7 @@ mod tests {
         let mut receiver = Receiver::new();
         let mut due = Vec::new();
         for number in 0..6 {
-            receiver.on_segment(&data(number, number + 1), Instant::START, &config);
+            receiver.on_segment(&data(number, number + 1), moment(), &config);
             due.push(receiver.is_due());
             if receiver.is_due() {
                 told(&mut receiver, &config);
@@ -288,17 +338,17 @@ mod tests {
         // are lost.
         let config = config(json!({ "recovery": "sack" }));
         let mut receiver = Receiver::new();
-        receiver.on_segment(&data(0, 5000), Instant::START, &config);
+        receiver.on_segment(&data(0, 5000), moment(), &config);
         let mut told_of = Vec::new();
         for from in [5500, 6500, 7500, 8500] {
-            receiver.on_segment(&data(from, from + 500), Instant::START, &config);
+            receiver.on_segment(&data(from, from + 500), moment(), &config);
             let segment = told(&mut receiver, &config);
             assert_eq!(segment.ack, 5000);
             told_of.push(segment.sacks.ranges(5000).collect::<Vec<_>>());
         }
         assert_eq!(told_of[1], [(6500, 7000), (5500, 6000)]);
         assert_eq!(told_of[3], [(8500, 9000), (7500, 8000), (6500, 7000)]);
-        receiver.on_segment(&data(7000, 7500), Instant::START, &config);
+        receiver.on_segment(&data(7000, 7500), moment(), &config);
         let blocks: Vec<_> = told(&mut receiver, &config).sacks.ranges(5000).collect();
         assert_eq!(blocks, [(6500, 8000), (8500, 9000)]);
     }
@@ -312,13 +362,13 @@ mod tests {
             let segment = told(receiver, &config);
             segment.sacks.ranges(segment.ack).collect::<Vec<_>>()
         };
-        receiver.on_segment(&data(0, 3000), Instant::START, &config);
-        receiver.on_segment(&data(1000, 2000), Instant::START, &config);
+        receiver.on_segment(&data(0, 3000), moment(), &config);
+        receiver.on_segment(&data(1000, 2000), moment(), &config);
         assert_eq!(blocks(&mut receiver), [(1000, 2000)]);
         assert_eq!(blocks(&mut receiver), []);
-        receiver.on_segment(&data(4000, 6000), Instant::START, &config);
+        receiver.on_segment(&data(4000, 6000), moment(), &config);
         blocks(&mut receiver);
-        receiver.on_segment(&data(4500, 5000), Instant::START, &config);
+        receiver.on_segment(&data(4500, 5000), moment(), &config);
         assert_eq!(blocks(&mut receiver), [(4500, 5000), (4000, 6000)]);
     }
 
@@ -327,7 +377,7 @@ mod tests {
         let config = config(json!({ "delayed_ack": "off", "ecn": "on" }));
         let mut receiver = Receiver::new();
         let mut echo = |from, ecn, flags| {
-            receiver.on_segment(&Segment { ecn, flags, ..data(from, from + 1) }, Instant::START, &config);
+            receiver.on_segment(&Segment { ecn, flags, ..data(from, from + 1) }, moment(), &config);
             told(&mut receiver, &config).flags.has(Flags::ECE)
         };
         assert!(!echo(0, Ecn::Ect0, Flags::ACK));

@@ -3,10 +3,11 @@
 //! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298,
 //! 2011; `ticks` is the integer arithmetic of V. Jacobson, "Congestion Avoidance and Control",
 //! 1988, appendix A, as ns-2.35 runs it (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`);
-//! `linux` is P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, section 4.1.
+//! `linux` is P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, section 4.1, and
+//! `tcp_rtt_estimator`; `wheel` is the timer wheel of Linux since 4.8 (`kernel/time/timer.c`).
 //!
 //! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
-//! rounds only the time-out; `linux` begins a new round trip when SRTT has passed since the last.
+//! rounds only the time-out.
 
 use aqm_net::{Instant, Span, choices};
 
@@ -35,6 +36,17 @@ choices! {
     }
 }
 
+choices! {
+    /// When a timer runs out that was set for some time.
+    pub enum TimerClock {
+        /// When the time has passed.
+        Exact = "exact",
+        /// Not before the next tick: a wait of 63 ticks and more only on each 8th tick, of 504 and more on
+        /// each 64th (Linux since 4.8).
+        Wheel = "wheel",
+    }
+}
+
 /// The settings of an [`Estimator`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
@@ -56,6 +68,41 @@ pub struct Rules {
     pub min_applies: MinRto,
     /// The greatest time-out, backed off or not.
     pub max: Span,
+    /// When timers run out.
+    pub clock: TimerClock,
+}
+
+impl Rules {
+    /// When a timer runs out that is set for `wait` at `now`.
+    #[inline]
+    pub fn expiry(&self, now: Instant, wait: Span) -> Instant {
+        match self.clock {
+            TimerClock::Exact => now + wait,
+            TimerClock::Wheel => self.slot(now, wait.nanos().div_ceil(self.tick.nanos())),
+        }
+    }
+
+    /// The same for a wait that must not be mistaken for nothing: 2 ms longer on the wheel (Linux:
+    /// `TCP_TIMEOUT_MIN_US`).
+    pub fn late_expiry(&self, now: Instant, wait: Span) -> Instant {
+        match self.clock {
+            TimerClock::Exact => now + wait,
+            TimerClock::Wheel => self.expiry(now, wait + LEAST_WAIT),
+        }
+    }
+
+    /// How often the clock has ticked.
+    pub fn ticked(&self, now: Instant) -> u64 {
+        (now.nanos() + self.tick_phase.nanos()) / self.tick.nanos()
+    }
+
+    /// The end of the slot of the wheel that a wait of so many ticks falls into (`timer.c`, `calc_index`).
+    fn slot(&self, now: Instant, ticks: u64) -> Instant {
+        let expires = self.ticked(now) + ticks;
+        let level = (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8);
+        let end = ((expires >> (3 * level)) + 1) << (3 * level);
+        Instant::from_nanos(end * self.tick.nanos() - self.tick_phase.nanos())
+    }
 }
 
 /// SRTT, RTTVAR and the time-out that follows from them.
@@ -69,7 +116,10 @@ pub struct Estimator {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Smoothed {
-    Nothing,
+    /// There was no sample; everything below `sent` has been sent.
+    Nothing {
+        sent: u64,
+    },
     Exact {
         srtt: f64,
         rttvar: f64,
@@ -90,9 +140,16 @@ struct Linux {
     /// Of this round trip the largest.
     largest: f64,
     rttvar: f64,
-    /// When this round trip is over.
-    until: Instant,
+    /// This round trip is over when more than this is acknowledged.
+    until: u64,
+    /// What is acknowledged, and the end of what is sent.
+    reach: (u64, u64),
+    /// The least round trip.
+    least: Span,
 }
+
+/// What a probe, or a late decision about a loss, waits at least (Linux: `TCP_TIMEOUT_MIN_US`).
+pub(crate) const LEAST_WAIT: Span = Span::from_millis(2);
 
 /// Back-off never needs more: the greatest time-out is reached long before.
 const MAX_BACKOFF: u32 = 1 << 30;
@@ -100,7 +157,17 @@ const MAX_BACKOFF: u32 = 1 << 30;
 impl Estimator {
     /// An estimator without a sample.
     pub fn new(rules: &Rules) -> Self {
-        Self { smoothed: Smoothed::Nothing, base: rules.initial, backoff: 1 }
+        Self { smoothed: Smoothed::Nothing { sent: 0 }, base: rules.initial, backoff: 1 }
+    }
+
+    /// Everything below `acknowledged` is acknowledged, everything below `sent` has been sent: round trips are
+    /// counted by it with `linux`.
+    pub fn reach(&mut self, acknowledged: u64, sent: u64) {
+        match &mut self.smoothed {
+            Smoothed::Nothing { sent: told } => *told = sent,
+            Smoothed::Linux(linux) => linux.reach = (acknowledged, sent),
+            _ => {}
+        }
     }
 
     /// A segment sent at `sent` and never retransmitted was acknowledged at `now`. Ends the
@@ -110,7 +177,7 @@ impl Estimator {
         match rules.arithmetic {
             RtoArithmetic::Exact => self.sample_exact(now.since(sent).nanos() as f64, rules),
             RtoArithmetic::Ticks => self.sample_ticks(sent, now, rules),
-            RtoArithmetic::Linux => self.sample_linux(now.since(sent).nanos() as f64, now, rules),
+            RtoArithmetic::Linux => self.sample_linux(now.since(sent).nanos() as f64, rules),
         }
     }
 
@@ -161,6 +228,14 @@ impl Estimator {
         }
     }
 
+    /// The least round trip of all samples, that of the handshake too; only with `linux`.
+    pub fn least(&self) -> Option<Span> {
+        match &self.smoothed {
+            Smoothed::Linux(linux) => Some(linux.least),
+            _ => None,
+        }
+    }
+
     /// By what the time-out is multiplied.
     pub fn backoff(&self) -> u32 {
         self.backoff
@@ -169,7 +244,7 @@ impl Estimator {
     /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
     pub fn srtt(&self, rules: &Rules) -> Option<Span> {
         match &self.smoothed {
-            Smoothed::Nothing | Smoothed::Ticks { srtt: 0, .. } => None,
+            Smoothed::Nothing { .. } | Smoothed::Ticks { srtt: 0, .. } => None,
             Smoothed::Exact { srtt, .. } => Some(nanos(*srtt)),
             Smoothed::Linux(linux) => Some(nanos(linux.srtt)),
             Smoothed::Ticks { srtt, .. } => Some(rules.tick.saturating_mul(*srtt as u64 >> 3)),
@@ -179,7 +254,7 @@ impl Estimator {
     /// The round-trip time's variation, if there was a sample.
     pub fn rttvar(&self, rules: &Rules) -> Option<Span> {
         match &self.smoothed {
-            Smoothed::Nothing => None,
+            Smoothed::Nothing { .. } => None,
             Smoothed::Exact { rttvar, .. } => Some(nanos(*rttvar)),
             Smoothed::Linux(linux) => Some(nanos(linux.rttvar / 4.0)),
             Smoothed::Ticks { rttvar, .. } => {
@@ -202,17 +277,27 @@ impl Estimator {
         self.base = nanos(srtt + (4.0 * rttvar).max(rules.tick.nanos() as f64));
     }
 
-    fn sample_linux(&mut self, rtt: f64, now: Instant, rules: &Rules) {
+    fn sample_linux(&mut self, rtt: f64, rules: &Rules) {
         let floor = rules.min.nanos() as f64;
+        let begun = if let Smoothed::Nothing { sent } = self.smoothed { sent } else { 0 };
         let Smoothed::Linux(linux) = &mut self.smoothed else {
             let deviation = 2.0 * rtt;
             let largest = deviation.max(floor);
-            let until = now + nanos(rtt);
-            let first = Linux { srtt: rtt, deviation, largest, rttvar: largest, until };
+            let first = Linux {
+                srtt: rtt,
+                deviation,
+                largest,
+                rttvar: largest,
+                until: begun,
+                reach: (0, 0),
+                least: nanos(rtt),
+            };
             self.smoothed = Smoothed::Linux(Box::new(first));
             self.base = nanos(rtt + largest);
             return;
         };
+        let (acknowledged, sent) = linux.reach;
+        linux.least = linux.least.min(nanos(rtt));
         let error = rtt - linux.srtt;
         let mut change = error.abs() - linux.deviation / 4.0;
         if error < 0.0 && change > 0.0 {
@@ -222,10 +307,10 @@ impl Estimator {
         linux.deviation += change;
         linux.largest = linux.largest.max(linux.deviation);
         linux.rttvar = linux.rttvar.max(linux.largest);
-        if now >= linux.until {
+        if acknowledged > linux.until {
             linux.rttvar -= (linux.rttvar - linux.largest) / 4.0;
             linux.largest = floor;
-            linux.until = now + nanos(linux.srtt);
+            linux.until = sent;
         }
         self.base = nanos(linux.srtt + linux.rttvar.max(floor));
     }
@@ -271,6 +356,7 @@ mod tests {
             min: Span::from_millis(1000),
             min_applies: MinRto::BeforeBackOff,
             max: Span::from_millis(60_000),
+            clock: TimerClock::Exact,
         }
     }
 
@@ -289,10 +375,13 @@ mod tests {
         let rules = Rules { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..rules() };
         let mut estimator = Estimator::new(&rules);
         let mut now = Instant::START;
+        let mut rounds = 0;
         let mut rto_after = |rtt: u64, times: usize| {
             for _ in 0..times {
                 let sent = now;
                 now += Span::from_millis(rtt);
+                rounds += 1;
+                estimator.reach(rounds, rounds);
                 estimator.sample(sent, now, &rules);
             }
             (estimator.rto(&rules).nanos() + 500_000) / 1_000_000
@@ -367,6 +456,40 @@ mod tests {
         };
         assert_eq!(seconds(MinRto::BeforeBackOff), [1.0, 2.0, 4.0, 8.0]);
         assert_eq!(seconds(MinRto::AfterBackOff), [1.0, 1.0, 1.2, 2.4], "0.3 s, doubled three times");
+    }
+
+    #[test]
+    fn a_timer_on_the_wheel_runs_out_on_a_tick_later_the_coarser_the_longer_it_waits() {
+        let millis = Span::from_millis;
+        let at = |clock, phase, now, wait| {
+            let rules = Rules { clock, tick: millis(10), tick_phase: millis(phase), ..rules() };
+            rules.expiry(Instant::START + millis(now), millis(wait)).nanos() / 1_000_000
+        };
+        let wheel = |now, wait| at(TimerClock::Wheel, 0, now, wait);
+        assert_eq!(at(TimerClock::Exact, 0, 13, 41), 54);
+        assert_eq!([wheel(0, 40), wheel(9, 40), wheel(9, 41), wheel(10, 40)], [50, 50, 60, 60]);
+        assert_eq!(
+            [wheel(0, 620), wheel(0, 630), wheel(0, 640)],
+            [630, 640, 720],
+            "each 8th tick from 63 on"
+        );
+        assert_eq!([wheel(0, 5030), wheel(0, 5040)], [5040, 5120], "each 64th from 504 on");
+        assert_eq!(at(TimerClock::Wheel, 75, 0, 40), 45, "the tick at 120 ms after 75");
+    }
+
+    #[test]
+    fn in_linux_a_round_trip_is_over_when_what_was_sent_in_it_is_acknowledged() {
+        let rules = Rules { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..rules() };
+        let rto = |acknowledged: u64| {
+            let mut estimator = Estimator::new(&rules);
+            for rtt in [400, 400, 400] {
+                estimator.reach(acknowledged, 10);
+                estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), &rules);
+            }
+            estimator.rto(&rules).nanos() / 1_000_000
+        };
+        assert_eq!(rto(10), 1200, "the first variation lasts");
+        assert!(rto(11) < 1200);
     }
 
     #[test]

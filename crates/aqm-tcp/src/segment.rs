@@ -52,6 +52,8 @@ impl Flags {
     pub const ECE: Self = Self(16);
     /// The window was reduced; on a SYN: ECN is understood.
     pub const CWR: Self = Self(32);
+    /// The sender's application waits for what was sent up to here to be read.
+    pub const PUSH: Self = Self(64);
 
     /// Both sets together.
     #[must_use]

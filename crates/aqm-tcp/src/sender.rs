@@ -8,14 +8,15 @@
 //! Ours, where the sources are silent: a mark echoed while a loss is repaired, or for data of a window
 //! that was reduced already, is not a further sign; nor is a loss in a window that a mark reduced.
 
-use aqm_net::{Ecn, Instant};
+use aqm_net::{Ecn, Instant, Span};
 
 use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
-    BackOffEnd, Config, ExitAck, ExitWindow, GrowthWhenLimited, Hint, IdleRestart, Inflation, MarkResponse,
-    Nagle, PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout, RttSamples, TimerRestart,
+    BackOffEnd, Config, DelayedAck, ExitAck, ExitWindow, Frto, GrowthWhenLimited, Hint, IdleRestart,
+    Inflation, MarkResponse, Nagle, PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout,
+    RttSamples, TimeoutLoses, TimerFollows, TimerRestart, Undo,
 };
 use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
 use crate::segment::{Flags, Segment};
@@ -33,7 +34,7 @@ pub(crate) struct Sender {
     /// The congestion window, in segments.
     window: f64,
     control: Box<dyn CongestionControl>,
-    overhead: Option<Box<Overhead>>,
+    aside: Option<Box<Aside>>,
     /// The other end is to hear that the window was reduced.
     tell_reduction: bool,
     /// Whether packets may be marked: both ends agreed.
@@ -50,6 +51,29 @@ pub(crate) struct Sender {
     /// What had been sent when a mark last reduced the window, and when anything did; 0 for never.
     marked_up_to: u64,
     reduced_up_to: u64,
+}
+
+/// What only some senders need.
+#[derive(Default)]
+struct Aside {
+    /// A random wait before what the window allows is sent.
+    overhead: Option<Overhead>,
+    usage: Usage,
+}
+
+/// What was used of the window (Linux: `tcp_cwnd_validate`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    /// Whether all of it was.
+    full: bool,
+    /// The most bytes in flight while it was not.
+    most: u64,
+    /// It holds until this is acknowledged.
+    until: u64,
+    /// What had been sent when it was looked at last.
+    seen: u64,
+    /// The window and `ssthresh` before the last reduction, in case it is taken back.
+    prior: (f64, f64),
 }
 
 /// What reduced the window last.
@@ -74,7 +98,7 @@ impl Sender {
             marked_up_to: 0,
             reduced_up_to: 0,
             counts: Counts::default(),
-            overhead: None,
+            aside: None,
             tell_reduction: false,
             ecn: false,
             fin: false,
@@ -86,7 +110,7 @@ impl Sender {
 
     /// A random wait before what the window allows is sent.
     pub fn set_overhead(&mut self, overhead: Overhead) {
-        self.overhead = Some(Box::new(overhead));
+        self.aside.get_or_insert_default().overhead = Some(overhead);
     }
 
     /// The handshake is over: data may flow. `again` says whether it needed a retransmission.
@@ -148,7 +172,7 @@ impl Sender {
     /// Time has passed; `true` if the retransmission timer ran out (the caller has checked the limit of
     /// retries).
     pub fn on_timer(&mut self, now: Instant, tcp: &Tcp) {
-        if let Some(overhead) = &mut self.overhead {
+        if let Some(overhead) = self.aside.as_mut().and_then(|aside| aside.overhead.as_mut()) {
             overhead.on_timer(now);
         }
         if now >= self.board.alarm() {
@@ -156,13 +180,19 @@ impl Sender {
             let news = self.board.on_alarm(at, &tcp.config);
             self.timer.restart(now, &tcp.rules);
             self.heed(news, None, now, tcp);
+            self.count_from(news.since, now, tcp);
         }
     }
 
     /// The retransmission timer ran out.
     pub fn on_timeout(&mut self, now: Instant, tcp: &Tcp) {
         let config = &tcp.config;
-        let repeated = self.timer.retries > 0 && config.repeated_timeout == RepeatedTimeout::Holds;
+        let repeated = match config.repeated_timeout {
+            RepeatedTimeout::Holds => self.timer.retries > 0,
+            RepeatedTimeout::HoldsInRecovery => self.timer.retries > 0 || self.in_recovery,
+            RepeatedTimeout::Halves => false,
+        };
+        let before = self.restorable();
         let mut congestion = self.congestion(Sign::Loss, now, tcp);
         if config.inflation == Inflation::InWindow && self.board.dupacks() >= config.dupthresh {
             congestion.basis = (congestion.basis + self.board.inflation()).min(config.receiver_window as f64);
@@ -174,7 +204,15 @@ impl Sender {
             self.control.on_timeout(Congestion { repeated, ..congestion });
             self.last_reduced = Reduced::Timeout;
         }
-        self.board.on_timeout(config);
+        if !repeated {
+            self.note_prior(before, tcp);
+        }
+        let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        self.board.on_timeout(at, config);
+        if config.timeout_loses == TimeoutLoses::Late {
+            let left = self.board.outstanding() / tcp.mss;
+            self.control.restore((left + 1) as f64, 0.0);
+        }
         self.in_recovery = false;
         self.note_reduction();
         if self.board.una() < self.board.sent() {
@@ -192,11 +230,16 @@ impl Sender {
     /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &Tcp) -> Option<Segment> {
-        if self.overhead.is_some() && self.must_wait(now, tcp) {
+        if self.aside.is_some() && self.must_wait(now, tcp) {
             return None;
         }
         let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
-        let sending = self.board.next(self.stream(tcp), at)?;
+        let Some(sending) = self.board.next(self.stream(tcp), at) else {
+            if tcp.config.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
+                self.note_usage(tcp);
+            }
+            return None;
+        };
         self.counts.segments_sent += 1;
         self.last_sent = now;
         let end = sending.seq + sending.len;
@@ -216,7 +259,14 @@ impl Sender {
                 flags = flags.and(Flags::CWR);
             }
         }
+        let oldest = sending.again && sending.seq == self.board.una();
+        if oldest && tcp.config.timer_follows == TimerFollows::OldestSegment {
+            self.timer.restart(now, &tcp.rules);
+        }
         self.timer.start(now, &tcp.rules);
+        if tcp.config.delayed_ack == DelayedAck::Adaptive && self.pushes(sending.seq, end, tcp) {
+            flags = flags.and(Flags::PUSH);
+        }
         let header = if len > 0 { tcp.config.header } else { tcp.config.syn_size };
         let wire = (len + header.bytes()) as u16;
         Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
@@ -226,7 +276,7 @@ impl Sender {
     #[inline]
     pub fn alarm(&self) -> Instant {
         let alarm = self.board.alarm();
-        match &self.overhead {
+        match self.aside.as_ref().and_then(|aside| aside.overhead.as_ref()) {
             Some(overhead) => alarm.min(overhead.until()),
             _ => alarm,
         }
@@ -289,6 +339,18 @@ impl Sender {
             } else if !before && (news.what != What::Partial || self.restarts_timer(tcp)) {
                 self.timer.restart(now, &tcp.rules);
             }
+            self.count_from(news.since, now, tcp);
+        } else if news.restarts && tcp.config.timer_follows == TimerFollows::OldestSegment {
+            self.sample(&news, now, tcp);
+            self.timer.restart(now, &tcp.rules);
+        } else if tcp.config.rtt_samples == RttSamples::FirstSegment {
+            self.sample(&news, now, tcp);
+        }
+        if news.undone {
+            let (window, ssthresh) = self.aside.as_ref().map_or((0.0, 0.0), |aside| aside.usage.prior);
+            self.control.restore(window, ssthresh);
+            self.timer.retries = 0;
+            self.refresh(tcp);
         }
         match news.what {
             What::Stale => return,
@@ -313,12 +375,29 @@ impl Sender {
                 }
             }
             What::Loss => self.on_loss(now, tcp),
+            What::Repaired => {
+                self.counts.fast_retransmits += 1;
+                self.last_reduced = Reduced::Loss;
+                let congestion = self.congestion(Sign::Loss, now, tcp);
+                self.control.on_congestion(congestion);
+                self.note_reduction();
+                self.grow(&news, used, now, tcp);
+            }
         }
         let idle = self.timer.at == Instant::NEVER && self.control.window() >= 1.0;
         if tcp.config.idle_restart == IdleRestart::ToInitialWindow && idle {
             self.end_pause(now, tcp);
         }
         self.refresh(tcp);
+    }
+
+    /// The retransmission timer, if it runs, has run since the oldest segment left.
+    fn count_from(&mut self, since: Instant, now: Instant, tcp: &Tcp) {
+        if since != Instant::NEVER && self.timer.at != Instant::NEVER {
+            let end = since + self.timer.rto(&tcp.rules);
+            let left = if end > now { end.since(now) } else { Span::ZERO };
+            self.timer.at = tcp.rules.expiry(now, left);
+        }
     }
 
     #[inline]
@@ -328,6 +407,7 @@ impl Sender {
             self.timer.on_ack(self.board.una(), now, rules);
         } else if news.sent != Instant::NEVER {
             self.timer.forget();
+            self.timer.estimator.reach(self.board.una(), self.board.sent());
             self.timer.estimator.sample(news.sent, now, rules);
         }
     }
@@ -342,14 +422,35 @@ impl Sender {
 
     #[inline]
     fn grow(&mut self, news: &News, used: Option<u64>, now: Instant, tcp: &Tcp) {
-        let may_grow = used.is_some_and(|used| {
-            tcp.config.growth_when_limited == GrowthWhenLimited::Grows
-                || used >= self.whole_window().saturating_mul(tcp.mss)
+        let may_grow = used.is_some_and(|used| match tcp.config.growth_when_limited {
+            GrowthWhenLimited::Grows => true,
+            GrowthWhenLimited::Holds => used >= self.whole_window().saturating_mul(tcp.mss),
+            GrowthWhenLimited::GrowsIfUsed => {
+                let slow_start = self.control.window() < self.control.ssthresh();
+                let (full, most) =
+                    self.aside.as_ref().map_or((false, 0), |aside| (aside.usage.full, aside.usage.most));
+                full || (slow_start && self.whole_window().saturating_mul(tcp.mss) < 2 * most)
+            }
         });
         let acked = news.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
         let counted = tcp.config.abc_limit.map_or(acked, |limit| acked.min(limit));
         let srtt = self.timer.estimator.srtt(&tcp.rules);
         self.control.on_ack(Ack { now, acked, counted, may_grow, srtt });
+    }
+
+    /// All that may be sent now is sent: notes how much of the window that uses.
+    fn note_usage(&mut self, tcp: &Tcp) {
+        let (una, sent) = (self.board.una(), self.board.sent());
+        let full = self.board.is_full(self.whole_window().saturating_mul(tcp.mss));
+        let usage = &mut self.aside.get_or_insert_default().usage;
+        if !full && sent == usage.seen {
+            return;
+        }
+        usage.seen = sent;
+        let out = sent - una;
+        if una >= usage.until || full || (!usage.full && out > usage.most) {
+            *usage = Usage { full, most: out, until: sent, ..*usage };
+        }
     }
 
     /// Opens the window by so many segments, as far as slow start goes.
@@ -375,12 +476,26 @@ impl Sender {
         }
     }
 
+    /// The window now, and what `ssthresh` is to be if a reduction is taken back (Linux: `tcp_current_ssthresh`).
+    fn restorable(&self) -> (f64, f64) {
+        let window = self.control.window();
+        (window, self.control.ssthresh().max(libm::floor(window * 0.75)))
+    }
+
+    /// The window and `ssthresh` may be taken back to `prior`.
+    fn note_prior(&mut self, prior: (f64, f64), tcp: &Tcp) {
+        if tcp.config.undo == Undo::Dsack || tcp.config.frto == Frto::On {
+            self.aside.get_or_insert_default().usage.prior = prior;
+        }
+    }
+
     fn on_loss(&mut self, now: Instant, tcp: &Tcp) {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
         self.partial = false;
         self.last_reduced = Reduced::Loss;
         let from = self.window;
+        self.note_prior(self.restorable(), tcp);
         let congestion = self.congestion(Sign::Loss, now, tcp);
         if tcp.config.recovery == Recovery::Tahoe {
             self.control.on_timeout(Congestion { repeated: self.is_reduced(), ..congestion });
@@ -434,6 +549,12 @@ impl Sender {
         self.board.una() < self.marked_up_to
     }
 
+    /// Whether a segment ends what the application wrote so far, or half a window of it (Linux: `forced_push`).
+    fn pushes(&self, seq: u64, end: u64, tcp: &Tcp) -> bool {
+        let pushed = tcp.config.window_at_first() / 2 + 1;
+        end >= self.end || seq / tcp.mss % pushed == pushed - 1
+    }
+
     /// The window in whole segments; what 32 bits do not hold is without bound anyway.
     #[inline]
     fn whole_window(&self) -> u64 {
@@ -448,7 +569,11 @@ impl Sender {
         if deflation > 0.0 {
             self.window = (self.window - deflation).max(1.0);
         }
-        let receiver = if self.waits_for_timer(tcp) { 0 } else { tcp.config.receiver_window };
+        let receiver = match tcp.config.first_receiver_window {
+            _ if self.waits_for_timer(tcp) => 0,
+            None => tcp.config.receiver_window,
+            Some(_) => tcp.config.grown_window(self.board.una() / tcp.mss),
+        };
         let windows = Windows { congestion: self.whole_window(), receiver, mss: tcp.mss };
         self.board.open(windows, &tcp.config);
     }
@@ -492,7 +617,8 @@ impl Sender {
     #[cold]
     fn must_wait(&mut self, now: Instant, tcp: &Tcp) -> bool {
         let stream = self.stream(tcp);
-        let Some(overhead) = &mut self.overhead else { return false };
+        let overhead = self.aside.as_mut().and_then(|aside| aside.overhead.as_mut());
+        let Some(overhead) = overhead else { return false };
         let wanted = self.board.has_next(stream);
         if !self.board.is_urgent(&tcp.config) {
             return overhead.holds(wanted, now);

@@ -8,7 +8,7 @@ use aqm_net::{ConfigError, Span};
 
 use crate::Endpoint;
 use crate::profile::{Close, Config, DelayedAck, Handshake, LastSegment, Pipe, Recovery, Reduction};
-use crate::rtt::{RtoArithmetic, Rules};
+use crate::rtt::{RtoArithmetic, Rules, TimerClock};
 
 impl Config {
     /// Checks everything and makes it ready for senders and receivers.
@@ -32,6 +32,7 @@ impl Config {
                 min: self.min_rto,
                 min_applies: self.min_rto_applies,
                 max: self.max_rto,
+                clock: self.timer_clock,
             },
             mss: self.mss.bytes(),
             config: self.clone(),
@@ -57,6 +58,9 @@ impl Config {
         ] {
             check(window.contains(&segments), place, "must be 1 to 1000000000 segments")?;
         }
+        let first = self.window_at_first();
+        let fits = (1..=self.receiver_window).contains(&first);
+        check(fits, "first_receiver_window", "must be 1 segment up to `receiver_window`")?;
         for (place, segments) in [
             ("initial_ssthresh", self.initial_ssthresh),
             ("ssthresh_after_syn_loss", self.ssthresh_after_syn_loss),
@@ -88,7 +92,14 @@ impl Config {
             check(fixed, place, "must be left alone: `ticks` knows only 0.125 for SRTT and 0.25 for RTTVAR")?;
         }
         check(self.send_overhead <= Span::from_millis(1000), "send_overhead", "must be at most 1s")?;
-        check(self.tick_phase < self.tick || self.tick_phase.is_zero(), "tick_phase", "must be below tick")?;
+        let wheel = self.timer_clock == TimerClock::Wheel;
+        let problem = "must not be 0s: timers run out on ticks";
+        check(!self.tick.is_zero() || !wheel, "tick", problem)?;
+        let problem = "must not be 0s: the delay adapts in ticks";
+        check(!self.tick.is_zero() || self.delayed_ack != DelayedAck::Adaptive, "tick", problem)?;
+        let (round, problem) = if wheel { (64, "must be below 64 ticks") } else { (1, "must be below tick") };
+        let early = self.tick_phase < self.tick.saturating_mul(round);
+        check(early || self.tick_phase.is_zero(), "tick_phase", problem)?;
         for (place, gain) in [("srtt_gain", self.srtt_gain), ("rttvar_gain", self.rttvar_gain)] {
             check((0.0..=1.0).contains(&gain), place, "must be 0 to 1")?;
         }

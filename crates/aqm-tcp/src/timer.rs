@@ -38,7 +38,7 @@ impl Timer {
     /// Starts it anew.
     #[inline]
     pub fn restart(&mut self, now: Instant, rules: &Rules) {
-        self.at = now + self.estimator.rto(rules);
+        self.at = rules.expiry(now, self.estimator.rto(rules));
     }
 
     /// Starts it if it is off.

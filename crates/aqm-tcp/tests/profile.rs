@@ -76,8 +76,8 @@ fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
     assert_eq!(row("ns-2.2001"), (2, 6000, 1000, 100));
     assert_eq!(row("ns-2.2003"), (2, 6000, 1000, 10));
     assert_eq!(row("ns-2.35"), (2, 3000, 200, 10));
-    assert_eq!(row("linux-2.4"), (2, 3000, 200, 0));
-    assert_eq!(row("linux-6"), (10, 1000, 200, 0));
+    assert_eq!(row("linux-2.4"), (2, 3000, 200, 10));
+    assert_eq!(row("linux-6"), (10, 1000, 200, 4));
 }
 
 #[test]

@@ -25,15 +25,22 @@ SEGMENT = 1514
 
 _LENGTHS: Mapping[str, Any] = {"mss": "1460B", "header": "54B", "syn_size": "66B", "ack_size": "54B"}
 
+_KERNEL: dict[str, Any] = {
+    "profile": "linux-6",
+    **_LENGTHS,
+    "control": {"kind": "reno"},
+    "initial_window": 2,
+    "initial_window_after_syn_loss": 2,
+    "first_receiver_window": 44,
+    "tick": "10ms",
+    "close": "none",
+}
+"""How the kernel of the runs beside ours was set: Reno, no timestamps (so its window first grows after
+64 kB), a clock of 100 Hz; its programs left connections open."""
+
 SYSTEMS: Mapping[str, dict[str, Any]] = {
-    "linux-2.4": {"profile": "linux-2.4", **_LENGTHS},
-    "linux-6": {
-        "profile": "linux-6",
-        **_LENGTHS,
-        "control": {"kind": "reno"},
-        "initial_window": 2,
-        "initial_window_after_syn_loss": 2,
-    },
+    "linux-2.4": {"profile": "linux-2.4", **_LENGTHS, "close": "none"},
+    "linux-6": _KERNEL,
 }
 """The `[tcp]` table of each system; the second is today's Linux with Reno and without timestamps."""
 
@@ -494,6 +501,15 @@ def _old_buffers(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
+def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
+    if table["tcp"]["profile"] == "linux-2.4":
+        table["tcp"] = {**_KERNEL, "initial_rto": "3s", "recovery": "sack", "frto": "off"}
+        for leaf in _leaves(table):
+            if leaf["kind"] == "red":
+                leaf["preset"] = "linux"
+    return table
+
+
 def _of_today(table: dict[str, Any]) -> dict[str, Any]:
     if table["tcp"]["profile"] == "linux-6":
         table["tcp"] = {"profile": "linux-6"}
@@ -538,6 +554,11 @@ VARIANTS = (
     Variant(name="IP lengths", what="Packets without 14 bytes of Ethernet.", change=_without_ethernet),
     Variant(name="starts in 0.5 s", what="Starts at random within 0.5 s.", change=_stagger("500ms")),
     Variant(name="hosts at once", what="Hosts answer at once.", change=_at_once),
+    Variant(
+        name="the kernel's `old`",
+        what="In place of linux-2.4 what the kernel's runs beside it were: 6.1 without RACK, probes, F-RTO.",
+        change=_kernels_old,
+    ),
     Variant(
         name="linux-6 as it is",
         what="CUBIC, initial window 10, timestamps; linux-2.4 as decided.",

@@ -145,6 +145,12 @@ impl CongestionControl for Cubic {
         self.window = self.window.min(window);
         self.epoch = None;
     }
+
+    fn restore(&mut self, window: f64, ssthresh: f64) {
+        self.window = self.window.max(window);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+        self.epoch = None;
+    }
 }
 
 impl Cubic {

@@ -193,6 +193,11 @@ impl CongestionControl for HighSpeed {
     fn cap(&mut self, window: f64, _now: Instant) {
         self.window = self.window.min(window);
     }
+
+    fn restore(&mut self, window: f64, ssthresh: f64) {
+        self.window = self.window.max(window);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+    }
 }
 
 impl HighSpeed {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
-pub use reno::Config as RenoConfig;
+pub use reno::{Config as RenoConfig, Growth};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd, SsthreshRounding};
 
@@ -37,6 +37,9 @@ pub trait CongestionControl: Send {
     /// The window must not exceed `window` segments from now on; `ssthresh` stays. Called after an idle
     /// time (RFC 5681, section 4.1) and where a recovery ends with little in flight (RFC 6582).
     fn cap(&mut self, window: f64, now: Instant);
+    /// A reduction is taken back: the window and `ssthresh` are at least what they were (Linux:
+    /// `tcp_undo_cwnd_reduction`).
+    fn restore(&mut self, window: f64, ssthresh: f64);
     /// How fast segments may leave; `None` if acknowledgements alone clock them.
     fn pacing_rate(&self) -> Option<Rate> {
         None

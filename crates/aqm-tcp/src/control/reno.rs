@@ -6,14 +6,27 @@
 //! Ours, where the sources are silent: congestion avoidance uses the RFC's equation (3), so delayed
 //! acknowledgements slow it down.
 
-use aqm_net::{ConfigError, Instant, parameters};
+use aqm_net::{ConfigError, Instant, choices, parameters};
 
 use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd, SsthreshRounding};
 use super::{Ack, Build, Congestion, CongestionControl, Start};
 
+choices! {
+    /// How the window grows in congestion avoidance.
+    pub enum Growth {
+        /// By a fraction of a segment with each acknowledgement (RFC 5681, equation (3)).
+        Fractions = "fractions",
+        /// By a whole segment when a window of segments is acknowledged; a reduction begins to count anew
+        /// (Linux: `tcp_cong_avoid_ai`).
+        Segments = "segments",
+    }
+}
+
 parameters! {
     /// Reno: one segment more a round trip, half on loss, one segment after a time-out.
     pub struct Config {
+        /// How the window grows in congestion avoidance.
+        pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
         /// What a halved window becomes.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
         /// Whether the last step of slow start may pass `ssthresh`.
@@ -37,6 +50,8 @@ impl Build for Config {
             ssthresh: slow_start.first_ssthresh(start.ssthresh),
             slow_start,
             rounding: self.ssthresh_rounding,
+            growth: self.growth,
+            count: 0.0,
         })
     }
 }
@@ -47,6 +62,29 @@ pub struct Reno {
     ssthresh: f64,
     slow_start: SlowStart,
     rounding: SsthreshRounding,
+    growth: Growth,
+    /// Segments acknowledged towards the next of the window.
+    count: f64,
+}
+
+impl Reno {
+    /// Congestion avoidance: so many segments are acknowledged.
+    #[inline]
+    fn avoid(&mut self, counted: f64) {
+        if self.growth == Growth::Fractions {
+            // Equation (3).
+            self.window += (counted / self.window).max(self.slow_start.least(self.window));
+            return;
+        }
+        if self.count >= self.window {
+            self.count = 0.0;
+            self.window += 1.0;
+        }
+        self.count += counted;
+        let more = libm::floor(self.count / self.window);
+        self.count -= more * self.window;
+        self.window += more;
+    }
 }
 
 impl CongestionControl for Reno {
@@ -68,20 +106,25 @@ impl CongestionControl for Reno {
         if !ack.may_grow {
             return;
         }
-        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
-            Some(window) => window,
-            // Equation (3).
-            None => self.window + (ack.counted / self.window).max(self.slow_start.least(self.window)),
+        let Some(window) = self.slow_start.grow(self.window, self.ssthresh, ack.counted) else {
+            return self.avoid(ack.counted);
         };
+        let rest = ack.counted - (window - self.window);
+        self.window = window;
+        if self.growth == Growth::Segments && window >= self.ssthresh && rest > 0.0 {
+            self.avoid(rest);
+        }
     }
 
     fn on_congestion(&mut self, congestion: Congestion) {
         self.slow_start.on_congestion();
+        self.count = 0.0;
         (self.window, self.ssthresh) = self.rounding.reduce(congestion.basis / 2.0);
     }
 
     fn on_timeout(&mut self, congestion: Congestion) {
         self.slow_start.on_timeout();
+        self.count = 0.0;
         if !congestion.repeated {
             (_, self.ssthresh) = self.rounding.reduce(congestion.basis / 2.0);
         }
@@ -90,6 +133,11 @@ impl CongestionControl for Reno {
 
     fn cap(&mut self, window: f64, _now: Instant) {
         self.window = self.window.min(window);
+    }
+
+    fn restore(&mut self, window: f64, ssthresh: f64) {
+        self.window = self.window.max(window);
+        self.ssthresh = self.ssthresh.max(ssthresh);
     }
 }
 
@@ -149,6 +197,41 @@ mod tests {
             law.on_ack(ack(1.0));
         }
         assert!(law.window() > 10.9 && law.window() <= 11.0, "{}", law.window());
+    }
+
+    #[test]
+    fn in_segments_a_window_of_acknowledgements_adds_one_and_a_reduction_counts_anew() {
+        let config = Config {
+            growth: Growth::Segments,
+            ssthresh_rounding: SsthreshRounding::Segments,
+            ..Config::default()
+        };
+        let mut law = reno(&config, 3.0, 4.0);
+        law.on_ack(ack(3.0));
+        assert_eq!(law.window(), 4.0, "one to the threshold, two towards the next");
+        let mut windows = Vec::new();
+        for _ in 0..7 {
+            law.on_ack(ack(1.0));
+            windows.push(law.window());
+        }
+        assert_eq!(windows, [4.0, 5.0, 5.0, 5.0, 5.0, 5.0, 6.0]);
+        law.on_ack(ack(1.0));
+        law.on_congestion(congestion(7.0));
+        assert_eq!((law.window(), law.ssthresh()), (3.0, 3.0));
+        law.on_ack(ack(2.0));
+        assert_eq!(law.window(), 3.0);
+        law.on_ack(ack(1.0));
+        assert_eq!(law.window(), 4.0);
+    }
+
+    #[test]
+    fn a_reduction_is_taken_back_to_what_was_at_least() {
+        let mut law = reno(&Config::default(), 20.0, 100.0);
+        law.on_congestion(congestion(20.0));
+        law.restore(20.0, 15.0);
+        assert_eq!((law.window(), law.ssthresh()), (20.0, 15.0));
+        law.restore(2.0, 2.0);
+        assert_eq!((law.window(), law.ssthresh()), (20.0, 15.0));
     }
 
     #[test]

@@ -19,6 +19,8 @@ choices! {
         /// Both are what the law leaves, rounded down to whole segments, `ssthresh` at least 2 (ns-2 until
         /// January 2006: `precisionReduce_ false`).
         Whole = "whole",
+        /// Both are what the law leaves, rounded down to whole segments, at least 2 (Linux).
+        Segments = "segments",
     }
 }
 
@@ -61,6 +63,10 @@ impl SsthreshRounding {
             Self::Exact => (window.max(MIN_SSTHRESH), window.max(MIN_SSTHRESH)),
             Self::Down => (window, libm::floor(window).max(MIN_SSTHRESH)),
             Self::Whole => (libm::floor(window), libm::floor(window).max(MIN_SSTHRESH)),
+            Self::Segments => {
+                let whole = libm::floor(window).max(MIN_SSTHRESH);
+                (whole, whole)
+            }
         }
     }
 }
@@ -176,11 +182,11 @@ mod tests {
     #[test]
     fn a_reduced_window_is_exact_or_whole_or_only_its_threshold_is() {
         let reduce = |window| {
-            [SsthreshRounding::Exact, SsthreshRounding::Down, SsthreshRounding::Whole]
-                .map(|rounding| rounding.reduce(window))
+            use SsthreshRounding::{Down, Exact, Segments, Whole};
+            [Exact, Down, Whole, Segments].map(|rounding| rounding.reduce(window))
         };
-        assert_eq!(reduce(7.75), [(7.75, 7.75), (7.75, 7.0), (7.0, 7.0)]);
-        assert_eq!(reduce(1.5), [(2.0, 2.0), (1.5, 2.0), (1.0, 2.0)]);
+        assert_eq!(reduce(7.75), [(7.75, 7.75), (7.75, 7.0), (7.0, 7.0), (7.0, 7.0)]);
+        assert_eq!(reduce(1.5), [(2.0, 2.0), (1.5, 2.0), (1.0, 2.0), (2.0, 2.0)]);
     }
 
     #[test]

@@ -14,8 +14,6 @@
 
 use std::collections::VecDeque;
 
-use aqm_net::Instant;
-
 use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
 use crate::profile::{Config, LimitedTransmit};
 
@@ -79,7 +77,7 @@ impl Board for CountedPipe {
         News { what: self.on_duplicate(config), ..News::NONE }
     }
 
-    fn on_timeout(&mut self, _config: &Config) {
+    fn on_timeout(&mut self, _at: Moment<'_>, _config: &Config) {
         self.forget();
         self.nxt = self.una;
         self.recover = self.max;
@@ -158,7 +156,7 @@ impl CountedPipe {
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         self.limited = 0;
-        News { acked, delivered: acked, sent: Instant::NEVER, what }
+        News { acked, delivered: acked, what, ..News::NONE }
     }
 
     /// Forgets what duplicates and SACK told, and what they asked for.
@@ -295,7 +293,7 @@ impl CountedPipe {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::Size;
+    use aqm_net::{Instant, Size};
 
     use super::*;
     use crate::rtt::Estimator;
@@ -392,7 +390,8 @@ mod tests {
         let news: Vec<What> = (14..17).map(|end| bench.hear(12, &[(13, end)])).collect();
         assert_eq!(news, [What::Duplicate, What::Duplicate, What::Loss]);
 
-        bench.board.on_timeout(&bench.tcp.config);
+        let at = Moment { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        bench.board.on_timeout(at, &bench.tcp.config);
         bench.congestion = 1;
         assert_eq!(bench.send(), [12]);
         assert_eq!(bench.hear(12, &[(13, 17)]), What::Stale, "duplicates tell nothing");

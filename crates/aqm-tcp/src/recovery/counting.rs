@@ -13,8 +13,6 @@
 //! duplicates before it, and `recovery_burst` binds NewReno with every duplicate from the third on,
 //! except those whose segments `send_overhead` delays.
 
-use aqm_net::Instant;
-
 use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
 use crate::profile::{Config, FastRetransmitGuard, Inflation, LimitedTransmit, Recovery};
 
@@ -60,7 +58,7 @@ impl Board for Counting {
         News { what: self.on_duplicate(config), ..News::NONE }
     }
 
-    fn on_timeout(&mut self, config: &Config) {
+    fn on_timeout(&mut self, _at: Moment<'_>, config: &Config) {
         self.nxt = self.una;
         self.recover = self.max;
         if config.recovery != Recovery::Tahoe {
@@ -150,7 +148,7 @@ impl Counting {
         let acked = ack - self.una;
         self.una = ack;
         self.nxt = self.nxt.max(ack);
-        News { acked, delivered: acked, sent: Instant::NEVER, what }
+        News { acked, delivered: acked, what, ..News::NONE }
     }
 
     /// New data is acknowledged after duplicates.
@@ -271,7 +269,7 @@ impl FastRetransmitGuard {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::Size;
+    use aqm_net::{Instant, Size};
 
     use super::*;
     use crate::rtt::Estimator;
@@ -325,7 +323,8 @@ mod tests {
         }
 
         fn time_out(&mut self) {
-            self.board.on_timeout(&self.tcp.config);
+            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            self.board.on_timeout(at, &self.tcp.config);
         }
     }
 
@@ -339,7 +338,7 @@ mod tests {
         assert_eq!(bench.hear(11, true), News::NONE);
         assert_eq!(
             bench.hear(10, true),
-            News { acked: 10, delivered: 10, sent: Instant::NEVER, what: What::Advance }
+            News { acked: 10, delivered: 10, what: What::Advance, ..News::NONE }
         );
         assert_eq!(bench.hear(9, true), News::NONE);
         assert_eq!(bench.hear(10, true), News::NONE, "nothing is outstanding");

@@ -62,6 +62,13 @@ pub(crate) struct News {
     /// When the newest segment was sent that is now known to have arrived, of those sent only once;
     /// `NEVER` if there is none or the board does not keep these times.
     pub sent: Instant,
+    /// Whether it shows that the last reduction was needless.
+    pub undone: bool,
+    /// Whether it restarts the retransmission timer though it acknowledges nothing new
+    /// (`TimerFollows::OldestSegment`).
+    pub restarts: bool,
+    /// When the oldest segment left, if the retransmission timer runs from then on; `NEVER` if from now.
+    pub since: Instant,
     pub what: What,
 }
 
@@ -82,11 +89,21 @@ pub(crate) enum What {
     Duplicate,
     /// A loss was found: fast recovery begins.
     Loss,
+    /// A probe repaired a loss: the window is to be reduced, and there is no more to repair (Linux).
+    Repaired,
 }
 
 impl News {
     /// Nothing new.
-    pub const NONE: Self = Self { acked: 0, delivered: 0, sent: Instant::NEVER, what: What::Stale };
+    pub const NONE: Self = Self {
+        acked: 0,
+        delivered: 0,
+        sent: Instant::NEVER,
+        undone: false,
+        restarts: false,
+        since: Instant::NEVER,
+        what: What::Stale,
+    };
 }
 
 /// The windows that bound what is sent, in whole segments.
@@ -136,7 +153,7 @@ pub(crate) trait Board: Send {
     /// Takes in an acknowledgement.
     fn on_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News;
     /// The retransmission timer ran out: everything in flight counts as lost.
-    fn on_timeout(&mut self, config: &Config);
+    fn on_timeout(&mut self, at: Moment<'_>, config: &Config);
     /// Its own alarm is due (a late retransmission decision, a probe).
     fn on_alarm(&mut self, _at: Moment<'_>, _config: &Config) -> News {
         News::NONE
@@ -162,6 +179,10 @@ pub(crate) trait Board: Send {
     fn sent(&self) -> u64;
     /// Bytes sent since the start or the last time-out and not acknowledged.
     fn outstanding(&self) -> u64;
+    /// Whether as much is in the network as the window allows, which is `window` unless the board knows better.
+    fn is_full(&self, window: u64) -> bool {
+        self.outstanding() >= window
+    }
     /// Bytes sent and not acknowledged, without those of limited transmit (`FlightSize`).
     fn flight(&self) -> u64;
     /// Duplicate acknowledgements since the last new one.
@@ -208,8 +229,8 @@ impl Board for Running {
     fn on_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News {
         running!(self, board => board.on_ack(heard, at, config))
     }
-    fn on_timeout(&mut self, config: &Config) {
-        running!(self, board => board.on_timeout(config));
+    fn on_timeout(&mut self, at: Moment<'_>, config: &Config) {
+        running!(self, board => board.on_timeout(at, config));
     }
     fn on_alarm(&mut self, at: Moment<'_>, config: &Config) -> News {
         running!(self, board => board.on_alarm(at, config))
@@ -246,6 +267,9 @@ impl Board for Running {
     #[inline]
     fn outstanding(&self) -> u64 {
         running!(self, board => board.outstanding())
+    }
+    fn is_full(&self, window: u64) -> bool {
+        running!(self, board => board.is_full(window))
     }
     fn flight(&self) -> u64 {
         running!(self, board => board.flight())

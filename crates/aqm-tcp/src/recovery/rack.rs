@@ -18,6 +18,7 @@ use aqm_net::{Instant, Span};
 
 use super::sent::{Arrival, Number, Sent, Stamp};
 use super::{Heard, Moment};
+use crate::rtt::LEAST_WAIT;
 
 /// The part of a round trip by which segments may be reordered: one in so many (section 6.2, step 4).
 const REORDERING_SHARE: u64 = 4;
@@ -84,7 +85,7 @@ impl Rack {
     /// Retransmissions that left later cannot have been acknowledged by now.
     /// Before any round trip is known, none is credible.
     pub fn credible(&self, at: Moment<'_>) -> Option<Instant> {
-        let rtt = self.min_rtt.or_else(|| at.srtt())?;
+        let rtt = self.least(at).or_else(|| at.srtt())?;
         at.now.nanos().checked_sub(rtt.nanos()).map(Instant::from_nanos)
     }
 
@@ -130,7 +131,7 @@ impl Rack {
         if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && is_due(stamp))
             && overtaken(stamp)
         {
-            self.alarm = stamp.sent + patience;
+            self.alarm = at.rules.late_expiry(at.now, (stamp.sent + patience).since(at.now));
         }
         while let Some(&(number, since)) = self.resent.front() {
             if let Some(end) = sent.resent(number, since) {
@@ -139,7 +140,8 @@ impl Rack {
                     return;
                 }
                 if !is_due(stamp) {
-                    self.alarm = self.alarm.min(since + patience);
+                    let due = at.rules.late_expiry(at.now, (since + patience).since(at.now));
+                    self.alarm = self.alarm.min(due);
                     return;
                 }
                 sent.lose_again(number);
@@ -163,11 +165,21 @@ impl Rack {
         self.resent.push_back((number, now));
     }
 
+    /// What left later than this may still arrive, if the last round trip is a measure.
+    pub fn since(&self, now: Instant) -> Option<Instant> {
+        now.nanos().checked_sub(self.rtt.nanos()).map(Instant::from_nanos).filter(|_| !self.rtt.is_zero())
+    }
+
     /// Everything is lost.
     pub fn on_timeout(&mut self) {
         self.resent.clear();
         self.alarm = Instant::NEVER;
         self.probe.cancel();
+    }
+
+    /// The least round trip, that of the handshake too.
+    fn least(&self, at: Moment<'_>) -> Option<Span> {
+        self.min_rtt.into_iter().chain(at.estimator.least()).min()
     }
 
     /// How much longer than another a segment may take (`RACK_update_reo_wnd`).
@@ -176,7 +188,7 @@ impl Rack {
         if !self.reordered && (round.recovering || many) {
             return Span::ZERO;
         }
-        let least = self.min_rtt.unwrap_or(Span::ZERO).nanos();
+        let least = self.least(at).unwrap_or(Span::ZERO).nanos();
         let window = Span::from_nanos(least.saturating_mul(self.multiple) / REORDERING_SHARE);
         window.min(at.srtt().unwrap_or(window))
     }
@@ -193,6 +205,9 @@ pub(crate) struct Probe {
     timer: (Instant, Span),
     /// A probe is to be sent.
     pub due: bool,
+    /// When it is to leave, if that was set when the last acknowledgement came or new data left
+    /// (`TimerFollows::OldestSegment`).
+    pub at: Instant,
     /// The end of what was sent when the probe left that is not answered (`TLP.end_seq`).
     end: Option<u64>,
     /// Whether it was a retransmission (`TLP.is_retrans`).
@@ -208,6 +223,7 @@ impl Default for Probe {
             wait: BLIND_PROBE,
             timer: (Instant::NEVER, Span::ZERO),
             due: false,
+            at: Instant::NEVER,
             end: None,
             again: false,
             flight: 0,
@@ -237,6 +253,22 @@ impl Probe {
         (self.since + self.wait + delay).min(self.timer.0 + self.timer.1)
     }
 
+    /// Sets the timer at once, for the retransmission timer would run out after `time_out` (Linux:
+    /// `tcp_schedule_loss_probe`).
+    pub fn schedule(&mut self, alone: bool, time_out: Span, at: Moment<'_>) {
+        let wait = match at.srtt() {
+            None => BLIND_PROBE,
+            Some(srtt) if alone => srtt.saturating_mul(2) + ACK_DELAY,
+            Some(srtt) => srtt.saturating_mul(2) + LEAST_WAIT,
+        };
+        self.at = at.rules.expiry(at.now, if time_out.is_zero() { wait } else { wait.min(time_out) });
+    }
+
+    /// Whether one is under way.
+    pub fn is_out(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// It left (`TLP_send_probe`); everything below `end` has been sent.
     pub fn on_sent(&mut self, end: u64, flight: u64, again: bool) {
         self.due = false;
@@ -261,7 +293,7 @@ impl Probe {
 
     /// There is nothing to probe for any more.
     pub fn cancel(&mut self) {
-        (self.due, self.end) = (false, None);
+        (self.due, self.end, self.at) = (false, None, Instant::NEVER);
     }
 }
 
@@ -272,7 +304,7 @@ fn is_older(stamp: Stamp, kind: Option<Stamp>, other: Option<Stamp>) -> bool {
 }
 
 /// Where the data ends that arrived twice, if the acknowledgement tells of some (RFC 2883, section 4).
-fn duplicate(heard: &Heard) -> Option<u64> {
+pub fn duplicate(heard: &Heard) -> Option<u64> {
     let mut ranges = heard.sacks.ranges(heard.ack);
     let (from, to) = ranges.next()?;
     let inside = |(low, high): (u64, u64)| low <= from && to <= high;

@@ -14,13 +14,16 @@
 //! is for a tail without SACK: every hole before has its own. If a time-out finds the oldest segment SACKed,
 //! the receiver has discarded it, and what SACK told is forgotten in any case.
 
-use aqm_net::Instant;
+use aqm_net::{Instant, Span};
 
-use super::rack::{Rack, Round};
+use super::rack::{Rack, Round, duplicate};
 use super::reduction::{Descent, Falling, Progress};
 use super::sent::{Arrival, Number, Sent};
 use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
-use crate::profile::{Config, LimitedTransmit, PrrBound, Recovery, Reduction, SacksAtTimeout};
+use crate::profile::{
+    Config, Doubtful, Frto, LimitedTransmit, PrrBound, PrrShare, Recovery, Reduction, RttSamples,
+    SacksAtTimeout, TimeoutLoses, TimerFollows, Undo,
+};
 
 /// The board of a sender with SACK.
 #[derive(Clone, Debug)]
@@ -49,7 +52,38 @@ pub(crate) struct Selective {
     probed: u64,
     rack: Option<Box<Rack>>,
     mss: u64,
-    reduction: (Reduction, PrrBound),
+    reduction: (Reduction, PrrBound, PrrShare),
+    /// Whether round trips are those of the first segment that arrived.
+    first_timed: bool,
+    doubtful: Doubtful,
+    /// Whether the timer of the probe is set as Linux does.
+    scheduled: bool,
+    /// It is to be set anew before anything is sent.
+    reschedule: bool,
+    undo: Option<Undoing>,
+    /// Where the acknowledgement stood at the last time-out.
+    timed_out_at: Option<u64>,
+    spurious: Spurious,
+}
+
+/// What may yet show that a reduction was needless (Linux: `undo_marker`, `undo_retrans`).
+#[derive(Clone, Copy, Debug)]
+struct Undoing {
+    /// Everything below was acknowledged when the window was reduced.
+    from: u64,
+    /// Retransmissions since that D-SACK has not told of; none if there was no retransmission.
+    open: Option<u64>,
+}
+
+/// How far F-RTO has got (RFC 5682, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spurious {
+    /// It does not look.
+    Off,
+    /// The oldest segment is sent again.
+    Waits,
+    /// New data goes first.
+    Tries,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +129,14 @@ impl Selective {
             probed: 0,
             rack: (config.recovery == Recovery::Rack).then(Box::default),
             mss,
-            reduction: (config.reduction, config.prr_bound),
+            reduction: (config.reduction, config.prr_bound, config.prr_share),
+            first_timed: config.rtt_samples == RttSamples::FirstSegment,
+            doubtful: config.doubtful,
+            scheduled: config.timer_follows == TimerFollows::OldestSegment,
+            reschedule: false,
+            undo: None,
+            timed_out_at: None,
+            spurious: Spurious::Off,
         }
     }
 }
@@ -113,10 +154,17 @@ impl Board for Selective {
         self.on_full_ack(heard, at, config)
     }
 
-    fn on_timeout(&mut self, config: &Config) {
+    fn on_timeout(&mut self, at: Moment<'_>, config: &Config) {
         if self.sent.una() == self.sent.end() {
             return;
         }
+        let repeated = self.timed_out_at == Some(self.sent.una());
+        self.timed_out_at = Some(self.sent.una());
+        if self.phase == Phase::Open || (self.phase == Phase::Loss && !repeated) {
+            self.begin_undo(config);
+        }
+        let looks = config.frto == Frto::On && (self.phase == Phase::Open || repeated);
+        self.spurious = if looks { Spurious::Waits } else { Spurious::Off };
         self.phase = Phase::Loss;
         self.recover = self.sent.end();
         self.dupacks = 0;
@@ -125,7 +173,9 @@ impl Board for Selective {
         self.urgent = false;
         self.falling = Falling::AtOnce;
         let discarded = self.sent.is_sacked(self.sent.first());
-        self.sent.lose_all(discarded || config.sacks_at_timeout == SacksAtTimeout::Forgotten);
+        let spares = config.timeout_loses == TimeoutLoses::Late;
+        let since = self.rack.as_ref().filter(|_| spares).and_then(|rack| rack.since(at.now));
+        self.sent.lose_all(discarded || config.sacks_at_timeout == SacksAtTimeout::Forgotten, since);
         if let Some(rack) = &mut self.rack {
             rack.on_timeout();
         }
@@ -134,21 +184,32 @@ impl Board for Selective {
     fn on_alarm(&mut self, at: Moment<'_>, config: &Config) -> News {
         let probes = at.now >= self.probe_alarm();
         let Some(rack) = &mut self.rack else { return News::NONE };
-        rack.probe.due |= probes;
+        if self.scheduled {
+            rack.probe.at = if probes { Instant::NEVER } else { rack.probe.at };
+            rack.probe.due |= probes && !rack.probe.is_out();
+        } else {
+            rack.probe.due |= probes;
+        }
         rack.probe.on_timer_start(at);
         self.probed = 0;
+        let since = match self.sent.oldest() {
+            Some(oldest) if self.scheduled && !rack.probe.due => oldest,
+            _ => Instant::NEVER,
+        };
         if at.now < rack.alarm {
-            return News::NONE;
+            return News { since, ..News::NONE };
         }
         let recovering = self.phase != Phase::Open;
         rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.dupthresh });
         if self.begins(config) {
-            self.enter(0, at);
-            return News { what: What::Loss, ..News::NONE };
+            // Linux counts a segment as delivered (`tcp_rack_reo_timeout`).
+            let delivered = if self.scheduled { self.mss } else { 0 };
+            self.enter(delivered, at, config);
+            return News { what: What::Loss, since, ..News::NONE };
         }
         self.falling.on_alarm(self.sent.pipe());
         self.window = self.falling.window().unwrap_or(self.window);
-        News::NONE
+        News { since, ..News::NONE }
     }
 
     #[inline]
@@ -167,7 +228,11 @@ impl Board for Selective {
         let bytes = |segments: f64| (segments * self.mss as f64) as u64;
         let descent = Descent { from: bytes(from), to: bytes(to), flight, mss: self.mss };
         let entry = Progress { delivered: self.entry, pipe: self.sent.pipe(), safe: false };
-        let (reduction, bound) = self.reduction;
+        let (reduction, bound, share) = self.reduction;
+        let descent = match share {
+            PrrShare::Flight => descent,
+            PrrShare::Window => Descent { flight: descent.from, ..descent },
+        };
         self.falling = Falling::new(reduction, bound, descent, entry);
     }
 
@@ -221,6 +286,10 @@ impl Board for Selective {
         self.sent.pipe()
     }
 
+    fn is_full(&self, _window: u64) -> bool {
+        self.sent.pipe() >= self.window
+    }
+
     fn flight(&self) -> u64 {
         (self.sent.end() - self.sent.una() - self.limited).max(self.probed)
     }
@@ -250,8 +319,9 @@ impl Selective {
         self.dupacks = 0;
         self.limited = 0;
         let acked = ack - self.sent.una();
-        let sent = self.sent.acknowledge_plain(ack);
-        News { acked, delivered: acked, sent: sent.unwrap_or(Instant::NEVER), what: What::Advance }
+        let left = self.sent.acknowledge_plain(ack);
+        let sent = left.map_or(Instant::NEVER, |(first, last)| if self.first_timed { first } else { last });
+        News { acked, delivered: acked, sent, what: What::Advance, ..News::NONE }
     }
 
     /// Something is missing, or may be found to be.
@@ -265,9 +335,19 @@ impl Selective {
             self.limited = 0;
         }
         let sacked = !heard.sacks.is_empty() && self.take_in(heard, &mut arrival);
+        let delayed = self.is_delayed();
         let before = self.phase;
         let losses = self.sent.losses();
-        let ends = acked > 0 && before != Phase::Open && self.sent.una() >= self.recover;
+        let mut undone = self.is_undone(heard, acked);
+        undone |= self.is_spurious(&arrival, sacked, acked);
+        if undone {
+            self.spurious = Spurious::Off;
+            self.undo = None;
+            self.sent.lose_none();
+            self.phase = Phase::Open;
+            self.falling = Falling::AtOnce;
+        }
+        let ends = acked > 0 && self.phase != Phase::Open && self.sent.una() >= self.recover;
         if ends {
             self.phase = Phase::Open;
             self.falling = Falling::AtOnce;
@@ -277,7 +357,8 @@ impl Selective {
         let lost = self.judge(&Judged { heard, arrival: &arrival, acked, ends }, at, config);
         let what = match before {
             _ if lost => What::Loss,
-            Phase::Recovery if ends => What::Exit,
+            Phase::Open if self.scheduled && self.probed > 0 => What::Repaired,
+            Phase::Recovery if ends || undone => What::Exit,
             Phase::Recovery if acked > 0 => What::Partial,
             _ if acked > 0 => What::Advance,
             _ if sacked => What::Duplicate,
@@ -287,8 +368,40 @@ impl Selective {
             let safe = acked > 0 && self.sent.losses() == losses;
             self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
         }
-        let sent = arrival.once.map_or(Instant::NEVER, |stamp| stamp.sent);
-        News { acked, delivered: arrival.bytes, sent, what }
+        // The oldest left after what SACK tells of: the time-out is to be counted from now.
+        let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
+        let mut since = Instant::NEVER;
+        if self.scheduled
+            && (acked > 0 || restarts)
+            && let Some(rack) = &mut self.rack
+        {
+            rack.probe.at = Instant::NEVER;
+            self.reschedule = self.phase == Phase::Open && self.sent.is_plain();
+            if delayed && !self.reschedule {
+                since = self.sent.oldest().unwrap_or(since);
+            }
+        }
+        let sent = if self.first_timed {
+            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked)
+        } else {
+            arrival.once.map(|stamp| stamp.sent)
+        };
+        News {
+            acked,
+            delivered: arrival.bytes,
+            sent: sent.unwrap_or(Instant::NEVER),
+            undone,
+            restarts,
+            since,
+            what,
+        }
+    }
+
+    /// Whether another timer runs in place of that of the time-out, which then counts from when the oldest
+    /// segment left (Linux: `tcp_rearm_rto`).
+    fn is_delayed(&self) -> bool {
+        let timer = self.rack.as_ref().filter(|_| self.scheduled);
+        timer.is_some_and(|rack| rack.probe.at.min(rack.alarm) != Instant::NEVER)
     }
 
     /// Takes in what SACK tells; whether it is news.
@@ -320,9 +433,9 @@ impl Selective {
         } else {
             self.sent.lose_uncovered(config.dupthresh);
         }
-        let begins = self.probed > 0 || self.begins(config);
+        let begins = (self.probed > 0 && !self.scheduled) || self.begins(config);
         if begins {
-            self.enter(judged.arrival.bytes, at);
+            self.enter(judged.arrival.bytes, at, config);
         }
         begins
     }
@@ -353,8 +466,45 @@ impl Selective {
         }
     }
 
+    /// From now on a reduction may turn out to be needless.
+    fn begin_undo(&mut self, config: &Config) {
+        self.undo = (config.undo == Undo::Dsack).then(|| Undoing { from: self.sent.una(), open: None });
+    }
+
+    /// Whether all that was sent again had arrived before, as the acknowledgement of so many bytes tells.
+    fn is_undone(&mut self, heard: &Heard, acked: u64) -> bool {
+        let Some(undo) = &mut self.undo else { return false };
+        if let Some(open) = &mut undo.open
+            && duplicate(heard).is_some_and(|end| end > undo.from)
+        {
+            *open = open.saturating_sub(1);
+        }
+        undo.open == Some(0) && (self.phase == Phase::Open || acked > 0)
+    }
+
+    /// Whether F-RTO shows that a time-out was spurious; takes its next step if not.
+    fn is_spurious(&mut self, arrival: &Arrival, sacked: bool, acked: u64) -> bool {
+        if self.phase != Phase::Loss || self.spurious == Spurious::Off {
+            return false;
+        }
+        self.spurious = Spurious::Waits;
+        if arrival.lowest <= self.recover {
+            self.spurious = Spurious::Off;
+            return true;
+        }
+        if self.sent.end() > self.recover {
+            if sacked || acked == 0 {
+                self.spurious = Spurious::Off;
+            }
+        } else if acked > 0 && self.sent.una() < self.recover {
+            self.spurious = Spurious::Tries;
+        }
+        false
+    }
+
     /// Fast recovery begins; so many bytes have just arrived.
-    fn enter(&mut self, arrived: u64, at: Moment<'_>) {
+    fn enter(&mut self, arrived: u64, at: Moment<'_>, config: &Config) {
+        self.begin_undo(config);
         let first = self.sent.due();
         self.phase = Phase::Recovery;
         self.recover = self.sent.end();
@@ -373,6 +523,7 @@ impl Selective {
     #[inline]
     fn probe_alarm(&self) -> Instant {
         match &self.rack {
+            Some(rack) if self.scheduled => rack.probe.at,
             Some(rack)
                 if self.phase == Phase::Open && self.sent.len() > 0 && self.sent.sacked().segments == 0 =>
             {
@@ -385,15 +536,26 @@ impl Selective {
     /// A probe whose time ran out while another was in flight is not made up for (RFC 8985, section 7.3).
     #[inline]
     fn miss_probe(&mut self, now: Instant) {
-        let missed = self.probe_alarm() < now;
+        let missed = !self.scheduled && self.probe_alarm() < now;
         if let Some(rack) = self.rack.as_mut().filter(|_| missed) {
             rack.probe.since = Instant::NEVER;
+        }
+    }
+
+    /// Sets the timer of the probe, for the retransmission timer would run out after `time_out`.
+    fn schedule(&mut self, time_out: Span, at: Moment<'_>) {
+        let open = self.phase == Phase::Open && self.sent.is_plain() && self.sent.len() > 0;
+        if let Some(rack) = self.rack.as_mut().filter(|_| open) {
+            rack.probe.schedule(self.sent.len() == 1, time_out, at);
         }
     }
 
     /// Sends what the rules choose.
     #[inline(never)]
     fn next_chosen(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending> {
+        if std::mem::take(&mut self.reschedule) {
+            self.schedule(at.rto(), at);
+        }
         let choice = self.choose(stream)?;
         let sending = match choice {
             Choice::New(len) | Choice::NewProbe(len) => self.send(len, at),
@@ -403,6 +565,10 @@ impl Selective {
         };
         match choice {
             Choice::New(len) if self.phase == Phase::Open && self.dupacks > 0 => self.limited += len,
+            Choice::New(_) if self.scheduled && self.phase == Phase::Open => {
+                let until = self.sent.oldest().map_or(at.now, |sent| sent + at.rto());
+                self.schedule(if until > at.now { until.since(at.now) } else { Span::ZERO }, at);
+            }
             Choice::New(_) => {}
             Choice::Lost(_) => self.urgent = false,
             Choice::Doubtful(number) => self.doubted = number + 1,
@@ -426,10 +592,20 @@ impl Selective {
             && rack.probe.due
         {
             let new = self.fresh(stream).map(Choice::NewProbe);
-            return new.or_else(|| self.sent.last().map(Choice::Last));
+            let last = self.sent.last().filter(|&last| !self.sent.is_sacked(last)).map(Choice::Last);
+            if let Some(probe) = new.or(last) {
+                return Some(probe);
+            }
         }
         if !self.urgent && !self.has_room() {
             return None;
+        }
+        if self.spurious == Spurious::Tries && self.phase == Phase::Loss {
+            let new = self.fresh(stream).map(Choice::New);
+            // What was sent before waits for the answer to what is new.
+            if new.is_some() || self.sent.end() > self.recover {
+                return new;
+            }
         }
         if self.phase != Phase::Open
             && let Some(number) = self.sent.due()
@@ -453,7 +629,7 @@ impl Selective {
 
     /// A segment that is not known to be lost (rules (3) and (4) of `NextSeg`).
     fn last_resort(&self) -> Option<Choice> {
-        if self.phase != Phase::Recovery || self.rack.is_some() {
+        if self.phase != Phase::Recovery || self.rack.is_some() || self.doubtful == Doubtful::Waits {
             return None;
         }
         if let Some(number) = self.sent.doubtful(self.doubted) {
@@ -479,6 +655,9 @@ impl Selective {
     fn resend(&mut self, number: Number, now: Instant) -> Sending {
         if let Some(rack) = &mut self.rack {
             rack.on_resent(number, now);
+        }
+        if let Some(undo) = &mut self.undo {
+            *undo.open.get_or_insert(0) += 1;
         }
         let (seq, len) = self.sent.resend(number, now);
         Sending { seq, len, again: true }

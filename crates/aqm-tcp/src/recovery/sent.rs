@@ -87,6 +87,12 @@ pub(crate) struct Arrival {
     pub once: Option<Stamp>,
     /// The newest of the others, but only of those that left by `credible`.
     pub again: Option<Stamp>,
+    /// When the first left that is acknowledged, had not arrived before, and was sent only once.
+    pub first: Option<Instant>,
+    /// When the first left that SACK tells of, if it was sent only once.
+    pub first_sacked: Option<Instant>,
+    /// Whether anything is acknowledged that was sent again.
+    pub twice: bool,
     /// A retransmission that left later than this cannot have been acknowledged yet; none can without.
     credible: Option<Instant>,
     /// Where the lowest of those ends that were sent only once.
@@ -97,7 +103,17 @@ pub(crate) struct Arrival {
 
 impl Arrival {
     pub fn new(credible: Option<Instant>) -> Self {
-        Self { bytes: 0, once: None, again: None, credible, lowest: u64::MAX, highest: 0 }
+        Self {
+            bytes: 0,
+            once: None,
+            again: None,
+            first: None,
+            first_sacked: None,
+            twice: false,
+            credible,
+            lowest: u64::MAX,
+            highest: 0,
+        }
     }
 
     #[inline]
@@ -234,6 +250,11 @@ impl Sent {
         self.get(number).is_some_and(|segment| segment.is(SACKED | AGAIN))
     }
 
+    /// When the oldest left, for the last time.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.segments.front().map(|segment| segment.sent)
+    }
+
     /// Where a segment ends if it is in flight again since `sent`.
     pub fn resent(&self, number: Number, sent: Instant) -> Option<u64> {
         let segment = self.get(number)?;
@@ -266,11 +287,11 @@ impl Sent {
         sent
     }
 
-    /// As `acknowledge`, if no more is known of any segment than that it was sent: when the newest left that
-    /// has arrived.
+    /// As `acknowledge`, if no more is known of any segment than that it was sent: when the first and the last
+    /// left that have arrived.
     #[inline]
-    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<Instant> {
-        let mut newest = None;
+    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Instant, Instant)> {
+        let mut left = None;
         while let Some(segment) = self.segments.front_mut() {
             if segment.end() > ack {
                 let gone = ack.saturating_sub(segment.seq);
@@ -278,13 +299,13 @@ impl Sent {
                 segment.longer -= gone as u16;
                 break;
             }
-            newest = Some(segment.sent);
+            left = Some((left.map_or(segment.sent, |(first, _)| first), segment.sent));
             self.segments.pop_front();
             self.first += 1;
         }
         self.una = ack;
         self.edge = self.first;
-        newest
+        left
     }
 
     /// Everything below `ack` has arrived; it must not lie outside of what was sent.
@@ -316,6 +337,9 @@ impl Sent {
                 break;
             }
             arrival.add(segment);
+            if !segment.is(EVER) {
+                arrival.first_sacked = arrival.first_sacked.or(Some(segment.sent));
+            }
             let len = segment.len();
             self.lost -= if segment.is(LOST) { len } else { 0 };
             self.again -= if segment.is(AGAIN) { len } else { 0 };
@@ -396,28 +420,56 @@ impl Sent {
         }
     }
 
-    /// All that has not arrived is lost; if `forget`, nothing has.
-    pub fn lose_all(&mut self, forget: bool) {
+    /// All that has not arrived is lost; if `forget`, nothing has. What left after `since` is spared, unless it
+    /// is the oldest.
+    pub fn lose_all(&mut self, forget: bool, since: Option<Instant>) {
         if forget {
             self.sacked = Amount::default();
             self.highest_sacked = 0;
         }
         self.beyond = 0;
         self.edge = self.first + self.segments.len() as u64;
-        (self.lost, self.again) = (self.end - self.una - self.sacked.bytes, 0);
+        (self.lost, self.again) = (0, 0);
         let mut due = Vec::new();
+        let mut spared = false;
         for (number, segment) in (self.first..).zip(&mut self.segments) {
             if forget {
                 segment.state &= !SACKED;
                 segment.skip = 0;
             }
-            if !segment.is(SACKED) {
-                segment.state = segment.state & EVER | LOST;
-                due.push(Reverse(number));
+            if segment.is(SACKED) {
+                continue;
             }
+            if number > self.first && since.is_some_and(|since| segment.sent > since) {
+                self.lost += if segment.is(LOST) { segment.len() } else { 0 };
+                self.again += if segment.is(AGAIN) { segment.len() } else { 0 };
+                spared = true;
+                if segment.is(LOST) && !segment.is(AGAIN) {
+                    due.push(Reverse(number));
+                }
+                continue;
+            }
+            segment.state = segment.state & EVER | LOST;
+            self.lost += segment.len();
+            due.push(Reverse(number));
         }
         self.losses += due.len() as u64;
         self.due = due.into();
+        if spared {
+            self.edge = self.first;
+            self.beyond = self.sacked.segments;
+        }
+    }
+
+    /// Nothing is lost after all.
+    pub fn lose_none(&mut self) {
+        for segment in &mut self.segments {
+            segment.state &= !LOST;
+        }
+        self.lost = 0;
+        self.due.clear();
+        self.edge = self.first;
+        self.beyond = self.sacked.segments;
     }
 
     /// The first segment from `from` on that may be lost though too little SACKed data lies beyond it to
@@ -447,6 +499,7 @@ impl Sent {
             && segment.end() <= ack
         {
             if segment.state == 0 {
+                arrival.first = arrival.first.or(Some(segment.sent));
                 arrival.add(segment);
             } else {
                 self.release(arrival);
@@ -460,6 +513,10 @@ impl Sent {
     fn release(&mut self, arrival: &mut Arrival) {
         let segment = &self.segments[0];
         let len = segment.len();
+        arrival.twice |= segment.is(EVER);
+        if !segment.is(EVER | SACKED) {
+            arrival.first = arrival.first.or(Some(segment.sent));
+        }
         if segment.is(SACKED) {
             self.sacked.remove(len);
             self.beyond -= u64::from(self.first >= self.edge);

@@ -2,6 +2,7 @@
 
 mod chance;
 mod counted;
+mod linux;
 mod timed;
 
 use aqm_net::{Instant, Size, Span};
@@ -103,7 +104,8 @@ impl Hand {
     }
 
     fn time_out(&mut self) {
-        self.board.on_timeout(&self.config);
+        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        self.board.on_timeout(at, &self.config);
         self.board.sent.check();
     }
 

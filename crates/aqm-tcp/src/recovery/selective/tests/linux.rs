@@ -1,0 +1,154 @@
+//! What Linux does otherwise than the RFCs.
+
+use super::*;
+use crate::profile::{
+    Doubtful, Frto, PrrBound, PrrShare, Recovery, Reduction, RttSamples, TimeoutLoses, TimerFollows, Undo,
+};
+
+fn sack() -> Config {
+    Config { recovery: Recovery::Sack, ..Config::default() }
+}
+
+#[test]
+fn what_may_be_lost_waits_until_it_is_known_to_be() {
+    let again = |doubtful| {
+        let mut hand = Hand::filled(8, Config { doubtful, ..sack() });
+        hand.window = 20;
+        hand.ack(1, &[(2, 5), (6, 7)]);
+        hand.send()
+    };
+    assert_eq!(again(Doubtful::SentAgain), [1, 5], "the last lies beyond all that came");
+    assert_eq!(again(Doubtful::Waits), [1]);
+}
+
+#[test]
+fn prr_may_divide_by_the_window_before_it_fell() {
+    let sends = |prr_share| {
+        let config = Config { reduction: Reduction::Prr, prr_bound: PrrBound::SafeAck, prr_share, ..sack() };
+        let mut hand = Hand::filled(12, config);
+        hand.write(8);
+        hand.ack(0, &[(1, 4)]);
+        hand.board.on_reduction(8.0, 4.0);
+        let first = hand.send().len();
+        for last in 4..8 {
+            hand.ack(0, &[(1, last + 1)]);
+        }
+        (first, hand.send().len())
+    };
+    // 3, then 7 have arrived: 1 and 3 of 12 were to leave, or 2 and 4 of 8.
+    assert_eq!((sends(PrrShare::Flight), sends(PrrShare::Window)), ((1, 2), (2, 2)));
+}
+
+#[test]
+fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
+    let mut hand = Hand::new(1, Config { rtt_samples: RttSamples::FirstSegment, ..sack() });
+    for _ in 0..6 {
+        hand.send();
+        hand.write(1);
+        hand.advance(10);
+    }
+    let left = |news: News| (news.sent != Instant::NEVER).then(|| news.sent.nanos() / 1_000_000);
+    assert_eq!(left(hand.ack(2, &[])), Some(0));
+    assert_eq!(left(hand.ack(2, &[(3, 6)])), Some(30));
+    hand.send();
+    assert_eq!(left(hand.ack(6, &[])), None, "2 was sent again");
+}
+
+#[test]
+fn sack_of_what_left_before_the_oldest_restarts_the_timer() {
+    let mut hand = Hand::filled(8, sack());
+    assert!(!hand.ack(0, &[(1, 2)]).restarts, "the oldest left with it");
+    hand.advance(10);
+    assert!(!hand.ack(0, &[(1, 4)]).restarts);
+    assert_eq!(hand.send(), [0]);
+    assert!(hand.ack(0, &[(1, 5)]).restarts, "0 left after it");
+    assert!(!hand.ack(5, &[]).restarts, "new data does so anyway");
+}
+
+#[test]
+fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
+    let mut hand = Hand::filled(8, Config { undo: Undo::Dsack, ..sack() });
+    assert_eq!(hand.ack(0, &[(2, 5)]).what, What::Loss);
+    assert_eq!(hand.send(), [0, 1]);
+    let news = hand.ack(8, &[]);
+    assert_eq!((news.what, news.undone), (What::Exit, false));
+    assert!(!hand.ack(8, &[(0, 1)]).undone, "the other is open");
+    assert!(hand.ack(8, &[(1, 2)]).undone);
+    assert!(!hand.ack(8, &[(1, 2)]).undone, "only once");
+}
+
+#[test]
+fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
+    let timed_out = || {
+        let mut hand = Hand::filled(6, Config { frto: Frto::On, ..sack() });
+        hand.window = 1;
+        hand.time_out();
+        assert_eq!(hand.send(), [0]);
+        hand.write(4);
+        hand.window = 2;
+        assert!(!hand.ack(1, &[]).undone);
+        assert_eq!(hand.send(), [6, 7], "instead of what counts as lost");
+        hand
+    };
+    let mut hand = timed_out();
+    assert!(hand.ack(2, &[]).undone);
+    hand.window = 20;
+    assert_eq!(hand.send(), [8, 9], "nothing is lost any more");
+
+    let mut hand = timed_out();
+    assert!(!hand.ack(1, &[(6, 7)]).undone);
+    assert_eq!(hand.send(), [1], "it was real");
+}
+
+#[test]
+fn a_time_out_in_a_recovery_is_not_doubted() {
+    let mut hand = Hand::filled(6, Config { frto: Frto::On, ..sack() });
+    hand.ack(0, &[(1, 4)]);
+    hand.send();
+    hand.time_out();
+    hand.window = 2;
+    hand.write(4);
+    assert_eq!(hand.send(), [0, 4]);
+    hand.ack(4, &[]);
+    assert_eq!(hand.send(), [5]);
+}
+
+#[test]
+fn a_time_out_may_spare_what_left_within_the_last_round_trip() {
+    let lost = |timeout_loses| {
+        let mut hand = Hand::new(1, Config { recovery: Recovery::Rack, timeout_loses, ..Config::default() });
+        hand.send();
+        hand.advance(100);
+        hand.sample(100);
+        hand.ack(1, &[]);
+        hand.write(3);
+        hand.send();
+        hand.advance(500);
+        hand.write(2);
+        hand.send();
+        hand.advance(50);
+        hand.time_out();
+        hand.pipe()
+    };
+    assert_eq!((lost(TimeoutLoses::All), lost(TimeoutLoses::Late)), (0, 2));
+}
+
+#[test]
+fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
+    let config =
+        Config { recovery: Recovery::Rack, timer_follows: TimerFollows::OldestSegment, ..Config::default() };
+    let mut hand = Hand::new(4, config);
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(2, &[]);
+    hand.send();
+    hand.alarm();
+    assert_eq!(hand.send(), [3], "the probe");
+    hand.advance(100);
+    hand.ack(3, &[]);
+    hand.write(1);
+    assert_eq!(hand.send(), [4]);
+    hand.advance(100);
+    assert_eq!(hand.ack(5, &[]).what, What::Repaired);
+}

@@ -1,0 +1,375 @@
+"""Three short transfers through HTB at 140 kb/s on the Linux 6.1 kernel, at a band of 10 %.
+
+The traces of single runs must be the same packet by packet: which flow, which bytes, dropped or not, and
+when, to a tick of 10 ms. The kernel sent packets of its own besides, IPv6 that sets itself up; they are put
+in where the recorded departures leave a gap. The moment at which its clock ticks was not recorded: it is the
+one that fits.
+
+Replications of case 1 (two transfers, a third `d` seconds later) and case 2 (one transfer and datagrams)
+begin when the recorded ones did. The clock's phase is another in each of ours. Where a queue drops from its
+tail, a difference of 256 ns in the kernel decides who loses, so means are compared, not replications.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job
+from judge import Quantity, Row, exact, independent
+
+WHERE = data.LINUX / "helsinki"
+BAND = 0.10
+FLOWS = ("first", "second", "third")
+TCP: Mapping[str, Mapping[str, str]] = {"old": {}, "modern": {"tcp.recovery": "rack", "tcp.frto": "on"}}
+"""The kernel's TCP as of old, and as it comes."""
+TRACES = {
+    "tail_old_rto3s_d2": "408ms",
+    "tail_old_rto3s_d5.5": "411ms",
+    "ptail_old_rto3s_d2": "415ms",
+    "tail_old_rto1s_d2": "407500us",
+    "tail_modern_rto1s_d2": "409ms",
+}
+"""The traces, and the phase of the kernel's clock in each."""
+RATE = 140_000
+ETHERNET = 14
+ACK_DELAY = 0.001
+"""How much longer than twice the one-way delay an acknowledgement takes."""
+PHASES = 64
+"""So many ticks apart the kernel's timers may be aligned."""
+
+TICK = 0.0125
+"""A tick of the kernel's clock, and a little."""
+TO_BOTTLENECK = 0.001 + 66 * 8 / 10e6
+"""How long a SYN takes to the bottleneck."""
+LEAST_GAP = 0.002
+"""A gap between departures, in seconds, that one more packet explains."""
+
+Measures = dict[str, float]
+
+
+def cases() -> list[Case]:
+    """The traces, then case 1 and case 2 by condition."""
+    traces = [trace_case(name, phase) for name, phase in TRACES.items()]
+    first = conditions("case1_reps", "owd_ms", "tcp", "init_rto_s", "queue", "d_s")
+    second = conditions("case2_reps", "owd_ms", "tcp", "init_rto_s", "classes", "queue", "udp_start_s")
+    return [
+        *traces,
+        *(transfers_case(condition, rows) for condition, rows in first.items()),
+        *(datagrams_case(condition, rows) for condition, rows in second.items()),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packet:
+    """A packet at the bottleneck."""
+
+    time: float
+    flow: int
+    number: int
+    bytes: int
+    dropped: bool
+    left: float = -1.0
+
+    def matches(self, other: Packet, within: float) -> bool:
+        """Whether it is the other one, to so many seconds."""
+        same = (self.flow, self.number, self.bytes, self.dropped)
+        return (
+            same == (other.flow, other.number, other.bytes, other.dropped)
+            and abs(self.time - other.time) < within
+        )
+
+
+def trace_case(name: str, phase: str) -> Case:
+    """A recorded run, packet by packet."""
+    theirs = recorded_packets(name)
+    queue, tcp, rto, _ = name.split("_")
+    own = syn_arrivals(theirs)
+    changes = {
+        **TCP[tcp],
+        "links.last.queue.classes.all.queue": base().queues[queue],
+        "tcp.initial_rto": rto.removeprefix("rto"),
+        "tcp.tick_phase": phase,
+        **starts([own[flow] - TO_BOTTLENECK for flow in (1, 2, 3)]),
+        **{f"traffic.own-{place}": packet for place, packet in enumerate(foreign(theirs))},
+    }
+
+    def judge(measured: Sequence[list[Packet]]) -> list[Row]:
+        [ours] = measured
+        pairs = zip(theirs, ours, strict=False)
+        same = next((at for at, (a, b) in enumerate(pairs) if not a.matches(b, TICK)), len(ours))
+        return [
+            exact(f"linux trace {name}", "packets", len(theirs), len(ours), 0),
+            exact(f"linux trace {name}", "the same from the first on", len(theirs), same, 0),
+        ]
+
+    job = Job(scenario=base().with_(changes), seed=1, measure=packets)
+    return Case(name=f"linux trace {name}", jobs=lambda: [job], judge=judge)
+
+
+def transfers_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]) -> Case:
+    """Case 1: two transfers of 292 kB, and one of 47 kB."""
+    owd, tcp, rto, queue, late = condition
+    name = f"linux transfers {queue} {tcp} {owd} ms d={late}"
+    runs = by_replication(rows)
+    quantities = (
+        "fastest_s",
+        "slowest_s",
+        "third_s",
+        "fastest_again",
+        "slowest_again",
+        "third_again",
+        "opening_s",
+    )
+
+    def jobs() -> list[Job]:
+        changes = {"links.last.queue.classes.all.queue": base().queues[queue]}
+        made = []
+        for number, flows in runs.items():
+            begin = [float(row["start_s"]) for row in flows]
+            scenario = base().with_({**condition_changes(owd, tcp, rto, number), **changes, **starts(begin)})
+            made.append(Job(scenario=scenario, seed=number + 1, measure=lambda run: transfers(run, owd)))
+        return made
+
+    def judge(measured: Sequence[list[Measures]]) -> list[Row]:
+        theirs = [in_order([recorded_transfer(row) for row in flows]) for flows in runs.values()]
+        ours = [in_order(flows) for flows in measured]
+        return rows_of(name, quantities, theirs, ours)
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def datagrams_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]) -> Case:
+    """Case 2: a transfer of 350 kB, and 250 datagrams at 100 kb/s; in a class, or each in one of its own."""
+    owd, tcp, rto, classes, queue, late = condition
+    name = f"linux datagrams {queue} {tcp} {owd} ms, classes {classes}, start {late}"
+
+    def jobs() -> list[Job]:
+        leaf = base().queues[queue]
+        made = []
+        for number, row in enumerate(rows):
+            begin = float(row["udp_start_exact"])
+            changes: dict[str, Any] = {
+                **condition_changes(owd, tcp, rto, number),
+                "links.last.queue.classes": one_class(leaf) if classes == "1" else two_classes(leaf),
+                "traffic.first.size": "350400B",
+                "traffic.first.start": nanoseconds(float(row["start_s"])),
+                "traffic.second": None,
+                "traffic.third": None,
+                "traffic.datagrams": datagrams(264, begin, begin + 4.99, "105600bps", "client"),
+            }
+            if classes == "2":
+                changes["links.last.queue.default"] = "bulk"
+            scenario = base().with_(changes)
+            made.append(Job(scenario=scenario, seed=number + 1, measure=lambda run: both(run, owd)))
+        return made
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        theirs = [
+            {
+                "transfer_s": float(row["elapsed_s"]),
+                "again": float(row["data_retrans"]),
+                "datagrams": float(row["udp_received"]),
+            }
+            for row in rows
+        ]
+        return rows_of(name, ("transfer_s", "again", "datagrams"), theirs, measured)
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def rows_of(
+    case: str, quantities: Sequence[str], theirs: Sequence[Measures], ours: Sequence[Measures]
+) -> list[Row]:
+    """A row for each quantity; a band of at least half a packet, and a hundredth of a second."""
+    floors = {name: 0.01 if name.endswith("_s") else 0.5 for name in quantities}
+    return [
+        independent(
+            case,
+            Quantity(name=name, share=BAND, floor=floors[name]),
+            [run[name] for run in theirs],
+            [run[name] for run in ours],
+        )
+        for name in quantities
+    ]
+
+
+def base() -> Scenario:
+    """The three transfers as the scenario's file has them."""
+    return Scenario.load(data.SCENARIOS / "linux-helsinki.toml")
+
+
+def condition_changes(owd: str, tcp: str, rto: str, number: int) -> dict[str, Any]:
+    """What a condition changes, and replication `number` of it."""
+    return {
+        **TCP[tcp],
+        "links.back.delay": f"{2 * int(owd) + 1}ms",
+        "tcp.initial_rto": f"{rto}s",
+        "tcp.tick_phase": f"{73 * number % (10 * PHASES)}ms",
+    }
+
+
+def starts(seconds: Sequence[float]) -> dict[str, str]:
+    """When each transfer begins."""
+    return {f"traffic.{flow}.start": nanoseconds(at) for flow, at in zip(FLOWS, seconds, strict=True)}
+
+
+def nanoseconds(seconds: float) -> str:
+    """A time as scenarios write it."""
+    return f"{round(seconds * 1e9)}ns"
+
+
+def datagrams(size: int, begin: float, end: float, rate: str, source: str) -> dict[str, Any]:
+    """Datagrams of one flow at equal gaps."""
+    return {
+        "kind": "udp",
+        "rate": rate,
+        "size": f"{size}B",
+        "start": nanoseconds(begin),
+        "stop": nanoseconds(end),
+        "phase": "zero",
+        "from": source,
+        "to": "server",
+    }
+
+
+def one_class(leaf: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything in one class."""
+    return {"all": {**hold("140kbps"), "quantum": "1514B", "queue": dict(leaf)}}
+
+
+def two_classes(leaf: Mapping[str, Any]) -> dict[str, Any]:
+    """Half of the line for the transfer, which may have it all, and half for the datagrams."""
+    bulk = {**hold("70kbps"), "parent": "line", "ceil": "140kbps", "priority": 1, "quantum": "1514B"}
+    prompt = {**hold("70kbps"), "parent": "line", "ceil": "100kbps", "priority": 0, "quantum": "1514B"}
+    return {
+        "line": {**hold("140kbps"), "ceil": "140kbps"},
+        "bulk": {**bulk, "queue": dict(leaf)},
+        "prompt": {**prompt, "queue": dict(leaf), "match": {"traffic": ["datagrams"]}},
+    }
+
+
+def hold(rate: str) -> dict[str, Any]:
+    """A class that sends little more than a packet at once."""
+    return {"rate": rate, "burst": "1600B", "cburst": "1600B"}
+
+
+def conditions(name: str, *columns: str) -> dict[tuple[str, ...], list[dict[str, str]]]:
+    """Recorded replications by condition."""
+    sorted_out: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in data.rows(name, WHERE):
+        sorted_out.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return sorted_out
+
+
+def by_replication(rows: Sequence[Mapping[str, str]]) -> dict[int, list[Mapping[str, str]]]:
+    """The flows of each replication, in their order."""
+    runs: dict[int, list[Mapping[str, str]]] = {}
+    for row in sorted(rows, key=lambda row: (int(row["rep"]), int(row["flow"]))):
+        runs.setdefault(int(row["rep"]), []).append(row)
+    return runs
+
+
+def recorded_transfer(row: Mapping[str, str]) -> Measures:
+    """A transfer of theirs."""
+    return {
+        "elapsed": float(row["elapsed_s"]),
+        "again": float(row["data_retrans"]),
+        "opening": float(row["handshake_s"]),
+    }
+
+
+def in_order(flows: Sequence[Measures]) -> Measures:
+    """The quantities of a replication: the first two transfers by how long they took, then the third."""
+    fastest, slowest = sorted(flows[:2], key=lambda flow: flow["elapsed"])
+    names = ("fastest", "slowest", "third")
+    measures = {"opening_s": flows[2]["opening"]}
+    for name, flow in zip(names, (fastest, slowest, flows[2]), strict=True):
+        measures |= {f"{name}_s": flow["elapsed"], f"{name}_again": flow["again"]}
+    return measures
+
+
+def transfers(run: Run, owd: str) -> list[Measures]:
+    """Our transfers in their order: till the last acknowledgement, as the kernel's are measured."""
+    sent = run.tables["packets"].filter(
+        pl.col("event").is_in(["enqueue", "drop"]) & (pl.col("payload_bytes") > 0)
+    )
+    counts = sent.group_by("flow").agg(pl.len() - pl.col("sequence_bytes").n_unique())
+    again = dict(counts.iter_rows())
+    back = 2 * int(owd) / 1000 + ACK_DELAY
+    made = {
+        str(row["traffic"]): {
+            "elapsed": row["duration_s"] + back,
+            "again": float(again[row["flow"]]),
+            "opening": row["handshake_s"],
+        }
+        for row in run.transfers.iter_rows(named=True)
+    }
+    return [made[flow] for flow in FLOWS if flow in made]
+
+
+def both(run: Run, owd: str) -> Measures:
+    """Our transfer, and how many of our datagrams arrived."""
+    [transfer] = transfers(run, owd)
+    flow = run.flows.filter(pl.col("traffic") == "datagrams")
+    arrived = float(flow.select(pl.col("packets_sent") - pl.col("packets_dropped")).sum().item())
+    return {"transfer_s": transfer["elapsed"], "again": transfer["again"], "datagrams": arrived}
+
+
+def packets(run: Run) -> list[Packet]:
+    """Our packets of transfers as they come to the bottleneck."""
+    came = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
+    flows = {row["flow"]: FLOWS.index(str(row["traffic"])) + 1 for row in run.transfers.iter_rows(named=True)}
+    return [
+        Packet(
+            time=row["time_s"],
+            flow=flows[row["flow"]],
+            number=0 if row["size_bytes"] == 66 else row["sequence_bytes"] + 1,
+            bytes=row["size_bytes"],
+            dropped=row["event"] == "drop",
+        )
+        for row in came.sort("time_s", maintain_order=True).iter_rows(named=True)
+        if row["flow"] in flows
+    ]
+
+
+def recorded_packets(name: str) -> list[Packet]:
+    """Theirs; a SYN has number 0, the first byte 1."""
+    return [
+        Packet(
+            time=float(row["t_in_s"]),
+            flow=int(row["flow"]),
+            number=int(row["seq"]),
+            bytes=int(row["ip_len"]) + ETHERNET,
+            dropped=row["dropped"] == "1",
+            left=float(row["t_out_s"]),
+        )
+        for row in data.rows(f"trace_{name}", WHERE)
+    ]
+
+
+def syn_arrivals(trace: Sequence[Packet]) -> dict[int, float]:
+    """When the first SYN of each flow came."""
+    first: dict[int, float] = {}
+    for packet in trace:
+        first.setdefault(packet.flow, packet.time)
+    return first
+
+
+def foreign(trace: Sequence[Packet]) -> list[dict[str, Any]]:
+    """Packets that are not in the trace, as workloads: each left a gap between two others."""
+    left = sorted((packet for packet in trace if not packet.dropped), key=lambda packet: packet.left)
+    found = []
+    for one, other in itertools.pairwise(left):
+        extra = other.left - one.left - one.bytes * 8 / RATE
+        if other.time < one.left - LEAST_GAP and extra > LEAST_GAP:
+            came = (one.time + other.time) / 2
+            found.append(datagrams(round(extra * RATE / 8), came, came + 1e-6, "1kbps", "far"))
+    return found

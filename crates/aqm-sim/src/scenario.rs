@@ -328,8 +328,11 @@ impl Scenario {
                 self.check_queue(queue, link.rate).map_err(|e| e.within(&link.place))?;
             }
         }
+        // An alternative takes the place of the queues of managed links.
+        let rate =
+            self.links.iter().find(|link| link.queue.is_some()).map_or(self.links[0].rate, |link| link.rate);
         for (name, queue) in &self.queues {
-            self.check_queue(queue, self.links[0].rate).map_err(|e| e.within(&format!("queues.{name}")))?;
+            self.check_queue(queue, rate).map_err(|e| e.within(&format!("queues.{name}")))?;
         }
         crate::size::check(self)?;
         let topology = self.topology()?;

@@ -264,10 +264,15 @@ fn linux_6() -> Profile {
         max_rto = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
         max_syn_retries = Some(6), "tcp.h: TCP_SYN_RETRIES";
         quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
-        control = Control::cubic(CubicConfig::default()), "the kernel's default since 2.6.19";
+        control = Control::cubic(linux_cubic()), "the kernel's default since 2.6.19";
     }
-    linux.laws = vec![linux_reno()];
+    linux.laws = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
+}
+
+/// CUBIC as Linux has it (`tcp_cubic.c`, `cubictcp_recalc_ssthresh`).
+fn linux_cubic() -> CubicConfig {
+    CubicConfig { ssthresh_rounding: SsthreshRounding::Segments, ..CubicConfig::default() }
 }
 
 /// Reno as Linux has it (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).

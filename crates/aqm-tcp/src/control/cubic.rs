@@ -28,6 +28,8 @@ parameters! {
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
         /// Whether a flow that loses before its old window leaves room for newcomers.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
+        /// What a reduced window becomes.
+        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 9438, section 4.6";
         /// Whether the last step of slow start may pass `ssthresh`.
         pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
         /// The window above which slow start is limited (`max_ssthresh`), in segments.
@@ -50,6 +52,7 @@ impl Build for Config {
             slow_start: SlowStart::new(self.slow_start_end, self.max_ssthresh, limited),
             c: self.c,
             beta: self.beta,
+            rounding: self.ssthresh_rounding,
             reno_step: 3.0 * (1.0 - self.beta) / (1.0 + self.beta), // section 4.3, `α_cubic`
             tcp_friendliness: self.tcp_friendliness,
             fast_convergence: self.fast_convergence,
@@ -67,6 +70,7 @@ pub struct Cubic {
     slow_start: SlowStart,
     c: f64,
     beta: f64,
+    rounding: SsthreshRounding,
     reno_step: f64,
     tcp_friendliness: bool,
     fast_convergence: bool,
@@ -125,10 +129,11 @@ impl CongestionControl for Cubic {
         let before = self.w_max.unwrap_or(0.0);
         let yields = self.fast_convergence && self.window < before;
         self.w_max = Some(if yields { self.window * (1.0 + self.beta) / 2.0 } else { self.window });
-        self.reduce(congestion.basis);
+        let reduced = self.reduce(congestion.basis);
         // Section 4.6: marks alone may take the window down to a segment.
         let floor = if congestion.sign == Sign::Mark { 1.0 } else { MIN_SSTHRESH };
-        self.window = (self.beta * congestion.basis).max(floor);
+        let exact = self.rounding == SsthreshRounding::Exact;
+        self.window = if exact { (self.beta * congestion.basis).max(floor) } else { reduced };
     }
 
     fn on_timeout(&mut self, congestion: Congestion) {
@@ -154,11 +159,13 @@ impl CongestionControl for Cubic {
 }
 
 impl Cubic {
-    /// Sets `ssthresh` (section 4.6) and ends the epoch.
-    fn reduce(&mut self, basis: f64) {
+    /// Sets `ssthresh` (section 4.6) and ends the epoch; returns the window that rounding leaves.
+    fn reduce(&mut self, basis: f64) -> f64 {
         self.prior = self.window;
-        (_, self.ssthresh) = SsthreshRounding::Exact.reduce(self.beta * basis);
+        let (window, ssthresh) = self.rounding.reduce(self.beta * basis);
+        self.ssthresh = ssthresh;
         self.epoch = None;
+        window
     }
 
     /// Congestion avoidance: sections 4.2 to 4.5.

@@ -243,7 +243,13 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
         name for name in names if name.startswith("d ") and not name.endswith("replayed")
     }
     results = {path.name.split(".")[0] for path in (data.LINUX / "results").iterdir()}
-    assert {f"linux {name}" for name in results} == {name for name in names if name.startswith("linux ")}
+    helsinki = {path.name.split(".csv")[0] for path in (data.LINUX / "helsinki").glob("trace_*")}
+    traces = {name for name in names if name.startswith("linux trace ")}
+    assert {name.replace("trace_", "linux trace ") for name in helsinki} == traces
+    replicated = {name for name in names if name.startswith(("linux transfers ", "linux datagrams "))}
+    assert len(replicated) == 48 + 48
+    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated
+    assert {f"linux {name}" for name in results} == of_linux
 
 
 def test_a_cause_counts_only_if_its_experiment_removes_the_miss() -> None:

@@ -266,6 +266,7 @@ fn linux_6() -> Profile {
         quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
         control = Control::cubic(linux_cubic()), "the kernel's default since 2.6.19";
     }
+    linux.sources.push(("control.ssthresh_rounding", "tcp_cubic.c, cubictcp_recalc_ssthresh"));
     linux.laws = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
 }

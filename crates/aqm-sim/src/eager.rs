@@ -11,7 +11,7 @@ use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
 use crate::edges::{EdgeLook, Edges};
 use crate::ledger::{Ledger, gauge};
-use crate::network::{Happening, Look, Network, classes_of};
+use crate::network::{Classes, Happening, Look, Network, classes_of};
 use crate::scenario::Scenario;
 use crate::topology::{Kind, Step, Topology};
 
@@ -237,10 +237,17 @@ impl Network for Eager {
                 probability: gauge(queue, "probability"),
                 max_p: gauge(queue, "max_p"),
                 active_flows: gauge(queue, "active_flows"),
-                classes: classes_of(queue, now),
             });
         }
         looks
+    }
+
+    fn classes(&self, now: Instant) -> Vec<Classes> {
+        let queues = self.links.iter().filter_map(|link| match &link.buffer {
+            Buffer::Managed(managed) => Some(managed.discipline.as_ref()),
+            Buffer::Endless(_) => None,
+        });
+        queues.map(|queue| classes_of(queue, now)).collect()
     }
 
     fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {

@@ -209,11 +209,11 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
 /// The rows of service classes, and the names of the classes.
 fn class_rows(scenario: &Scenario, harvest: &Harvest) -> (Vec<ClassRow>, Vec<String>) {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
-    let [before, after] = &harvest.looks;
+    let [before, after] = &harvest.classes;
     let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
     let (mut rows, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
     for ((number, _), (first, last)) in managed.zip(before.iter().zip(after)) {
-        for ((name, earlier), (_, later)) in first.classes.iter().zip(&last.classes) {
+        for ((name, earlier), (_, later)) in first.iter().zip(last) {
             let found = later.since(*earlier);
             let place = *places.entry(name).or_insert_with(|| {
                 names.push(name.clone());

@@ -26,7 +26,7 @@ pub(crate) enum Happening {
 }
 
 /// What one sees of a managed link.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Look {
     pub(crate) counters: Counters,
     pub(crate) backlog: Backlog,
@@ -34,11 +34,13 @@ pub(crate) struct Look {
     pub(crate) probability: Option<f64>,
     pub(crate) max_p: Option<f64>,
     pub(crate) active_flows: Option<f64>,
-    pub(crate) classes: Vec<(String, ClassCounters)>,
 }
 
+/// The service classes of a queue by name, and what each did.
+pub(crate) type Classes = Vec<(String, ClassCounters)>;
+
 /// What the service classes of a queue did.
-pub(crate) fn classes_of(queue: &dyn QueueDiscipline, now: Instant) -> Vec<(String, ClassCounters)> {
+pub(crate) fn classes_of(queue: &dyn QueueDiscipline, now: Instant) -> Classes {
     let mut classes = Vec::new();
     queue.classes(now, &mut |name, counters| classes.push((name.to_owned(), counters)));
     classes
@@ -59,6 +61,8 @@ pub(crate) trait Network {
     fn catch_up(&mut self, now: Instant, ledger: &mut Ledger);
     /// The managed links, in the order of their numbers, up to date at `now`.
     fn look(&mut self, now: Instant) -> Vec<Look>;
+    /// The service classes of the managed links, in the same order, up to date at `now`.
+    fn classes(&self, now: Instant) -> Vec<Classes>;
     /// The edges, in the order of the scenario, up to date at `now`.
     fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook>;
     /// A packet that will soon happen, if the last one says anything about the next ones.
@@ -367,6 +371,10 @@ impl Network for Lazy {
         self.managed.iter_mut().map(|managed| look_at(&mut managed.port, now)).collect()
     }
 
+    fn classes(&self, now: Instant) -> Vec<Classes> {
+        self.managed.iter().map(|managed| classes_of(managed.port.discipline(), now)).collect()
+    }
+
     fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
         self.edges.look(now)
     }
@@ -390,6 +398,5 @@ fn look_at(port: &mut Port, now: Instant) -> Look {
         probability: gauge(queue, "probability"),
         max_p: gauge(queue, "max_p"),
         active_flows: gauge(queue, "active_flows"),
-        classes: classes_of(queue, now),
     }
 }

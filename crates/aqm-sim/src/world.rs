@@ -12,7 +12,7 @@ use crate::agenda::Alarm;
 use crate::conversation;
 use crate::flow::{Arrived, Ends, Flow, RECEIVER, SENDER};
 use crate::ledger::{Ledger, Parcel};
-use crate::network::{Happening, Look, Network};
+use crate::network::{Classes, Happening, Look, Network};
 use crate::prefetch::prefetch_part;
 use crate::scenario::Scenario;
 use crate::tables::{EdgeRow, FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
@@ -79,6 +79,8 @@ pub(crate) struct Harvest {
     pub(crate) ledger: Ledger,
     /// The managed links when the measurement began, and at the end.
     pub(crate) looks: [Vec<Look>; 2],
+    /// Their service classes at the same moments.
+    pub(crate) classes: [Vec<Classes>; 2],
     pub(crate) events: u64,
     /// What the workloads say of their loads, by position.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
@@ -134,6 +136,7 @@ impl<'a, N: Network> World<'a, N> {
             gauges: Vec::new(),
             ledger: Ledger::default(),
             looks: [Vec::new(), Vec::new()],
+            classes: [Vec::new(), Vec::new()],
             events: 0,
             facts: Vec::new(),
         };
@@ -519,6 +522,7 @@ impl<'a, N: Network> World<'a, N> {
     fn begin_measuring(&mut self, now: Instant) {
         self.net.catch_up(now, &mut self.ledger);
         self.harvest.looks[0] = self.net.look(now);
+        self.harvest.classes[0] = self.net.classes(now);
         self.measuring = true;
         for flow in &mut self.flows {
             flow.begin_measuring();
@@ -573,6 +577,7 @@ impl<'a, N: Network> World<'a, N> {
         self.net.catch_up(end, &mut self.ledger);
         self.settle(end);
         self.harvest.looks[1] = self.net.look(end);
+        self.harvest.classes[1] = self.net.classes(end);
         self.harvest.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {

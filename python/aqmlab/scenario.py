@@ -106,13 +106,17 @@ class Scenario(Given):
         _ = scenario.effective
         return scenario
 
-    def _check(self) -> tuple[str, str]:
+    @cached_property
+    def _read(self) -> tuple[str, str, list[str]]:
         return _core.check(self._text, dict(self.files))
+
+    def _check(self) -> tuple[str, str]:
+        return self._read[:2]
 
     @property
     def warnings(self) -> list[str]:
         """What is allowed but hardly meant, a sentence each that begins with the place."""
-        return _core.scenario_warnings(self._text, dict(self.files))
+        return self._read[2]
 
     @property
     def queues(self) -> Table:

@@ -84,21 +84,16 @@ fn files_of(py: Python<'_>, scenario: &str) -> PyResult<Vec<String>> {
     parse(scenario).map(|value| Scenario::files_of(&value)).map_err(|e| to_python(py, &e))
 }
 
-/// Checks a scenario (JSON) and returns it in full with its digest: `(json, digest)`.
+/// Checks a scenario (JSON) and returns it in full with its digest and what is allowed but hardly meant, a
+/// sentence each that begins with the place: `(json, digest, warnings)`.
 #[pyfunction]
-fn check(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<(String, String)> {
-    let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
-    Ok((scenario.to_value().to_string(), aqm_sim::digest(&scenario)))
-}
-
-/// What is allowed in a scenario (JSON) but hardly meant, a sentence each that begins with the place.
-#[pyfunction]
-fn scenario_warnings(
+fn check(
     py: Python<'_>,
     scenario: &str,
     files: BTreeMap<String, String>,
-) -> PyResult<Vec<String>> {
-    Ok(read(scenario, files).map_err(|e| to_python(py, &e))?.warnings())
+) -> PyResult<(String, String, Vec<String>)> {
+    let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
+    Ok((scenario.to_value().to_string(), aqm_sim::digest(&scenario), scenario.warnings()))
 }
 
 /// Runs a scenario (JSON). Other Python threads go on meanwhile.
@@ -204,7 +199,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(toml_to_json, module)?)?;
     module.add_function(wrap_pyfunction!(files_of, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
-    module.add_function(wrap_pyfunction!(scenario_warnings, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_flow_level, module)?)?;
     module.add_function(wrap_pyfunction!(run_flow_level, module)?)?;

@@ -56,7 +56,7 @@ test: $(CORE)  ## Check formats, lints, types and documentation, and run all tes
 
 .PHONY: fuzz
 fuzz:  ## Drive 100,000 random connections over random paths (FUZZ_CASES=N for another number).
-	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test laws
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test invariants
 
 .PHONY: reference
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with theory, in one table.

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::scenario::{Discipline, ELASTIC, Link, Record, Service, Traffic};
 use crate::server::{Fifo, Group, Sharing, Shortest};
 use crate::tables::{ClassRow, DistributionRow, FlowRow, LinkRow, SampleRow};
-use crate::world::{Harvest, World};
+use crate::world::{RunRecord, World};
 
 pub use scenario::Scenario;
 
@@ -46,7 +46,7 @@ impl AsRef<[Table]> for Run {
 pub fn run(scenario: &Scenario) -> Run {
     let capacity = scenario.link.capacity.bytes_per_second();
     let classes = scenario.classes.len();
-    let harvest = match scenario.link.discipline {
+    let record = match scenario.link.discipline {
         Discipline::ProcessorSharing | Discipline::Weighted => {
             World::new(scenario, Sharing::new(capacity, &groups(scenario))).run()
         }
@@ -71,7 +71,7 @@ pub fn run(scenario: &Scenario) -> Run {
         "digest": digest(scenario),
         "facts": Value::Object(facts.collect()),
     });
-    Run { events: harvest.events, manifest, tables: tables(scenario, harvest) }
+    Run { events: record.events, manifest, tables: tables(scenario, record) }
 }
 
 fn groups(scenario: &Scenario) -> Vec<Group> {
@@ -83,17 +83,17 @@ fn groups(scenario: &Scenario) -> Vec<Group> {
     scenario.classes.iter().map(group).collect()
 }
 
-fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
+fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let words = |_: &str| {
         let names = scenario.classes.iter().map(|class| class.name.clone());
         names.chain([ELASTIC.to_owned()]).collect()
     };
     vec![
-        FlowRow::table(harvest.flows, words),
-        SampleRow::table(harvest.samples, words),
-        DistributionRow::table(harvest.distribution, words),
-        ClassRow::table(harvest.classes, words),
-        LinkRow::table(harvest.link, words),
+        FlowRow::table(record.flows, words),
+        SampleRow::table(record.samples, words),
+        DistributionRow::table(record.distribution, words),
+        ClassRow::table(record.classes, words),
+        LinkRow::table(record.link, words),
     ]
 }
 

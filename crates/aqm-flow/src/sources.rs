@@ -7,8 +7,8 @@
 use std::collections::BinaryHeap;
 
 use aqm_net::{Rng, Streams};
+use aqm_traffic::distributions::Exponential;
 use aqm_traffic::flow_sizes::Law;
-use aqm_traffic::laws::Exponential;
 
 use crate::scenario::{Class, Scenario};
 use crate::server::Job;

@@ -11,7 +11,7 @@ use crate::sources::Sources;
 use crate::tables::{ClassRow, DistributionRow, FlowRow, LinkRow, SampleRow};
 
 /// What a run has brought in.
-pub(crate) struct Harvest {
+pub(crate) struct RunRecord {
     pub(crate) flows: Vec<FlowRow>,
     pub(crate) samples: Vec<SampleRow>,
     pub(crate) distribution: Vec<DistributionRow>,
@@ -110,7 +110,7 @@ impl<'a, S: Server> World<'a, S> {
         world
     }
 
-    pub(crate) fn run(mut self) -> Harvest {
+    pub(crate) fn run(mut self) -> RunRecord {
         let end = self.scenario.duration.seconds();
         loop {
             let (departure, arrival) = (self.server.next(), self.sources.next());
@@ -119,7 +119,7 @@ impl<'a, S: Server> World<'a, S> {
                 self.look_around();
             } else if next == end {
                 self.server.advance(end);
-                return self.harvest(end);
+                return self.record(end);
             } else if departure <= arrival {
                 self.depart(departure);
             } else {
@@ -225,7 +225,7 @@ impl<'a, S: Server> World<'a, S> {
         self.plan_look();
     }
 
-    fn harvest(mut self, end: f64) -> Harvest {
+    fn record(mut self, end: f64) -> RunRecord {
         let measured = end - self.warm_up;
         let totals = [&mut self.elastic, &mut self.all, &mut self.saturated];
         for number in self.classes.iter_mut().map(|count| &mut count.in_progress).chain(totals) {
@@ -272,7 +272,7 @@ impl<'a, S: Server> World<'a, S> {
             saturated: self.saturated.above_zero(),
             mean_in_progress: self.elastic.mean(),
         };
-        Harvest {
+        RunRecord {
             classes: self.classes.iter().enumerate().map(class_row).collect(),
             link: vec![link],
             distribution,

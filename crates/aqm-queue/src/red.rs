@@ -24,7 +24,7 @@ use crate::automatic::wrong;
 use crate::average::Average;
 use crate::curve::Curve;
 use crate::linux_red::LinuxRed;
-use crate::spacing::{CountLaw, PacketScaling, Spacing};
+use crate::spacing::{DropSpacing, PacketScaling, Spacing};
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
 parameters! {
@@ -212,14 +212,14 @@ impl Parameters {
     /// The running RED, for those who build on it.
     pub(crate) fn running(&self, rate: Rate) -> Result<Red, ConfigError> {
         self.check()?;
-        Ok(Red { judge: self.judge(rate), curve: self.curve(), fifo: Fifo::new(self.limit) })
+        Ok(Red { core: self.core(rate), curve: self.curve(), fifo: Fifo::new(self.limit) })
     }
 
     /// RED without its buffer; the parameters have been checked.
-    pub(crate) fn judge(&self, rate: Rate) -> Judge {
-        Judge {
+    pub(crate) fn core(&self, rate: Rate) -> RedCore {
+        RedCore {
             average: Average::new(self.weight, self.mean_packet, rate),
-            law: CountLaw::new(self.spacing, self.packet_scaling, self.spare_first, self.mean_packet),
+            law: DropSpacing::new(self.spacing, self.packet_scaling, self.spare_first, self.mean_packet),
             ecn: self.ecn,
             mark_p: self.mark_p.unwrap_or(1.0),
             unit: self.min_th,
@@ -268,7 +268,7 @@ impl Build for Config {
 
 /// The running discipline.
 pub struct Red {
-    judge: Judge,
+    core: RedCore,
     curve: Curve,
     fifo: Fifo,
 }
@@ -282,7 +282,7 @@ impl QueueDiscipline for Red {
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         let packet = self.fifo.pop();
         if packet.is_none() {
-            self.judge.average.idle_from(cx.now);
+            self.core.average.idle_from(cx.now);
         }
         packet
     }
@@ -292,37 +292,37 @@ impl QueueDiscipline for Red {
     }
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("average", self.judge.average.value);
-        show("probability", self.judge.probability());
+        show("average", self.core.average.value);
+        show("probability", self.core.probability());
     }
 }
 
 impl Red {
     /// Takes the queue that an arrival at `now` finds into the average.
     pub(crate) fn observe(&mut self, now: Instant) {
-        self.judge.observe(self.fifo.backlog(), now);
+        self.core.observe(self.fifo.backlog(), now);
     }
 
     /// The average queue.
     pub(crate) fn average(&self) -> &Average {
-        &self.judge.average
+        &self.core.average
     }
 
     /// Decides on a `packet` that meets `curve`, and carries it out. Below `lowest`, the smallest
     /// `min` that any packet may meet, the law starts afresh.
     pub(crate) fn admit(&mut self, packet: Packet, curve: Curve, lowest: f64, cx: &mut Context<'_>) {
-        let meets = Meets { curve, lowest, packets: self.fifo.backlog().packets };
-        if self.judge.admit(packet, meets, &mut self.fifo, cx) {
-            self.judge.average.busy();
+        let meets = ArrivalState { curve, lowest, packets: self.fifo.backlog().packets };
+        if self.core.admit(packet, meets, &mut self.fifo, cx) {
+            self.core.average.busy();
         }
     }
 }
 
 /// RED without its buffer: an average and the law that acts on it. RED has one, RIO one for each class.
-pub(crate) struct Judge {
+pub(crate) struct RedCore {
     /// The average queue.
     pub average: Average,
-    law: CountLaw,
+    law: DropSpacing,
     ecn: EcnRule,
     mark_p: f64,
     unit: Length,
@@ -332,7 +332,7 @@ pub(crate) struct Judge {
 
 /// What a packet meets.
 #[derive(Clone, Copy)]
-pub(crate) struct Meets {
+pub(crate) struct ArrivalState {
     /// The drop function.
     pub curve: Curve,
     /// Average below which the law starts afresh: the smallest `min` that any packet may meet.
@@ -341,7 +341,7 @@ pub(crate) struct Meets {
     pub packets: u64,
 }
 
-impl Judge {
+impl RedCore {
     /// Takes the `queue` that an arrival at `now` finds into the average.
     pub fn observe(&mut self, queue: Backlog, now: Instant) {
         self.average.update(queue.in_unit_of(self.unit), now);
@@ -353,7 +353,13 @@ impl Judge {
     }
 
     /// Decides on a `packet`, and carries it out: whether it has joined `fifo`.
-    pub fn admit(&mut self, mut packet: Packet, meets: Meets, fifo: &mut Fifo, cx: &mut Context<'_>) -> bool {
+    pub fn admit(
+        &mut self,
+        mut packet: Packet,
+        meets: ArrivalState,
+        fifo: &mut Fifo,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let reason = self.decide(&packet, meets, cx.rng);
         if reason.is_some() {
             self.law.restart();
@@ -381,8 +387,8 @@ impl Judge {
         true
     }
 
-    fn decide(&mut self, packet: &Packet, meets: Meets, rng: &mut Rng) -> Option<Reason> {
-        let Meets { curve, lowest, packets } = meets;
+    fn decide(&mut self, packet: &Packet, meets: ArrivalState, rng: &mut Rng) -> Option<Reason> {
+        let ArrivalState { curve, lowest, packets } = meets;
         let average = self.average.value;
         self.law.probability = curve.probability(average);
         if average < lowest || packets < self.spares {

@@ -24,7 +24,7 @@
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, choices, parameters};
 
 use crate::curve::Curve;
-use crate::red::{self, EcnRule, Judge, Meets};
+use crate::red::{self, ArrivalState, EcnRule, RedCore};
 use crate::spacing::{PacketScaling, Spacing};
 use crate::{Build, Context, Fifo, QueueDiscipline};
 
@@ -185,11 +185,11 @@ impl Build for Config {
         self.check()?;
         let lane = |class| {
             let red = self.red(class);
-            let mut judge = red.judge(rate);
+            let mut core = red.core(rate);
             if !self.spare_short_queue {
-                judge.spares = 0;
+                core.spares = 0;
             }
-            Lane { judge, curve: red.curve(), queue: Backlog::default() }
+            Lane { core, curve: red.curve(), queue: Backlog::default() }
         };
         Ok(Box::new(Rio {
             coupling: self.coupling,
@@ -222,7 +222,7 @@ pub struct Rio {
 
 /// What a class has of its own.
 struct Lane {
-    judge: Judge,
+    core: RedCore,
     curve: Curve,
     /// What waits of all that the average counts.
     queue: Backlog,
@@ -232,9 +232,9 @@ impl QueueDiscipline for Rio {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let own = place(packet.class, self.lanes.len());
         self.observe(own, cx);
-        let Lane { judge, curve, queue } = &mut self.lanes[own];
-        let meets = Meets { curve: *curve, lowest: curve.min, packets: queue.packets };
-        if judge.admit(packet, meets, &mut self.fifo, cx) {
+        let Lane { core, curve, queue } = &mut self.lanes[own];
+        let meets = ArrivalState { curve: *curve, lowest: curve.min, packets: queue.packets };
+        if core.admit(packet, meets, &mut self.fifo, cx) {
             for (k, lane) in self.lanes.iter_mut().enumerate() {
                 let counts = self.coupling.counts(k, own);
                 if counts {
@@ -242,7 +242,7 @@ impl QueueDiscipline for Rio {
                     lane.queue.bytes += u64::from(packet.bytes);
                 }
                 if counts || self.idle == Idle::Line {
-                    lane.judge.average.busy();
+                    lane.core.average.busy();
                 }
             }
         }
@@ -253,7 +253,7 @@ impl QueueDiscipline for Rio {
         let line_idles = self.fifo.backlog().packets == 0;
         for lane in &mut self.lanes {
             if line_idles || (self.idle == Idle::Class && lane.queue.packets == 0) {
-                lane.judge.average.idle_from(cx.now);
+                lane.core.average.idle_from(cx.now);
             }
         }
         let packet = self.fifo.pop()?;
@@ -273,13 +273,13 @@ impl QueueDiscipline for Rio {
 
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
         // Those of the last class have RED's names.
-        if let Some(Lane { judge, .. }) = self.lanes.last() {
-            show("average", judge.average.value);
-            show("probability", judge.probability());
+        if let Some(Lane { core, .. }) = self.lanes.last() {
+            show("average", core.average.value);
+            show("probability", core.probability());
         }
-        for (Lane { judge, queue, .. }, names) in self.lanes.iter().zip(GAUGES) {
-            show(names[0], judge.average.value);
-            show(names[1], judge.probability());
+        for (Lane { core, queue, .. }, names) in self.lanes.iter().zip(GAUGES) {
+            show(names[0], core.average.value);
+            show(names[1], core.probability());
             show(names[2], queue.packets as f64);
         }
     }
@@ -302,15 +302,15 @@ impl Rio {
     /// Tells the averages of an arrival of class `own`.
     fn observe(&mut self, own: usize, cx: &Context<'_>) {
         let last = self.lanes.len() - 1;
-        for (k, Lane { judge, queue, .. }) in self.lanes.iter_mut().enumerate() {
+        for (k, Lane { core, queue, .. }) in self.lanes.iter_mut().enumerate() {
             let deaf = self.total_average == TotalAverage::InArrivals && k == last && own == last;
             if deaf {
                 continue;
             }
             if self.coupling.counts(k, own) {
-                judge.observe(*queue, cx.now);
+                core.observe(*queue, cx.now);
             } else if self.idle == Idle::Line {
-                judge.average.forget(cx.now);
+                core.average.forget(cx.now);
             }
         }
     }

@@ -38,7 +38,7 @@ choices! {
 
 /// Which packets are dropped, given `p_b`: RED's count.
 #[derive(Clone, Debug)]
-pub(crate) struct CountLaw {
+pub(crate) struct DropSpacing {
     spacing: Spacing,
     spare_first: bool,
     scaling: PacketScaling,
@@ -51,7 +51,7 @@ pub(crate) struct CountLaw {
     count_bytes: u64,
 }
 
-impl CountLaw {
+impl DropSpacing {
     /// The law before the first packet.
     pub fn new(spacing: Spacing, scaling: PacketScaling, spare_first: bool, mean_packet: Size) -> Self {
         Self {
@@ -125,8 +125,8 @@ impl CountLaw {
 mod tests {
     use super::*;
 
-    fn law(probability: f64, spacing: Spacing, count: u64) -> CountLaw {
-        let mut law = CountLaw::new(spacing, PacketScaling::None, true, Size::from_bytes(974));
+    fn law(probability: f64, spacing: Spacing, count: u64) -> DropSpacing {
+        let mut law = DropSpacing::new(spacing, PacketScaling::None, true, Size::from_bytes(974));
         (law.probability, law.count) = (probability, count);
         law
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// The smallest number of offers up to the first choice, over many streams.
-    fn earliest(law: &CountLaw, bytes: u64) -> usize {
+    fn earliest(law: &DropSpacing, bytes: u64) -> usize {
         let first = |seed| {
             let mut rng = aqm_net::Streams::new(seed).named("earliest", 0);
             let mut law = law.clone();

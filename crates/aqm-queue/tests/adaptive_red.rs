@@ -3,7 +3,7 @@
 mod driver;
 
 use aqm_net::{Instant, Packet, Rate, Streams};
-use aqm_queue::{Config, Port, Ties, laws};
+use aqm_queue::{Config, Port, Ties, invariants};
 use driver::{Counts, Hand, ect, packet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn table(change: Value) -> Value {
 /// averages of the average queue and of `max_p` over the second half.
 fn overloaded(table: Value, load: f64, seconds: u32) -> (f64, f64) {
     let rate = Rate::from_bps(10_000_000);
-    let queue = laws::watched(&Config::read(table).unwrap(), rate).unwrap();
+    let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
     let mut port = Port::new(queue, rate, Streams::new(3).named("queue", 0), Ties::DepartureFirst);
     let mut counts = Counts::default();
     let packets = (f64::from(seconds) * 1250.0 * load) as u32;

@@ -1,7 +1,7 @@
 //! HTB on a line much faster than its classes: what each class gets, at least and at most.
 
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Label, Observer, Port, Protocol, Reason, Ties, laws};
+use aqm_queue::{Config, Label, Observer, Port, Protocol, Reason, Ties, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ type Sent = Vec<(Instant, u32, u64)>;
 
 /// Classes of these names; the packets of flow k carry a label of the k-th name as workload.
 fn port(names: &[&str], table: Value) -> Port {
-    let mut queue = laws::watched(&Config::read(table).unwrap(), LINE).unwrap();
+    let mut queue = invariants::watched(&Config::read(table).unwrap(), LINE).unwrap();
     for (number, name) in names.iter().enumerate() {
         let label =
             Label { traffic: (*name).to_owned(), protocol: Protocol::Udp, port: 0, dscp: number as u8 };

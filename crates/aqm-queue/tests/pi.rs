@@ -3,7 +3,7 @@
 mod driver;
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
-use aqm_queue::{Config, Port, Ties, laws};
+use aqm_queue::{Config, Port, Ties, invariants};
 use driver::{Counts, Hand, ect, packet};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn a_queue_under_constant_overload_comes_to_its_reference() {
     for (load, q_ref) in [(1.05, 200), (1.15, 200), (1.1, 50)] {
         let rate = Rate::from_bps(10_000_000);
         let table = json!({"kind": "pi", "q_ref": format!("{q_ref}p")});
-        let queue = laws::watched(&Config::read(table).unwrap(), rate).unwrap();
+        let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
         let mut port = Port::new(queue, rate, Streams::new(3).named("queue", 0), Ties::DepartureFirst);
         let mut counts = Counts::default();
         let (mut before, mut early) = (None, 0);

@@ -3,7 +3,7 @@
 mod driver;
 
 use aqm_net::{Instant, Length, Packet, Rate, Streams};
-use aqm_queue::{Config, Port, Ties, laws};
+use aqm_queue::{Config, Port, Ties, invariants};
 use driver::{Counts, Hand, ect, packet};
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn eight_of_nine_leave_in_order() {
 /// A RED in front of a line of 1 Mb/s.
 fn port(table: Value, seed: u64, ties: Ties) -> Port {
     let rate = Rate::from_bps(1_000_000);
-    let queue = laws::watched(&Config::read(table).unwrap(), rate).unwrap();
+    let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
     Port::new(queue, rate, Streams::new(seed).named("queue", 0), ties)
 }
 

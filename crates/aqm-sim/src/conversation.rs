@@ -13,13 +13,13 @@ use std::vec::IntoIter;
 use aqm_net::{Instant, Span};
 use aqm_traffic::{Conversation, Exchange, Transfer};
 
-use crate::agenda::Alarm;
-use crate::flow::{Aside, Counted, Ends, Flow, RECEIVER, SENDER};
+use crate::event_queue::Timer;
+use crate::flow::{ColdState, Counted, Ends, Flow, RECEIVER, SENDER};
 use crate::network::Network;
 
 /// What an end does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum NextAction {
     /// The client opens the connection and asks.
     Open,
     /// The server answers.
@@ -29,8 +29,8 @@ enum Turn {
 }
 
 /// Where a conversation stands.
-pub(crate) struct Talk {
-    turn: Turn,
+pub(crate) struct ConversationState {
+    turn: NextAction,
     present: Exchange,
     rest: IntoIter<Exchange>,
     /// Bytes of the requests so far, the present one included.
@@ -43,7 +43,7 @@ pub(crate) struct Talk {
     pub(crate) before: Counted,
 }
 
-impl Talk {
+impl ConversationState {
     fn goes_on(&self) -> bool {
         !self.rest.as_slice().is_empty()
     }
@@ -67,16 +67,16 @@ pub(crate) fn transfer(exchange: &Exchange, requested: u64, host: u32) -> Transf
     }
 }
 
-impl Aside {
+impl ColdState {
     /// Whether a conversation has more exchanges than the present one.
     pub(crate) fn goes_on(&self) -> bool {
-        self.talk.as_ref().is_some_and(|talk| talk.goes_on())
+        self.conversation.as_ref().is_some_and(|conversation| conversation.goes_on())
     }
 }
 
 impl Flow {
-    pub(crate) fn talk(&self) -> Option<&Talk> {
-        self.aside.as_ref()?.talk.as_deref()
+    pub(crate) fn conversation(&self) -> Option<&ConversationState> {
+        self.cold.as_ref()?.conversation.as_deref()
     }
 
     /// Begins a conversation on a connection that is not open yet; the client opens it when its turn comes.
@@ -85,8 +85,8 @@ impl Flow {
         self.extra_delay[SENDER] = self.extra_delay[SENDER] + server_delay.saturating_mul(2);
         self.extra_delay[RECEIVER] = self.extra_delay[RECEIVER] + client_delay.saturating_mul(2);
         self.opened += client_delay;
-        let talk = Talk {
-            turn: Turn::Open,
+        let conversation = ConversationState {
+            turn: NextAction::Open,
             present: first,
             rest: rest.into_iter(),
             requested: first.request,
@@ -94,32 +94,32 @@ impl Flow {
             late: client_delay,
             before: Counted::default(),
         };
-        self.aside.get_or_insert_default().talk = Some(Box::new(talk));
+        self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
     }
 
     /// Sets the alarm of the next turn.
     pub(crate) fn set_turn(&mut self, at: Instant, slot: u32, net: &mut impl Network) {
-        self.alarms += 1;
-        net.alarm(at, self.number, Alarm::Turn(slot));
+        self.timers += 1;
+        net.set_timer(at, self.number, Timer::NextAction(slot));
     }
 
     /// It is an end's turn; which one has something to send.
     pub(crate) fn take_turn(&mut self, now: Instant) -> usize {
         let counted = self.counted();
-        let talk = self.aside.as_mut().and_then(|aside| aside.talk.as_mut());
-        let (Some(talk), Ends::Tcp(ends)) = (talk, &mut self.ends) else { return SENDER };
-        match talk.turn {
-            Turn::Open => ends[RECEIVER].open(now),
-            Turn::Answer => {
-                ends[SENDER].write(Some(talk.present.response), now);
-                if !talk.goes_on() {
+        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
+        let (Some(conversation), Ends::Tcp(ends)) = (conversation, &mut self.ends) else { return SENDER };
+        match conversation.turn {
+            NextAction::Open => ends[RECEIVER].open(now),
+            NextAction::Answer => {
+                ends[SENDER].write(Some(conversation.present.response), now);
+                if !conversation.goes_on() {
                     ends[SENDER].finish();
                 }
                 return SENDER;
             }
-            Turn::Ask => {
-                (talk.asked, talk.before) = (now, counted);
-                ends[RECEIVER].write(Some(talk.present.request), now);
+            NextAction::Ask => {
+                (conversation.asked, conversation.before) = (now, counted);
+                ends[RECEIVER].write(Some(conversation.present.request), now);
             }
         }
         RECEIVER
@@ -127,32 +127,34 @@ impl Flow {
 
     /// The request, or enough of it to look, has arrived.
     pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
-        let talk = self.aside.as_mut().and_then(|aside| aside.talk.as_mut());
+        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
         let Ends::Tcp(ends) = &mut self.ends else { return };
-        let Some(talk) = talk else {
+        let Some(conversation) = conversation else {
             self.asked_for = false;
             ends[SENDER].write(self.transfer.bytes, now);
             return ends[SENDER].finish();
         };
-        if ends[SENDER].received() >= talk.requested {
+        if ends[SENDER].received() >= conversation.requested {
             self.asked_for = false;
-            talk.turn = Turn::Answer;
-            let at = now + talk.present.think;
+            conversation.turn = NextAction::Answer;
+            let at = now + conversation.present.think;
             self.set_turn(at, slot, net);
         }
     }
 
     /// The response has arrived and more exchanges follow: the client pauses before the next one.
     pub(crate) fn go_on(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
-        let talk = self.aside.as_mut().and_then(|aside| aside.talk.as_mut());
-        let Some((talk, next)) = talk.and_then(|talk| talk.rest.next().map(|next| (talk, next))) else {
+        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
+        let Some((conversation, next)) =
+            conversation.and_then(|conversation| conversation.rest.next().map(|next| (conversation, next)))
+        else {
             return;
         };
-        talk.present = next;
-        talk.turn = Turn::Ask;
-        talk.asked = Instant::NEVER;
-        talk.requested += next.request;
-        self.transfer = transfer(&next, talk.requested, self.transfer.host);
+        conversation.present = next;
+        conversation.turn = NextAction::Ask;
+        conversation.asked = Instant::NEVER;
+        conversation.requested += next.request;
+        self.transfer = transfer(&next, conversation.requested, self.transfer.host);
         self.asked_for = true;
         self.goal += next.response;
         (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);

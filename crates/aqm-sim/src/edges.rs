@@ -54,7 +54,7 @@ pub(crate) fn place_edges(
 
 /// What one sees of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct EdgeLook {
+pub(crate) struct EdgeSnapshot {
     pub(crate) flows: f64,
     pub(crate) threshold: f64,
     pub(crate) evicted: f64,
@@ -83,14 +83,14 @@ impl Edges {
     }
 
     /// Looks at each once it has done what is due by `now`.
-    pub(crate) fn look(&mut self, now: Instant) -> Vec<EdgeLook> {
-        self.0.iter_mut().map(|edge| look_at(edge.as_mut(), now)).collect()
+    pub(crate) fn snapshot(&mut self, now: Instant) -> Vec<EdgeSnapshot> {
+        self.0.iter_mut().map(|edge| snapshot_of(edge.as_mut(), now)).collect()
     }
 }
 
-fn look_at(edge: &mut dyn Edge, now: Instant) -> EdgeLook {
+fn snapshot_of(edge: &mut dyn Edge, now: Instant) -> EdgeSnapshot {
     edge.catch_up(now);
-    let mut look = EdgeLook { flows: 0.0, threshold: 0.0, evicted: 0.0 };
+    let mut look = EdgeSnapshot { flows: 0.0, threshold: 0.0, evicted: 0.0 };
     edge.gauges(&mut |name, value| match name {
         "flows" => look.flows = value,
         "threshold" => look.threshold = value,

@@ -7,10 +7,10 @@ use aqm_net::{Instant, Packet, Span};
 use aqm_tcp::Endpoint;
 use aqm_traffic::Transfer;
 
-use crate::agenda::Alarm;
-use crate::conversation::Talk;
-use crate::ledger::{Ledger, Parcel, carries};
+use crate::conversation::ConversationState;
+use crate::event_queue::Timer;
 use crate::network::Network;
+use crate::recorder::{Payload, Recorder, carries};
 use crate::tables::{FlowRow, TransferRow};
 
 /// What stands at the two ends. A connection lives in place, though streams of datagrams waste the
@@ -91,11 +91,11 @@ pub(crate) struct Flow {
     pub(crate) back: u32,
     pub(crate) in_flight: u32,
     /// Alarms in the agenda, and by side the one that counts.
-    pub(crate) alarms: u16,
+    pub(crate) timers: u16,
     pub(crate) gauged: bool,
     /// Whether the request it waits for has not arrived.
     pub(crate) asked_for: bool,
-    pub(crate) alarm_at: [Instant; 2],
+    pub(crate) timer_at: [Instant; 2],
     /// When the first payload byte, and when the last one arrived; `NEVER` until then.
     pub(crate) first_byte: Instant,
     pub(crate) completed: Instant,
@@ -115,15 +115,15 @@ pub(crate) struct Flow {
     /// Packets that arrived where the data goes in the class of long flows.
     pub(crate) long: u64,
     /// What few flows have.
-    pub(crate) aside: Option<Box<Aside>>,
+    pub(crate) cold: Option<Box<ColdState>>,
 }
 
 /// What is kept beside a flow, because few flows have it.
 #[derive(Default)]
-pub(crate) struct Aside {
+pub(crate) struct ColdState {
     /// What was counted when the measurement began; nothing if it was opened later.
     pub(crate) before: Counted,
-    pub(crate) talk: Option<Box<Talk>>,
+    pub(crate) conversation: Option<Box<ConversationState>>,
 }
 
 /// A moment that may not have come.
@@ -165,14 +165,14 @@ impl Flow {
 
     /// Whether nothing of it is left anywhere, so that its slot can be used again.
     pub(crate) fn is_over(&self) -> bool {
-        self.in_flight == 0 && self.alarms == 0 && self.closed != Instant::NEVER
+        self.in_flight == 0 && self.timers == 0 && self.closed != Instant::NEVER
     }
 
     /// Whether its sender knows that all it was opened for has arrived. Not asked of a conversation, whose ends
     /// have clocks of their own.
     pub(crate) fn is_acknowledged(&self) -> bool {
         let Ends::Tcp(ends) = &self.ends else { return false };
-        ends[SENDER].acknowledged() >= self.goal && self.talk().is_none()
+        ends[SENDER].acknowledged() >= self.goal && self.conversation().is_none()
     }
 
     /// Sends what the end on `side` wants to send, and sets its alarm.
@@ -182,17 +182,17 @@ impl Flow {
         (side, slot): (usize, u32),
         now: Instant,
         net: &mut impl Network,
-        ledger: &mut Ledger,
+        recorder: &mut Recorder,
     ) {
         let Ends::Tcp(ends) = &mut self.ends else { return };
         let end = &mut ends[side];
-        let (hop, alarm) = match side {
-            SENDER => (self.forward, Alarm::Sender(slot)),
-            _ => (self.back, Alarm::Receiver(slot)),
+        let (hop, timer) = match side {
+            SENDER => (self.forward, Timer::Sender(slot)),
+            _ => (self.back, Timer::Receiver(slot)),
         };
         while let Some(segment) = end.poll_transmit(now) {
             let packet = Packet {
-                id: ledger.parcels.put(Parcel { segment, slot, forward: side == SENDER }),
+                id: recorder.payloads.put(Payload { segment, slot, forward: side == SENDER }),
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
@@ -203,10 +203,10 @@ impl Flow {
                 label: self.traffic as u16,
             };
             self.in_flight += 1;
-            if ledger.has_history(&packet) {
-                ledger.note_sent(&packet, now);
+            if recorder.has_history(&packet) {
+                recorder.note_sent(&packet, now);
             }
-            net.send(packet, now, ledger);
+            net.send(packet, now, recorder);
         }
         let deadline = end.poll_timeout();
         if (end.is_done() || end.gave_up().is_some()) && self.closed == Instant::NEVER {
@@ -215,34 +215,34 @@ impl Flow {
                 self.closed = now;
             }
         }
-        self.arm(side, alarm, deadline, net);
+        self.arm(side, timer, deadline, net);
     }
 
     /// Sees to it that an alarm goes off at `deadline` or before. An alarm that comes too early is
     /// set again when it does, so that a timer that moves with every packet costs nothing.
-    fn arm(&mut self, side: usize, alarm: Alarm, deadline: Option<Instant>, net: &mut impl Network) {
+    fn arm(&mut self, side: usize, timer: Timer, deadline: Option<Instant>, net: &mut impl Network) {
         if let Some(at) = deadline
-            && at < self.alarm_at[side]
+            && at < self.timer_at[side]
         {
-            self.alarm_at[side] = at;
-            self.alarms += 1;
-            net.alarm(at, self.number, alarm);
+            self.timer_at[side] = at;
+            self.timers += 1;
+            net.set_timer(at, self.number, timer);
         }
     }
 
     /// An alarm went off: whether a timer is really due.
-    pub(crate) fn is_due(&mut self, side: usize, alarm: Alarm, now: Instant, net: &mut impl Network) -> bool {
-        self.alarms -= 1;
-        if self.alarm_at[side] != now {
+    pub(crate) fn is_due(&mut self, side: usize, timer: Timer, now: Instant, net: &mut impl Network) -> bool {
+        self.timers -= 1;
+        if self.timer_at[side] != now {
             return false;
         }
-        self.alarm_at[side] = Instant::NEVER;
+        self.timer_at[side] = Instant::NEVER;
         let deadline = match &self.ends {
             Ends::Tcp(ends) => ends[side].poll_timeout(),
             Ends::Datagrams { .. } => None,
         };
         if deadline.is_some_and(|at| at > now) {
-            self.arm(side, alarm, deadline, net);
+            self.arm(side, timer, deadline, net);
             return false;
         }
         deadline.is_some()
@@ -251,13 +251,15 @@ impl Flow {
     /// Keeps what was counted so far as what came before the measurement.
     pub(crate) fn begin_measuring(&mut self) {
         let counted = self.counted();
-        self.aside.get_or_insert_default().before = counted;
+        self.cold.get_or_insert_default().before = counted;
     }
 
     pub(crate) fn row(&self, measured: Span) -> FlowRow {
-        let before = self.aside.as_ref().map_or(Counted::default(), |aside| aside.before);
+        let before = self.cold.as_ref().map_or(Counted::default(), |cold| cold.before);
         let found = self.counted().since(before);
-        let (late, to_come) = self.talk().map_or((Span::ZERO, 0), |talk| (talk.late, talk.to_come()));
+        let (late, to_come) = self
+            .conversation()
+            .map_or((Span::ZERO, 0), |conversation| (conversation.late, conversation.to_come()));
         FlowRow {
             flow: self.number.into(),
             traffic: self.traffic,
@@ -288,8 +290,8 @@ impl Flow {
         let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, self.transfer.bytes) else { return None };
         let opener = &ends[if self.transfer.request.is_some() { RECEIVER } else { SENDER }];
         let (asked, late, before) =
-            self.talk().map_or((self.opened, Span::ZERO, Counted::default()), |talk| {
-                (talk.asked, talk.late, talk.before)
+            self.conversation().map_or((self.opened, Span::ZERO, Counted::default()), |conversation| {
+                (conversation.asked, conversation.late, conversation.before)
             });
         let asked = came(asked)?;
         let found = self.counted().since(before);

@@ -3,16 +3,16 @@
 //! This room alone knows queues, transports and traffic together. It reads no clock, opens no file,
 //! starts no thread, and a scenario that was read cannot fail to run.
 
-mod agenda;
 mod conversation;
-#[cfg(test)]
-mod eager;
 mod edges;
+mod event_queue;
 mod flow;
-mod ledger;
 mod links;
 mod network;
 mod prefetch;
+mod recorder;
+#[cfg(test)]
+mod reference;
 mod ring;
 mod scenario;
 mod sections;
@@ -31,13 +31,13 @@ use aqm_net::registry::{Entry, Parameters as _};
 use aqm_net::table;
 use serde_json::{Value, json};
 
-use crate::ledger::PacketEvent;
-use crate::network::{Lazy, Look, Network};
+use crate::network::{LaneNetwork, LinkSnapshot, Network};
+use crate::recorder::PacketEvent;
 use crate::tables::{
     ClassRow, DropRow, EdgeRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow,
 };
 use crate::topology::Topology;
-use crate::world::{Harvest, World};
+use crate::world::{RunRecord, World};
 
 pub use aqm_net::table::{Column, ColumnDoc, Table, TableDoc};
 pub use scenario::{Scenario, drop_curve};
@@ -74,14 +74,14 @@ impl Run {
 /// Runs a scenario.
 pub fn run(scenario: &Scenario) -> Run {
     let mut topology = scenario.topology().expect("the topology was built when the scenario was read");
-    let network = Lazy::new(scenario, &mut topology);
+    let network = LaneNetwork::new(scenario, &mut topology);
     run_on(scenario, &topology, network)
 }
 
 fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Run {
-    let harvest = World::new(scenario, topology, network).run();
-    let forwarded = harvest.looks[1].first().map_or(0, |look| look.counters.departures);
-    let traffic = scenario.traffic.iter().zip(&harvest.facts);
+    let record = World::new(scenario, topology, network).run();
+    let forwarded = record.snapshots[1].first().map_or(0, |snapshot| snapshot.counters.departures);
+    let traffic = scenario.traffic.iter().zip(&record.facts);
     let facts: Value = traffic
         .map(|(one, facts)| {
             let facts = facts.iter().map(|&(name, value)| (name.to_owned(), json!(value)));
@@ -98,7 +98,7 @@ fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Ru
         "edges_added": scenario.edges_added,
         "warnings": scenario.warnings(),
     });
-    Run { events: harvest.events, forwarded, manifest, tables: tables(scenario, harvest) }
+    Run { events: record.events, forwarded, manifest, tables: tables(scenario, record) }
 }
 
 /// The name of a result: a digest of the scenario in full, the content of its files, its seed and
@@ -173,9 +173,9 @@ pub fn table_catalog() -> Vec<TableDoc> {
     tables::catalog()
 }
 
-fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
-    let links = link_rows(scenario, &harvest);
-    let (class_rows, classes) = class_rows(scenario, &harvest);
+fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
+    let links = link_rows(scenario, &record);
+    let (class_rows, classes) = class_rows(scenario, &record);
     let words = |column: &str| -> Vec<String> {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         match column {
@@ -188,18 +188,18 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
             _ => unreachable!("no column of words is named {column}"),
         }
     };
-    let mut packets = harvest.ledger.packets;
+    let mut packets = record.recorder.packets;
     packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
-    let mut drops = harvest.ledger.drops;
+    let mut drops = record.recorder.drops;
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
     vec![
-        FlowRow::table(harvest.flows, words),
-        TransferRow::table(harvest.transfers, words),
-        PageRow::table(harvest.pages, words),
+        FlowRow::table(record.flows, words),
+        TransferRow::table(record.transfers, words),
+        PageRow::table(record.pages, words),
         DropRow::table(drops, words),
-        QueueRow::table(harvest.queue, words),
-        EdgeRow::table(harvest.edges, words),
-        GaugeRow::table(harvest.gauges, words),
+        QueueRow::table(record.queue, words),
+        EdgeRow::table(record.edges, words),
+        GaugeRow::table(record.gauges, words),
         PacketRow::table(packets, words),
         LinkRow::table(links, words),
         ClassRow::table(class_rows, words),
@@ -207,9 +207,9 @@ fn tables(scenario: &Scenario, harvest: Harvest) -> Vec<Table> {
 }
 
 /// The rows of service classes, and the names of the classes.
-fn class_rows(scenario: &Scenario, harvest: &Harvest) -> (Vec<ClassRow>, Vec<String>) {
+fn class_rows(scenario: &Scenario, record: &RunRecord) -> (Vec<ClassRow>, Vec<String>) {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
-    let [before, after] = &harvest.classes;
+    let [before, after] = &record.classes;
     let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
     let (mut rows, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
     for ((number, _), (first, last)) in managed.zip(before.iter().zip(after)) {
@@ -246,32 +246,33 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-fn link_rows(scenario: &Scenario, harvest: &Harvest) -> Vec<LinkRow> {
+fn link_rows(scenario: &Scenario, record: &RunRecord) -> Vec<LinkRow> {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
-    let [before, after] = &harvest.looks;
+    let [before, after] = &record.snapshots;
     let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
-    let looks = before.iter().zip(after);
-    let row = |((number, link), (first, last)): ((usize, &links::LinkSpec), (&Look, &Look))| {
-        let (first, last) = (&first.counters, &last.counters);
-        let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);
-        let departed_bytes = last.departed_bytes - first.departed_bytes;
-        let waited = (last.packet_nanos - first.packet_nanos) as f64 / 1e9;
-        LinkRow {
-            link: number as u32,
-            rate_bps: link.rate.bps() as f64,
-            arrivals,
-            arrived_bytes: last.arrived_bytes - first.arrived_bytes,
-            departures,
-            departed_bytes,
-            drops: last.drops - first.drops,
-            marks: last.marks - first.marks,
-            utilisation: departed_bytes as f64 * 8.0 / (link.rate.bps() as f64 * seconds),
-            drop_fraction: share(last.drops - first.drops, arrivals),
-            mark_fraction: share(last.marks - first.marks, arrivals),
-            mean_queue_packets: waited / seconds,
-            mean_queue_delay_s: if departures == 0 { 0.0 } else { waited / departures as f64 },
-            tied_fraction: share(last.tied - first.tied, arrivals),
-        }
-    };
-    managed.zip(looks).map(row).collect()
+    let snapshots = before.iter().zip(after);
+    let row =
+        |((number, link), (first, last)): ((usize, &links::LinkSpec), (&LinkSnapshot, &LinkSnapshot))| {
+            let (first, last) = (&first.counters, &last.counters);
+            let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);
+            let departed_bytes = last.departed_bytes - first.departed_bytes;
+            let waited = (last.packet_nanos - first.packet_nanos) as f64 / 1e9;
+            LinkRow {
+                link: number as u32,
+                rate_bps: link.rate.bps() as f64,
+                arrivals,
+                arrived_bytes: last.arrived_bytes - first.arrived_bytes,
+                departures,
+                departed_bytes,
+                drops: last.drops - first.drops,
+                marks: last.marks - first.marks,
+                utilisation: departed_bytes as f64 * 8.0 / (link.rate.bps() as f64 * seconds),
+                drop_fraction: share(last.drops - first.drops, arrivals),
+                mark_fraction: share(last.marks - first.marks, arrivals),
+                mean_queue_packets: waited / seconds,
+                mean_queue_delay_s: if departures == 0 { 0.0 } else { waited / departures as f64 },
+                tied_fraction: share(last.tied - first.tied, arrivals),
+            }
+        };
+    managed.zip(snapshots).map(row).collect()
 }

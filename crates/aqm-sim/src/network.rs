@@ -7,27 +7,27 @@
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
 use aqm_queue::{ClassCounters, Counters, Departure, Port, QueueDiscipline, Ties};
 
-use crate::agenda::{Agenda, Alarm, Event, rank_of_alarm, rank_of_link};
-use crate::edges::{EdgeLook, Edges};
-use crate::ledger::{Ledger, PacketEvent, gauge};
+use crate::edges::{EdgeSnapshot, Edges};
+use crate::event_queue::{Event, EventQueue, Timer, rank_of_link, rank_of_timer};
 use crate::prefetch::prefetch;
+use crate::recorder::{PacketEvent, Recorder, gauge};
 use crate::scenario::Scenario;
 use crate::topology::{self, Topology};
 
 /// Something the hosts and workloads must hear of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening {
+pub(crate) enum HostEvent {
     /// A packet reached its host.
     Arrived(Packet),
     /// A host is through with a packet it was given to [`hold`](Network::hold).
     Processed(Packet),
     /// An alarm is due.
-    Alarm(Alarm),
+    Timer(Timer),
 }
 
 /// What one sees of a managed link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Look {
+pub(crate) struct LinkSnapshot {
     pub(crate) counters: Counters,
     pub(crate) backlog: Backlog,
     pub(crate) average: Option<f64>,
@@ -50,21 +50,21 @@ pub(crate) fn classes_of(queue: &dyn QueueDiscipline, now: Instant) -> Classes {
 /// plain engine of the tests can stand in for the fast one.
 pub(crate) trait Network {
     /// Puts `packet` on the link it stands before.
-    fn send(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger);
+    fn send(&mut self, packet: Packet, now: Instant, recorder: &mut Recorder);
     /// Keeps a packet that reached its host until the host is through with it.
     fn hold(&mut self, packet: Packet, until: Instant);
-    /// Reports `alarm` at `at`; `flow` is the number of the flow it belongs to, if to one.
-    fn alarm(&mut self, at: Instant, flow: u32, alarm: Alarm);
+    /// Reports `timer` at `at`; `flow` is the number of the flow it belongs to, if to one.
+    fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer);
     /// Goes on to the next happening, unless it lies after `until`.
-    fn next(&mut self, until: Instant, ledger: &mut Ledger) -> Option<(Instant, Happening)>;
+    fn next(&mut self, until: Instant, recorder: &mut Recorder) -> Option<(Instant, HostEvent)>;
     /// Lets every link send what it would have sent by `now`.
-    fn catch_up(&mut self, now: Instant, ledger: &mut Ledger);
+    fn catch_up(&mut self, now: Instant, recorder: &mut Recorder);
     /// The managed links, in the order of their numbers, up to date at `now`.
-    fn look(&mut self, now: Instant) -> Vec<Look>;
+    fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
     /// The service classes of the managed links, in the same order, up to date at `now`.
     fn classes(&self, now: Instant) -> Vec<Classes>;
     /// The edges, in the order of the scenario, up to date at `now`.
-    fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook>;
+    fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot>;
     /// A packet that will soon happen, if the last one says anything about the next ones.
     fn ahead(&self) -> Option<&Packet> {
         None
@@ -77,7 +77,7 @@ pub(crate) trait Network {
 #[derive(Clone, Copy)]
 enum Owner {
     /// The step of the only route over it: an access line.
-    Step,
+    Hop,
     /// The table of links between routers.
     Table,
     /// A port.
@@ -86,7 +86,7 @@ enum Owner {
 
 /// What links have in common.
 #[derive(Clone, Copy)]
-struct Kind {
+struct LinkClass {
     pace: Pace,
     delay: Span,
     owner: Owner,
@@ -96,7 +96,7 @@ struct Kind {
 
 /// A link on the way of a packet, all that is known of it in one place: with very many flows the cost
 /// of a packet is that of the cache lines it touches.
-struct Step {
+struct Hop {
     free_at: Instant,
     link: u32,
     kind: u16,
@@ -110,7 +110,7 @@ enum End {
     /// The host.
     Host,
     /// The access line of the host, to which packets come from this link only; and this link has no port.
-    Home,
+    AccessLine,
     /// Any other link.
     Link,
 }
@@ -120,14 +120,14 @@ struct Managed {
     link: u32,
     traced: bool,
     /// When its alarm goes off; `NEVER` without one.
-    alarm_at: Instant,
+    timer_at: Instant,
 }
 
 /// The engine: lanes and a wheel, links that hold only when they are free.
-pub(crate) struct Lazy {
-    agenda: Agenda,
-    steps: Vec<Step>,
-    kinds: Vec<Kind>,
+pub(crate) struct LaneNetwork {
+    event_queue: EventQueue,
+    hops: Vec<Hop>,
+    link_classes: Vec<LinkClass>,
     /// By link between routers: when it is free, if it has no port.
     free_at: Vec<Instant>,
     managed: Vec<Managed>,
@@ -144,7 +144,7 @@ pub(crate) const MANY_ROUTES: usize = 1000;
 const FAR: usize = 12;
 const NEAR: usize = 6;
 
-impl Lazy {
+impl LaneNetwork {
     /// Takes the routes out of `topology`.
     pub(crate) fn new(scenario: &Scenario, topology: &mut Topology) -> Self {
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
@@ -158,240 +158,250 @@ impl Lazy {
                 port: Port::new(discipline, spec.rate, rng, ties),
                 link: number as u32,
                 traced: scenario.record.packets.contains(&spec.name),
-                alarm_at: Instant::NEVER,
+                timer_at: Instant::NEVER,
             });
         }
-        let agenda = Agenda::new(scenario.reverse_ties);
-        let kind = |(number, kind): (usize, &topology::Kind)| Kind {
+        let event_queue = EventQueue::new(scenario.reverse_ties);
+        let kind = |(number, kind): (usize, &topology::LinkClass)| LinkClass {
             pace: kind.rate.pace(),
             delay: kind.delay,
-            owner: owners.get(number).copied().unwrap_or(Owner::Step),
-            place: agenda.place(kind.lane),
+            owner: owners.get(number).copied().unwrap_or(Owner::Hop),
+            place: event_queue.place(kind.lane),
         };
-        let end = |step: &topology::Step, next: Option<&topology::Step>| match next {
+        let end = |step: &topology::Hop, next: Option<&topology::Hop>| match next {
             _ if step.last => End::Host,
             Some(next) if next.last && matches!(owners.get(step.link as usize), Some(Owner::Table)) => {
-                End::Home
+                End::AccessLine
             }
             _ => End::Link,
         };
-        let steps = std::mem::take(&mut topology.steps);
-        let step = |(place, step): (usize, &topology::Step)| Step {
+        let hops = std::mem::take(&mut topology.hops);
+        let step = |(place, step): (usize, &topology::Hop)| Hop {
             free_at: Instant::START,
             link: step.link,
             kind: step.kind,
-            end: end(step, steps.get(place + 1)),
+            end: end(step, hops.get(place + 1)),
             edge: step.edge,
         };
         Self {
-            kinds: topology.kinds.iter().enumerate().map(kind).collect(),
-            agenda,
-            steps: steps.iter().enumerate().map(step).collect(),
+            link_classes: topology.link_classes.iter().enumerate().map(kind).collect(),
+            event_queue,
+            hops: hops.iter().enumerate().map(step).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
             edges: Edges::new(&scenario.edges, scenario.seed),
-            many: topology.routes() > MANY_ROUTES,
+            many: topology.route_count() > MANY_ROUTES,
         }
     }
 
     /// Puts `packet` on the link it stands before.
     #[inline(always)]
-    fn forward(&mut self, mut packet: Packet, now: Instant, ledger: &mut Ledger) {
-        let step = &mut self.steps[packet.hop as usize];
+    fn forward(&mut self, mut packet: Packet, now: Instant, recorder: &mut Recorder) {
+        let step = &mut self.hops[packet.hop as usize];
         if step.edge != 0 {
             packet.class = self.edges.class_of(packet, step.edge, now);
         }
-        let kind = &self.kinds[step.kind as usize];
+        let kind = &self.link_classes[step.kind as usize];
         let free_at = match kind.owner {
-            Owner::Step => &mut step.free_at,
+            Owner::Hop => &mut step.free_at,
             Owner::Table => &mut self.free_at[step.link as usize],
-            Owner::Port(port) => return self.offer(port, packet, now, ledger),
+            Owner::Port(port) => return self.offer(port, packet, now, recorder),
         };
         *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
         let there = *free_at + kind.delay;
-        if step.end != End::Home {
-            return self.agenda.put_packet(kind.place, there, rank_of_link(step.link), packet);
+        if step.end != End::AccessLine {
+            return self.event_queue.put_packet(kind.place, there, rank_of_link(step.link), packet);
         }
         // Packets come to the line behind in the order in which they come to this one: it is known already
         // when they leave it, and one event is enough.
         packet.hop += 1;
-        let step = &mut self.steps[packet.hop as usize];
-        let kind = &self.kinds[step.kind as usize];
+        let step = &mut self.hops[packet.hop as usize];
+        let kind = &self.link_classes[step.kind as usize];
         step.free_at = step.free_at.max(there) + kind.pace.time_for(packet.bytes.into());
-        self.agenda.put_packet(kind.place, step.free_at + kind.delay, rank_of_link(step.link), packet);
+        self.event_queue.put_packet(kind.place, step.free_at + kind.delay, rank_of_link(step.link), packet);
     }
 
     /// Offers `packet` to the queue of a managed link.
-    fn offer(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn offer(&mut self, port: u32, packet: Packet, now: Instant, recorder: &mut Recorder) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        ledger.at(link, managed.port.arrivals(), managed.traced);
+        recorder.at(link, managed.port.arrivals(), managed.traced);
         if managed.traced {
-            return self.offer_traced(port, packet, now, ledger);
+            return self.offer_traced(port, packet, now, recorder);
         }
-        let (kind, agenda) = (&self.kinds[link as usize], &mut self.agenda);
-        managed.port.accept(packet, now, ledger, |departure| {
-            agenda.put_packet(kind.place, departure.end + kind.delay, rank_of_link(link), departure.packet);
+        let (kind, event_queue) = (&self.link_classes[link as usize], &mut self.event_queue);
+        managed.port.accept(packet, now, recorder, |departure| {
+            event_queue.put_packet(
+                kind.place,
+                departure.end + kind.delay,
+                rank_of_link(link),
+                departure.packet,
+            );
         });
-        managed.arm(port, agenda);
+        managed.arm(port, event_queue);
     }
 
     /// Lets a port send what is due.
-    fn serve(&mut self, port: u32, now: Instant, ledger: &mut Ledger) {
+    fn serve(&mut self, port: u32, now: Instant, recorder: &mut Recorder) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        ledger.at(link, managed.port.arrivals(), managed.traced);
+        recorder.at(link, managed.port.arrivals(), managed.traced);
         if managed.traced {
-            return self.serve_traced(port, now, ledger);
+            return self.serve_traced(port, now, recorder);
         }
-        let (kind, agenda) = (&self.kinds[link as usize], &mut self.agenda);
-        managed.port.serve(now, ledger, |departure| {
-            agenda.put_packet(kind.place, departure.end + kind.delay, rank_of_link(link), departure.packet);
+        let (kind, event_queue) = (&self.link_classes[link as usize], &mut self.event_queue);
+        managed.port.serve(now, recorder, |departure| {
+            event_queue.put_packet(
+                kind.place,
+                departure.end + kind.delay,
+                rank_of_link(link),
+                departure.packet,
+            );
         });
-        managed.arm(port, agenda);
+        managed.arm(port, event_queue);
     }
 
     /// A packet has left the link of a port at its far end.
-    fn leave(&mut self, port: u32, packet: &Packet, now: Instant, ledger: &mut Ledger) {
-        self.serve(port, now, ledger);
+    fn leave(&mut self, port: u32, packet: &Packet, now: Instant, recorder: &mut Recorder) {
+        self.serve(port, now, recorder);
         if self.managed[port as usize].traced {
-            ledger.trace(PacketEvent::Deliver, packet, now);
+            recorder.trace(PacketEvent::Deliver, packet, now);
         }
     }
 
     #[cold]
-    fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, recorder: &mut Recorder) {
         // What departs before it joins goes first, so that each row shows the queue as it was.
         let mut departures = Vec::new();
-        self.managed[port as usize].port.serve_before(now, ledger, |departure| departures.push(departure));
-        self.depart_traced(port, &departures, ledger);
+        self.managed[port as usize].port.serve_before(now, recorder, |departure| departures.push(departure));
+        self.depart_traced(port, &departures, recorder);
         departures.clear();
-        let (fallen, first) = (ledger.fallen.len(), ledger.packets.len());
+        let (dropped, first) = (recorder.dropped.len(), recorder.packets.len());
         let managed = &mut self.managed[port as usize];
-        managed.port.accept(packet, now, ledger, |departure| departures.push(departure));
-        if !ledger.fallen[fallen..].contains(&packet) {
-            ledger.trace(PacketEvent::Enqueue, &packet, now);
+        managed.port.accept(packet, now, recorder, |departure| departures.push(departure));
+        if !recorder.dropped[dropped..].contains(&packet) {
+            recorder.trace(PacketEvent::Enqueue, &packet, now);
         }
         // A packet that goes straight to the line has joined the queue for a moment.
-        ledger.look(first, managed.port.discipline(), departures.len());
-        self.depart_traced(port, &departures, ledger);
+        recorder.snapshot(first, managed.port.discipline(), departures.len());
+        self.depart_traced(port, &departures, recorder);
     }
 
     #[cold]
-    fn serve_traced(&mut self, port: u32, now: Instant, ledger: &mut Ledger) {
+    fn serve_traced(&mut self, port: u32, now: Instant, recorder: &mut Recorder) {
         let mut departures = Vec::new();
-        self.managed[port as usize].port.serve(now, ledger, |departure| departures.push(departure));
-        self.depart_traced(port, &departures, ledger);
+        self.managed[port as usize].port.serve(now, recorder, |departure| departures.push(departure));
+        self.depart_traced(port, &departures, recorder);
     }
 
-    fn depart_traced(&mut self, port: u32, departures: &[Departure], ledger: &mut Ledger) {
+    fn depart_traced(&mut self, port: u32, departures: &[Departure], recorder: &mut Recorder) {
         let managed = &self.managed[port as usize];
-        let kind = &self.kinds[managed.link as usize];
+        let kind = &self.link_classes[managed.link as usize];
         for (place, departure) in departures.iter().enumerate() {
             // The queue has already seen the departures that follow this one.
-            let first = ledger.packets.len();
-            ledger.trace(PacketEvent::Start, &departure.packet, departure.start);
-            ledger.look(first, managed.port.discipline(), departures.len() - 1 - place);
+            let first = recorder.packets.len();
+            recorder.trace(PacketEvent::Start, &departure.packet, departure.start);
+            recorder.snapshot(first, managed.port.discipline(), departures.len() - 1 - place);
             let at = departure.end + kind.delay;
-            self.agenda.put_packet(kind.place, at, rank_of_link(managed.link), departure.packet);
+            self.event_queue.put_packet(kind.place, at, rank_of_link(managed.link), departure.packet);
         }
-        self.managed[port as usize].arm(port, &mut self.agenda);
+        self.managed[port as usize].arm(port, &mut self.event_queue);
     }
 }
 
 impl Managed {
     /// Sees to it that the port is served when its queue, which holds back what waits, is ready.
-    fn arm(&mut self, port: u32, agenda: &mut Agenda) {
+    fn arm(&mut self, port: u32, event_queue: &mut EventQueue) {
         if let Some(at) = self.port.held_until()
-            && at < self.alarm_at
+            && at < self.timer_at
         {
-            self.alarm_at = at;
-            let alarm = Alarm::Port(port);
-            agenda.put_alarm(at, rank_of_alarm(alarm, 0), alarm);
+            self.timer_at = at;
+            let timer = Timer::Port(port);
+            event_queue.put_timer(at, rank_of_timer(timer, 0), timer);
         }
     }
 }
 
-impl Network for Lazy {
+impl Network for LaneNetwork {
     #[inline]
-    fn send(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        self.forward(packet, now, ledger);
+    fn send(&mut self, packet: Packet, now: Instant, recorder: &mut Recorder) {
+        self.forward(packet, now, recorder);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
-        self.agenda.put_held(until, packet);
+        self.event_queue.put_held(until, packet);
     }
 
-    fn alarm(&mut self, at: Instant, flow: u32, alarm: Alarm) {
-        self.agenda.put_alarm(at, rank_of_alarm(alarm, flow), alarm);
+    fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer) {
+        self.event_queue.put_timer(at, rank_of_timer(timer, flow), timer);
     }
 
     #[inline]
-    fn next(&mut self, until: Instant, ledger: &mut Ledger) -> Option<(Instant, Happening)> {
+    fn next(&mut self, until: Instant, recorder: &mut Recorder) -> Option<(Instant, HostEvent)> {
         loop {
-            let (now, event) = self.agenda.next(until)?;
+            let (now, event) = self.event_queue.next(until)?;
             let mut packet = match event {
                 Event::Packet(packet) => packet,
-                Event::Held(packet) => return Some((now, Happening::Processed(packet))),
-                Event::Alarm(Alarm::Port(port)) => {
-                    let alarm_at = &mut self.managed[port as usize].alarm_at;
-                    if *alarm_at == now {
-                        *alarm_at = Instant::NEVER;
+                Event::Held(packet) => return Some((now, HostEvent::Processed(packet))),
+                Event::Timer(Timer::Port(port)) => {
+                    let timer_at = &mut self.managed[port as usize].timer_at;
+                    if *timer_at == now {
+                        *timer_at = Instant::NEVER;
                     }
-                    self.serve(port, now, ledger);
+                    self.serve(port, now, recorder);
                     continue;
                 }
-                Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
+                Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
             };
             if self.many
-                && let Some(far) = self.agenda.ahead(FAR)
+                && let Some(far) = self.event_queue.ahead(FAR)
             {
-                prefetch(&self.steps, far.hop as usize);
-                ledger.parcels.prefetch(far.id);
+                prefetch(&self.hops, far.hop as usize);
+                recorder.payloads.prefetch(far.id);
             }
-            let step = &self.steps[packet.hop as usize];
+            let step = &self.hops[packet.hop as usize];
             if step.end == End::Host {
-                return Some((now, Happening::Arrived(packet)));
+                return Some((now, HostEvent::Arrived(packet)));
             }
-            if let Owner::Port(port) = self.kinds[step.kind as usize].owner {
-                self.leave(port, &packet, now, ledger);
+            if let Owner::Port(port) = self.link_classes[step.kind as usize].owner {
+                self.leave(port, &packet, now, recorder);
             }
             packet.hop += 1;
-            self.forward(packet, now, ledger);
+            self.forward(packet, now, recorder);
         }
     }
 
-    fn catch_up(&mut self, now: Instant, ledger: &mut Ledger) {
+    fn catch_up(&mut self, now: Instant, recorder: &mut Recorder) {
         for port in 0..self.managed.len() {
-            self.serve(port as u32, now, ledger);
+            self.serve(port as u32, now, recorder);
         }
     }
 
-    fn look(&mut self, now: Instant) -> Vec<Look> {
-        self.managed.iter_mut().map(|managed| look_at(&mut managed.port, now)).collect()
+    fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
+        self.managed.iter_mut().map(|managed| snapshot_of(&mut managed.port, now)).collect()
     }
 
     fn classes(&self, now: Instant) -> Vec<Classes> {
         self.managed.iter().map(|managed| classes_of(managed.port.discipline(), now)).collect()
     }
 
-    fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
-        self.edges.look(now)
+    fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot> {
+        self.edges.snapshot(now)
     }
 
     fn ahead(&self) -> Option<&Packet> {
-        if self.many { self.agenda.ahead(NEAR) } else { None }
+        if self.many { self.event_queue.ahead(NEAR) } else { None }
     }
 
     fn events(&self) -> u64 {
-        self.agenda.taken()
+        self.event_queue.taken()
     }
 }
 
-fn look_at(port: &mut Port, now: Instant) -> Look {
+fn snapshot_of(port: &mut Port, now: Instant) -> LinkSnapshot {
     let counters = port.counters(now);
     let queue = port.discipline();
-    Look {
+    LinkSnapshot {
         counters,
         backlog: queue.backlog(),
         average: gauge(queue, "average"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, registry};
 use aqm_queue::{Label, Protocol, QueueDiscipline};
-use aqm_traffic::{Cut, Setting, Workload};
+use aqm_traffic::{BuildContext, Packetization, Workload};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -281,7 +281,7 @@ impl Scenario {
     }
 
     /// How the connections of a workload behave.
-    pub(crate) fn tcp_of(&self, one: &Traffic) -> aqm_tcp::Tcp {
+    pub(crate) fn tcp_of(&self, one: &Traffic) -> aqm_tcp::CheckedConfig {
         let config = one.tcp.as_ref().unwrap_or(&self.tcp);
         config.build().expect("the settings were built when the scenario was read")
     }
@@ -297,7 +297,7 @@ impl Scenario {
             None => self.tcp.build().map_err(|e| e.within("tcp"))?,
             Some(own) => own.build().map_err(|e| e.within(&format!("traffic.{}.tcp", one.name)))?,
         };
-        let setting = Setting {
+        let context = BuildContext {
             name: &one.name,
             streams: Streams::new(self.seed),
             rate: topology.slowest(position),
@@ -305,7 +305,7 @@ impl Scenario {
             cut: &Segments(tcp),
             file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
         };
-        one.config.build(&setting).map_err(|e| e.within(&format!("traffic.{}", one.name)))
+        one.config.build(&context).map_err(|e| e.within(&format!("traffic.{}", one.name)))
     }
 
     fn check_queue(&self, queue: &aqm_queue::Config, rate: Rate) -> Result<(), ConfigError> {
@@ -366,9 +366,9 @@ impl Scenario {
 }
 
 /// How TCP cuts a transfer, for those who must know what a load weighs.
-struct Segments(aqm_tcp::Tcp);
+struct Segments(aqm_tcp::CheckedConfig);
 
-impl Cut for Segments {
+impl Packetization for Segments {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         self.0.wire_bytes(bytes)
     }

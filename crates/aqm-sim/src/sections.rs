@@ -8,9 +8,9 @@ parameters! {
     /// has the same rate and delay, and a queue that never drops.
     pub struct Bottleneck {
         /// How fast it sends.
-        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED talk, slide 17";
+        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
         /// Propagation delay, one way.
-        pub delay: Span = Span::from_millis(60), "SHRED talk, slide 17";
+        pub delay: Span = Span::from_millis(60), "SHRED conversation, slide 17";
     }
 }
 
@@ -18,9 +18,9 @@ parameters! {
     /// The lines that join hosts to their router, in each direction. Their queues never drop.
     pub struct Access {
         /// How fast they send.
-        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED talk, slide 17";
+        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED conversation, slide 17";
         /// Propagation delay, one way.
-        pub delay: Span = Span::from_millis(1), "SHRED talk, slide 17";
+        pub delay: Span = Span::from_millis(1), "SHRED conversation, slide 17";
     }
 }
 

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Rate, Span};
 
-use crate::agenda::{LINK_LANES, NO_LANE};
+use crate::event_queue::{LINK_LANES, NO_LANE};
 use crate::links::LinkSpec;
 use crate::scenario::{Scenario, Traffic};
 
 /// What links of one kind have in common. Each link between routers is of a kind of its own; access
 /// lines that do the same at the same rate and delay are of one kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
     /// Where packets on such a link wait in the agenda.
@@ -22,7 +22,7 @@ pub(crate) struct Kind {
 
 /// A link on the way of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct Hop {
     pub(crate) link: u32,
     pub(crate) kind: u16,
     /// Whether it leads to the host.
@@ -31,15 +31,15 @@ pub(crate) struct Step {
     pub(crate) edge: u8,
 }
 
-/// The ways of a workload's flows: where in `steps` a packet of host `h` begins.
+/// The ways of a workload's flows: where in `hops` a packet of host `h` begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ways {
+pub(crate) struct Routes {
     first: u32,
     forward_length: u32,
     length: u32,
 }
 
-impl Ways {
+impl Routes {
     /// Where the way of the data from this host begins.
     pub(crate) fn forward(&self, host: u32) -> u32 {
         self.first + host * self.length
@@ -56,12 +56,12 @@ impl Ways {
 /// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
 /// workloads and hosts. So links of a kind are neighbours, and kinds stand in the order of links.
 pub(crate) struct Topology {
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) link_classes: Vec<LinkClass>,
     /// All routes, one after the other.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) hops: Vec<Hop>,
     /// By workload.
-    pub(crate) ways: Vec<Ways>,
-    routes: usize,
+    pub(crate) routes: Vec<Routes>,
+    route_count: usize,
     slowest: Vec<Rate>,
     slowest_managed: Rate,
 }
@@ -91,8 +91,10 @@ struct Path {
 impl Topology {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ConfigError> {
         let routers = &scenario.links;
-        let mut kinds: Vec<Kind> =
-            routers.iter().map(|link| Kind { rate: link.rate, delay: link.delay, lane: NO_LANE }).collect();
+        let mut link_classes: Vec<LinkClass> = routers
+            .iter()
+            .map(|link| LinkClass { rate: link.rate, delay: link.delay, lane: NO_LANE })
+            .collect();
         let mut weights = vec![0_u64; routers.len()];
         let (mut paths, mut blocks) = (Vec::new(), Vec::new());
         for (workload, one) in scenario.traffic.iter().enumerate() {
@@ -112,32 +114,32 @@ impl Topology {
         for block in &blocks {
             let class = (block.role, block.rate, block.delay);
             if last != Some(class) {
-                kinds.push(Kind { rate: block.rate, delay: block.delay, lane: NO_LANE });
+                link_classes.push(LinkClass { rate: block.rate, delay: block.delay, lane: NO_LANE });
                 weights.push(0);
                 last = Some(class);
             }
-            let kind = kinds.len() - 1;
+            let kind = link_classes.len() - 1;
             weights[kind] += block.hosts;
             access[block.workload][block.role] = (next, kind as u16);
             next += block.hosts as u32;
         }
-        give_lanes(&mut kinds, &weights);
-        let (mut steps, mut ways) = (Vec::new(), Vec::new());
+        give_lanes(&mut link_classes, &weights);
+        let (mut hops, mut routes) = (Vec::new(), Vec::new());
         for (workload, path) in paths.iter().enumerate() {
             let hosts = scenario.traffic[workload].config.hosts().max(1) as u32;
-            ways.push(Ways {
-                first: steps.len() as u32,
+            routes.push(Routes {
+                first: hops.len() as u32,
                 forward_length: path.there.len() as u32 + 2,
                 length: (path.there.len() + path.back.len()) as u32 + 4,
             });
             let line = |role: usize, host: u32, last: bool| {
                 let (first, kind) = access[workload][role];
-                Step { link: first + host, kind, last, edge: 0 }
+                Hop { link: first + host, kind, last, edge: 0 }
             };
             // The edge of the node where the hosts stand comes before the first link between routers.
             let between = |node: &str| {
                 let mut edge = scenario.edge_at(node);
-                move |&link: &u32| Step {
+                move |&link: &u32| Hop {
                     link,
                     kind: link as u16,
                     last: false,
@@ -146,12 +148,12 @@ impl Topology {
             };
             let one = &scenario.traffic[workload];
             for host in 0..hosts {
-                steps.push(line(FROM_SENDER, host, false));
-                steps.extend(path.there.iter().map(between(&one.from)));
-                steps.push(line(TO_RECEIVER, host, true));
-                steps.push(line(FROM_RECEIVER, host, false));
-                steps.extend(path.back.iter().map(between(&one.to)));
-                steps.push(line(TO_SENDER, host, true));
+                hops.push(line(FROM_SENDER, host, false));
+                hops.extend(path.there.iter().map(between(&one.from)));
+                hops.push(line(TO_RECEIVER, host, true));
+                hops.push(line(FROM_RECEIVER, host, false));
+                hops.extend(path.back.iter().map(between(&one.to)));
+                hops.push(line(TO_SENDER, host, true));
             }
         }
         let slowest_on = |(path, one): (&Path, &Traffic)| {
@@ -160,10 +162,10 @@ impl Topology {
         };
         let managed = routers.iter().filter(|link| link.queue.is_some()).map(|link| link.rate);
         Ok(Self {
-            routes: (next as usize - routers.len()) / ROLES,
-            kinds,
-            steps,
-            ways,
+            route_count: (next as usize - routers.len()) / ROLES,
+            link_classes,
+            hops,
+            routes,
             slowest: paths.iter().zip(&scenario.traffic).map(slowest_on).collect(),
             slowest_managed: managed.min().unwrap_or(routers[0].rate),
         })
@@ -175,8 +177,8 @@ impl Topology {
     }
 
     /// How many routes there are, counted by the hosts data come from.
-    pub(crate) fn routes(&self) -> usize {
-        self.routes
+    pub(crate) fn route_count(&self) -> usize {
+        self.route_count
     }
 
     /// The rate of the slowest link with a queue discipline.
@@ -196,13 +198,13 @@ impl Path {
 }
 
 /// The busiest kinds have lanes, which stand in the order of the kinds.
-fn give_lanes(kinds: &mut [Kind], weights: &[u64]) {
-    let mut busiest: Vec<usize> = (0..kinds.len()).collect();
+fn give_lanes(link_classes: &mut [LinkClass], weights: &[u64]) {
+    let mut busiest: Vec<usize> = (0..link_classes.len()).collect();
     busiest.sort_by_key(|&kind| (Reverse(weights[kind]), kind));
     busiest.truncate(LINK_LANES);
     busiest.sort_unstable();
     for (lane, kind) in busiest.into_iter().enumerate() {
-        kinds[kind].lane = lane as u8;
+        link_classes[kind].lane = lane as u8;
     }
 }
 

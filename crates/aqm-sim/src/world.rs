@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use aqm_net::{Ecn, Instant, Packet, Rng, Span, Streams};
 use aqm_queue::edge::LONG;
-use aqm_tcp::{Endpoint, Segment, Tcp};
-use aqm_traffic::{Conversation, Desk, Transfer, Workload};
+use aqm_tcp::{CheckedConfig, Endpoint, Segment};
+use aqm_traffic::{Conversation, TrafficContext, Transfer, Workload};
 
-use crate::agenda::Alarm;
 use crate::conversation;
+use crate::event_queue::Timer;
 use crate::flow::{Arrived, Ends, Flow, RECEIVER, SENDER};
-use crate::ledger::{Ledger, Parcel};
-use crate::network::{Classes, Happening, Look, Network};
+use crate::network::{Classes, HostEvent, LinkSnapshot, Network};
 use crate::prefetch::prefetch_part;
+use crate::recorder::{Payload, Recorder};
 use crate::scenario::Scenario;
 use crate::tables::{EdgeRow, FlowRow, GaugeRow, PageRow, QueueRow, TransferRow};
 use crate::topology::Topology;
 
 /// What a workload asked for.
-enum Wish {
+enum Action {
     Wake(Instant),
     Open(Transfer),
     Converse(Conversation),
@@ -27,26 +27,26 @@ enum Wish {
 }
 
 /// Where a workload leaves its wishes.
-struct Counter<'a> {
+struct ActionQueue<'a> {
     now: Instant,
-    wishes: &'a mut Vec<Wish>,
+    actions: &'a mut Vec<Action>,
 }
 
-impl Desk for Counter<'_> {
+impl TrafficContext for ActionQueue<'_> {
     fn now(&self) -> Instant {
         self.now
     }
     fn wake_at(&mut self, at: Instant) {
-        self.wishes.push(Wish::Wake(at));
+        self.actions.push(Action::Wake(at));
     }
     fn open(&mut self, transfer: Transfer) {
-        self.wishes.push(Wish::Open(transfer));
+        self.actions.push(Action::Open(transfer));
     }
     fn converse(&mut self, conversation: Conversation) {
-        self.wishes.push(Wish::Converse(conversation));
+        self.actions.push(Action::Converse(conversation));
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
-        self.wishes.push(Wish::Datagram(flow, bytes, ecn));
+        self.actions.push(Action::Datagram(flow, bytes, ecn));
     }
 }
 
@@ -59,7 +59,7 @@ struct Page {
 }
 
 /// What the stage knows of a workload.
-struct Actor {
+struct WorkloadState {
     workload: Box<dyn Workload>,
     /// The slots of its streams of datagrams, by their number within the workload.
     streams: Vec<Option<u32>>,
@@ -69,16 +69,16 @@ struct Actor {
 }
 
 /// Everything that a run leaves behind, before it becomes tables.
-pub(crate) struct Harvest {
+pub(crate) struct RunRecord {
     pub(crate) flows: Vec<FlowRow>,
     pub(crate) transfers: Vec<TransferRow>,
     pub(crate) pages: Vec<PageRow>,
     pub(crate) queue: Vec<QueueRow>,
     pub(crate) edges: Vec<EdgeRow>,
     pub(crate) gauges: Vec<GaugeRow>,
-    pub(crate) ledger: Ledger,
+    pub(crate) recorder: Recorder,
     /// The managed links when the measurement began, and at the end.
-    pub(crate) looks: [Vec<Look>; 2],
+    pub(crate) snapshots: [Vec<LinkSnapshot>; 2],
     /// Their service classes at the same moments.
     pub(crate) classes: [Vec<Classes>; 2],
     pub(crate) events: u64,
@@ -90,17 +90,17 @@ pub(crate) struct World<'a, N> {
     scenario: &'a Scenario,
     topology: &'a Topology,
     net: N,
-    ledger: Ledger,
+    recorder: Recorder,
     /// By workload.
-    tcp: Vec<Arc<Tcp>>,
+    tcp: Vec<Arc<CheckedConfig>>,
     flows: Vec<Flow>,
     /// By slot, when a transfer's sender knew that all of it had arrived; `NEVER` until then. Apart from the
     /// flows, whose room is counted.
     acknowledged: Vec<Instant>,
     free: Vec<u32>,
     next_flow: u32,
-    actors: Vec<Actor>,
-    wishes: Vec<Wish>,
+    workloads: Vec<WorkloadState>,
+    actions: Vec<Action>,
     pages: BTreeMap<(u32, u64), Page>,
     /// Whether the warm-up is over.
     measuring: bool,
@@ -108,14 +108,14 @@ pub(crate) struct World<'a, N> {
     /// Whether any host has jitter, or any flow extra delay.
     hosts_take_time: bool,
     managed: Vec<u32>,
-    harvest: Harvest,
+    record: RunRecord,
 }
 
 impl<'a, N: Network> World<'a, N> {
     pub(crate) fn new(scenario: &'a Scenario, topology: &'a Topology, net: N) -> Self {
-        let actors = (0..scenario.traffic.len()).map(|position| {
+        let workloads = (0..scenario.traffic.len()).map(|position| {
             let one = &scenario.traffic[position];
-            Actor {
+            WorkloadState {
                 workload: scenario
                     .workload(position, topology)
                     .expect("the workload was built when the scenario was read"),
@@ -127,15 +127,15 @@ impl<'a, N: Network> World<'a, N> {
         });
         let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
         let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
-        let harvest = Harvest {
+        let record = RunRecord {
             flows: Vec::new(),
             transfers: Vec::new(),
             pages: Vec::new(),
             queue: Vec::new(),
             edges: Vec::new(),
             gauges: Vec::new(),
-            ledger: Ledger::default(),
-            looks: [Vec::new(), Vec::new()],
+            recorder: Recorder::default(),
+            snapshots: [Vec::new(), Vec::new()],
             classes: [Vec::new(), Vec::new()],
             events: 0,
             facts: Vec::new(),
@@ -144,64 +144,64 @@ impl<'a, N: Network> World<'a, N> {
             scenario,
             topology,
             net,
-            ledger: Ledger::new(scenario.record.drops, histories.collect()),
+            recorder: Recorder::new(scenario.record.drops, histories.collect()),
             tcp: scenario.traffic.iter().map(|one| Arc::new(scenario.tcp_of(one))).collect(),
             // Flows with hosts of their own are all open in the end; room for them is taken at once.
             flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
             acknowledged: Vec::new(),
             free: Vec::new(),
             next_flow: 0,
-            actors: actors.collect(),
-            wishes: Vec::new(),
+            workloads: workloads.collect(),
+            actions: Vec::new(),
             pages: BTreeMap::new(),
             measuring: false,
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero()
                 || scenario.traffic.iter().any(|one| !one.extra_delay[1].is_zero()),
             managed: managed.map(|(number, _)| number as u32).collect(),
-            harvest,
+            record,
         }
     }
 
     /// Runs from the first event to the last.
-    pub(crate) fn run(mut self) -> Harvest {
+    pub(crate) fn run(mut self) -> RunRecord {
         let end = Instant::START + self.scenario.duration;
-        self.net.alarm(Instant::START + self.scenario.warm_up, 0, Alarm::WarmUp);
+        self.net.set_timer(Instant::START + self.scenario.warm_up, 0, Timer::WarmUp);
         if !self.scenario.record.queue_every.is_zero() {
-            self.net.alarm(Instant::START + self.scenario.record.queue_every, 0, Alarm::Sample);
+            self.net.set_timer(Instant::START + self.scenario.record.queue_every, 0, Timer::Sample);
         }
-        for position in 0..self.actors.len() as u32 {
-            self.consult(position, Instant::START, |workload, desk| workload.start(desk));
+        for position in 0..self.workloads.len() as u32 {
+            self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
         }
-        while let Some((now, happening)) = self.net.next(end, &mut self.ledger) {
+        while let Some((now, happening)) = self.net.next(end, &mut self.recorder) {
             self.step(now, happening);
         }
         self.finish(end)
     }
 
-    fn step(&mut self, now: Instant, happening: Happening) {
+    fn step(&mut self, now: Instant, happening: HostEvent) {
         match happening {
-            Happening::Arrived(packet) => self.on_arrival(packet, now),
-            Happening::Processed(packet) => self.on_packet(packet, now),
-            Happening::Alarm(Alarm::Sender(slot)) => self.on_flow_alarm(slot, SENDER, now),
-            Happening::Alarm(Alarm::Receiver(slot)) => self.on_flow_alarm(slot, RECEIVER, now),
-            Happening::Alarm(Alarm::Turn(slot)) => self.on_turn(slot, now),
-            Happening::Alarm(Alarm::Workload(position)) => {
-                self.consult(position, now, |workload, desk| workload.on_wake(desk));
+            HostEvent::Arrived(packet) => self.on_arrival(packet, now),
+            HostEvent::Processed(packet) => self.on_packet(packet, now),
+            HostEvent::Timer(Timer::Sender(slot)) => self.on_flow_timer(slot, SENDER, now),
+            HostEvent::Timer(Timer::Receiver(slot)) => self.on_flow_timer(slot, RECEIVER, now),
+            HostEvent::Timer(Timer::NextAction(slot)) => self.on_turn(slot, now),
+            HostEvent::Timer(Timer::Workload(position)) => {
+                self.call_workload(position, now, |workload, cx| workload.on_wake(cx));
             }
-            Happening::Alarm(Alarm::WarmUp) => self.begin_measuring(now),
-            Happening::Alarm(Alarm::Sample) => self.sample(now),
-            Happening::Alarm(Alarm::Port(_)) => unreachable!("the network serves its ports itself"),
+            HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(now),
+            HostEvent::Timer(Timer::Sample) => self.sample(now),
+            HostEvent::Timer(Timer::Port(_)) => unreachable!("the network serves its ports itself"),
         }
-        if !(self.ledger.fallen.is_empty() && self.ledger.marked.is_empty()) {
-            self.settle(now);
+        if !(self.recorder.dropped.is_empty() && self.recorder.marked.is_empty()) {
+            self.apply_fates(now);
         }
     }
 
     /// A packet is at its host, which looks at it after the time it takes, in the order of arrival.
     fn on_arrival(&mut self, packet: Packet, now: Instant) {
         if let Some(next) = self.net.ahead() {
-            let (slot, forward) = self.ledger.parcels.address(next.id);
+            let (slot, forward) = self.recorder.payloads.address(next.id);
             let [head, end] = Flow::parts(if forward { RECEIVER } else { SENDER });
             prefetch_part(&self.flows, slot as usize, head);
             prefetch_part(&self.flows, slot as usize, end);
@@ -209,7 +209,7 @@ impl<'a, N: Network> World<'a, N> {
         if !self.hosts_take_time {
             return self.on_packet(packet, now);
         }
-        let (slot, forward) = self.ledger.parcels.address(packet.id);
+        let (slot, forward) = self.recorder.payloads.address(packet.id);
         let flow = &mut self.flows[slot as usize];
         let side = if forward { RECEIVER } else { SENDER };
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
@@ -219,10 +219,10 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn on_packet(&mut self, packet: Packet, now: Instant) {
-        if self.ledger.has_history(&packet) {
-            self.ledger.note_arrived(&packet, now);
+        if self.recorder.has_history(&packet) {
+            self.recorder.note_arrived(&packet, now);
         }
-        let Parcel { mut segment, slot, forward } = self.ledger.parcels.take(packet.id);
+        let Payload { mut segment, slot, forward } = self.recorder.payloads.take(packet.id);
         segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
@@ -241,14 +241,14 @@ impl<'a, N: Network> World<'a, N> {
                 flow.long += 1;
             }
             let completed = flow.completed == Instant::NEVER && ends[RECEIVER].received() >= size;
-            let goes_on = completed && flow.aside.as_ref().is_some_and(|aside| aside.goes_on());
+            let goes_on = completed && flow.cold.as_ref().is_some_and(|cold| cold.goes_on());
             if completed && !goes_on {
                 ends[RECEIVER].finish();
             }
             if flow.first_byte == Instant::NEVER && segment.len > 0 {
                 flow.first_byte = now;
             }
-            flow.pump((RECEIVER, slot), now, &mut self.net, &mut self.ledger);
+            flow.pump((RECEIVER, slot), now, &mut self.net, &mut self.recorder);
             if completed {
                 flow.completed = now;
                 self.on_completion(slot, now);
@@ -265,7 +265,7 @@ impl<'a, N: Network> World<'a, N> {
                 let since = &mut self.acknowledged[slot as usize];
                 *since = now.min(*since);
             }
-            flow.pump((SENDER, slot), now, &mut self.net, &mut self.ledger);
+            flow.pump((SENDER, slot), now, &mut self.net, &mut self.recorder);
             if flow.gauged {
                 self.gauge(slot, now);
                 return self.retire_if_over(slot, now);
@@ -276,13 +276,13 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    fn on_flow_alarm(&mut self, slot: u32, side: usize, now: Instant) {
+    fn on_flow_timer(&mut self, slot: u32, side: usize, now: Instant) {
         let flow = &mut self.flows[slot as usize];
-        let alarm = if side == SENDER { Alarm::Sender(slot) } else { Alarm::Receiver(slot) };
-        if flow.is_due(side, alarm, now, &mut self.net) {
+        let timer = if side == SENDER { Timer::Sender(slot) } else { Timer::Receiver(slot) };
+        if flow.is_due(side, timer, now, &mut self.net) {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side].on_timer(now);
-            flow.pump((side, slot), now, &mut self.net, &mut self.ledger);
+            flow.pump((side, slot), now, &mut self.net, &mut self.recorder);
             if side == SENDER && flow.gauged {
                 self.gauge(slot, now);
             }
@@ -293,9 +293,9 @@ impl<'a, N: Network> World<'a, N> {
     /// It is the turn of an end of a conversation.
     fn on_turn(&mut self, slot: u32, now: Instant) {
         let flow = &mut self.flows[slot as usize];
-        flow.alarms -= 1;
+        flow.timers -= 1;
         let side = flow.take_turn(now);
-        flow.pump((side, slot), now, &mut self.net, &mut self.ledger);
+        flow.pump((side, slot), now, &mut self.net, &mut self.recorder);
         self.retire_if_over(slot, now);
     }
 
@@ -314,26 +314,33 @@ impl<'a, N: Network> World<'a, N> {
             page.missing -= 1;
             if page.missing == 0 {
                 let page = self.pages.remove(&(traffic, number)).expect("the page was just found");
-                self.harvest.pages.push(page_row(traffic, number, &page, Some(now)));
+                self.record.pages.push(page_row(traffic, number, &page, Some(now)));
             }
         }
-        self.consult(traffic, now, |workload, desk| workload.on_done(transfer, desk));
+        self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
     }
 
     /// Calls a workload and carries out what it asks for.
-    fn consult(&mut self, position: u32, now: Instant, call: impl FnOnce(&mut dyn Workload, &mut dyn Desk)) {
-        let mut wishes = std::mem::take(&mut self.wishes);
-        let actor = &mut self.actors[position as usize];
-        call(actor.workload.as_mut(), &mut Counter { now, wishes: &mut wishes });
-        for wish in wishes.drain(..) {
-            match wish {
-                Wish::Wake(at) => self.net.alarm(at.max(now), 0, Alarm::Workload(position)),
-                Wish::Open(transfer) => self.open(position, transfer, now),
-                Wish::Converse(conversation) => self.converse(position, conversation, now),
-                Wish::Datagram(stream, bytes, ecn) => self.send_datagram(position, stream, (bytes, ecn), now),
+    fn call_workload(
+        &mut self,
+        position: u32,
+        now: Instant,
+        call: impl FnOnce(&mut dyn Workload, &mut dyn TrafficContext),
+    ) {
+        let mut actions = std::mem::take(&mut self.actions);
+        let state = &mut self.workloads[position as usize];
+        call(state.workload.as_mut(), &mut ActionQueue { now, actions: &mut actions });
+        for action in actions.drain(..) {
+            match action {
+                Action::Wake(at) => self.net.set_timer(at.max(now), 0, Timer::Workload(position)),
+                Action::Open(transfer) => self.open(position, transfer, now),
+                Action::Converse(conversation) => self.converse(position, conversation, now),
+                Action::Datagram(stream, bytes, ecn) => {
+                    self.send_datagram(position, stream, (bytes, ecn), now)
+                }
             }
         }
-        self.wishes = wishes;
+        self.actions = actions;
     }
 
     fn open(&mut self, position: u32, transfer: Transfer, now: Instant) {
@@ -361,7 +368,7 @@ impl<'a, N: Network> World<'a, N> {
         ends[1 - opener].listen(now);
         ends[opener].open(now);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
-        self.flows[slot as usize].pump((opener, slot), now, &mut self.net, &mut self.ledger);
+        self.flows[slot as usize].pump((opener, slot), now, &mut self.net, &mut self.recorder);
     }
 
     /// Opens a connection for a conversation, when its client does.
@@ -387,7 +394,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn send_datagram(&mut self, position: u32, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
-        let streams = &mut self.actors[position as usize].streams;
+        let streams = &mut self.workloads[position as usize].streams;
         if streams.len() <= stream as usize {
             streams.resize(stream as usize + 1, None);
         }
@@ -396,7 +403,7 @@ impl<'a, N: Network> World<'a, N> {
             let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
             self.add_flow(position, transfer, ends, now)
         });
-        self.actors[position as usize].streams[stream as usize] = Some(slot);
+        self.workloads[position as usize].streams[stream as usize] = Some(slot);
         let flow = &mut self.flows[slot as usize];
         let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
         // Where a TCP segment says what has arrived, a datagram says when it was sent.
@@ -405,7 +412,7 @@ impl<'a, N: Network> World<'a, N> {
         *sent += 1;
         flow.in_flight += 1;
         let packet = Packet {
-            id: self.ledger.parcels.put(Parcel { segment, slot, forward: true }),
+            id: self.recorder.payloads.put(Payload { segment, slot, forward: true }),
             flow: flow.number,
             hop: flow.forward,
             bytes,
@@ -413,23 +420,23 @@ impl<'a, N: Network> World<'a, N> {
             label: position as u16,
             ..Packet::default()
         };
-        if self.ledger.has_history(&packet) {
-            self.ledger.note_sent(&packet, now);
+        if self.recorder.has_history(&packet) {
+            self.recorder.note_sent(&packet, now);
         }
-        self.net.send(packet, now, &mut self.ledger);
+        self.net.send(packet, now, &mut self.recorder);
     }
 
     fn add_flow(&mut self, position: u32, transfer: Transfer, ends: Ends, now: Instant) -> u32 {
-        let actor = &mut self.actors[position as usize];
-        let [least, most] = actor.extra_delay;
+        let state = &mut self.workloads[position as usize];
+        let [least, most] = state.extra_delay;
         let mut extra_delay = least;
         if most > least {
             let name = format!("{}/extra-delay", self.scenario.traffic[position as usize].name);
-            let mut rng = Streams::new(self.scenario.seed).named(&name, actor.flows_opened);
+            let mut rng = Streams::new(self.scenario.seed).named(&name, state.flows_opened);
             extra_delay = least + Span::from_nanos(rng.below((most - least).nanos() + 1));
         }
-        actor.flows_opened += 1;
-        let ways = self.topology.ways[position as usize];
+        state.flows_opened += 1;
+        let routes = self.topology.routes[position as usize];
         let host =
             if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
         let flow = Flow {
@@ -438,8 +445,8 @@ impl<'a, N: Network> World<'a, N> {
             asked_for: transfer.request.is_some(),
             transfer,
             ends,
-            forward: ways.forward(host),
-            back: ways.back(host),
+            forward: routes.forward(host),
+            back: routes.back(host),
             extra_delay: [extra_delay; 2],
             opened: now,
             first_byte: Instant::NEVER,
@@ -449,11 +456,11 @@ impl<'a, N: Network> World<'a, N> {
             dropped: 0,
             marked: 0,
             long: 0,
-            aside: None,
+            cold: None,
             in_flight: 0,
-            gauged: actor.gauged,
-            alarms: 0,
-            alarm_at: [Instant::NEVER; 2],
+            gauged: state.gauged,
+            timers: 0,
+            timer_at: [Instant::NEVER; 2],
             processed_at: [Instant::START; 2],
         };
         self.next_flow += 1;
@@ -468,15 +475,15 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     /// Tells flows of the packets that queues dropped and marked.
-    fn settle(&mut self, now: Instant) {
-        while let Some(packet) = self.ledger.fallen.pop() {
-            let parcel = self.ledger.parcels.take(packet.id);
-            let flow = &mut self.flows[parcel.slot as usize];
+    fn apply_fates(&mut self, now: Instant) {
+        while let Some(packet) = self.recorder.dropped.pop() {
+            let payload = self.recorder.payloads.take(packet.id);
+            let flow = &mut self.flows[payload.slot as usize];
             flow.in_flight -= 1;
-            flow.dropped += u64::from(parcel.forward);
-            self.retire_if_over(parcel.slot, now);
+            flow.dropped += u64::from(payload.forward);
+            self.retire_if_over(payload.slot, now);
         }
-        while let Some(slot) = self.ledger.marked.pop() {
+        while let Some(slot) = self.recorder.marked.pop() {
             self.flows[slot as usize].marked += 1;
         }
     }
@@ -490,7 +497,7 @@ impl<'a, N: Network> World<'a, N> {
         let Flow { traffic, transfer, completed, .. } = *flow;
         self.retire(slot);
         if completed == Instant::NEVER {
-            self.consult(traffic, now, |workload, desk| workload.on_failed(transfer, desk));
+            self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
         }
     }
 
@@ -508,7 +515,7 @@ impl<'a, N: Network> World<'a, N> {
 
     fn write_rows(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
-        self.harvest.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
+        self.record.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
         self.write_transfer_row(slot);
     }
 
@@ -516,13 +523,13 @@ impl<'a, N: Network> World<'a, N> {
         let flow = &self.flows[slot as usize];
         let tcp = &self.tcp[flow.traffic as usize];
         let acknowledged = self.acknowledged[slot as usize];
-        self.harvest.transfers.extend(flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)));
+        self.record.transfers.extend(flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)));
     }
 
     fn begin_measuring(&mut self, now: Instant) {
-        self.net.catch_up(now, &mut self.ledger);
-        self.harvest.looks[0] = self.net.look(now);
-        self.harvest.classes[0] = self.net.classes(now);
+        self.net.catch_up(now, &mut self.recorder);
+        self.record.snapshots[0] = self.net.snapshot(now);
+        self.record.classes[0] = self.net.classes(now);
         self.measuring = true;
         for flow in &mut self.flows {
             flow.begin_measuring();
@@ -530,38 +537,38 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn sample(&mut self, now: Instant) {
-        self.net.catch_up(now, &mut self.ledger);
-        for (&link, look) in self.managed.iter().zip(self.net.look(now)) {
-            self.harvest.queue.push(QueueRow {
+        self.net.catch_up(now, &mut self.recorder);
+        for (&link, snapshot) in self.managed.iter().zip(self.net.snapshot(now)) {
+            self.record.queue.push(QueueRow {
                 time_s: now.seconds(),
                 link,
-                length_packets: look.backlog.packets,
-                length_bytes: look.backlog.bytes,
-                average: look.average,
-                probability: look.probability,
-                max_p: look.max_p,
-                active_flows: look.active_flows,
-                arrivals: look.counters.arrivals,
-                drops: look.counters.drops,
-                marks: look.counters.marks,
+                length_packets: snapshot.backlog.packets,
+                length_bytes: snapshot.backlog.bytes,
+                average: snapshot.average,
+                probability: snapshot.probability,
+                max_p: snapshot.max_p,
+                active_flows: snapshot.active_flows,
+                arrivals: snapshot.counters.arrivals,
+                drops: snapshot.counters.drops,
+                marks: snapshot.counters.marks,
             });
         }
-        for (node, look) in self.net.look_at_edges(now).into_iter().enumerate() {
-            self.harvest.edges.push(EdgeRow {
+        for (node, snapshot) in self.net.edge_snapshots(now).into_iter().enumerate() {
+            self.record.edges.push(EdgeRow {
                 time_s: now.seconds(),
                 node: node as u32,
-                flows: look.flows as u64,
-                threshold: look.threshold,
-                evicted: look.evicted as u64,
+                flows: snapshot.flows as u64,
+                threshold: snapshot.threshold,
+                evicted: snapshot.evicted as u64,
             });
         }
-        self.net.alarm(now + self.scenario.record.queue_every, 0, Alarm::Sample);
+        self.net.set_timer(now + self.scenario.record.queue_every, 0, Timer::Sample);
     }
 
     fn gauge(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let Ends::Tcp([sender, _]) = &flow.ends else { return };
-        self.harvest.gauges.push(GaugeRow {
+        self.record.gauges.push(GaugeRow {
             time_s: now.seconds(),
             flow: flow.number.into(),
             traffic: flow.traffic,
@@ -573,12 +580,12 @@ impl<'a, N: Network> World<'a, N> {
         });
     }
 
-    fn finish(mut self, end: Instant) -> Harvest {
-        self.net.catch_up(end, &mut self.ledger);
-        self.settle(end);
-        self.harvest.looks[1] = self.net.look(end);
-        self.harvest.classes[1] = self.net.classes(end);
-        self.harvest.flows.reserve_exact(self.flows.len() - self.free.len());
+    fn finish(mut self, end: Instant) -> RunRecord {
+        self.net.catch_up(end, &mut self.recorder);
+        self.apply_fates(end);
+        self.record.snapshots[1] = self.net.snapshot(end);
+        self.record.classes[1] = self.net.classes(end);
+        self.record.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {
             idle[slot as usize] = true;
@@ -593,25 +600,25 @@ impl<'a, N: Network> World<'a, N> {
             .iter()
             .map(|(&(traffic, number), page)| page_row(traffic, number, page, None))
             .collect();
-        let mut harvest = self.harvest;
-        harvest.pages.extend(unfinished);
+        let mut record = self.record;
+        record.pages.extend(unfinished);
         // Rows are written when a flow ends; tables are read in the order of opening.
-        harvest.flows.sort_unstable_by_key(|row| row.flow);
+        record.flows.sort_unstable_by_key(|row| row.flow);
         // The exchanges of a conversation were written in their order.
-        harvest.transfers.sort_by_key(|row| row.flow);
-        harvest.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
-        harvest.ledger = self.ledger;
-        harvest.events = self.net.events();
-        harvest.facts = self
-            .actors
+        record.transfers.sort_by_key(|row| row.flow);
+        record.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
+        record.recorder = self.recorder;
+        record.events = self.net.events();
+        record.facts = self
+            .workloads
             .iter()
-            .map(|actor| {
+            .map(|state| {
                 let mut facts = Vec::new();
-                actor.workload.facts(&mut |name, value| facts.push((name, value)));
+                state.workload.facts(&mut |name, value| facts.push((name, value)));
                 facts
             })
             .collect();
-        harvest
+        record
     }
 }
 

@@ -4,8 +4,8 @@ mod common;
 
 use aqm_net::{Instant, Rate, Span, Streams};
 use aqm_sim::Run;
-use aqm_traffic::diary;
-use aqm_traffic::{Config, Conversation, Cut, Exchange, Setting};
+use aqm_traffic::recording;
+use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetization};
 use common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const PAYLOAD: u64 = 1460;
 /// What the workload `name` of a scenario asks for, and when.
 fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
     struct Bytes;
-    impl Cut for Bytes {
+    impl Packetization for Bytes {
         fn wire_bytes(&self, bytes: u64) -> u64 {
             bytes
         }
@@ -23,7 +23,7 @@ fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
             PAYLOAD
         }
     }
-    let setting = Setting {
+    let context = BuildContext {
         name,
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
@@ -31,8 +31,8 @@ fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
         cut: &Bytes,
         file: None,
     };
-    let mut workload = Config::read(table.clone()).unwrap().build(&setting).unwrap();
-    diary::run(&mut *workload).conversations
+    let mut workload = Config::read(table.clone()).unwrap().build(&context).unwrap();
+    recording::run(&mut *workload).conversations
 }
 
 /// Both directions of a line without losses, 1 ms long with its access lines, on which bytes take no time

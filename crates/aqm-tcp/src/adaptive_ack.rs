@@ -12,7 +12,7 @@
 use aqm_net::Instant;
 
 use crate::profile::Config;
-use crate::recovery::Moment;
+use crate::recovery::TimerContext;
 
 /// What a receiver knows of the gaps. Times are in ticks, as the kernel has them.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Adaptive {
 
 impl Adaptive {
     /// Data came in order.
-    pub fn on_data(&mut self, at: Moment<'_>, config: &Config) {
+    pub fn on_data(&mut self, at: TimerContext<'_>, config: &Config) {
         let (now, least) = (at.rules.ticked(at.now), least(at, config));
         let gap = now - self.last;
         if self.delay == 0 {
@@ -46,14 +46,20 @@ impl Adaptive {
     }
 
     /// Data came that had come before: the sender needs to know.
-    pub fn on_old(&mut self, at: Moment<'_>, config: &Config) {
+    pub fn on_old(&mut self, at: TimerContext<'_>, config: &Config) {
         self.hurry(config);
         self.delay = least(at, config);
     }
 
     /// Until when an acknowledgement up to `expected` waits; none if it does not. `pending` is when one leaves
     /// that waits already.
-    pub fn wait(&self, expected: u64, pending: Instant, at: Moment<'_>, config: &Config) -> Option<Instant> {
+    pub fn wait(
+        &self,
+        expected: u64,
+        pending: Instant,
+        at: TimerContext<'_>,
+        config: &Config,
+    ) -> Option<Instant> {
         if self.quick > 0 || expected - self.told > config.mss.bytes() || grows(expected, config) {
             return None;
         }
@@ -68,7 +74,7 @@ impl Adaptive {
     }
 
     /// An acknowledgement waited until its time ran out.
-    pub fn on_timer(&mut self, at: Moment<'_>) {
+    pub fn on_timer(&mut self, at: TimerContext<'_>) {
         self.delay = (self.delay * 2).min(time_out(at));
     }
 
@@ -100,12 +106,12 @@ fn grows(expected: u64, config: &Config) -> bool {
 }
 
 /// The delay to begin with (`TCP_ATO_MIN`), in ticks.
-fn least(at: Moment<'_>, config: &Config) -> u64 {
+fn least(at: TimerContext<'_>, config: &Config) -> u64 {
     config.delayed_ack_timer.nanos().div_ceil(at.rules.tick.nanos())
 }
 
 /// The retransmission time-out, in ticks.
-fn time_out(at: Moment<'_>) -> u64 {
+fn time_out(at: TimerContext<'_>) -> u64 {
     at.rto().nanos().div_ceil(at.rules.tick.nanos())
 }
 
@@ -116,11 +122,11 @@ mod tests {
 
     use super::*;
     use crate::rtt::Estimator;
-    use crate::settings::Tcp;
+    use crate::settings::CheckedConfig;
 
     /// A receiver that segments of one byte each come to, and what it answers with.
     struct Bench {
-        tcp: Tcp,
+        tcp: CheckedConfig,
         estimator: Estimator,
         adaptive: Adaptive,
         now: Instant,
@@ -145,11 +151,11 @@ mod tests {
         fn after(&mut self, millis: u64) -> Option<u64> {
             self.now += Span::from_millis(millis);
             self.arrived += 1;
-            let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.tcp.rules };
             self.adaptive.on_data(at, &self.tcp.config);
             let until = self.adaptive.wait(self.arrived, Instant::NEVER, at, &self.tcp.config);
             if let Some(until) = until {
-                let at = Moment { now: until, ..at };
+                let at = TimerContext { now: until, ..at };
                 self.adaptive.on_timer(at);
             }
             self.adaptive.on_told(self.arrived, true, &self.tcp.config);
@@ -175,7 +181,7 @@ mod tests {
         assert_eq!(bench.after(290), Some(50));
         assert_eq!([(); 5].map(|()| bench.after(350).is_none()), [true; 5], "each gap brings more");
         assert_eq!([(); 4].map(|()| bench.after(50).is_none()), [true, true, true, false]);
-        let at = Moment { now: bench.now, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let at = TimerContext { now: bench.now, estimator: &bench.estimator, rules: &bench.tcp.rules };
         bench.adaptive.on_old(at, &bench.tcp.config);
         assert_eq!([(); 5].map(|()| bench.after(50).is_none()), [true, true, true, true, false]);
     }

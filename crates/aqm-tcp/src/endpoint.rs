@@ -16,10 +16,10 @@ use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
 use crate::profile::{Close, EcnUse, FinAck, Handshake, HandshakeAck, RepeatedSyn, SackBytes};
 use crate::receiver::Receiver;
-use crate::recovery::Moment;
+use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
-use crate::settings::Tcp;
+use crate::settings::CheckedConfig;
 
 /// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ enum Ahead {
 #[repr(C)]
 pub struct Endpoint {
     receiver: Receiver,
-    tcp: Arc<Tcp>,
+    tcp: Arc<CheckedConfig>,
     /// SYNs, or answers to one, that have been sent.
     syns_sent: u32,
     phase: Phase,
@@ -68,7 +68,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(tcp: Arc<Tcp>) -> Self {
+    pub(crate) fn new(tcp: Arc<CheckedConfig>) -> Self {
         Self {
             sender: Sender::new(&tcp),
             receiver: Receiver::new(),
@@ -154,7 +154,7 @@ impl Endpoint {
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
-            let at = Moment { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
+            let at = TimerContext { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
             self.receiver.on_segment(segment, at, &self.tcp.config);
         }
         if self.sender.sent() > self.sender.una() {
@@ -171,7 +171,7 @@ impl Endpoint {
 
     /// Time has passed: timers may be due.
     pub fn on_timer(&mut self, now: Instant) {
-        let at = Moment { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
+        let at = TimerContext { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
         self.receiver.on_timer(at);
         self.sender.on_timer(now, &self.tcp);
         if !self.sender.timer.is_due(now) {
@@ -318,7 +318,7 @@ impl Endpoint {
         let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.sender.ecn = capable && segment.flags.has(Flags::ECE.and(Flags::CWR));
+                self.sender.ecn = capable && segment.flags.has(Flags::ECE.union(Flags::CWR));
                 self.ahead = Ahead::Syn;
                 if three_way {
                     self.phase = Phase::Answering;
@@ -389,14 +389,14 @@ impl Endpoint {
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
         let (mut flags, size) = match (opening, config.ecn == EcnUse::On, self.sender.ecn) {
-            (true, true, _) => (Flags::SYN.and(Flags::ECE).and(Flags::CWR), config.syn_size),
+            (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.syn_size),
             (true, false, _) => (Flags::SYN, config.syn_size),
-            (false, _, true) => (Flags::SYN.and(Flags::ACK).and(Flags::ECE), config.ack_size),
-            (false, _, false) => (Flags::SYN.and(Flags::ACK), config.ack_size),
+            (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.ack_size),
+            (false, _, false) => (Flags::SYN.union(Flags::ACK), config.ack_size),
         };
         let keeps_state = matches!(self.phase, Phase::Opening | Phase::Answering);
         if self.syns_sent > 0 {
-            flags = flags.and(Flags::RETRANSMISSION);
+            flags = flags.union(Flags::RETRANSMISSION);
         } else if keeps_state {
             self.sender.timer.time(0, now);
             self.sender.timer.restart(now, &self.tcp.rules);

@@ -2,7 +2,7 @@
 //!
 //! Nothing here waits, reads a clock or knows a network. An [`Endpoint`] is told what happened
 //! (`on_segment`, `on_timer`) and asked what follows (`poll_transmit`, `poll_timeout`). [`Config`]
-//! says how it behaves, [`Tcp`] is a checked `Config`.
+//! says how it behaves, [`CheckedConfig`] is a checked `Config`.
 //!
 //! What is split, because the papers vary it separately: when a segment counts as lost and what is
 //! sent again (`recovery`), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
@@ -36,4 +36,4 @@ pub use profile::{
 pub use profiles::{Profile, lay_over, profiles, read};
 pub use rtt::{MinRto, RtoArithmetic, TimerClock};
 pub use segment::{Flags, Sacks, Segment};
-pub use settings::Tcp;
+pub use settings::CheckedConfig;

@@ -11,7 +11,7 @@ use aqm_net::{Ecn, Instant};
 
 use crate::adaptive_ack::Adaptive;
 use crate::profile::{Config, DelayedAck, Dsack, Recovery};
-use crate::recovery::Moment;
+use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
 
 /// The receiving half of an end.
@@ -61,7 +61,7 @@ impl Receiver {
 
     /// A segment with data or a FIN arrived.
     #[inline]
-    pub(crate) fn on_segment(&mut self, segment: &Segment, at: Moment<'_>, config: &Config) {
+    pub(crate) fn on_segment(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
         self.segments += 1;
         if segment.flags.has(Flags::CWR) {
             self.echo = false;
@@ -100,7 +100,7 @@ impl Receiver {
 
     /// Until when the acknowledgement of a segment in order may wait; none if it may not.
     #[inline]
-    fn wait(&mut self, segment: &Segment, at: Moment<'_>, config: &Config) -> Option<Instant> {
+    fn wait(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
         let first = self.timer == Instant::NEVER && self.segments > config.quick_acks;
         match config.delayed_ack {
             DelayedAck::Off => None,
@@ -117,7 +117,7 @@ impl Receiver {
     }
 
     /// Time has passed; a delayed acknowledgement may be due.
-    pub(crate) fn on_timer(&mut self, at: Moment<'_>) {
+    pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
         if at.now >= self.timer {
             if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
                 adaptive.on_timer(at);
@@ -148,7 +148,8 @@ impl Receiver {
         self.due = false;
         self.timer = Instant::NEVER;
         segment.ack = self.expected;
-        segment.flags = segment.flags.and(if self.echo { Flags::ACK.and(Flags::ECE) } else { Flags::ACK });
+        segment.flags =
+            segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
         if let Some(disorder) = &mut self.disorder
             && matches!(config.recovery, Recovery::Sack | Recovery::Rack)
         {
@@ -257,7 +258,7 @@ impl Disorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tcp;
+    use crate::CheckedConfig;
     use crate::rtt::Estimator;
     use serde_json::json;
 
@@ -270,10 +271,10 @@ mod tests {
     }
 
     /// A moment that tells nothing of the path.
-    fn moment() -> Moment<'static> {
-        let tcp: &'static Tcp = Box::leak(Box::new(config(json!({})).build().unwrap()));
+    fn moment() -> TimerContext<'static> {
+        let tcp: &'static CheckedConfig = Box::leak(Box::new(config(json!({})).build().unwrap()));
         let estimator = Box::leak(Box::new(Estimator::new(&tcp.rules)));
-        Moment { now: Instant::START, estimator, rules: &tcp.rules }
+        TimerContext { now: Instant::START, estimator, rules: &tcp.rules }
     }
 
     fn told(receiver: &mut Receiver, config: &Config) -> Segment {

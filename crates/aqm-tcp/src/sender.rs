@@ -2,7 +2,7 @@
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; M. Allman, V. Paxson, E. Blanton, RFC
 //! 5681, 2009; V. Paxson et al., RFC 6298, 2011; K. Ramakrishnan et al., RFC 3168, 2001, section 6.1.2
-//! (how a sender answers an echoed mark); J. Nagle, RFC 896, 1984. What is lost is found by a [`Board`],
+//! (how a sender answers an echoed mark); J. Nagle, RFC 896, 1984. What is lost is found by a [`LossRecovery`],
 //! how far the window opens is said by a [`CongestionControl`]; this file carries the words between them.
 //!
 //! Ours, where the sources are silent: a mark echoed while a loss is repaired, or for data of a window
@@ -10,7 +10,7 @@
 
 use aqm_net::{Ecn, Instant, Span};
 
-use crate::control::{Ack, Congestion, CongestionControl, Sign, Start};
+use crate::control::{AckInfo, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::profile::{
@@ -18,23 +18,25 @@ use crate::profile::{
     Inflation, MarkResponse, Nagle, PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout,
     RttSamples, TimeoutLoses, TimerFollows, TimerRestart, Undo,
 };
-use crate::recovery::{Board, Heard, Moment, News, Running, Stream, What, Windows};
+use crate::recovery::{
+    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Windows,
+};
 use crate::segment::{Flags, Segment};
-use crate::settings::Tcp;
+use crate::settings::CheckedConfig;
 use crate::timer::Timer;
 
 /// The sending half of an end: the board, what the timer has learnt, what else every packet needs, and the
 /// rest, each about a cache line.
 #[repr(C)]
 pub(crate) struct Sender {
-    board: Running,
+    recovery: AnyRecovery,
     pub timer: Timer,
     /// Where the data ends so far.
     pub end: u64,
     /// The congestion window, in segments.
     window: f64,
     control: Box<dyn CongestionControl>,
-    aside: Option<Box<Aside>>,
+    cold: Option<Box<ColdState>>,
     /// The other end is to hear that the window was reduced.
     tell_reduction: bool,
     /// Whether packets may be marked: both ends agreed.
@@ -55,7 +57,7 @@ pub(crate) struct Sender {
 
 /// What only some senders need.
 #[derive(Default)]
-struct Aside {
+struct ColdState {
     /// A random wait before what the window allows is sent.
     overhead: Option<Overhead>,
     usage: Usage,
@@ -86,10 +88,10 @@ enum Reduced {
 }
 
 impl Sender {
-    pub fn new(tcp: &Tcp) -> Self {
+    pub fn new(tcp: &CheckedConfig) -> Self {
         let start = Start { window: 1.0, ssthresh: first_ssthresh(tcp) };
         Self {
-            board: Running::new(&tcp.config),
+            recovery: AnyRecovery::new(&tcp.config),
             timer: Timer::new(&tcp.rules),
             window: start.window,
             control: tcp.config.control.build(start),
@@ -98,7 +100,7 @@ impl Sender {
             marked_up_to: 0,
             reduced_up_to: 0,
             counts: Counts::default(),
-            aside: None,
+            cold: None,
             tell_reduction: false,
             ecn: false,
             fin: false,
@@ -110,11 +112,11 @@ impl Sender {
 
     /// A random wait before what the window allows is sent.
     pub fn set_overhead(&mut self, overhead: Overhead) {
-        self.aside.get_or_insert_default().overhead = Some(overhead);
+        self.cold.get_or_insert_default().overhead = Some(overhead);
     }
 
     /// The handshake is over: data may flow. `again` says whether it needed a retransmission.
-    pub fn begin(&mut self, again: bool, tcp: &Tcp) {
+    pub fn begin(&mut self, again: bool, tcp: &CheckedConfig) {
         let config = &tcp.config;
         let window = if again { config.initial_window_after_syn_loss } else { config.initial_window };
         let after_loss = config.ssthresh_after_syn_loss.filter(|_| again);
@@ -126,8 +128,8 @@ impl Sender {
     }
 
     /// The application wrote more data; after a pause the window starts again (RFC 5681, 4.1).
-    pub fn write(&mut self, bytes: u64, now: Instant, tcp: &Tcp) {
-        if self.board.sent() > 0 && self.board.una() == self.board.sent() {
+    pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
+        if self.recovery.sent() > 0 && self.recovery.una() == self.recovery.sent() {
             self.end_pause(now, tcp);
             self.refresh(tcp);
         }
@@ -135,7 +137,7 @@ impl Sender {
     }
 
     /// Data may leave after a pause: everything before is acknowledged.
-    fn end_pause(&mut self, now: Instant, tcp: &Tcp) {
+    fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
         let initial = tcp.config.initial_window as f64;
         let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.rules);
         match tcp.config.idle_restart {
@@ -153,17 +155,17 @@ impl Sender {
 
     /// An acknowledgement arrived.
     #[inline]
-    pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &Tcp) {
-        let used = self.board.outstanding();
-        let heard = Heard { ack: segment.ack, sacks: &segment.sacks, bare };
-        let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
-        let news = self.board.on_ack(&heard, at, &tcp.config);
+    pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
+        let used = self.recovery.outstanding();
+        let ack_info = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
+        let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let outcome = self.recovery.on_ack(&ack_info, at, &tcp.config);
         let echo = self.ecn && segment.flags.has(Flags::ECE);
-        if echo && (news.acked > 0 || !answers_as_full_tcp(tcp)) {
+        if echo && (outcome.acked > 0 || !answers_as_full_tcp(tcp)) {
             self.on_mark(now, tcp);
         }
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
-        self.heed(news, (!echo).then_some(used), now, tcp);
+        self.apply(outcome, (!echo).then_some(used), now, tcp);
         if self.waits_for_timer(tcp) && (echo || self.timer.at == Instant::NEVER) {
             self.timer.restart(now, &tcp.rules);
         }
@@ -171,21 +173,21 @@ impl Sender {
 
     /// Time has passed; `true` if the retransmission timer ran out (the caller has checked the limit of
     /// retries).
-    pub fn on_timer(&mut self, now: Instant, tcp: &Tcp) {
-        if let Some(overhead) = self.aside.as_mut().and_then(|aside| aside.overhead.as_mut()) {
+    pub fn on_timer(&mut self, now: Instant, tcp: &CheckedConfig) {
+        if let Some(overhead) = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut()) {
             overhead.on_timer(now);
         }
-        if now >= self.board.alarm() {
-            let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
-            let news = self.board.on_alarm(at, &tcp.config);
+        if now >= self.recovery.alarm() {
+            let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+            let outcome = self.recovery.on_alarm(at, &tcp.config);
             self.timer.restart(now, &tcp.rules);
-            self.heed(news, None, now, tcp);
-            self.count_from(news.since, now, tcp);
+            self.apply(outcome, None, now, tcp);
+            self.count_from(outcome.since, now, tcp);
         }
     }
 
     /// The retransmission timer ran out.
-    pub fn on_timeout(&mut self, now: Instant, tcp: &Tcp) {
+    pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
         let repeated = match config.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
@@ -194,8 +196,9 @@ impl Sender {
         };
         let before = self.restorable();
         let mut congestion = self.congestion(Sign::Loss, now, tcp);
-        if config.inflation == Inflation::InWindow && self.board.dupacks() >= config.dupthresh {
-            congestion.basis = (congestion.basis + self.board.inflation()).min(config.receiver_window as f64);
+        if config.inflation == Inflation::InWindow && self.recovery.dupacks() >= config.dupthresh {
+            congestion.basis =
+                (congestion.basis + self.recovery.inflation()).min(config.receiver_window as f64);
         }
         if self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp) {
             self.control.cap(1.0, now);
@@ -207,15 +210,15 @@ impl Sender {
         if !repeated {
             self.note_prior(before, tcp);
         }
-        let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
-        self.board.on_timeout(at, config);
+        let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        self.recovery.on_timeout(at, config);
         if config.timeout_loses == TimeoutLoses::Late {
-            let left = self.board.outstanding() / tcp.mss;
+            let left = self.recovery.outstanding() / tcp.mss;
             self.control.restore((left + 1) as f64, 0.0);
         }
         self.in_recovery = false;
         self.note_reduction();
-        if self.board.una() < self.board.sent() {
+        if self.recovery.una() < self.recovery.sent() {
             self.refresh(tcp);
             self.timer.back_off(now, &tcp.rules);
         } else {
@@ -229,12 +232,12 @@ impl Sender {
 
     /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Instant, tcp: &Tcp) -> Option<Segment> {
-        if self.aside.is_some() && self.must_wait(now, tcp) {
+    pub fn poll_transmit(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Segment> {
+        if self.cold.is_some() && self.must_wait(now, tcp) {
             return None;
         }
-        let at = Moment { now, estimator: &self.timer.estimator, rules: &tcp.rules };
-        let Some(sending) = self.board.next(self.stream(tcp), at) else {
+        let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let Some(sending) = self.recovery.next(self.stream(tcp), at) else {
             if tcp.config.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
                 self.note_usage(tcp);
             }
@@ -249,23 +252,23 @@ impl Sender {
         let mut ecn = Ecn::NotEct;
         if sending.again {
             self.counts.retransmitted += 1;
-            flags = flags.and(Flags::RETRANSMISSION);
+            flags = flags.union(Flags::RETRANSMISSION);
         } else {
             self.timer.time(end, now);
         }
         if self.ecn && len > 0 && (!sending.again || answers_as_full_tcp(tcp)) {
             ecn = Ecn::Ect0;
             if std::mem::take(&mut self.tell_reduction) {
-                flags = flags.and(Flags::CWR);
+                flags = flags.union(Flags::CWR);
             }
         }
-        let oldest = sending.again && sending.seq == self.board.una();
+        let oldest = sending.again && sending.seq == self.recovery.una();
         if oldest && tcp.config.timer_follows == TimerFollows::OldestSegment {
             self.timer.restart(now, &tcp.rules);
         }
         self.timer.start(now, &tcp.rules);
         if tcp.config.delayed_ack == DelayedAck::Adaptive && self.pushes(sending.seq, end, tcp) {
-            flags = flags.and(Flags::PUSH);
+            flags = flags.union(Flags::PUSH);
         }
         let header = if len > 0 { tcp.config.header } else { tcp.config.syn_size };
         let wire = (len + header.bytes()) as u16;
@@ -275,8 +278,8 @@ impl Sender {
     /// When `on_timer` wants to be called next, the retransmission timer apart.
     #[inline]
     pub fn alarm(&self) -> Instant {
-        let alarm = self.board.alarm();
-        match self.aside.as_ref().and_then(|aside| aside.overhead.as_ref()) {
+        let alarm = self.recovery.alarm();
+        match self.cold.as_ref().and_then(|cold| cold.overhead.as_ref()) {
             Some(overhead) => alarm.min(overhead.until()),
             _ => alarm,
         }
@@ -285,21 +288,21 @@ impl Sender {
     /// Whether everything written is acknowledged, a FIN too.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
-        self.board.una() == self.end + u64::from(self.fin)
+        self.recovery.una() == self.end + u64::from(self.fin)
     }
 
     /// Everything below is acknowledged.
     pub fn una(&self) -> u64 {
-        self.board.una()
+        self.recovery.una()
     }
 
     /// The end of everything sent.
     pub fn sent(&self) -> u64 {
-        self.board.sent()
+        self.recovery.sent()
     }
 
     pub fn dupacks(&self) -> u32 {
-        self.board.dupacks()
+        self.recovery.dupacks()
     }
 
     pub fn window(&self) -> f64 {
@@ -312,7 +315,7 @@ impl Sender {
 
     /// The window that packets tell routers: whole segments, at least 1, without inflation.
     #[inline]
-    pub fn window_hint(&self, tcp: &Tcp) -> u16 {
+    pub fn window_hint(&self, tcp: &CheckedConfig) -> u16 {
         let window = self.whole_window();
         let told = match tcp.config.hint {
             Hint::Clipped => window.min(tcp.config.receiver_window),
@@ -323,8 +326,8 @@ impl Sender {
 
     /// Acts on what the board found; `used` is what was in the network before, if the window may grow.
     #[inline(always)]
-    fn heed(&mut self, news: News, used: Option<u64>, now: Instant, tcp: &Tcp) {
-        if news.acked > 0 {
+    fn apply(&mut self, outcome: AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
+        if outcome.acked > 0 {
             self.timer.retries = 0;
             let before = tcp.config.timer_restart == TimerRestart::BeforeSample;
             if before {
@@ -333,36 +336,36 @@ impl Sender {
             if tcp.config.back_off_end == BackOffEnd::Progress {
                 self.timer.estimator.end_back_off();
             }
-            self.sample(&news, now, tcp);
-            if self.board.una() == self.board.sent() {
+            self.sample(&outcome, now, tcp);
+            if self.recovery.una() == self.recovery.sent() {
                 self.timer.at = Instant::NEVER;
-            } else if !before && (news.what != What::Partial || self.restarts_timer(tcp)) {
+            } else if !before && (outcome.what != AckKind::Partial || self.restarts_timer(tcp)) {
                 self.timer.restart(now, &tcp.rules);
             }
-            self.count_from(news.since, now, tcp);
-        } else if news.restarts && tcp.config.timer_follows == TimerFollows::OldestSegment {
-            self.sample(&news, now, tcp);
+            self.count_from(outcome.since, now, tcp);
+        } else if outcome.restarts && tcp.config.timer_follows == TimerFollows::OldestSegment {
+            self.sample(&outcome, now, tcp);
             self.timer.restart(now, &tcp.rules);
         } else if tcp.config.rtt_samples == RttSamples::FirstSegment {
-            self.sample(&news, now, tcp);
+            self.sample(&outcome, now, tcp);
         }
-        if news.undone {
-            let (window, ssthresh) = self.aside.as_ref().map_or((0.0, 0.0), |aside| aside.usage.prior);
+        if outcome.undone {
+            let (window, ssthresh) = self.cold.as_ref().map_or((0.0, 0.0), |cold| cold.usage.prior);
             self.control.restore(window, ssthresh);
             self.timer.retries = 0;
             self.refresh(tcp);
         }
-        match news.what {
-            What::Stale => return,
-            What::Duplicate => {}
-            What::Advance => self.grow(&news, used, now, tcp),
-            What::Opened => {
+        match outcome.what {
+            AckKind::Stale => return,
+            AckKind::Duplicate => {}
+            AckKind::Advance => self.grow(&outcome, used, now, tcp),
+            AckKind::Opened => {
                 // What duplicates opened after a time-out stays.
-                self.open_by(self.board.inflation(), now, tcp);
-                self.grow(&news, used, now, tcp);
+                self.open_by(self.recovery.inflation(), now, tcp);
+                self.grow(&outcome, used, now, tcp);
             }
-            What::Partial => self.partial = true,
-            What::Exit => {
+            AckKind::Partial => self.partial = true,
+            AckKind::Exit => {
                 self.in_recovery = false;
                 self.leave(now, tcp);
                 let grows = match tcp.config.exit_ack {
@@ -371,17 +374,17 @@ impl Sender {
                     ExitAck::GrowsWithSack => true,
                 };
                 if grows {
-                    self.grow(&news, used, now, tcp);
+                    self.grow(&outcome, used, now, tcp);
                 }
             }
-            What::Loss => self.on_loss(now, tcp),
-            What::Repaired => {
+            AckKind::Loss => self.on_loss(now, tcp),
+            AckKind::Repaired => {
                 self.counts.fast_retransmits += 1;
                 self.last_reduced = Reduced::Loss;
                 let congestion = self.congestion(Sign::Loss, now, tcp);
                 self.control.on_congestion(congestion);
                 self.note_reduction();
-                self.grow(&news, used, now, tcp);
+                self.grow(&outcome, used, now, tcp);
             }
         }
         let idle = self.timer.at == Instant::NEVER && self.control.window() >= 1.0;
@@ -392,7 +395,7 @@ impl Sender {
     }
 
     /// The retransmission timer, if it runs, has run since the oldest segment left.
-    fn count_from(&mut self, since: Instant, now: Instant, tcp: &Tcp) {
+    fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
         if since != Instant::NEVER && self.timer.at != Instant::NEVER {
             let end = since + self.timer.rto(&tcp.rules);
             let left = if end > now { end.since(now) } else { Span::ZERO };
@@ -401,19 +404,19 @@ impl Sender {
     }
 
     #[inline]
-    fn sample(&mut self, news: &News, now: Instant, tcp: &Tcp) {
+    fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let (config, rules) = (&tcp.config, &tcp.rules);
         if config.rtt_samples == RttSamples::Window || !keeps_times(config) {
-            self.timer.on_ack(self.board.una(), now, rules);
-        } else if news.sent != Instant::NEVER {
+            self.timer.on_ack(self.recovery.una(), now, rules);
+        } else if outcome.sent != Instant::NEVER {
             self.timer.forget();
-            self.timer.estimator.reach(self.board.una(), self.board.sent());
-            self.timer.estimator.sample(news.sent, now, rules);
+            self.timer.estimator.reach(self.recovery.una(), self.recovery.sent());
+            self.timer.estimator.sample(outcome.sent, now, rules);
         }
     }
 
     /// Whether a partial acknowledgement restarts the timer.
-    fn restarts_timer(&self, tcp: &Tcp) -> bool {
+    fn restarts_timer(&self, tcp: &CheckedConfig) -> bool {
         let config = &tcp.config;
         config.recovery != Recovery::NewReno
             || config.partial_ack_timer == PartialAckTimer::Each
@@ -421,28 +424,28 @@ impl Sender {
     }
 
     #[inline]
-    fn grow(&mut self, news: &News, used: Option<u64>, now: Instant, tcp: &Tcp) {
+    fn grow(&mut self, outcome: &AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
         let may_grow = used.is_some_and(|used| match tcp.config.growth_when_limited {
             GrowthWhenLimited::Grows => true,
             GrowthWhenLimited::Holds => used >= self.whole_window().saturating_mul(tcp.mss),
             GrowthWhenLimited::GrowsIfUsed => {
                 let slow_start = self.control.window() < self.control.ssthresh();
                 let (full, most) =
-                    self.aside.as_ref().map_or((false, 0), |aside| (aside.usage.full, aside.usage.most));
+                    self.cold.as_ref().map_or((false, 0), |cold| (cold.usage.full, cold.usage.most));
                 full || (slow_start && self.whole_window().saturating_mul(tcp.mss) < 2 * most)
             }
         });
-        let acked = news.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
+        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
         let counted = tcp.config.abc_limit.map_or(acked, |limit| acked.min(limit));
         let srtt = self.timer.estimator.srtt(&tcp.rules);
-        self.control.on_ack(Ack { now, acked, counted, may_grow, srtt });
+        self.control.on_ack(AckInfo { now, acked, counted, may_grow, srtt });
     }
 
     /// All that may be sent now is sent: notes how much of the window that uses.
-    fn note_usage(&mut self, tcp: &Tcp) {
-        let (una, sent) = (self.board.una(), self.board.sent());
-        let full = self.board.is_full(self.whole_window().saturating_mul(tcp.mss));
-        let usage = &mut self.aside.get_or_insert_default().usage;
+    fn note_usage(&mut self, tcp: &CheckedConfig) {
+        let (una, sent) = (self.recovery.una(), self.recovery.sent());
+        let full = self.recovery.is_full(self.whole_window().saturating_mul(tcp.mss));
+        let usage = &mut self.cold.get_or_insert_default().usage;
         if !full && sent == usage.seen {
             return;
         }
@@ -455,21 +458,21 @@ impl Sender {
 
     /// Opens the window by so many segments, as far as slow start goes.
     #[cold]
-    fn open_by(&mut self, segments: f64, now: Instant, tcp: &Tcp) {
+    fn open_by(&mut self, segments: f64, now: Instant, tcp: &CheckedConfig) {
         let room = (self.control.ssthresh() - self.control.window()).max(0.0);
         let acked = segments.min(room);
         let srtt = self.timer.estimator.srtt(&tcp.rules);
-        self.control.on_ack(Ack { now, acked, counted: acked, may_grow: true, srtt });
+        self.control.on_ack(AckInfo { now, acked, counted: acked, may_grow: true, srtt });
     }
 
     /// Fast recovery is over.
-    fn leave(&mut self, now: Instant, tcp: &Tcp) {
+    fn leave(&mut self, now: Instant, tcp: &CheckedConfig) {
         if tcp.config.recovery == Recovery::NewReno {
             match tcp.config.exit_window {
                 ExitWindow::Ssthresh => {}
                 ExitWindow::Deflated => self.control.cap(self.window, now),
                 ExitWindow::Flight => {
-                    let flight = (self.board.flight() as f64 / tcp.mss as f64).max(1.0);
+                    let flight = (self.recovery.flight() as f64 / tcp.mss as f64).max(1.0);
                     self.control.cap(flight + 1.0, now);
                 }
             }
@@ -483,13 +486,13 @@ impl Sender {
     }
 
     /// The window and `ssthresh` may be taken back to `prior`.
-    fn note_prior(&mut self, prior: (f64, f64), tcp: &Tcp) {
+    fn note_prior(&mut self, prior: (f64, f64), tcp: &CheckedConfig) {
         if tcp.config.undo == Undo::Dsack || tcp.config.frto == Frto::On {
-            self.aside.get_or_insert_default().usage.prior = prior;
+            self.cold.get_or_insert_default().usage.prior = prior;
         }
     }
 
-    fn on_loss(&mut self, now: Instant, tcp: &Tcp) {
+    fn on_loss(&mut self, now: Instant, tcp: &CheckedConfig) {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
         self.partial = false;
@@ -513,18 +516,18 @@ impl Sender {
             // It becomes `ssthresh` and the duplicates, so a fraction of a segment is lost.
             self.control.cap(self.control.ssthresh(), now);
         }
-        self.board.on_reduction(from, self.control.window());
+        self.recovery.on_reduction(from, self.control.window());
         self.timer.restart(now, &tcp.rules);
     }
 
-    fn on_mark(&mut self, now: Instant, tcp: &Tcp) {
-        let una = self.board.una();
+    fn on_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
+        let una = self.recovery.una();
         let full = answers_as_full_tcp(tcp);
         // Until the first segment behind is acknowledged, which tells of the reduction, the echo goes on.
         let told = self.reduced_up_to > 0 && una <= self.reduced_up_to;
-        let deaf =
+        let ignores_mark =
             if full { told && self.last_reduced != Reduced::Timeout } else { told || self.in_recovery };
-        if deaf {
+        if ignores_mark {
             return;
         }
         self.last_reduced = Reduced::Mark;
@@ -534,23 +537,23 @@ impl Sender {
         // The least `ssthresh` must not open a smaller window.
         self.control.cap(before, now);
         self.note_reduction();
-        self.marked_up_to = self.board.sent();
+        self.marked_up_to = self.recovery.sent();
         self.refresh(tcp);
     }
 
     /// The window was reduced: the other end is told (RFC 3168, 6.1.2).
     fn note_reduction(&mut self) {
-        self.reduced_up_to = self.board.sent();
+        self.reduced_up_to = self.recovery.sent();
         self.tell_reduction = self.ecn;
     }
 
     /// Whether a mark reduced the window of data that is being acknowledged.
     fn is_reduced(&self) -> bool {
-        self.board.una() < self.marked_up_to
+        self.recovery.una() < self.marked_up_to
     }
 
     /// Whether a segment ends what the application wrote so far, or half a window of it (Linux: `forced_push`).
-    fn pushes(&self, seq: u64, end: u64, tcp: &Tcp) -> bool {
+    fn pushes(&self, seq: u64, end: u64, tcp: &CheckedConfig) -> bool {
         let pushed = tcp.config.window_at_first() / 2 + 1;
         end >= self.end || seq / tcp.mss % pushed == pushed - 1
     }
@@ -563,51 +566,51 @@ impl Sender {
 
     /// Takes over the window of the law and opens the board accordingly.
     #[inline]
-    fn refresh(&mut self, tcp: &Tcp) {
+    fn refresh(&mut self, tcp: &CheckedConfig) {
         self.window = self.control.window();
-        let deflation = self.board.deflation();
+        let deflation = self.recovery.deflation();
         if deflation > 0.0 {
             self.window = (self.window - deflation).max(1.0);
         }
         let receiver = match tcp.config.first_receiver_window {
             _ if self.waits_for_timer(tcp) => 0,
             None => tcp.config.receiver_window,
-            Some(_) => tcp.config.grown_window(self.board.una() / tcp.mss),
+            Some(_) => tcp.config.grown_window(self.recovery.una() / tcp.mss),
         };
         let windows = Windows { congestion: self.whole_window(), receiver, mss: tcp.mss };
-        self.board.open(windows, &tcp.config);
+        self.recovery.open(windows, &tcp.config);
     }
 
     /// Whether marks left less than a segment of the window, and that counts as nothing.
     #[inline]
-    fn waits_for_timer(&self, tcp: &Tcp) -> bool {
+    fn waits_for_timer(&self, tcp: &CheckedConfig) -> bool {
         self.window < 1.0 && self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp)
     }
 
     /// What there is to send, as far as Nagle's algorithm lets go of it.
     #[inline]
-    fn stream(&self, tcp: &Tcp) -> Stream {
+    fn stream(&self, tcp: &CheckedConfig) -> Stream {
         if tcp.config.nagle == Nagle::On && self.holds_rest(tcp) {
-            return Stream { end: self.board.sent(), fin: false, mss: tcp.mss };
+            return Stream { end: self.recovery.sent(), fin: false, mss: tcp.mss };
         }
         Stream { end: self.end, fin: self.fin, mss: tcp.mss }
     }
 
     /// Whether what was never sent does not fill a segment while something is not acknowledged.
     #[cold]
-    fn holds_rest(&self, tcp: &Tcp) -> bool {
-        let sent = self.board.sent();
-        (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.board.una() < sent
+    fn holds_rest(&self, tcp: &CheckedConfig) -> bool {
+        let sent = self.recovery.sent();
+        (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.recovery.una() < sent
     }
 
-    fn congestion(&self, sign: Sign, now: Instant, tcp: &Tcp) -> Congestion {
+    fn congestion(&self, sign: Sign, now: Instant, tcp: &CheckedConfig) -> Congestion {
         let config = &tcp.config;
         let basis = match config.reduction_basis {
             ReductionBasis::FlightSize => {
-                let flight = self.board.flight() as f64 / tcp.mss as f64;
+                let flight = self.recovery.flight() as f64 / tcp.mss as f64;
                 if is_selective(config) { flight.min(self.window) } else { flight }
             }
-            ReductionBasis::Pipe => self.board.outstanding() as f64 / tcp.mss as f64,
+            ReductionBasis::Pipe => self.recovery.outstanding() as f64 / tcp.mss as f64,
             ReductionBasis::Window => self.window.min(config.receiver_window as f64),
         };
         Congestion { now, sign, basis, repeated: false }
@@ -615,12 +618,12 @@ impl Sender {
 
     /// Whether the random wait of the host holds back what the window allows.
     #[cold]
-    fn must_wait(&mut self, now: Instant, tcp: &Tcp) -> bool {
+    fn must_wait(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
         let stream = self.stream(tcp);
-        let overhead = self.aside.as_mut().and_then(|aside| aside.overhead.as_mut());
+        let overhead = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut());
         let Some(overhead) = overhead else { return false };
-        let wanted = self.board.has_next(stream);
-        if !self.board.is_urgent(&tcp.config) {
+        let wanted = self.recovery.has_next(stream);
+        if !self.recovery.is_urgent(&tcp.config) {
             return overhead.holds(wanted, now);
         }
         if !wanted {
@@ -633,7 +636,7 @@ impl Sender {
 /// The end of data without end; far enough from overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
-fn answers_as_full_tcp(tcp: &Tcp) -> bool {
+fn answers_as_full_tcp(tcp: &CheckedConfig) -> bool {
     tcp.config.mark_response == MarkResponse::FullTcp
 }
 
@@ -647,6 +650,6 @@ fn keeps_times(config: &Config) -> bool {
         || (config.recovery == Recovery::Sack && config.pipe == Pipe::Scoreboard)
 }
 
-fn first_ssthresh(tcp: &Tcp) -> f64 {
+fn first_ssthresh(tcp: &CheckedConfig) -> f64 {
     tcp.config.initial_ssthresh.unwrap_or(tcp.config.receiver_window as f64)
 }

@@ -15,13 +15,13 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter that makes no sense, and why.
-    pub fn build(&self) -> Result<Tcp, ConfigError> {
+    pub fn build(&self) -> Result<CheckedConfig, ConfigError> {
         self.check_sizes()?;
         self.check_windows()?;
         self.check_times()?;
         self.check_recovery()?;
         self.control.check().map_err(|error| error.within("control"))?;
-        Ok(Tcp {
+        Ok(CheckedConfig {
             rules: Rules {
                 arithmetic: self.rto_arithmetic,
                 tick: self.tick,
@@ -123,13 +123,13 @@ fn check(sensible: bool, place: &str, problem: &str) -> Result<(), ConfigError> 
 
 /// Checked settings, shared by all ends that use them.
 #[derive(Clone, Debug)]
-pub struct Tcp {
+pub struct CheckedConfig {
     pub(crate) config: Config,
     pub(crate) rules: Rules,
     pub(crate) mss: u64,
 }
 
-impl Tcp {
+impl CheckedConfig {
     /// An end of a connection, not yet opened.
     pub fn endpoint(self: &Arc<Self>) -> Endpoint {
         Endpoint::new(Arc::clone(self))

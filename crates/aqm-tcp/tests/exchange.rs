@@ -72,12 +72,12 @@ fn an_acknowledgement_waits_for_a_second_segment_or_the_timer() {
 
 #[test]
 fn with_a_heartbeat_it_waits_for_the_next_multiple_of_the_timer_since_the_start() {
-    for (timer, heard) in [("100ms", 200), ("150ms", 300), ("160ms", 160), ("7ms", 154)] {
+    for (timer, ack_info) in [("100ms", 200), ("150ms", 300), ("160ms", 160), ("7ms", 154)] {
         let settings = rfc(json!({
             "delayed_ack": "heartbeat", "delayed_ack_timer": timer, "initial_window": 3, "close": "none",
         }));
         let pair = exchange(settings, 3, &[]);
-        assert_part(&pair, 150, 500, &format!("150 < ack 2\n{heard} < ack 3"));
+        assert_part(&pair, 150, 500, &format!("150 < ack 2\n{ack_info} < ack 3"));
     }
 }
 

@@ -127,7 +127,7 @@ fn same(ours: &[String], reference: &str) {
 
 /// What happens; at one instant in this order, departures from the bottleneck before arrivals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum AckKind {
     Departure,
     BehindBottleneck,
     AtBottleneck,
@@ -157,7 +157,7 @@ impl Line {
 struct Path {
     sender: Endpoint,
     receiver: Endpoint,
-    heap: BinaryHeap<Reverse<(Instant, What, u64, usize)>>,
+    heap: BinaryHeap<Reverse<(Instant, AckKind, u64, usize)>>,
     segments: Vec<Segment>,
     limit: usize,
     /// The bottleneck: first on the line, then waiting.
@@ -205,9 +205,9 @@ impl Path {
         path
     }
 
-    fn step(&mut self, now: Instant, what: What, id: usize) {
+    fn step(&mut self, now: Instant, what: AckKind, id: usize) {
         match what {
-            What::AtBottleneck => {
+            AckKind::AtBottleneck => {
                 self.note(now, "enqueue", id);
                 match self.queue.len() {
                     waiting if waiting >= self.limit => self.note(now, "drop", id),
@@ -219,43 +219,43 @@ impl Path {
                     }
                 }
             }
-            What::Departure => {
+            AckKind::Departure => {
                 self.queue.pop_front();
-                self.push(now + Span::from_millis(20), What::BehindBottleneck, id);
+                self.push(now + Span::from_millis(20), AckKind::BehindBottleneck, id);
                 self.serve(now);
             }
-            What::BehindBottleneck => {
+            AckKind::BehindBottleneck => {
                 self.note(now, "arrive", id);
                 let at = self.there[1].arrival(now, self.segments[id].wire);
-                self.push(at, What::AtReceiver, id);
+                self.push(at, AckKind::AtReceiver, id);
             }
-            What::AtReceiver => {
+            AckKind::AtReceiver => {
                 self.receiver.on_segment(&self.segments[id], now);
                 while let Some(ack) = self.receiver.poll_transmit(now) {
                     let at = self.back.iter_mut().fold(now, |at, line| line.arrival(at, ack.wire));
                     let id = self.keep(ack);
-                    self.push(at, What::AtSender, id);
+                    self.push(at, AckKind::AtSender, id);
                 }
             }
-            What::AtSender => {
+            AckKind::AtSender => {
                 self.note(now, "ack", id);
                 self.sender.on_segment(&self.segments[id], now);
                 self.note_variables(now);
                 self.drain_sender(now);
             }
-            What::Timer if self.sender.poll_timeout() == Some(now) => {
+            AckKind::Timer if self.sender.poll_timeout() == Some(now) => {
                 self.sender.on_timer(now);
                 self.note_variables(now);
                 self.drain_sender(now);
             }
-            What::Timer => {}
+            AckKind::Timer => {}
         }
     }
 
     fn serve(&mut self, now: Instant) {
         if let Some(&id) = self.queue.front() {
             let time = Span::from_nanos(u64::from(self.segments[id].wire) * 8000);
-            self.push(now + time, What::Departure, id);
+            self.push(now + time, AckKind::Departure, id);
         }
     }
 
@@ -263,10 +263,10 @@ impl Path {
         while let Some(segment) = self.sender.poll_transmit(now) {
             let at = self.there[0].arrival(now, segment.wire);
             let id = self.keep(segment);
-            self.push(at, What::AtBottleneck, id);
+            self.push(at, AckKind::AtBottleneck, id);
         }
         if let Some(at) = self.sender.poll_timeout() {
-            self.push(at, What::Timer, 0);
+            self.push(at, AckKind::Timer, 0);
         }
     }
 
@@ -275,7 +275,7 @@ impl Path {
         self.segments.len() - 1
     }
 
-    fn push(&mut self, at: Instant, what: What, id: usize) {
+    fn push(&mut self, at: Instant, what: AckKind, id: usize) {
         // The number of events so far keeps events of one kind in the order of their making.
         let order = (self.events.len() + self.heap.len() + self.segments.len()) as u64;
         self.heap.push(Reverse((at, what, order, id)));

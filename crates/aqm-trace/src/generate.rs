@@ -12,7 +12,7 @@
 //!   with size and rate weighted by the time they last, at a uniform place of their way.
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, Streams, parameters};
-use aqm_traffic::laws::Exponential;
+use aqm_traffic::distributions::Exponential;
 use serde_json::{Value, json};
 
 use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};

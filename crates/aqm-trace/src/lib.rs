@@ -74,8 +74,8 @@ pub fn run(scenario: &Scenario, watch: &Watch) -> Result<Run, Failure> {
         }
     }
     let found = packets.close()?;
-    let harvest = replay.finish()?;
-    let warnings = [found.warnings, harvest.warnings].concat();
+    let record = replay.finish()?;
+    let warnings = [found.warnings, record.warnings].concat();
     let manifest = json!({
         "scenario": scenario.to_value(),
         "seed": scenario.settings.seed,
@@ -83,9 +83,9 @@ pub fn run(scenario: &Scenario, watch: &Watch) -> Result<Run, Failure> {
         "results_version": RESULTS_VERSION,
         "digest": name(scenario, &found.contents),
         "warnings": warnings,
-        "facts": { "trace": found.facts, "most_flows_known": harvest.most_flows_known },
+        "facts": { "trace": found.facts, "most_flows_known": record.most_flows_known },
     });
-    Ok(Run { tables: harvest.tables, manifest, packets: harvest.packets, sent: harvest.sent })
+    Ok(Run { tables: record.tables, manifest, packets: record.packets, sent: record.sent })
 }
 
 /// The name of a result: a digest of the scenario in full, its seed, the contents of the file it names and

@@ -20,7 +20,7 @@ use crate::scenario::{Scenario, Settings};
 use crate::tables::{ActiveRow, DistributionRow, ProgressRow, SummaryRow};
 
 /// What a replay has brought in.
-pub(crate) struct Harvest {
+pub(crate) struct RunRecord {
     pub(crate) tables: Vec<Rows>,
     pub(crate) warnings: Vec<String>,
     pub(crate) most_flows_known: u64,
@@ -217,7 +217,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The trace is over.
-    pub(crate) fn finish(mut self) -> Result<Harvest, Failure> {
+    pub(crate) fn finish(mut self) -> Result<RunRecord, Failure> {
         let end = self.now;
         let wrong = |problem: String| Err(Failure::Config(ConfigError::new("warm_up", problem)));
         let measured = end.since(self.warm_up);
@@ -285,7 +285,7 @@ impl<'a> Replay<'a> {
             ActiveRow::table(self.samples.into_rows(), none),
             ProgressRow::table(progress_rows, none),
         ];
-        Ok(Harvest {
+        Ok(RunRecord {
             tables,
             warnings,
             most_flows_known: self.most_known.into(),

@@ -13,7 +13,7 @@
 
 use aqm_net::{ConfigError, Length, Rng, parameters};
 
-use crate::Cut;
+use crate::Packetization;
 use crate::sizes::Law;
 
 parameters! {
@@ -36,7 +36,7 @@ impl Config {
     ///
     /// # Errors
     /// The field that is wrong, and what is allowed.
-    pub fn build(&self, cut: &dyn Cut) -> Result<BoundedPareto, ConfigError> {
+    pub fn build(&self, cut: &dyn Packetization) -> Result<BoundedPareto, ConfigError> {
         let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
         if !(self.shape >= 0.01 && self.shape <= 100.0) {
             return wrong("shape", format!("must be between 0.01 and 100, is {}", self.shape));
@@ -71,7 +71,7 @@ impl Config {
 }
 
 /// Bytes of one of what `length` counts.
-pub(crate) fn unit(length: Length, cut: &dyn Cut) -> u64 {
+pub(crate) fn unit(length: Length, cut: &dyn Packetization) -> u64 {
     if length.in_bytes() { 1 } else { cut.payload().max(1) }
 }
 
@@ -243,7 +243,7 @@ mod tests {
         let bytes = law(1.2, Length::Bytes(3000), Length::Bytes(2_000_000));
         let laws = [packets(0.8), packets(1.0), packets(1.2), packets(2.5), bytes];
         for law in laws {
-            for cut in [&FullPackets as &dyn Cut, &ShortLast] {
+            for cut in [&FullPackets as &dyn Packetization, &ShortLast] {
                 let (mut size, mut wire, mut above) = (0.0, 0.0, 1.0);
                 for units in law.minimum..=law.maximum {
                     let bytes = units * law.unit;

@@ -17,8 +17,8 @@
 
 use aqm_net::Rng;
 
+use crate::distributions::Normal;
 use crate::fourier::{Complex, Filter, Fourier, Modulus, reciprocal};
-use crate::laws::Normal;
 
 /// Fractional noise of this memory.
 #[derive(Clone, Copy, Debug, PartialEq)]

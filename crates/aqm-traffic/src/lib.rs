@@ -1,28 +1,28 @@
-//! Workloads: who sends what, when. A workload opens transfers and sends datagrams at a [`Desk`];
+//! Workloads: who sends what, when. A workload opens transfers and sends datagrams at a [`TrafficContext`];
 //! it knows no queue, no protocol and no topology.
 //!
 //! A workload is one file with a `Config`, and one line in the registry below.
 
 mod bounded;
-mod bulk;
-mod constant;
-pub mod diary;
+pub mod distributions;
 pub mod flow_sizes;
 mod fourier;
 mod fractional;
+mod ftp;
 mod gap;
 mod hosts;
-pub mod laws;
 mod limits;
 mod packmime;
 mod period;
 mod probes;
+pub mod recording;
 mod replay;
 mod sessions;
 pub mod sizes;
 mod streams;
 #[cfg(test)]
 mod testing;
+mod udp;
 mod web;
 mod wire;
 
@@ -31,10 +31,10 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Span, Streams, registry};
 registry! {
     /// The parameters of any workload.
     pub enum Config: Build, "traffic" {
-        "ftp" => bulk,
+        "ftp" => ftp,
         "web" => web,
         "replay" => replay,
-        "udp" => constant,
+        "udp" => udp,
         "streams" => streams,
         "sessions" => sessions,
         "probes" => probes,
@@ -48,7 +48,7 @@ pub trait Build {
     ///
     /// # Errors
     /// The field that is wrong, and what is allowed.
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError>;
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError>;
 
     /// Whether every flow gets a host (and access lines) of its own; otherwise all flows of the
     /// workload share one host on each side.
@@ -71,7 +71,7 @@ pub trait Build {
 }
 
 /// What a workload may know of the world it is built into.
-pub struct Setting<'a> {
+pub struct BuildContext<'a> {
     /// The name of the workload in its scenario; random streams are named after it.
     pub name: &'a str,
     /// Where the workload's randomness comes from.
@@ -81,13 +81,13 @@ pub struct Setting<'a> {
     /// How long the run lasts.
     pub duration: Span,
     /// How a transfer of so many bytes is cut into packets.
-    pub cut: &'a dyn Cut,
+    pub cut: &'a dyn Packetization,
     /// The content of the file the workload names, if it names one.
     pub file: Option<&'a str>,
 }
 
 /// How a transport cuts a transfer into packets, as far as a load needs to know.
-pub trait Cut {
+pub trait Packetization {
     /// Bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of
     /// the data, connection set-up included.
     fn wire_bytes(&self, bytes: u64) -> u64;
@@ -98,23 +98,23 @@ pub trait Cut {
 /// Something that sends.
 pub trait Workload: Send {
     /// The run begins: ask for the first wake-up.
-    fn start(&mut self, desk: &mut dyn Desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext);
 
     /// A wake-up asked for is due.
-    fn on_wake(&mut self, desk: &mut dyn Desk);
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext);
 
     /// The last byte of a transfer it opened has arrived.
-    fn on_done(&mut self, _transfer: Transfer, _desk: &mut dyn Desk) {}
+    fn on_done(&mut self, _transfer: Transfer, _desk: &mut dyn TrafficContext) {}
 
     /// A transfer it opened will never be done: its connection is gone, because TCP gave up.
-    fn on_failed(&mut self, _transfer: Transfer, _desk: &mut dyn Desk) {}
+    fn on_failed(&mut self, _transfer: Transfer, _desk: &mut dyn TrafficContext) {}
 
     /// Facts about the load worth printing, by name: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }
 
 /// What a workload can ask for. Requests are carried out in order, after the call returns.
-pub trait Desk {
+pub trait TrafficContext {
     /// The present moment.
     fn now(&self) -> Instant;
 

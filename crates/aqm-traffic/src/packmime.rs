@@ -20,12 +20,12 @@ mod tables;
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
+use crate::distributions::Weibull;
 use crate::fractional::{Memory, SumDifference};
-use crate::laws::Weibull;
 use crate::limits::check_transfers;
 use crate::period::Period;
 use crate::wire::Wire;
-use crate::{Build, Conversation, Desk, Exchange, Setting, Workload};
+use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workload};
 use persistent::Persistent;
 use tables::{CLIENT_TIMES, DOWNLOADS, LARGE_REQUESTS, SERVER_TIMES, SHORT_RESPONSES, SMALL_REQUESTS};
 
@@ -75,7 +75,7 @@ const RATES: [f64; 2] = [0.1, 100_000.0];
 const LARGE_RESPONSE: u64 = 275;
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let (rate, [least, most]) = (self.connections_per_second, RATES);
         if !(least..=most).contains(&rate) {
             let problem = format!("must be between {least} and {most}, is {rate}");
@@ -84,9 +84,9 @@ impl Build for Config {
         if self.maximum.bytes() == 0 {
             return Err(ConfigError::new("maximum", "must be at least 1B"));
         }
-        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let period = Period::new(self.start, self.stop, context.duration)?;
         check_transfers(rate * period.seconds(), "connections_per_second", "lower it")?;
-        let stream = |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), 0);
+        let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         let laws = RateLaws::new(rate);
         let gap_effects = self.gap_effects;
         let persists = || Persistent::new(gap_effects, [stream("persistent"), stream("gaps")]);
@@ -117,8 +117,8 @@ impl Build for Config {
             persistent: (self.http == Http::OneOne).then(persists),
             maximum: self.maximum.bytes(),
             connections_per_second: rate,
-            wire: Wire::of(setting.cut),
-            rate: setting.rate,
+            wire: Wire::of(context.cut),
+            rate: context.rate,
             period,
             next: period.start,
             offered: Offered::default(),
@@ -199,11 +199,11 @@ struct Offered {
 }
 
 impl Workload for PackMime {
-    fn start(&mut self, desk: &mut dyn Desk) {
-        self.sleep(desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let conversation = self.conversation();
         self.offered.connections += 1;
         for exchange in std::iter::once(&conversation.first).chain(&conversation.rest) {
@@ -212,8 +212,8 @@ impl Workload for PackMime {
             self.offered.response_bytes += exchange.response;
             self.offered.wire_bytes += self.wire.bytes(exchange.response);
         }
-        desk.converse(conversation);
-        self.sleep(desk);
+        cx.converse(conversation);
+        self.sleep(cx);
     }
 
     /// The realised values are those of the whole period, so they are complete at the end of the run.
@@ -230,11 +230,11 @@ impl Workload for PackMime {
 }
 
 impl PackMime {
-    fn sleep(&mut self, desk: &mut dyn Desk) {
+    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
         let gap = self.gap.exceeded_with(self.arrivals.exceeded());
         self.next += nanos(gap * 1e9);
         if self.next < self.period.end {
-            desk.wake_at(self.next);
+            cx.wake_at(self.next);
         }
     }
 

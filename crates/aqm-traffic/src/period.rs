@@ -2,8 +2,8 @@
 
 use aqm_net::{ConfigError, Instant, Rate, Span};
 
-use crate::Setting;
-use crate::laws::Uniform;
+use crate::BuildContext;
+use crate::distributions::Uniform;
 
 /// A part of the run; its end is no part of it.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,8 @@ impl Period {
 
 /// How much later than the first may begin flow number `flow` does: uniform on [0, `stagger`), and its own
 /// whatever the number of flows.
-pub(crate) fn late(stagger: Span, flow: u32, setting: &Setting<'_>) -> Span {
-    let mut stream = setting.streams.named(&format!("{}/start", setting.name), u64::from(flow));
+pub(crate) fn late(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
+    let mut stream = context.streams.named(&format!("{}/start", context.name), u64::from(flow));
     Span::from_nanos(Uniform { width: stagger.nanos() as f64 }.draw(&mut stream) as u64)
 }
 

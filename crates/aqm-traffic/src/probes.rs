@@ -15,7 +15,7 @@ use crate::hosts::{Hosts, check_flows};
 use crate::limits::{check_request, check_transfers, request_bytes};
 use crate::period::Period;
 use crate::wire::Wire;
-use crate::{Build, Desk, Setting, Transfer, Workload};
+use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
     /// What a flow does when a batch begins and its last transfer is not done.
@@ -55,9 +55,9 @@ parameters! {
 const MOST_BYTES: u64 = 1_000_000_000_000_000;
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
-        let (count, unit) = (self.size.count(), unit(self.size, setting.cut));
+        let (count, unit) = (self.size.count(), unit(self.size, context.cut));
         if !(1..=MOST_BYTES / unit).contains(&count) {
             let problem = format!("must be at least 1 and at most 1e15 bytes, is {}", self.size);
             return Err(ConfigError::new("size", problem));
@@ -72,13 +72,13 @@ impl Build for Config {
             ));
         }
         check_request(self.request)?;
-        let period = Period::new(self.start, self.stop, setting.duration)?;
+        let period = Period::new(self.start, self.stop, context.duration)?;
         let expected = f64::from(self.flows) * period.seconds() / self.every.seconds();
         check_transfers(expected, "every", "make it longer, or `flows` fewer")?;
         Ok(Box::new(Probes {
             bytes: count * unit,
-            wire_bytes: Wire::of(setting.cut).bytes(count * unit),
-            rate: setting.rate,
+            wire_bytes: Wire::of(context.cut).bytes(count * unit),
+            rate: context.rate,
             busy: vec![false; self.flows as usize],
             config: self.clone(),
             period,
@@ -114,11 +114,11 @@ struct Probes {
 }
 
 impl Workload for Probes {
-    fn start(&mut self, desk: &mut dyn Desk) {
-        self.sleep(desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let page_objects = self.busy.iter().filter(|busy| !**busy).count() as u32;
         for flow in 0..self.config.flows {
             if self.busy[flow as usize] {
@@ -126,7 +126,7 @@ impl Workload for Probes {
             }
             self.busy[flow as usize] = self.config.late == Late::SitsOut;
             self.transfers += 1;
-            desk.open(Transfer {
+            cx.open(Transfer {
                 bytes: Some(self.bytes),
                 request: self.config.request.map(request_bytes),
                 page: Some(self.batches),
@@ -135,10 +135,10 @@ impl Workload for Probes {
             });
         }
         self.batches += 1;
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
-    fn on_done(&mut self, transfer: Transfer, _desk: &mut dyn Desk) {
+    fn on_done(&mut self, transfer: Transfer, _desk: &mut dyn TrafficContext) {
         if self.config.late == Late::SitsOut {
             self.busy[transfer.host as usize] = false;
         }
@@ -157,10 +157,10 @@ impl Workload for Probes {
 }
 
 impl Probes {
-    fn sleep(&self, desk: &mut dyn Desk) {
+    fn sleep(&self, cx: &mut dyn TrafficContext) {
         let next = self.period.start + self.config.every.saturating_mul(self.batches);
         if next < self.period.end {
-            desk.wake_at(next);
+            cx.wake_at(next);
         }
     }
 }
@@ -168,11 +168,11 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fact, run, run_served, setting};
+    use crate::testing::{context, fact, run, run_served};
     use aqm_net::Instant;
 
     fn opened(config: &Config, seconds: u64) -> Vec<(Instant, Transfer)> {
-        run(&mut *config.build(&setting(1, seconds)).unwrap()).opened
+        run(&mut *config.build(&context(1, seconds)).unwrap()).opened
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         let size = Length::Bytes(5000);
         let stop = Some(Span::from_millis(50_000));
         let config = Config { size, stop, request: Some(Size::from_bytes(100)), ..Config::default() };
-        let mut workload = config.build(&setting(1, 100)).unwrap();
+        let mut workload = config.build(&context(1, 100)).unwrap();
         let opened = run(&mut *workload).opened;
         assert!(opened.iter().all(|(_, it)| it.bytes == Some(5000) && it.request == Some(100)));
         // Batches at 0 s and 25 s; 5000 B are six packets of 974 B and a SYN, ten times in 25 s.
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_flow_that_is_late_sits_batches_out_if_asked_to() {
         let config = Config { flows: 2, late: Late::SitsOut, ..Config::default() };
-        let mut workload = config.build(&setting(1, 150)).unwrap();
+        let mut workload = config.build(&context(1, 150)).unwrap();
         // The first flow takes longer than two periods, the second is always in time.
         let time = |it: Transfer| Some(Span::from_millis(if it.host == 0 { 60_000 } else { 1000 }));
         let opened = run_served(&mut *workload, time).opened;
@@ -237,7 +237,7 @@ mod tests {
         ));
         assert_eq!(fact(&*workload, "transfers"), 8.0);
         let shared = Config { hosts: Hosts::Shared, late: Late::SitsOut, ..Config::default() };
-        assert_eq!(shared.build(&setting(1, 100)).err().unwrap().place, "late");
+        assert_eq!(shared.build(&context(1, 100)).err().unwrap().place, "late");
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let place = |config: Config| config.build(&setting(1, 100)).err().unwrap().place;
+        let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         for size in [Length::Packets(0), Length::Bytes(0), Length::Packets(1_000_000_000_000_000)] {
             assert_eq!(place(Config { size, ..Config::default() }), "size");

@@ -14,7 +14,7 @@ use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
 use crate::period::Period;
 use crate::wire::Wire;
-use crate::{Build, Conversation, Desk, Exchange, Setting, Transfer, Workload};
+use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 parameters! {
     /// A recorded schedule of transfers, read from a file.
@@ -27,14 +27,14 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let wrong = |problem| ConfigError::new("file", problem);
         if self.file.is_empty() {
             return Err(wrong(
                 "is missing: name a file with a start in seconds and a size in bytes on each line".into(),
             ));
         }
-        let content = setting.file.ok_or_else(|| wrong(format!("`{}` was not read", self.file)))?;
+        let content = context.file.ok_or_else(|| wrong(format!("`{}` was not read", self.file)))?;
         let mut schedule = parse(content).map_err(wrong)?;
         if schedule.is_empty() {
             return Err(wrong(
@@ -42,13 +42,13 @@ impl Build for Config {
             ));
         }
         schedule.sort_by_key(|line| line.at);
-        let period = Period::new(Span::ZERO, None, setting.duration)?;
+        let period = Period::new(Span::ZERO, None, context.duration)?;
         let within = schedule.partition_point(|line| line.at < period.end);
         let left_out = schedule.len() - within;
         schedule.truncate(within);
-        let wire = Wire::of(setting.cut);
+        let wire = Wire::of(context.cut);
         let wire_bytes = schedule.iter().map(|line| wire.bytes(line.bytes)).fold(0, u64::saturating_add);
-        Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: setting.rate, period }))
+        Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: context.rate, period }))
     }
 
     fn own_hosts(&self) -> bool {
@@ -91,16 +91,16 @@ struct Asked {
 }
 
 impl Workload for Replay {
-    fn start(&mut self, desk: &mut dyn Desk) {
-        self.sleep(desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
-        while let Some(&line) = self.schedule.get(self.next).filter(|line| line.at <= desk.now()) {
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        while let Some(&line) = self.schedule.get(self.next).filter(|line| line.at <= cx.now()) {
             self.next += 1;
-            line.begin(desk);
+            line.begin(cx);
         }
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
@@ -111,27 +111,21 @@ impl Workload for Replay {
 }
 
 impl Replay {
-    fn sleep(&self, desk: &mut dyn Desk) {
+    fn sleep(&self, cx: &mut dyn TrafficContext) {
         if let Some(line) = self.schedule.get(self.next) {
-            desk.wake_at(line.at);
+            cx.wake_at(line.at);
         }
     }
 }
 
 impl Line {
-    fn begin(self, desk: &mut dyn Desk) {
+    fn begin(self, cx: &mut dyn TrafficContext) {
         let bytes = self.bytes;
         match self.asked {
             None => {
-                desk.open(Transfer {
-                    bytes: Some(bytes),
-                    request: None,
-                    page: None,
-                    page_objects: 1,
-                    host: 0,
-                });
+                cx.open(Transfer { bytes: Some(bytes), request: None, page: None, page_objects: 1, host: 0 });
             }
-            Some(Asked { request, think, client_delay, server_delay }) => desk.converse(Conversation {
+            Some(Asked { request, think, client_delay, server_delay }) => cx.converse(Conversation {
                 first: Exchange { pause: Span::ZERO, request, think, response: bytes },
                 rest: Vec::new(),
                 client_delay,
@@ -210,16 +204,16 @@ fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fact, run, setting};
+    use crate::testing::{context, fact, run};
 
     fn build(content: &str) -> Result<Box<dyn Workload>, ConfigError> {
         let config = Config { file: "schedule.csv".to_owned() };
-        config.build(&Setting { file: Some(content), ..setting(1, 100) })
+        config.build(&BuildContext { file: Some(content), ..context(1, 100) })
     }
 
     fn replay(content: &str) -> Vec<(u64, u64)> {
-        let diary = run(&mut *build(content).unwrap());
-        diary.opened.iter().map(|(at, transfer)| (at.nanos(), transfer.bytes.unwrap())).collect()
+        let recording = run(&mut *build(content).unwrap());
+        recording.opened.iter().map(|(at, transfer)| (at.nanos(), transfer.bytes.unwrap())).collect()
     }
 
     #[test]
@@ -234,8 +228,8 @@ mod tests {
     fn six_columns_are_a_request_and_its_response() {
         let header = "start_s,size_bytes,request_bytes,think_s,client_delay_s,server_delay_s\n";
         let mut workload = build(&format!("{header}2,934,436,0.1,0.0005,0.040\n1,12\n")).unwrap();
-        let diary = run(&mut *workload);
-        assert_eq!(diary.opened.iter().map(|(at, _)| at.nanos()).collect::<Vec<_>>(), [1_000_000_000]);
+        let recording = run(&mut *workload);
+        assert_eq!(recording.opened.iter().map(|(at, _)| at.nanos()).collect::<Vec<_>>(), [1_000_000_000]);
         let millis = Span::from_millis;
         let expected = Conversation {
             first: Exchange { pause: Span::ZERO, request: 436, think: millis(100), response: 934 },
@@ -244,7 +238,7 @@ mod tests {
             server_delay: millis(40),
             host: 0,
         };
-        assert_eq!(diary.conversations, [(Instant::START + millis(2000), expected)]);
+        assert_eq!(recording.conversations, [(Instant::START + millis(2000), expected)]);
         assert_eq!(fact(&*workload, "transfers"), 2.0);
         assert_eq!(fact(&*workload, "realised_load"), 2.0 * 1014.0 / 125e6);
     }
@@ -301,7 +295,7 @@ mod tests {
         assert!(problem("1 2 3 4").contains("has 4 columns"));
         assert!(problem("# nothing\n").starts_with("has no transfers"));
         assert!(problem("start,size\n").starts_with("has no transfers"));
-        let place = |config: Config| config.build(&setting(1, 1)).err().unwrap().to_string();
+        let place = |config: Config| config.build(&context(1, 1)).err().unwrap().to_string();
         assert!(place(Config::default()).starts_with("file: is missing"));
         assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` was not read");
     }

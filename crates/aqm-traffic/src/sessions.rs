@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
 use crate::bounded::{self, BoundedPareto};
-use crate::laws::Exponential;
+use crate::distributions::Exponential;
 use crate::limits::{check_load, check_request, check_transfers, request_bytes};
 use crate::period::Period;
 use crate::sizes::Law;
 use crate::wire::Wire;
-use crate::{Build, Desk, Setting, Transfer, Workload};
+use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
     /// From when on a user thinks before the next page.
@@ -72,7 +72,7 @@ const MOST_USERS: u32 = 100_000;
 const MOST_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
         let &[least, most] = self.objects.as_slice() else {
             return wrong("objects", "must be two numbers, the least and the most, such as [2, 7]".into());
@@ -84,15 +84,15 @@ impl Build for Config {
         if self.think_time.is_zero() {
             return wrong("think_time", "must be longer than zero".into());
         }
-        let sizes = self.sizes.build(setting.cut).map_err(|error| error.within("sizes"))?;
+        let sizes = self.sizes.build(context.cut).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
-        let period = Period::new(self.start, self.stop, setting.duration)?;
-        let wire = Wire::of(setting.cut);
+        let period = Period::new(self.start, self.stop, context.duration)?;
+        let wire = Wire::of(context.cut);
         let mean_objects = (least + most) as f64 / 2.0;
         let user = Pace {
             objects: mean_objects / self.cycle(mean_objects),
             load: mean_objects * wire.mean(&sizes)
-                / (self.cycle(mean_objects) * setting.rate.bytes_per_second()),
+                / (self.cycle(mean_objects) * context.rate.bytes_per_second()),
         };
         let users = self.count(user.load)?;
         if !(1..=users).contains(&self.hosts) {
@@ -105,7 +105,7 @@ impl Build for Config {
         let expected = f64::from(users) * user.objects * period.seconds();
         check_transfers(expected, place, "lower it, or let users think longer")?;
         Ok(Box::new(Sessions {
-            users: (0..users).map(|user| User::new(user, setting)).collect(),
+            users: (0..users).map(|user| User::new(user, context)).collect(),
             agenda: BinaryHeap::new(),
             planned: 0,
             asked: Instant::NEVER,
@@ -115,7 +115,7 @@ impl Build for Config {
             objects: [least, most],
             sizes,
             wire,
-            rate: setting.rate,
+            rate: context.rate,
             nominal_load: f64::from(users) * user.load,
             period,
             offered: Offered::default(),
@@ -210,9 +210,9 @@ struct User {
 }
 
 impl User {
-    fn new(number: u32, setting: &Setting<'_>) -> Self {
+    fn new(number: u32, context: &BuildContext<'_>) -> Self {
         let stream =
-            |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), u64::from(number));
+            |purpose| context.streams.named(&format!("{}/{purpose}", context.name), u64::from(number));
         Self {
             think: stream("think"),
             objects: stream("objects"),
@@ -248,15 +248,15 @@ struct Offered {
 }
 
 impl Workload for Sessions {
-    fn start(&mut self, desk: &mut dyn Desk) {
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
         for user in 0..self.users.len() as u32 {
             self.think(user, self.period.start);
         }
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
-        let now = desk.now();
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        let now = cx.now();
         if self.asked <= now {
             self.asked = Instant::NEVER;
         }
@@ -271,19 +271,19 @@ impl Workload for Sessions {
                     let request = self.config.request.map(request_bytes);
                     let host = user % self.config.hosts;
                     let bytes = Some(bytes);
-                    desk.open(Transfer { bytes, request, page: Some(page), page_objects, host });
+                    cx.open(Transfer { bytes, request, page: Some(page), page_objects, host });
                 }
             }
         }
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
-    fn on_done(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
-        self.leave_object(transfer, desk);
+    fn on_done(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
+        self.leave_object(transfer, cx);
     }
 
-    fn on_failed(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
-        self.leave_object(transfer, desk);
+    fn on_failed(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
+        self.leave_object(transfer, cx);
     }
 
     /// The realised load is that of the whole period, so it is complete at the end of the run.
@@ -300,15 +300,15 @@ impl Workload for Sessions {
 
 impl Sessions {
     /// An object is there, or will never be; after the last one of a closed loop's page its user thinks.
-    fn leave_object(&mut self, transfer: Transfer, desk: &mut dyn Desk) {
+    fn leave_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
         let Some(page) = transfer.page else { return };
         let Some((user, missing)) = self.under_way.get_mut(&page) else { return };
         *missing -= 1;
         if *missing == 0 {
             let user = *user;
             self.under_way.remove(&page);
-            self.think(user, desk.now());
-            self.sleep(desk);
+            self.think(user, cx.now());
+            self.sleep(cx);
         }
     }
 
@@ -348,10 +348,10 @@ impl Sessions {
         self.planned += 1;
     }
 
-    fn sleep(&mut self, desk: &mut dyn Desk) {
+    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
         if let Some(Reverse(due)) = self.agenda.peek().filter(|due| due.0.at < self.asked) {
             self.asked = due.at;
-            desk.wake_at(due.at);
+            cx.wake_at(due.at);
         }
     }
 }

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
+use crate::distributions::Exponential;
 use crate::flow_sizes::{self, Law};
 use crate::gap::{Gap, Rest};
-use crate::laws::Exponential;
 use crate::limits::{MOST_BYTES, check_datagrams, check_load, check_transfers};
 use crate::period::Period;
-use crate::{Build, Desk, Setting, Workload};
+use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {
     /// Streams of datagrams that come at random moments and send at a peak rate until they have sent all.
@@ -39,22 +39,22 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
         if !(1..=MOST_BYTES).contains(&self.packet.bytes()) {
             let problem = format!("must be between 1B and {MOST_BYTES}B, is {}", self.packet);
             return Err(ConfigError::new("packet", problem));
         }
         let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
-        let period = Period::new(self.start, self.stop, setting.duration)?;
-        let bytes_per_second = self.load * setting.rate.bytes_per_second();
+        let period = Period::new(self.start, self.stop, context.duration)?;
+        let bytes_per_second = self.load * context.rate.bytes_per_second();
         let flows_per_second = bytes_per_second / sizes.mean();
         let expected = flows_per_second * period.seconds();
         check_transfers(expected, "load", "lower it, or let the flows be larger")?;
         // A flow has one datagram at least.
         let datagrams = expected + bytes_per_second * period.seconds() / self.packet.bytes() as f64;
         check_datagrams(datagrams, "load")?;
-        let stream = |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), 0);
+        let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Streams {
             gap: Gap::new(self.packet.bytes(), self.rate.bps()),
             packet: self.packet.bytes(),
@@ -68,7 +68,7 @@ impl Build for Config {
             begun: 0,
             sending: BTreeMap::new(),
             period,
-            rate: setting.rate,
+            rate: context.rate,
             offered_bytes: 0,
         }))
     }
@@ -114,13 +114,13 @@ struct Flow {
 }
 
 impl Workload for Streams {
-    fn start(&mut self, desk: &mut dyn Desk) {
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
         self.wait();
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
-        let now = desk.now();
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        let now = cx.now();
         while self.next <= now && self.next < self.period.end {
             let left = self.sizes.draw(&mut self.sizes_rng);
             self.offered_bytes += left;
@@ -135,14 +135,14 @@ impl Workload for Streams {
             }
             let mut flow = entry.remove();
             let bytes = flow.left.min(self.packet);
-            desk.datagram(number, bytes as u16, self.ecn);
+            cx.datagram(number, bytes as u16, self.ecn);
             flow.left -= bytes;
             if flow.left > 0 {
                 let next = at + self.gap.next(&mut flow.rest);
                 self.sending.insert((next, number), flow);
             }
         }
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
     /// The realised load is that of the flows that have come: complete at the end of the run.
@@ -161,11 +161,11 @@ impl Streams {
         self.next += Span::from_nanos((wait + 0.5) as u64);
     }
 
-    fn sleep(&self, desk: &mut dyn Desk) {
+    fn sleep(&self, cx: &mut dyn TrafficContext) {
         let datagram = self.sending.keys().next().map(|&(at, _)| at);
         let flow = (self.next < self.period.end).then_some(self.next);
         if let Some(at) = datagram.into_iter().chain(flow).min() {
-            desk.wake_at(at);
+            cx.wake_at(at);
         }
     }
 }
@@ -173,17 +173,17 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Diary, distance, fact, gaps, run, seconds, setting};
+    use crate::testing::{RecordingContext, context, distance, fact, gaps, run, seconds};
     use serde_json::json;
 
-    fn diary(config: &Config, seed: u64) -> Diary {
-        run(&mut *config.build(&setting(seed, 1000)).unwrap())
+    fn recording(config: &Config, seed: u64) -> RecordingContext {
+        run(&mut *config.build(&context(seed, 1000)).unwrap())
     }
 
     /// When each flow sent what.
-    fn flows(diary: &Diary) -> Vec<Vec<(Instant, u16)>> {
+    fn flows(recording: &RecordingContext) -> Vec<Vec<(Instant, u16)>> {
         let mut flows = Vec::new();
-        for &(at, number, bytes, _) in &diary.sent {
+        for &(at, number, bytes, _) in &recording.sent {
             if flows.len() == number as usize {
                 flows.push(Vec::new());
             }
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn flows_come_as_a_poisson_process_with_exponential_sizes() {
         // 5 Mb/s in flows of 100 kB: 6.25 a second.
-        let diary = diary(&Config::default(), 1);
-        let flows = flows(&diary);
+        let recording = recording(&Config::default(), 1);
+        let flows = flows(&recording);
         let starts = seconds(flows.iter().map(|flow| flow[0].0));
         assert!((starts.len() as f64 - 6250.0).abs() < 3.0 * 79.0, "{}", starts.len());
         assert!(distance(gaps(&starts), |x| 1.0 - libm::exp(-6.25 * x)) < 1.63);
@@ -214,7 +214,7 @@ mod tests {
             sizes: flow_sizes::Config::read(json!({ "kind": "fixed", "mean": "2500B" })).unwrap(),
             ..Config::default()
         };
-        for flow in flows(&diary(&config, 2)) {
+        for flow in flows(&recording(&config, 2)) {
             let sent: Vec<(u64, u16)> =
                 flow.iter().map(|&(at, bytes)| (at.since(flow[0].0).nanos(), bytes)).collect();
             assert_eq!(sent, [(0, 1000), (8_000_000, 1000), (16_000_000, 500)]);
@@ -225,7 +225,7 @@ mod tests {
     fn the_load_is_the_one_given_whatever_the_sizes() {
         for kind in ["fixed", "exponential"] {
             let mut workload =
-                Config { sizes: sizes(kind), ..Config::default() }.build(&setting(3, 1000)).unwrap();
+                Config { sizes: sizes(kind), ..Config::default() }.build(&context(3, 1000)).unwrap();
             let sent: f64 = run(&mut *workload).sent.iter().map(|sent| f64::from(sent.2)).sum();
             let realised = fact(&*workload, "realised_load");
             assert!((realised / 0.5 - 1.0).abs() < 0.06, "{kind}: {realised}");
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn flows_come_at_the_same_moments_whatever_their_sizes_and_rate() {
         let starts = |config: &Config| -> Vec<Instant> {
-            flows(&diary(config, 4)).iter().map(|flow| flow[0].0).collect()
+            flows(&recording(config, 4)).iter().map(|flow| flow[0].0).collect()
         };
         let slow = Config { sizes: sizes("fixed"), rate: Rate::from_bps(300_000), ..Config::default() };
         assert_eq!(starts(&Config::default()), starts(&slow));
@@ -246,15 +246,15 @@ mod tests {
     #[test]
     fn no_flow_begins_outside_of_start_and_stop() {
         let (start, stop) = (Span::from_millis(4000), Some(Span::from_millis(9000)));
-        let diary = diary(&Config { start, stop, ecn: true, ..Config::default() }, 5);
-        let starts = seconds(flows(&diary).iter().map(|flow| flow[0].0));
+        let recording = recording(&Config { start, stop, ecn: true, ..Config::default() }, 5);
+        let starts = seconds(flows(&recording).iter().map(|flow| flow[0].0));
         assert!(starts.len() > 10 && starts.iter().all(|at| (4.0..9.0).contains(at)), "{starts:?}");
-        assert!(diary.sent.iter().all(|sent| sent.3 == Ecn::Ect0));
+        assert!(recording.sent.iter().all(|sent| sent.3 == Ecn::Ect0));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let error = |config: Config| config.build(&setting(1, 100)).err().unwrap().place;
+        let error = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(error(Config { load: 0.0, ..Config::default() }), "load");
         let tiny = json!({ "kind": "fixed", "mean": "0B" });
         let tiny = flow_sizes::Config::read(tiny).unwrap();

@@ -5,13 +5,13 @@ use std::collections::BinaryHeap;
 
 use aqm_net::{Instant, Rate, Span, Streams};
 
-pub(crate) use crate::diary::{Diary, run};
-use crate::{Cut, Setting, Transfer, Workload};
+pub(crate) use crate::recording::{RecordingContext, run};
+use crate::{BuildContext, Packetization, Transfer, Workload};
 
 /// Full packets of 934 payload and 40 header bytes, and a SYN of 40 bytes, as in the ns-2 runs.
 pub(crate) struct FullPackets;
 
-impl Cut for FullPackets {
+impl Packetization for FullPackets {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         40 + bytes.div_ceil(934) * 974
     }
@@ -23,7 +23,7 @@ impl Cut for FullPackets {
 /// Packets of up to 1448 payload and 52 header bytes, the last one as short as its content.
 pub(crate) struct ShortLast;
 
-impl Cut for ShortLast {
+impl Packetization for ShortLast {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         60 + bytes + 52 * bytes.div_ceil(1448)
     }
@@ -33,8 +33,8 @@ impl Cut for ShortLast {
 }
 
 /// A world with a bottleneck of 10 Mb/s that lasts so many seconds.
-pub(crate) fn setting(seed: u64, seconds: u64) -> Setting<'static> {
-    Setting {
+pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
+    BuildContext {
         name: "test",
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
@@ -45,30 +45,33 @@ pub(crate) fn setting(seed: u64, seconds: u64) -> Setting<'static> {
 }
 
 /// Runs a workload in a world where every transfer takes a time of its own, or never ends.
-pub(crate) fn run_served(workload: &mut dyn Workload, time: impl Fn(Transfer) -> Option<Span>) -> Diary {
-    let mut diary = Diary::default();
+pub(crate) fn run_served(
+    workload: &mut dyn Workload,
+    time: impl Fn(Transfer) -> Option<Span>,
+) -> RecordingContext {
+    let mut recording = RecordingContext::default();
     // The position in the diary breaks ties.
     let mut under_way: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     let mut seen = 0;
-    workload.start(&mut diary);
+    workload.start(&mut recording);
     loop {
-        for (number, &(at, transfer)) in diary.opened.iter().enumerate().skip(seen) {
+        for (number, &(at, transfer)) in recording.opened.iter().enumerate().skip(seen) {
             under_way.extend(time(transfer).map(|time| Reverse((at + time, number))));
         }
-        seen = diary.opened.len();
-        let wake = diary.wakes.peek().map_or(Instant::NEVER, |Reverse(at)| *at);
+        seen = recording.opened.len();
+        let wake = recording.wakes.peek().map_or(Instant::NEVER, |Reverse(at)| *at);
         if let Some(&Reverse((at, number))) = under_way.peek()
             && at <= wake
         {
             under_way.pop();
-            diary.now = at;
-            workload.on_done(diary.opened[number].1, &mut diary);
-        } else if let Some(Reverse(at)) = diary.wakes.pop() {
-            diary.now = at;
-            diary.woken += 1;
-            workload.on_wake(&mut diary);
+            recording.now = at;
+            workload.on_done(recording.opened[number].1, &mut recording);
+        } else if let Some(Reverse(at)) = recording.wakes.pop() {
+            recording.now = at;
+            recording.woken += 1;
+            workload.on_wake(&mut recording);
         } else {
-            return diary;
+            return recording;
         }
     }
 }

@@ -9,12 +9,12 @@
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
-use crate::laws::Exponential;
+use crate::distributions::Exponential;
 use crate::limits::{check_load, check_request, check_transfers, request_bytes};
 use crate::period::Period;
 use crate::sizes::{self, Law, Sizes};
 use crate::wire::Wire;
-use crate::{Build, Desk, Setting, Transfer, Workload};
+use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
     /// How many objects a page has.
@@ -52,7 +52,7 @@ parameters! {
 const MOST_OBJECTS: u32 = 10_000;
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
         if !(1..=MOST_OBJECTS).contains(&self.objects) {
             let problem = format!("must be between 1 and {MOST_OBJECTS}, is {}", self.objects);
@@ -60,17 +60,17 @@ impl Build for Config {
         }
         check_request(self.request)?;
         let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
-        let period = Period::new(self.start, self.stop, setting.duration)?;
-        let wire = Wire::of(setting.cut);
+        let period = Period::new(self.start, self.stop, context.duration)?;
+        let wire = Wire::of(context.cut);
         let mean_objects = match self.objects_law {
             ObjectsLaw::Fixed => f64::from(self.objects),
             ObjectsLaw::Uniform => (f64::from(self.objects) + 1.0) / 2.0,
         };
         let pages_per_second =
-            self.load * setting.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);
+            self.load * context.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);
         let expected = pages_per_second * mean_objects * period.seconds();
         check_transfers(expected, "load", "lower it, or let the objects be larger")?;
-        let stream = |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), 0);
+        let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Web {
             config: self.clone(),
             pages_per_second,
@@ -80,7 +80,7 @@ impl Build for Config {
             sizes,
             sizes_rng: stream("sizes"),
             wire,
-            rate: setting.rate,
+            rate: context.rate,
             period,
             next: period.start,
             offered: Offered::default(),
@@ -119,11 +119,11 @@ struct Offered {
 }
 
 impl Workload for Web {
-    fn start(&mut self, desk: &mut dyn Desk) {
-        self.sleep(desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let most = self.config.objects;
         let page_objects = match self.config.objects_law {
             ObjectsLaw::Fixed => most,
@@ -134,11 +134,11 @@ impl Workload for Web {
         for _ in 0..page_objects {
             let bytes = self.sizes.draw(&mut self.sizes_rng);
             self.offered.wire_bytes += self.wire.bytes(bytes);
-            desk.open(Transfer { bytes: Some(bytes), request, page, page_objects, host: 0 });
+            cx.open(Transfer { bytes: Some(bytes), request, page, page_objects, host: 0 });
         }
         self.offered.objects += u64::from(page_objects);
         self.offered.pages += 1;
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
     /// The realised load is that of the whole period, so it is complete at the end of the run.
@@ -155,10 +155,10 @@ impl Workload for Web {
 }
 
 impl Web {
-    fn sleep(&mut self, desk: &mut dyn Desk) {
+    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
         self.next += Span::from_nanos((self.gap.draw(&mut self.arrivals) + 0.5) as u64);
         if self.next < self.period.end {
-            desk.wake_at(self.next);
+            cx.wake_at(self.next);
         }
     }
 }
@@ -166,11 +166,11 @@ impl Web {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{distance, fact, gaps, run, seconds, setting};
+    use crate::testing::{context, distance, fact, gaps, run, seconds};
     use aqm_net::Size;
 
     fn opened(config: &Config, seed: u64) -> Vec<(Instant, Transfer)> {
-        run(&mut *config.build(&setting(seed, 100)).unwrap()).opened
+        run(&mut *config.build(&context(seed, 100)).unwrap()).opened
     }
 
     /// When each page begins.
@@ -185,7 +185,7 @@ mod tests {
         // 113.76257 objects a second at full load, the minimum of 12 B left out of the mean.
         let sizes = sizes::Config { minimum: Size::from_bytes(1), ..sizes::Config::default() };
         let config = Config { load: 1.0, sizes, ..Config::default() };
-        let workload = config.build(&setting(1, 160)).unwrap();
+        let workload = config.build(&context(1, 160)).unwrap();
         assert!((fact(&*workload, "pages_per_second") - 113.76257).abs() < 5e-5);
     }
 
@@ -200,7 +200,7 @@ mod tests {
         for (objects, objects_law) in [(1, ObjectsLaw::Fixed), (8, ObjectsLaw::Uniform)] {
             let config =
                 Config { load: 0.8, objects, objects_law, sizes: sizes.clone(), ..Config::default() };
-            let mut workload = config.build(&setting(2, 5000)).unwrap();
+            let mut workload = config.build(&context(2, 5000)).unwrap();
             let opened = run(&mut *workload).opened;
             let wire = Wire::of(&crate::testing::FullPackets);
             // Of a compound Poisson sum the variance is the sum of the squares.
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_gaps_between_pages_are_exponential() {
         let config = Config { load: 2.0, ..Config::default() };
-        let rate = fact(&*config.build(&setting(1, 100)).unwrap(), "pages_per_second");
+        let rate = fact(&*config.build(&context(1, 100)).unwrap(), "pages_per_second");
         let gaps = gaps(&seconds(moments(&config).into_iter()));
         assert!(gaps.len() > 10_000);
         assert!(distance(gaps, |x| 1.0 - libm::exp(-rate * x)) < 1.63);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let error = |config: Config| config.build(&setting(1, 100)).err().unwrap();
+        let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         for load in [0.0, -1.0, 10.1, f64::NAN, f64::INFINITY] {
             assert_eq!(error(Config { load, ..Config::default() }).place, "load");
         }
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_flood_of_transfers_is_refused_with_an_estimate() {
-        let setting = Setting { rate: Rate::from_bps(1_000_000_000_000), ..setting(1, 100) };
-        let problem = Config { load: 1.0, ..Config::default() }.build(&setting).err().unwrap().problem;
+        let context = BuildContext { rate: Rate::from_bps(1_000_000_000_000), ..context(1, 100) };
+        let problem = Config { load: 1.0, ..Config::default() }.build(&context).err().unwrap().problem;
         // A hundred thousand times the rate of the reference, for 100 s.
         assert!(problem.starts_with("makes about 113762"), "{problem}");
     }

@@ -5,7 +5,7 @@
 //! three values of it say everything, and the mean over a law of sizes is a sum over packets:
 //! E\[packets\] = 1 + Σ P(size > k·payload).
 
-use crate::Cut;
+use crate::Packetization;
 use crate::sizes::Law;
 
 /// A cut as a formula.
@@ -22,7 +22,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn of(cut: &dyn Cut) -> Self {
+    pub(crate) fn of(cut: &dyn Packetization) -> Self {
         let payload = cut.payload().max(1);
         let [least, one, two] = [1, payload, 2 * payload].map(|bytes| cut.wire_bytes(bytes));
         let wire = Self { payload, least, fill: one - least, full: two - one };
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_formula_is_the_cut() {
-        for cut in [&FullPackets as &dyn Cut, &ShortLast] {
+        for cut in [&FullPackets as &dyn Packetization, &ShortLast] {
             let wire = Wire::of(cut);
             assert!((1..10_000).all(|bytes| wire.bytes(bytes) == cut.wire_bytes(bytes)));
         }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_the_sum_over_all_sizes() {
-        for cut in [&FullPackets as &dyn Cut, &ShortLast] {
+        for cut in [&FullPackets as &dyn Packetization, &ShortLast] {
             for truncation in [Truncation::Clip, Truncation::Redraw] {
                 // Long enough that the integral takes over.
                 let config = Config {

@@ -7,8 +7,8 @@
 //! how far it may lie from the law is seen from our own runs. `--nocapture` prints all distances.
 
 use aqm_net::{Instant, Rate, Span, Streams};
-use aqm_traffic::diary::run;
-use aqm_traffic::{Config, Conversation, Cut, Setting};
+use aqm_traffic::recording::run;
+use aqm_traffic::{BuildContext, Config, Conversation, Packetization};
 use serde_json::json;
 
 const RUNS: u64 = 20;
@@ -16,7 +16,7 @@ const LAGS: [usize; 8] = [1, 2, 3, 5, 10, 20, 50, 100];
 
 struct Bytes;
 
-impl Cut for Bytes {
+impl Packetization for Bytes {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         bytes
     }
@@ -28,7 +28,7 @@ impl Cut for Bytes {
 /// The connections of a run.
 fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
     let config = Config::read(json!({ "kind": "packmime", "connections_per_second": 116.1 })).unwrap();
-    let setting = Setting {
+    let context = BuildContext {
         name: "web",
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
@@ -36,7 +36,7 @@ fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
         cut: &Bytes,
         file: None,
     };
-    run(&mut *config.build(&setting).unwrap()).conversations
+    run(&mut *config.build(&context).unwrap()).conversations
 }
 
 /// Gaps in seconds, request sizes and response sizes of a run.

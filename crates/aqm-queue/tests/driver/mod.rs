@@ -1,7 +1,7 @@
 //! Hands that move a discipline, and eyes that count what it does.
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Rng, Streams};
-use aqm_queue::{Config, Context, Observer, QueueDiscipline, Reason, laws};
+use aqm_queue::{Config, Context, Observer, QueueDiscipline, Reason, invariants};
 use serde_json::Value;
 
 /// What was told, by kind.
@@ -66,7 +66,7 @@ impl Hand {
     /// The same for a line of another rate.
     pub fn at_rate(table: Value, rate: Rate, seed: u64) -> Self {
         let config = Config::read(table).unwrap();
-        let queue = laws::watched(&config, rate).unwrap();
+        let queue = invariants::watched(&config, rate).unwrap();
         let rng = Streams::new(seed).named("queue", 0);
         Self { queue, rng, counts: Counts::default(), dropped: Vec::new(), now: Instant::START, next_id: 0 }
     }

@@ -1,7 +1,7 @@
 //! A line with four flows of different weights, the arrivals it may meet and what then happens.
 
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Observer, Port, Reason, Ties, laws};
+use aqm_queue::{Config, Observer, Port, Reason, Ties, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ pub fn scheduler(kind: &str, change: Value) -> Config {
 
 /// What happens, in the order in which it does.
 pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
-    let queue = laws::watched(config, RATE).unwrap();
+    let queue = invariants::watched(config, RATE).unwrap();
     let mut port = Port::new(queue, RATE, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
     let (mut log, mut left) = (Log(Vec::new()), Vec::new());
     let depart = |departure: aqm_queue::Departure| {

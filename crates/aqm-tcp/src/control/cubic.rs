@@ -14,7 +14,7 @@ use aqm_net::{ConfigError, Instant, Span, parameters};
 use super::slow_start::{
     LimitedSlowStart, MAX_WINDOW, MIN_SSTHRESH, SlowStart, SlowStartEnd, SsthreshRounding, check,
 };
-use super::{Ack, Build, Congestion, CongestionControl, Sign, Start};
+use super::{AckInfo, Build, Congestion, CongestionControl, Sign, Start};
 
 parameters! {
     /// CUBIC: the window is a cubic curve of the time since the last reduction, and never less than
@@ -112,7 +112,7 @@ impl CongestionControl for Cubic {
         (self.w_max, self.prior, self.epoch) = (None, 0.0, None);
     }
 
-    fn on_ack(&mut self, ack: Ack) {
+    fn on_ack(&mut self, ack: AckInfo) {
         if !ack.may_grow {
             if let Some(epoch) = &mut self.epoch {
                 epoch.last = ack.now;
@@ -169,7 +169,7 @@ impl Cubic {
     }
 
     /// Congestion avoidance: sections 4.2 to 4.5.
-    fn avoid(&mut self, ack: Ack) {
+    fn avoid(&mut self, ack: AckInfo) {
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(ack.now));
         let gap = ack.now.since(epoch.last);
         epoch.time = epoch.time + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
@@ -223,7 +223,7 @@ mod tests {
         let mut now = now;
         for _ in 0..count {
             now += Span::from_nanos(RTT.nanos() / 70);
-            law.on_ack(Ack { now, acked: 1.0, counted: 1.0, may_grow: true, srtt: Some(RTT) });
+            law.on_ack(AckInfo { now, acked: 1.0, counted: 1.0, may_grow: true, srtt: Some(RTT) });
         }
         now
     }

@@ -12,7 +12,7 @@
 use aqm_net::{ConfigError, Instant, choices, parameters};
 
 use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd, SsthreshRounding, check};
-use super::{Ack, Build, Congestion, CongestionControl, Start};
+use super::{AckInfo, Build, Congestion, CongestionControl, Start};
 
 choices! {
     /// The loss rate p(w) that is to hold the window near w.
@@ -163,7 +163,7 @@ impl CongestionControl for HighSpeed {
         self.ssthresh = self.slow_start.first_ssthresh(start.ssthresh);
     }
 
-    fn on_ack(&mut self, ack: Ack) {
+    fn on_ack(&mut self, ack: AckInfo) {
         if !ack.may_grow {
             return;
         }
@@ -338,7 +338,7 @@ mod tests {
         law.on_timeout(loss(60.0));
         law.cap(30.0, Instant::START);
         while law.window() < law.ssthresh() {
-            law.on_ack(Ack { now: Instant::START, acked: 1.0, counted: 1.0, may_grow: true, srtt: None });
+            law.on_ack(AckInfo { now: Instant::START, acked: 1.0, counted: 1.0, may_grow: true, srtt: None });
         }
         assert_eq!(state(&*law), (30.0, 30.0));
         law.on_congestion(loss(30.0));

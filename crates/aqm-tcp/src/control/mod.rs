@@ -29,7 +29,7 @@ pub trait CongestionControl: Send {
     /// The handshake is over: data may flow.
     fn on_open(&mut self, start: Start);
     /// New data was acknowledged.
-    fn on_ack(&mut self, ack: Ack);
+    fn on_ack(&mut self, ack: AckInfo);
     /// A loss was found otherwise than by the timer, or a mark was echoed; at most once a window of data.
     fn on_congestion(&mut self, congestion: Congestion);
     /// The retransmission timer ran out, or a recovery without fast recovery (Tahoe) found a loss.
@@ -57,7 +57,7 @@ pub struct Start {
 
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ack {
+pub struct AckInfo {
     /// When it came.
     pub now: Instant,
     /// What it tells has arrived, for the first time, in segments.

@@ -9,7 +9,7 @@
 use aqm_net::{ConfigError, Instant, choices, parameters};
 
 use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd, SsthreshRounding};
-use super::{Ack, Build, Congestion, CongestionControl, Start};
+use super::{AckInfo, Build, Congestion, CongestionControl, Start};
 
 choices! {
     /// How the window grows in congestion avoidance.
@@ -102,7 +102,7 @@ impl CongestionControl for Reno {
         self.ssthresh = self.slow_start.first_ssthresh(start.ssthresh);
     }
 
-    fn on_ack(&mut self, ack: Ack) {
+    fn on_ack(&mut self, ack: AckInfo) {
         if !ack.may_grow {
             return;
         }
@@ -150,8 +150,8 @@ mod tests {
         config.build(Start { window, ssthresh })
     }
 
-    fn ack(counted: f64) -> Ack {
-        Ack { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
+    fn ack(counted: f64) -> AckInfo {
+        AckInfo { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
     }
 
     fn congestion(basis: f64) -> Congestion {
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn an_unused_window_does_not_grow() {
         let mut law = reno(&Config::default(), 20.0, 100.0);
-        law.on_ack(Ack { may_grow: false, ..ack(1.0) });
+        law.on_ack(AckInfo { may_grow: false, ..ack(1.0) });
         assert_eq!(law.window(), 20.0);
     }
 }

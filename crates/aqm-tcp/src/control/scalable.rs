@@ -10,7 +10,7 @@
 use aqm_net::{ConfigError, Instant, parameters};
 
 use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd, SsthreshRounding, check};
-use super::{Ack, Build, Congestion, CongestionControl, Start};
+use super::{AckInfo, Build, Congestion, CongestionControl, Start};
 
 parameters! {
     /// Scalable TCP: the window grows by a fixed step an acknowledgement and loses a fixed share on loss;
@@ -80,7 +80,7 @@ impl CongestionControl for Scalable {
         self.ssthresh = start.ssthresh;
     }
 
-    fn on_ack(&mut self, ack: Ack) {
+    fn on_ack(&mut self, ack: AckInfo) {
         if !ack.may_grow {
             return;
         }
@@ -123,8 +123,8 @@ mod tests {
         Config::default().build(Start { window, ssthresh: 2.0 })
     }
 
-    fn ack(counted: f64) -> Ack {
-        Ack { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
+    fn ack(counted: f64) -> AckInfo {
+        AckInfo { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
     }
 
     fn loss(basis: f64) -> Congestion {

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
+use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
 use crate::profile::{Config, LimitedTransmit};
 
 /// The board of `pipe = "counted"`.
@@ -46,7 +46,7 @@ pub(crate) struct CountedPipe {
     /// Nothing more leaves before the next acknowledgement.
     waits: bool,
     /// Duplicates tell nothing since a time-out.
-    deaf: bool,
+    ignores_mark: bool,
 }
 
 /// What comes next.
@@ -60,28 +60,28 @@ enum Next {
     InLine,
 }
 
-impl Board for CountedPipe {
-    fn on_ack(&mut self, heard: &Heard, _at: Moment<'_>, config: &Config) -> News {
-        if heard.ack > self.max {
-            return News::NONE;
+impl LossRecovery for CountedPipe {
+    fn on_ack(&mut self, ack_info: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if ack_info.ack > self.max {
+            return AckOutcome::NONE;
         }
         if self.in_recovery {
-            return self.on_ack_in_recovery(heard);
+            return self.on_ack_in_recovery(ack_info);
         }
-        if heard.ack > self.una {
-            return self.advance(heard.ack, What::Advance);
+        if ack_info.ack > self.una {
+            return self.advance(ack_info.ack, AckKind::Advance);
         }
-        if heard.ack < self.una || self.deaf || !self.note(heard) {
-            return News::NONE;
+        if ack_info.ack < self.una || self.ignores_mark || !self.note(ack_info) {
+            return AckOutcome::NONE;
         }
-        News { what: self.on_duplicate(config), ..News::NONE }
+        AckOutcome { what: self.on_duplicate(config), ..AckOutcome::NONE }
     }
 
-    fn on_timeout(&mut self, _at: Moment<'_>, _config: &Config) {
+    fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
         self.forget();
         self.nxt = self.una;
         self.recover = self.max;
-        self.deaf = true;
+        self.ignores_mark = true;
     }
 
     fn open(&mut self, windows: Windows, _config: &Config) {
@@ -96,7 +96,7 @@ impl Board for CountedPipe {
         self.retransmit || self.single
     }
 
-    fn next(&mut self, stream: Stream, _at: Moment<'_>) -> Option<Sending> {
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
         if self.retransmit {
             self.retransmit = false;
             let end = self.sacked.front().map_or(self.max, |range| range.0);
@@ -145,18 +145,18 @@ impl Board for CountedPipe {
 
 impl CountedPipe {
     /// New data is acknowledged, and no recovery goes on after it.
-    fn advance(&mut self, ack: u64, what: What) -> News {
+    fn advance(&mut self, ack: u64, what: AckKind) -> AckOutcome {
         self.forget();
-        self.deaf = false;
+        self.ignores_mark = false;
         self.move_to(ack, what)
     }
 
-    fn move_to(&mut self, ack: u64, what: What) -> News {
+    fn move_to(&mut self, ack: u64, what: AckKind) -> AckOutcome {
         let acked = ack - self.una;
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         self.limited = 0;
-        News { acked, delivered: acked, what, ..News::NONE }
+        AckOutcome { acked, delivered: acked, what, ..AckOutcome::NONE }
     }
 
     /// Forgets what duplicates and SACK told, and what they asked for.
@@ -171,31 +171,31 @@ impl CountedPipe {
         self.waits = false;
     }
 
-    fn on_ack_in_recovery(&mut self, heard: &Heard) -> News {
-        if heard.ack >= self.recover {
+    fn on_ack_in_recovery(&mut self, ack_info: &ReceivedAck) -> AckOutcome {
+        if ack_info.ack >= self.recover {
             self.recover = 0;
-            return self.advance(heard.ack, What::Exit);
+            return self.advance(ack_info.ack, AckKind::Exit);
         }
-        if heard.ack > self.una {
-            let news = self.move_to(heard.ack, What::Partial);
+        if ack_info.ack > self.una {
+            let outcome = self.move_to(ack_info.ack, AckKind::Partial);
             self.trim();
-            self.note(heard);
+            self.note(ack_info);
             // Both the segment that was lost and the one sent in its place have left the network.
             self.pipe -= 2;
             self.waits = false;
-            return news;
+            return outcome;
         }
-        let news = self.note(heard);
-        if !news && !heard.bare {
-            return News::NONE;
+        let outcome = self.note(ack_info);
+        if !outcome && !ack_info.bare {
+            return AckOutcome::NONE;
         }
-        self.dupacks += u32::from(news);
+        self.dupacks += u32::from(outcome);
         self.pipe -= 1;
         self.waits = false;
-        News { what: What::Duplicate, ..News::NONE }
+        AckOutcome { what: AckKind::Duplicate, ..AckOutcome::NONE }
     }
 
-    fn on_duplicate(&mut self, config: &Config) -> What {
+    fn on_duplicate(&mut self, config: &Config) -> AckKind {
         self.dupacks += 1;
         if self.dupacks < config.dupthresh {
             self.single = match config.limited_transmit {
@@ -203,11 +203,11 @@ impl CountedPipe {
                 LimitedTransmit::New => self.nxt >= self.max,
                 LimitedTransmit::Next => true,
             };
-            return What::Duplicate;
+            return AckKind::Duplicate;
         }
         self.single = false;
         if self.dupacks > config.dupthresh || !config.fast_retransmit_guard.allows(self.una, self.recover) {
-            return What::Duplicate;
+            return AckKind::Duplicate;
         }
         self.recover = self.max;
         let sent = (self.max - self.una).div_ceil(config.mss.bytes());
@@ -215,16 +215,16 @@ impl CountedPipe {
         self.in_recovery = true;
         self.retransmit = true;
         self.waits = true;
-        What::Loss
+        AckKind::Loss
     }
 
     /// Takes in blocks of SACK, except of what came twice; `true` if they tell of anything new.
-    fn note(&mut self, heard: &Heard) -> bool {
-        let mut news = false;
-        for (from, to) in heard.sacks.ranges(heard.ack) {
-            news |= from > self.una && self.add(from, to.min(self.max));
+    fn note(&mut self, ack_info: &ReceivedAck) -> bool {
+        let mut outcome = false;
+        for (from, to) in ack_info.sacks.ranges(ack_info.ack) {
+            outcome |= from > self.una && self.add(from, to.min(self.max));
         }
-        news
+        outcome
     }
 
     /// Adds a range, joined with all that it touches; `true` if not all of it was known.
@@ -298,14 +298,14 @@ mod tests {
     use super::*;
     use crate::rtt::Estimator;
     use crate::segment::Sacks;
-    use crate::settings::Tcp;
+    use crate::settings::CheckedConfig;
 
     const WINDOW: u64 = 10;
 
     /// A board with segments of one byte, what it runs on, and the window it is told.
     struct Bench {
-        board: CountedPipe,
-        tcp: Tcp,
+        recovery: CountedPipe,
+        tcp: CheckedConfig,
         estimator: Estimator,
         congestion: u64,
     }
@@ -315,35 +315,35 @@ mod tests {
         fn filled(congestion: u64) -> Self {
             let tcp = Config { mss: Size::from_bytes(1), ..Config::default() }.build().unwrap();
             let estimator = Estimator::new(&tcp.rules);
-            let mut bench = Self { board: CountedPipe::default(), tcp, estimator, congestion };
+            let mut bench = Self { recovery: CountedPipe::default(), tcp, estimator, congestion };
             assert_eq!(bench.send(), (0..congestion).collect::<Vec<u64>>());
             bench
         }
 
-        fn hear(&mut self, ack: u64, ranges: &[(u64, u64)]) -> What {
+        fn hear(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
             let mut sacks = Sacks::default();
             ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
-            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            self.board.on_ack(&Heard { ack, sacks: &sacks, bare: true }, at, &self.tcp.config).what
+            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.tcp.config).what
         }
 
         /// Sends all it may; returns what.
         fn send(&mut self) -> Vec<u64> {
             let windows = Windows { congestion: self.congestion, receiver: 100, mss: 1 };
-            self.board.open(windows, &self.tcp.config);
-            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            let (board, endless) = (&mut self.board, Stream { end: 1000, fin: false, mss: 1 });
-            std::iter::from_fn(|| board.next(endless, at)).map(|sending| sending.seq).collect()
+            self.recovery.open(windows, &self.tcp.config);
+            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let (recovery, endless) = (&mut self.recovery, Stream { end: 1000, fin: false, mss: 1 });
+            std::iter::from_fn(|| recovery.next(endless, at)).map(|sending| sending.seq).collect()
         }
 
         /// Segments 0, 2 and 3 of a window of ten are lost; the third duplicate has come.
         fn with_losses() -> Self {
             let mut bench = Self::filled(WINDOW);
-            assert_eq!(bench.hear(0, &[(1, 2)]), What::Duplicate);
+            assert_eq!(bench.hear(0, &[(1, 2)]), AckKind::Duplicate);
             assert_eq!(bench.send(), [10]);
-            assert_eq!(bench.hear(0, &[(4, 5), (1, 2)]), What::Duplicate);
+            assert_eq!(bench.hear(0, &[(4, 5), (1, 2)]), AckKind::Duplicate);
             assert_eq!(bench.send(), [11]);
-            assert_eq!(bench.hear(0, &[(4, 6), (1, 2)]), What::Loss);
+            assert_eq!(bench.hear(0, &[(4, 6), (1, 2)]), AckKind::Loss);
             bench.congestion = WINDOW / 2;
             bench
         }
@@ -352,32 +352,32 @@ mod tests {
     #[test]
     fn only_blocks_that_tell_of_something_make_a_duplicate() {
         let mut bench = Bench::filled(WINDOW);
-        assert_eq!(bench.hear(0, &[]), What::Stale);
-        assert_eq!(bench.hear(0, &[(3, 5)]), What::Duplicate);
+        assert_eq!(bench.hear(0, &[]), AckKind::Stale);
+        assert_eq!(bench.hear(0, &[(3, 5)]), AckKind::Duplicate);
         for known in [(3, 5), (4, 5), (3, 4), (20, 30), (0, 2)] {
-            assert_eq!(bench.hear(0, &[known]), What::Stale, "{known:?}");
+            assert_eq!(bench.hear(0, &[known]), AckKind::Stale, "{known:?}");
         }
-        assert_eq!(bench.hear(0, &[(2, 4)]), What::Duplicate);
-        assert_eq!(bench.board.dupacks(), 2);
+        assert_eq!(bench.hear(0, &[(2, 4)]), AckKind::Duplicate);
+        assert_eq!(bench.recovery.dupacks(), 2);
     }
 
     #[test]
     fn holes_go_first_and_once_as_the_pipe_empties() {
         let mut bench = Bench::with_losses();
         assert_eq!(bench.send(), [0], "12 sent, 3 have left: 9 in the network");
-        let mut news = Vec::new();
+        let mut outcome = Vec::new();
         for end in 7..=12 {
             bench.hear(0, &[(4, end), (1, 2)]);
-            news.push(bench.send());
+            outcome.push(bench.send());
         }
         // The pipe falls from 9; below 5 each acknowledgement lets a segment leave.
         let none: Vec<u64> = vec![];
-        assert_eq!(news, [none.clone(), none.clone(), none.clone(), none, vec![2], vec![3]]);
-        assert_eq!(bench.hear(2, &[(4, 12)]), What::Partial);
+        assert_eq!(outcome, [none.clone(), none.clone(), none.clone(), none, vec![2], vec![3]]);
+        assert_eq!(bench.hear(2, &[(4, 12)]), AckKind::Partial);
         assert_eq!(bench.send(), [12, 13], "a partial acknowledgement takes out two");
-        assert_eq!(bench.hear(3, &[(4, 12)]), What::Partial);
+        assert_eq!(bench.hear(3, &[(4, 12)]), AckKind::Partial);
         assert_eq!(bench.send(), [14, 15]);
-        assert_eq!(bench.hear(12, &[]), What::Exit);
+        assert_eq!(bench.hear(12, &[]), AckKind::Exit);
         assert_eq!(bench.send(), [16], "the window of 5 from 12 on");
     }
 
@@ -385,34 +385,34 @@ mod tests {
     fn the_end_of_a_recovery_lets_the_next_begin_and_a_time_out_does_not() {
         let mut bench = Bench::with_losses();
         bench.send();
-        assert_eq!(bench.hear(12, &[]), What::Exit);
+        assert_eq!(bench.hear(12, &[]), AckKind::Exit);
         assert_eq!(bench.send(), [12, 13, 14, 15, 16]);
-        let news: Vec<What> = (14..17).map(|end| bench.hear(12, &[(13, end)])).collect();
-        assert_eq!(news, [What::Duplicate, What::Duplicate, What::Loss]);
+        let outcome: Vec<AckKind> = (14..17).map(|end| bench.hear(12, &[(13, end)])).collect();
+        assert_eq!(outcome, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
 
-        let at = Moment { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
-        bench.board.on_timeout(at, &bench.tcp.config);
+        let at = TimerContext { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        bench.recovery.on_timeout(at, &bench.tcp.config);
         bench.congestion = 1;
         assert_eq!(bench.send(), [12]);
-        assert_eq!(bench.hear(12, &[(13, 17)]), What::Stale, "duplicates tell nothing");
-        assert_eq!(bench.hear(13, &[(14, 17)]), What::Advance);
+        assert_eq!(bench.hear(12, &[(13, 17)]), AckKind::Stale, "duplicates tell nothing");
+        assert_eq!(bench.hear(13, &[(14, 17)]), AckKind::Advance);
         bench.send();
-        let news: Vec<What> = (15..18).map(|end| bench.hear(13, &[(14, end)])).collect();
-        assert_eq!(news, [What::Duplicate; 3], "all this was sent before the time-out");
+        let outcome: Vec<AckKind> = (15..18).map(|end| bench.hear(13, &[(14, end)])).collect();
+        assert_eq!(outcome, [AckKind::Duplicate; 3], "all this was sent before the time-out");
     }
 
     #[test]
     fn ranges_stay_sorted_and_apart() {
         let mut bench = Bench::filled(40);
         for range in [(10, 12), (20, 22), (30, 32), (12, 13), (19, 20), (28, 31), (2, 3), (11, 24)] {
-            assert!(bench.board.add(range.0, range.1), "{range:?}");
+            assert!(bench.recovery.add(range.0, range.1), "{range:?}");
         }
-        assert_eq!(bench.board.sacked, [(2, 3), (10, 24), (28, 32)]);
-        bench.board.una = 11;
-        bench.board.trim();
-        assert_eq!(bench.board.sacked, [(11, 24), (28, 32)]);
-        assert_eq!(bench.board.hole(), Some((24, 28)));
-        bench.board.repaired = 28;
-        assert_eq!(bench.board.hole(), None);
+        assert_eq!(bench.recovery.sacked, [(2, 3), (10, 24), (28, 32)]);
+        bench.recovery.una = 11;
+        bench.recovery.trim();
+        assert_eq!(bench.recovery.sacked, [(11, 24), (28, 32)]);
+        assert_eq!(bench.recovery.hole(), Some((24, 28)));
+        bench.recovery.repaired = 28;
+        assert_eq!(bench.recovery.hole(), None);
     }
 }

@@ -13,7 +13,7 @@
 //! duplicates before it, and `recovery_burst` binds NewReno with every duplicate from the third on,
 //! except those whose segments `send_overhead` delays.
 
-use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
+use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
 use crate::profile::{Config, FastRetransmitGuard, Inflation, LimitedTransmit, Recovery};
 
 /// The board of Tahoe, Reno and NewReno.
@@ -43,22 +43,22 @@ pub(crate) struct Counting {
     retransmit: bool,
 }
 
-impl Board for Counting {
+impl LossRecovery for Counting {
     #[inline]
-    fn on_ack(&mut self, heard: &Heard, _at: Moment<'_>, config: &Config) -> News {
-        if heard.ack > self.una && heard.ack <= self.max {
+    fn on_ack(&mut self, ack_info: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if ack_info.ack > self.una && ack_info.ack <= self.max {
             if self.dupacks > 0 {
-                return self.repair(heard.ack, config);
+                return self.repair(ack_info.ack, config);
             }
-            return self.advance(heard.ack, What::Advance);
+            return self.advance(ack_info.ack, AckKind::Advance);
         }
-        if heard.ack != self.una || self.max == self.una || !heard.bare {
-            return News::NONE;
+        if ack_info.ack != self.una || self.max == self.una || !ack_info.bare {
+            return AckOutcome::NONE;
         }
-        News { what: self.on_duplicate(config), ..News::NONE }
+        AckOutcome { what: self.on_duplicate(config), ..AckOutcome::NONE }
     }
 
-    fn on_timeout(&mut self, _at: Moment<'_>, config: &Config) {
+    fn on_timeout(&mut self, _at: TimerContext<'_>, config: &Config) {
         self.nxt = self.una;
         self.recover = self.max;
         if config.recovery != Recovery::Tahoe {
@@ -91,7 +91,7 @@ impl Board for Counting {
     }
 
     #[inline]
-    fn next(&mut self, stream: Stream, _at: Moment<'_>) -> Option<Sending> {
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
         if self.retransmit {
             self.retransmit = false;
             let len = stream.segment(self.una).min(self.max - self.una);
@@ -144,27 +144,27 @@ impl Board for Counting {
 
 impl Counting {
     #[inline]
-    fn advance(&mut self, ack: u64, what: What) -> News {
+    fn advance(&mut self, ack: u64, what: AckKind) -> AckOutcome {
         let acked = ack - self.una;
         self.una = ack;
         self.nxt = self.nxt.max(ack);
-        News { acked, delivered: acked, what, ..News::NONE }
+        AckOutcome { acked, delivered: acked, what, ..AckOutcome::NONE }
     }
 
     /// New data is acknowledged after duplicates.
-    fn repair(&mut self, ack: u64, config: &Config) -> News {
+    fn repair(&mut self, ack: u64, config: &Config) -> AckOutcome {
         self.limited = 0;
         if self.in_recovery && config.recovery == Recovery::NewReno && ack < self.recover {
-            let news = self.advance(ack, What::Partial);
-            self.deflate((news.acked / config.mss.bytes()) as u32);
+            let outcome = self.advance(ack, AckKind::Partial);
+            self.deflate((outcome.acked / config.mss.bytes()) as u32);
             self.retransmit = true;
             self.throttle(config);
-            return news;
+            return outcome;
         }
         let what = match self.in_recovery {
-            true => What::Exit,
-            false if self.inflation > 0 => What::Opened,
-            false => What::Advance,
+            true => AckKind::Exit,
+            false if self.inflation > 0 => AckKind::Opened,
+            false => AckKind::Advance,
         };
         if self.in_recovery && config.fast_retransmit_guard == FastRetransmitGuard::AfterTimeout {
             self.recover = 0;
@@ -176,7 +176,7 @@ impl Counting {
         self.advance(ack, what)
     }
 
-    fn on_duplicate(&mut self, config: &Config) -> What {
+    fn on_duplicate(&mut self, config: &Config) -> AckKind {
         if self.dupacks == 0 {
             self.inflation = 0;
         }
@@ -188,11 +188,11 @@ impl Counting {
                 LimitedTransmit::Next => true,
             };
             self.release = if may { self.within(1, config) } else { 0 };
-            return What::Duplicate;
+            return AckKind::Duplicate;
         }
-        let mut what = What::Duplicate;
+        let mut what = AckKind::Duplicate;
         if self.dupacks == config.dupthresh && config.fast_retransmit_guard.allows(self.una, self.recover) {
-            what = What::Loss;
+            what = AckKind::Loss;
             self.recover = self.max;
             if config.recovery == Recovery::Tahoe {
                 self.nxt = self.una;
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::rtt::Estimator;
     use crate::segment::Sacks;
-    use crate::settings::Tcp;
+    use crate::settings::CheckedConfig;
 
     const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
     const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
@@ -282,8 +282,8 @@ mod tests {
 
     /// A board with segments of one byte, what it runs on, and the windows it is told.
     struct Bench {
-        board: Counting,
-        tcp: Tcp,
+        recovery: Counting,
+        tcp: CheckedConfig,
         estimator: Estimator,
     }
 
@@ -291,7 +291,7 @@ mod tests {
         fn new(config: Config) -> Self {
             let tcp = Config { mss: Size::from_bytes(1), ..config }.build().unwrap();
             let estimator = Estimator::new(&tcp.rules);
-            Self { board: Counting::default(), tcp, estimator }
+            Self { recovery: Counting::default(), tcp, estimator }
         }
 
         /// With a window of ten sent.
@@ -301,30 +301,30 @@ mod tests {
             bench
         }
 
-        fn hear(&mut self, ack: u64, bare: bool) -> News {
-            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            self.board.on_ack(&Heard { ack, sacks: &Sacks::default(), bare }, at, &self.tcp.config)
+        fn hear(&mut self, ack: u64, bare: bool) -> AckOutcome {
+            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            self.recovery.on_ack(&ReceivedAck { ack, sacks: &Sacks::default(), bare }, at, &self.tcp.config)
         }
 
-        fn ack(&mut self, ack: u64) -> What {
+        fn ack(&mut self, ack: u64) -> AckKind {
             self.hear(ack, true).what
         }
 
-        fn duplicates(&mut self, count: usize) -> Vec<What> {
-            (0..count).map(|_| self.ack(self.board.una())).collect()
+        fn duplicates(&mut self, count: usize) -> Vec<AckKind> {
+            (0..count).map(|_| self.ack(self.recovery.una())).collect()
         }
 
         /// Sends all it may; returns what.
         fn send(&mut self, windows: Windows) -> Vec<u64> {
-            self.board.open(windows, &self.tcp.config);
-            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            let board = &mut self.board;
-            std::iter::from_fn(|| board.next(ENDLESS, at)).map(|sending| sending.seq).collect()
+            self.recovery.open(windows, &self.tcp.config);
+            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let recovery = &mut self.recovery;
+            std::iter::from_fn(|| recovery.next(ENDLESS, at)).map(|sending| sending.seq).collect()
         }
 
         fn time_out(&mut self) {
-            let at = Moment { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
-            self.board.on_timeout(at, &self.tcp.config);
+            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            self.recovery.on_timeout(at, &self.tcp.config);
         }
     }
 
@@ -335,22 +335,22 @@ mod tests {
     #[test]
     fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
         let mut bench = Bench::filled(Config::default());
-        assert_eq!(bench.hear(11, true), News::NONE);
+        assert_eq!(bench.hear(11, true), AckOutcome::NONE);
         assert_eq!(
             bench.hear(10, true),
-            News { acked: 10, delivered: 10, what: What::Advance, ..News::NONE }
+            AckOutcome { acked: 10, delivered: 10, what: AckKind::Advance, ..AckOutcome::NONE }
         );
-        assert_eq!(bench.hear(9, true), News::NONE);
-        assert_eq!(bench.hear(10, true), News::NONE, "nothing is outstanding");
+        assert_eq!(bench.hear(9, true), AckOutcome::NONE);
+        assert_eq!(bench.hear(10, true), AckOutcome::NONE, "nothing is outstanding");
     }
 
     #[test]
     fn what_carries_data_is_no_duplicate() {
         let mut bench = Bench::filled(Config::default());
         for _ in 0..5 {
-            assert_eq!(bench.hear(0, false), News::NONE);
+            assert_eq!(bench.hear(0, false), AckOutcome::NONE);
         }
-        assert_eq!(bench.board.dupacks(), 0);
+        assert_eq!(bench.recovery.dupacks(), 0);
     }
 
     #[test]
@@ -358,9 +358,9 @@ mod tests {
         for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
             for guard in [FastRetransmitGuard::None, FastRetransmitGuard::Recover] {
                 let config = Config { fast_retransmit_guard: guard, ..config(recovery) };
-                let news = Bench::filled(config).duplicates(9);
-                assert_eq!(news[2], What::Loss);
-                assert_eq!(news.iter().filter(|&&what| what == What::Loss).count(), 1);
+                let outcome = Bench::filled(config).duplicates(9);
+                assert_eq!(outcome[2], AckKind::Loss);
+                assert_eq!(outcome.iter().filter(|&&what| what == AckKind::Loss).count(), 1);
             }
         }
     }
@@ -380,7 +380,7 @@ mod tests {
                 bench.ack(una);
                 bench.time_out();
                 bench.send(WINDOWS);
-                let lost = bench.duplicates(4).contains(&What::Loss);
+                let lost = bench.duplicates(4).contains(&AckKind::Loss);
                 assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
             }
         }
@@ -394,8 +394,8 @@ mod tests {
         {
             let mut bench = Bench::filled(Config { fast_retransmit_guard: guard, ..Config::default() });
             bench.duplicates(4);
-            assert_eq!(bench.ack(5), What::Exit);
-            assert_eq!(bench.duplicates(3).contains(&What::Loss), expected, "{guard:?}");
+            assert_eq!(bench.ack(5), AckKind::Exit);
+            assert_eq!(bench.duplicates(3).contains(&AckKind::Loss), expected, "{guard:?}");
         }
     }
 
@@ -408,10 +408,10 @@ mod tests {
         ] {
             let mut bench = Bench::filled(Config { limited_transmit, ..Config::default() });
             bench.duplicates(1);
-            assert_eq!(bench.board.is_urgent(&bench.tcp.config), !fresh.is_empty());
+            assert_eq!(bench.recovery.is_urgent(&bench.tcp.config), !fresh.is_empty());
             assert_eq!(bench.send(WINDOWS), fresh);
             assert_eq!(bench.send(WINDOWS), [0u64; 0], "and no more when it is asked again");
-            assert_eq!(bench.board.flight(), 10, "what it sends is not part of the flight size");
+            assert_eq!(bench.recovery.flight(), 10, "what it sends is not part of the flight size");
             bench.time_out();
             assert_eq!(bench.send(ONE), [0]);
             bench.duplicates(1);
@@ -435,7 +435,7 @@ mod tests {
         bench.duplicates(4);
         let half = Windows { congestion: 5, ..WINDOWS };
         assert_eq!(bench.send(half), [10, 11], "the window of 5 is inflated by 7");
-        assert_eq!((bench.ack(4), bench.board.dupacks()), (What::Exit, 0));
+        assert_eq!((bench.ack(4), bench.recovery.dupacks()), (AckKind::Exit, 0));
         assert_eq!(bench.send(half), [0u64; 0], "from 4 on 8 are outstanding");
     }
 
@@ -443,21 +443,21 @@ mod tests {
     fn duplicates_open_the_window_itself_if_they_are_told_to_after_a_time_out_too() {
         let tcp = Config { inflation: Inflation::InWindow, ..config(Recovery::Reno) };
         let mut bench = Bench::filled(tcp);
-        assert_eq!(bench.duplicates(3)[2], What::Loss);
+        assert_eq!(bench.duplicates(3)[2], AckKind::Loss);
         assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only what is missing");
         bench.duplicates(1);
         assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [10, 11, 12]);
-        assert_eq!((bench.board.inflation(), bench.ack(4)), (4.0, What::Exit));
+        assert_eq!((bench.recovery.inflation(), bench.ack(4)), (4.0, AckKind::Exit));
         bench.time_out();
-        assert_eq!((bench.board.inflation(), bench.send(ONE)), (0.0, vec![4]));
+        assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![4]));
         bench.duplicates(3);
-        assert_eq!((bench.board.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard holds");
+        assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard holds");
         bench.duplicates(2);
-        assert_eq!((bench.board.inflation(), bench.send(ONE)), (2.0, vec![5, 6]));
-        assert_eq!((bench.ack(7), bench.board.inflation()), (What::Opened, 2.0));
+        assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (2.0, vec![5, 6]));
+        assert_eq!((bench.ack(7), bench.recovery.inflation()), (AckKind::Opened, 2.0));
         assert_eq!(bench.send(ONE), [7], "what stays of it is the window's");
         bench.duplicates(1);
-        assert_eq!((bench.board.inflation(), bench.ack(8)), (0.0, What::Advance));
+        assert_eq!((bench.recovery.inflation(), bench.ack(8)), (0.0, AckKind::Advance));
     }
 
     #[test]
@@ -465,11 +465,11 @@ mod tests {
         let mut bench = Bench::filled(config(Recovery::Tahoe));
         bench.ack(2);
         bench.duplicates(3);
-        assert!(!bench.board.is_urgent(&bench.tcp.config), "the window of one allows it");
+        assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one allows it");
         assert_eq!(bench.send(ONE), [2]);
-        assert_eq!(bench.duplicates(5), [What::Duplicate; 5]);
+        assert_eq!(bench.duplicates(5), [AckKind::Duplicate; 5]);
         assert_eq!(bench.send(ONE), [0u64; 0], "further duplicates do not inflate the window");
-        assert_eq!(bench.ack(5), What::Advance);
+        assert_eq!(bench.ack(5), AckKind::Advance);
         assert_eq!(bench.send(Windows { congestion: 2, ..WINDOWS }), [5, 6]);
     }
 
@@ -481,32 +481,36 @@ mod tests {
         assert_eq!(bench.send(half), [0]);
         bench.duplicates(5);
         assert_eq!(bench.send(half), [10, 11, 12], "the window of 5 is inflated by 8");
-        assert_eq!((bench.ack(4), bench.board.deflation()), (What::Partial, 0.0));
-        assert!(bench.board.is_urgent(&bench.tcp.config));
+        assert_eq!((bench.ack(4), bench.recovery.deflation()), (AckKind::Partial, 0.0));
+        assert!(bench.recovery.is_urgent(&bench.tcp.config));
         assert_eq!(bench.send(half), [4, 13], "3 less: 4 to 13 are outstanding");
-        assert_eq!((bench.ack(9), bench.board.deflation()), (What::Partial, 0.0), "the inflation was 5");
+        assert_eq!(
+            (bench.ack(9), bench.recovery.deflation()),
+            (AckKind::Partial, 0.0),
+            "the inflation was 5"
+        );
         assert_eq!(bench.send(half), [9, 14], "it is 1 now");
-        assert_eq!(bench.duplicates(1), [What::Duplicate]);
-        assert_eq!(bench.board.dupacks(), 9, "duplicates count on");
+        assert_eq!(bench.duplicates(1), [AckKind::Duplicate]);
+        assert_eq!(bench.recovery.dupacks(), 9, "duplicates count on");
         assert_eq!(bench.send(half), [15]);
-        assert_eq!(bench.ack(10), What::Exit);
-        assert_eq!((bench.board.dupacks(), bench.board.deflation()), (0, 0.0));
+        assert_eq!(bench.ack(10), AckKind::Exit);
+        assert_eq!((bench.recovery.dupacks(), bench.recovery.deflation()), (0, 0.0));
         assert_eq!(bench.send(half), [0u64; 0]);
     }
 
     #[test]
     fn without_inflation_left_a_partial_acknowledgement_lowers_the_window_itself() {
-        for end in [What::Exit, What::Advance] {
+        for end in [AckKind::Exit, AckKind::Advance] {
             let mut bench = Bench::filled(config(Recovery::NewReno));
             bench.duplicates(3);
-            assert_eq!((bench.ack(7), bench.board.deflation()), (What::Partial, 4.0));
-            assert_eq!((bench.ack(9), bench.board.deflation()), (What::Partial, 5.0));
-            if end == What::Advance {
+            assert_eq!((bench.ack(7), bench.recovery.deflation()), (AckKind::Partial, 4.0));
+            assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 5.0));
+            if end == AckKind::Advance {
                 bench.time_out();
-                assert_eq!(bench.board.deflation(), 0.0);
+                assert_eq!(bench.recovery.deflation(), 0.0);
                 bench.send(ONE);
             }
-            assert_eq!((bench.ack(10), bench.board.deflation()), (end, 0.0));
+            assert_eq!((bench.ack(10), bench.recovery.deflation()), (end, 0.0));
         }
     }
 
@@ -526,16 +530,16 @@ mod tests {
     #[test]
     fn a_retransmission_ends_where_transmissions_did() {
         let mut bench = Bench::new(Config::default());
-        let at = Moment { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
-        let (long, mut board) = (Windows { mss: 10, ..WINDOWS }, bench.board.clone());
-        board.open(long, &bench.tcp.config);
+        let at = TimerContext { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let (long, mut recovery) = (Windows { mss: 10, ..WINDOWS }, bench.recovery.clone());
+        recovery.open(long, &bench.tcp.config);
         let short = Stream { end: 4, fin: false, mss: 10 };
-        assert_eq!(board.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
-        assert!(!board.has_next(short) && board.has_next(Stream { fin: true, ..short }));
-        bench.board = board;
+        assert_eq!(recovery.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
+        assert!(!recovery.has_next(short) && recovery.has_next(Stream { fin: true, ..short }));
+        bench.recovery = recovery;
         bench.duplicates(3);
-        let at = Moment { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let at = TimerContext { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
         let more = Stream { end: 40, fin: true, mss: 10 };
-        assert_eq!(bench.board.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
+        assert_eq!(bench.recovery.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
     }
 }

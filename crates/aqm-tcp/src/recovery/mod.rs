@@ -1,8 +1,8 @@
 //! Loss recovery: what has been sent, what is lost, and what may be sent next.
 //!
 //! How far the window opens is not decided here: a board is told the window and says what it allows. A
-//! new scheme is one file beside `counting.rs` with a [`Board`] of its own, a word of `Recovery` in the
-//! profile and a line in [`Running::new`].
+//! new scheme is one file beside `counting.rs` with a [`LossRecovery`] of its own, a word of `Recovery` in the
+//! profile and a line in [`AnyRecovery::new`].
 
 mod counted_pipe;
 mod counting;
@@ -23,13 +23,13 @@ pub(crate) use selective::Selective;
 
 /// The present, and what is known of the path.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct TimerContext<'a> {
     pub now: Instant,
     pub estimator: &'a Estimator,
     pub rules: &'a Rules,
 }
 
-impl Moment<'_> {
+impl TimerContext<'_> {
     /// The smoothed round-trip time.
     pub fn srtt(&self) -> Option<Span> {
         self.estimator.srtt(self.rules)
@@ -43,7 +43,7 @@ impl Moment<'_> {
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy)]
-pub(crate) struct Heard<'a> {
+pub(crate) struct ReceivedAck<'a> {
     /// Everything below has arrived.
     pub ack: u64,
     /// What has arrived beyond.
@@ -54,7 +54,7 @@ pub(crate) struct Heard<'a> {
 
 /// What is new after an acknowledgement, or after a board's own alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct AckOutcome {
     /// Bytes acknowledged in order for the first time.
     pub acked: u64,
     /// Bytes that are known to have arrived for the first time.
@@ -69,12 +69,12 @@ pub(crate) struct News {
     pub restarts: bool,
     /// When the oldest segment left, if the retransmission timer runs from then on; `NEVER` if from now.
     pub since: Instant,
-    pub what: What,
+    pub what: AckKind,
 }
 
 /// What it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum AckKind {
     /// Nothing.
     Stale,
     /// All is well.
@@ -93,7 +93,7 @@ pub(crate) enum What {
     Repaired,
 }
 
-impl News {
+impl AckOutcome {
     /// Nothing new.
     pub const NONE: Self = Self {
         acked: 0,
@@ -102,7 +102,7 @@ impl News {
         undone: false,
         restarts: false,
         since: Instant::NEVER,
-        what: What::Stale,
+        what: AckKind::Stale,
     };
 }
 
@@ -149,14 +149,14 @@ pub(crate) struct Sending {
 }
 
 /// The sender's record of its data. It knows no windows but those it is told.
-pub(crate) trait Board: Send {
+pub(crate) trait LossRecovery: Send {
     /// Takes in an acknowledgement.
-    fn on_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News;
+    fn on_ack(&mut self, ack_info: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     /// The retransmission timer ran out: everything in flight counts as lost.
-    fn on_timeout(&mut self, at: Moment<'_>, config: &Config);
+    fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
     /// Its own alarm is due (a late retransmission decision, a probe).
-    fn on_alarm(&mut self, _at: Moment<'_>, _config: &Config) -> News {
-        News::NONE
+    fn on_alarm(&mut self, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
+        AckOutcome::NONE
     }
     /// When `on_alarm` wants to be called; `NEVER` for never.
     fn alarm(&self) -> Instant {
@@ -172,7 +172,7 @@ pub(crate) trait Board: Send {
     /// transmit.
     fn is_urgent(&self, config: &Config) -> bool;
     /// The next segment to send.
-    fn next(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending>;
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
     /// The oldest byte not acknowledged.
     fn una(&self) -> u64;
     /// The end of everything sent.
@@ -199,12 +199,12 @@ pub(crate) trait Board: Send {
 }
 
 /// The board of a running sender: that without SACK in place, since most of what is simulated uses it.
-pub(crate) enum Running {
+pub(crate) enum AnyRecovery {
     Counting(Counting),
-    Other(Box<dyn Board>),
+    Other(Box<dyn LossRecovery>),
 }
 
-impl Running {
+impl AnyRecovery {
     pub fn new(config: &Config) -> Self {
         match config.recovery {
             Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => Self::Counting(Counting::default()),
@@ -216,72 +216,72 @@ impl Running {
 
 /// Hands a call on to the board that runs.
 macro_rules! running {
-    ($self:expr, $board:ident => $call:expr) => {
+    ($self:expr, $recovery:ident => $call:expr) => {
         match $self {
-            Running::Counting($board) => $call,
-            Running::Other($board) => $call,
+            AnyRecovery::Counting($recovery) => $call,
+            AnyRecovery::Other($recovery) => $call,
         }
     };
 }
 
-impl Board for Running {
+impl LossRecovery for AnyRecovery {
     #[inline]
-    fn on_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News {
-        running!(self, board => board.on_ack(heard, at, config))
+    fn on_ack(&mut self, ack_info: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        running!(self, recovery => recovery.on_ack(ack_info, at, config))
     }
-    fn on_timeout(&mut self, at: Moment<'_>, config: &Config) {
-        running!(self, board => board.on_timeout(at, config));
+    fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config) {
+        running!(self, recovery => recovery.on_timeout(at, config));
     }
-    fn on_alarm(&mut self, at: Moment<'_>, config: &Config) -> News {
-        running!(self, board => board.on_alarm(at, config))
+    fn on_alarm(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        running!(self, recovery => recovery.on_alarm(at, config))
     }
     #[inline]
     fn alarm(&self) -> Instant {
-        running!(self, board => board.alarm())
+        running!(self, recovery => recovery.alarm())
     }
     fn on_reduction(&mut self, from: f64, to: f64) {
-        running!(self, board => board.on_reduction(from, to));
+        running!(self, recovery => recovery.on_reduction(from, to));
     }
     #[inline]
     fn open(&mut self, windows: Windows, config: &Config) {
-        running!(self, board => board.open(windows, config));
+        running!(self, recovery => recovery.open(windows, config));
     }
     fn has_next(&self, stream: Stream) -> bool {
-        running!(self, board => board.has_next(stream))
+        running!(self, recovery => recovery.has_next(stream))
     }
     fn is_urgent(&self, config: &Config) -> bool {
-        running!(self, board => board.is_urgent(config))
+        running!(self, recovery => recovery.is_urgent(config))
     }
     #[inline]
-    fn next(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending> {
-        running!(self, board => board.next(stream, at))
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
+        running!(self, recovery => recovery.next(stream, at))
     }
     #[inline]
     fn una(&self) -> u64 {
-        running!(self, board => board.una())
+        running!(self, recovery => recovery.una())
     }
     #[inline]
     fn sent(&self) -> u64 {
-        running!(self, board => board.sent())
+        running!(self, recovery => recovery.sent())
     }
     #[inline]
     fn outstanding(&self) -> u64 {
-        running!(self, board => board.outstanding())
+        running!(self, recovery => recovery.outstanding())
     }
     fn is_full(&self, window: u64) -> bool {
-        running!(self, board => board.is_full(window))
+        running!(self, recovery => recovery.is_full(window))
     }
     fn flight(&self) -> u64 {
-        running!(self, board => board.flight())
+        running!(self, recovery => recovery.flight())
     }
     fn dupacks(&self) -> u32 {
-        running!(self, board => board.dupacks())
+        running!(self, recovery => recovery.dupacks())
     }
     fn deflation(&self) -> f64 {
-        running!(self, board => board.deflation())
+        running!(self, recovery => recovery.deflation())
     }
 
     fn inflation(&self) -> f64 {
-        running!(self, board => board.inflation())
+        running!(self, recovery => recovery.inflation())
     }
 }

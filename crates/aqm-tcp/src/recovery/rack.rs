@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use aqm_net::{Instant, Span};
 
 use super::sent::{Arrival, Number, Sent, Stamp};
-use super::{Heard, Moment};
+use super::{ReceivedAck, TimerContext};
 use crate::rtt::LEAST_WAIT;
 
 /// The part of a round trip by which segments may be reordered: one in so many (section 6.2, step 4).
@@ -84,7 +84,7 @@ impl Default for Rack {
 impl Rack {
     /// Retransmissions that left later cannot have been acknowledged by now.
     /// Before any round trip is known, none is credible.
-    pub fn credible(&self, at: Moment<'_>) -> Option<Instant> {
+    pub fn credible(&self, at: TimerContext<'_>) -> Option<Instant> {
         let rtt = self.least(at).or_else(|| at.srtt())?;
         at.now.nanos().checked_sub(rtt.nanos()).map(Instant::from_nanos)
     }
@@ -105,11 +105,11 @@ impl Rack {
     }
 
     /// Adapts the tolerance of reordering to D-SACK (section 6.2, step 4).
-    pub fn adapt(&mut self, heard: &Heard, sent: &Sent, ended: bool) {
+    pub fn adapt(&mut self, ack_info: &ReceivedAck, sent: &Sent, ended: bool) {
         if self.dsack_round.is_some_and(|round| sent.una() >= round) {
             self.dsack_round = None;
         }
-        if self.dsack_round.is_none() && duplicate(heard).is_some() {
+        if self.dsack_round.is_none() && duplicate(ack_info).is_some() {
             self.dsack_round = Some(sent.end());
             self.multiple += 1;
             self.persistence = PERSISTENCE;
@@ -122,7 +122,7 @@ impl Rack {
     }
 
     /// Marks what is lost by now (`RACK_detect_loss`, section 6.2, step 5).
-    pub fn find_losses(&mut self, sent: &mut Sent, at: Moment<'_>, round: Round) {
+    pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, round: Round) {
         self.alarm = Instant::NEVER;
         let patience = self.rtt + self.tolerance(sent, at, round);
         let [once, again] = self.latest;
@@ -152,7 +152,7 @@ impl Rack {
 
     /// New data was acknowledged, or is sent with nothing in flight.
     #[inline]
-    pub fn start(&mut self, at: Moment<'_>) {
+    pub fn start(&mut self, at: TimerContext<'_>) {
         let measured = (!self.rtt.is_zero()).then_some(self.rtt);
         let srtt = at.srtt().or(measured);
         self.probe.wait = srtt.map_or(BLIND_PROBE, |srtt| srtt.saturating_mul(2));
@@ -178,12 +178,12 @@ impl Rack {
     }
 
     /// The least round trip, that of the handshake too.
-    fn least(&self, at: Moment<'_>) -> Option<Span> {
+    fn least(&self, at: TimerContext<'_>) -> Option<Span> {
         self.min_rtt.into_iter().chain(at.estimator.least()).min()
     }
 
     /// How much longer than another a segment may take (`RACK_update_reo_wnd`).
-    fn tolerance(&self, sent: &Sent, at: Moment<'_>, round: Round) -> Span {
+    fn tolerance(&self, sent: &Sent, at: TimerContext<'_>, round: Round) -> Span {
         let many = sent.sacked().segments >= u64::from(round.dupthresh);
         if !self.reordered && (round.recovering || many) {
             return Span::ZERO;
@@ -239,7 +239,7 @@ impl Probe {
     }
 
     /// The retransmission timer starts anew.
-    pub fn on_timer_start(&mut self, at: Moment<'_>) {
+    pub fn on_timer_start(&mut self, at: TimerContext<'_>) {
         self.timer = (at.now, at.rto());
     }
 
@@ -255,7 +255,7 @@ impl Probe {
 
     /// Sets the timer at once, for the retransmission timer would run out after `time_out` (Linux:
     /// `tcp_schedule_loss_probe`).
-    pub fn schedule(&mut self, alone: bool, time_out: Span, at: Moment<'_>) {
+    pub fn schedule(&mut self, alone: bool, time_out: Span, at: TimerContext<'_>) {
         let wait = match at.srtt() {
             None => BLIND_PROBE,
             Some(srtt) if alone => srtt.saturating_mul(2) + ACK_DELAY,
@@ -278,13 +278,13 @@ impl Probe {
     /// An acknowledgement came, of new data or not (`TLP_process_ack`, section 7.4.2). Whether it shows that
     /// the probe repaired a loss.
     #[inline]
-    pub fn on_ack(&mut self, heard: &Heard, advances: bool) -> bool {
+    pub fn on_ack(&mut self, ack_info: &ReceivedAck, advances: bool) -> bool {
         self.due &= !advances;
-        let Some(end) = self.end.filter(|&end| heard.ack >= end) else { return false };
+        let Some(end) = self.end.filter(|&end| ack_info.ack >= end) else { return false };
         // A FIN is not data, and may be missing from what the other end reports.
-        let twice = duplicate(heard).is_some_and(|to| to == end || to + 1 == end);
-        let repaired = self.again && !twice && heard.ack > end;
-        let repeated = !advances && heard.bare && heard.sacks.is_empty();
+        let twice = duplicate(ack_info).is_some_and(|to| to == end || to + 1 == end);
+        let repaired = self.again && !twice && ack_info.ack > end;
+        let repeated = !advances && ack_info.bare && ack_info.sacks.is_empty();
         if !self.again || twice || repaired || repeated {
             self.end = None;
         }
@@ -304,9 +304,9 @@ fn is_older(stamp: Stamp, kind: Option<Stamp>, other: Option<Stamp>) -> bool {
 }
 
 /// Where the data ends that arrived twice, if the acknowledgement tells of some (RFC 2883, section 4).
-pub fn duplicate(heard: &Heard) -> Option<u64> {
-    let mut ranges = heard.sacks.ranges(heard.ack);
+pub fn duplicate(ack_info: &ReceivedAck) -> Option<u64> {
+    let mut ranges = ack_info.sacks.ranges(ack_info.ack);
     let (from, to) = ranges.next()?;
     let inside = |(low, high): (u64, u64)| low <= from && to <= high;
-    (to <= heard.ack || ranges.next().is_some_and(inside)).then_some(to)
+    (to <= ack_info.ack || ranges.next().is_some_and(inside)).then_some(to)
 }

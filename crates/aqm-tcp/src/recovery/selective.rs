@@ -19,7 +19,7 @@ use aqm_net::{Instant, Span};
 use super::rack::{Rack, Round, duplicate};
 use super::reduction::{Descent, Falling, Progress};
 use super::sent::{Arrival, Number, Sent};
-use super::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
+use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
 use crate::profile::{
     Config, Doubtful, Frto, LimitedTransmit, PrrBound, PrrShare, Recovery, Reduction, RttSamples,
     SacksAtTimeout, TimeoutLoses, TimerFollows, Undo,
@@ -141,20 +141,23 @@ impl Selective {
     }
 }
 
-impl Board for Selective {
+impl LossRecovery for Selective {
     #[inline]
-    fn on_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News {
-        if heard.ack > self.sent.end() {
-            return News::NONE;
+    fn on_ack(&mut self, ack_info: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if ack_info.ack > self.sent.end() {
+            return AckOutcome::NONE;
         }
-        if self.rack.is_none() && heard.sacks.is_empty() && self.sent.is_plain() && self.phase == Phase::Open
+        if self.rack.is_none()
+            && ack_info.sacks.is_empty()
+            && self.sent.is_plain()
+            && self.phase == Phase::Open
         {
-            return self.on_plain_ack(heard.ack);
+            return self.on_plain_ack(ack_info.ack);
         }
-        self.on_full_ack(heard, at, config)
+        self.on_full_ack(ack_info, at, config)
     }
 
-    fn on_timeout(&mut self, at: Moment<'_>, config: &Config) {
+    fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config) {
         if self.sent.una() == self.sent.end() {
             return;
         }
@@ -181,9 +184,9 @@ impl Board for Selective {
         }
     }
 
-    fn on_alarm(&mut self, at: Moment<'_>, config: &Config) -> News {
+    fn on_alarm(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome {
         let probes = at.now >= self.probe_alarm();
-        let Some(rack) = &mut self.rack else { return News::NONE };
+        let Some(rack) = &mut self.rack else { return AckOutcome::NONE };
         if self.scheduled {
             rack.probe.at = if probes { Instant::NEVER } else { rack.probe.at };
             rack.probe.due |= probes && !rack.probe.is_out();
@@ -197,7 +200,7 @@ impl Board for Selective {
             _ => Instant::NEVER,
         };
         if at.now < rack.alarm {
-            return News { since, ..News::NONE };
+            return AckOutcome { since, ..AckOutcome::NONE };
         }
         let recovering = self.phase != Phase::Open;
         rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.dupthresh });
@@ -205,11 +208,11 @@ impl Board for Selective {
             // Linux counts a segment as delivered (`tcp_rack_reo_timeout`).
             let delivered = if self.scheduled { self.mss } else { 0 };
             self.enter(delivered, at, config);
-            return News { what: What::Loss, since, ..News::NONE };
+            return AckOutcome { what: AckKind::Loss, since, ..AckOutcome::NONE };
         }
         self.falling.on_alarm(self.sent.pipe());
         self.window = self.falling.window().unwrap_or(self.window);
-        News { since, ..News::NONE }
+        AckOutcome { since, ..AckOutcome::NONE }
     }
 
     #[inline]
@@ -258,7 +261,7 @@ impl Board for Selective {
     }
 
     #[inline]
-    fn next(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending> {
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
         if self.phase != Phase::Open || self.rack.is_some() {
             return self.next_chosen(stream, at);
         }
@@ -301,7 +304,7 @@ impl Board for Selective {
 
 /// An acknowledgement that was taken in.
 struct Judged<'a> {
-    heard: &'a Heard<'a>,
+    ack_info: &'a ReceivedAck<'a>,
     arrival: &'a Arrival,
     acked: u64,
     /// Whether it ends a recovery.
@@ -311,34 +314,34 @@ struct Judged<'a> {
 impl Selective {
     /// Nothing is missing, as far as is known. It does what the long way does, only faster.
     #[inline]
-    fn on_plain_ack(&mut self, ack: u64) -> News {
+    fn on_plain_ack(&mut self, ack: u64) -> AckOutcome {
         self.probed = 0;
         if ack <= self.sent.una() {
-            return News::NONE;
+            return AckOutcome::NONE;
         }
         self.dupacks = 0;
         self.limited = 0;
         let acked = ack - self.sent.una();
         let left = self.sent.acknowledge_plain(ack);
         let sent = left.map_or(Instant::NEVER, |(first, last)| if self.first_timed { first } else { last });
-        News { acked, delivered: acked, sent, what: What::Advance, ..News::NONE }
+        AckOutcome { acked, delivered: acked, sent, what: AckKind::Advance, ..AckOutcome::NONE }
     }
 
     /// Something is missing, or may be found to be.
     #[inline(never)]
-    fn on_full_ack(&mut self, heard: &Heard, at: Moment<'_>, config: &Config) -> News {
+    fn on_full_ack(&mut self, ack_info: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome {
         let mut arrival = Arrival::new(self.rack.as_ref().and_then(|rack| rack.credible(at)));
-        let acked = heard.ack.saturating_sub(self.sent.una());
+        let acked = ack_info.ack.saturating_sub(self.sent.una());
         if acked > 0 {
-            self.sent.acknowledge(heard.ack, &mut arrival);
+            self.sent.acknowledge(ack_info.ack, &mut arrival);
             self.dupacks = 0;
             self.limited = 0;
         }
-        let sacked = !heard.sacks.is_empty() && self.take_in(heard, &mut arrival);
+        let sacked = !ack_info.sacks.is_empty() && self.take_in(ack_info, &mut arrival);
         let delayed = self.is_delayed();
         let before = self.phase;
         let losses = self.sent.losses();
-        let mut undone = self.is_undone(heard, acked);
+        let mut undone = self.is_undone(ack_info, acked);
         undone |= self.is_spurious(&arrival, sacked, acked);
         if undone {
             self.spurious = Spurious::Off;
@@ -354,17 +357,17 @@ impl Selective {
         }
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
-        let lost = self.judge(&Judged { heard, arrival: &arrival, acked, ends }, at, config);
+        let lost = self.judge(&Judged { ack_info, arrival: &arrival, acked, ends }, at, config);
         let what = match before {
-            _ if lost => What::Loss,
-            Phase::Open if self.scheduled && self.probed > 0 => What::Repaired,
-            Phase::Recovery if ends || undone => What::Exit,
-            Phase::Recovery if acked > 0 => What::Partial,
-            _ if acked > 0 => What::Advance,
-            _ if sacked => What::Duplicate,
-            _ => What::Stale,
+            _ if lost => AckKind::Loss,
+            Phase::Open if self.scheduled && self.probed > 0 => AckKind::Repaired,
+            Phase::Recovery if ends || undone => AckKind::Exit,
+            Phase::Recovery if acked > 0 => AckKind::Partial,
+            _ if acked > 0 => AckKind::Advance,
+            _ if sacked => AckKind::Duplicate,
+            _ => AckKind::Stale,
         };
-        if what == What::Partial || (what == What::Duplicate && before == Phase::Recovery) {
+        if what == AckKind::Partial || (what == AckKind::Duplicate && before == Phase::Recovery) {
             let safe = acked > 0 && self.sent.losses() == losses;
             self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
         }
@@ -386,7 +389,7 @@ impl Selective {
         } else {
             arrival.once.map(|stamp| stamp.sent)
         };
-        News {
+        AckOutcome {
             acked,
             delivered: arrival.bytes,
             sent: sent.unwrap_or(Instant::NEVER),
@@ -405,28 +408,28 @@ impl Selective {
     }
 
     /// Takes in what SACK tells; whether it is news.
-    fn take_in(&mut self, heard: &Heard, arrival: &mut Arrival) -> bool {
-        let mut news = false;
-        for (from, to) in heard.sacks.ranges(heard.ack) {
-            news |= self.sent.sack(from, to, arrival);
+    fn take_in(&mut self, ack_info: &ReceivedAck, arrival: &mut Arrival) -> bool {
+        let mut outcome = false;
+        for (from, to) in ack_info.sacks.ranges(ack_info.ack) {
+            outcome |= self.sent.sack(from, to, arrival);
         }
-        news
+        outcome
     }
 
     /// Looks for losses after an acknowledgement; whether a recovery begins.
     #[inline]
-    fn judge(&mut self, judged: &Judged<'_>, at: Moment<'_>, config: &Config) -> bool {
+    fn judge(&mut self, judged: &Judged<'_>, at: TimerContext<'_>, config: &Config) -> bool {
         self.probed = 0;
         if let Some(rack) = &mut self.rack {
-            let Judged { heard, arrival, acked, ends } = *judged;
+            let Judged { ack_info, arrival, acked, ends } = *judged;
             rack.on_arrival(arrival, at.now);
-            rack.adapt(heard, &self.sent, ends);
+            rack.adapt(ack_info, &self.sent, ends);
             let recovering = self.phase != Phase::Open;
             rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.dupthresh });
             if acked > 0 {
                 rack.start(at);
             }
-            if rack.probe.on_ack(heard, acked > 0) {
+            if rack.probe.on_ack(ack_info, acked > 0) {
                 self.probed = rack.probe.flight;
             }
             self.miss_probe(at.now);
@@ -472,10 +475,10 @@ impl Selective {
     }
 
     /// Whether all that was sent again had arrived before, as the acknowledgement of so many bytes tells.
-    fn is_undone(&mut self, heard: &Heard, acked: u64) -> bool {
+    fn is_undone(&mut self, ack_info: &ReceivedAck, acked: u64) -> bool {
         let Some(undo) = &mut self.undo else { return false };
         if let Some(open) = &mut undo.open
-            && duplicate(heard).is_some_and(|end| end > undo.from)
+            && duplicate(ack_info).is_some_and(|end| end > undo.from)
         {
             *open = open.saturating_sub(1);
         }
@@ -503,7 +506,7 @@ impl Selective {
     }
 
     /// Fast recovery begins; so many bytes have just arrived.
-    fn enter(&mut self, arrived: u64, at: Moment<'_>, config: &Config) {
+    fn enter(&mut self, arrived: u64, at: TimerContext<'_>, config: &Config) {
         self.begin_undo(config);
         let first = self.sent.due();
         self.phase = Phase::Recovery;
@@ -543,7 +546,7 @@ impl Selective {
     }
 
     /// Sets the timer of the probe, for the retransmission timer would run out after `time_out`.
-    fn schedule(&mut self, time_out: Span, at: Moment<'_>) {
+    fn schedule(&mut self, time_out: Span, at: TimerContext<'_>) {
         let open = self.phase == Phase::Open && self.sent.is_plain() && self.sent.len() > 0;
         if let Some(rack) = self.rack.as_mut().filter(|_| open) {
             rack.probe.schedule(self.sent.len() == 1, time_out, at);
@@ -552,7 +555,7 @@ impl Selective {
 
     /// Sends what the rules choose.
     #[inline(never)]
-    fn next_chosen(&mut self, stream: Stream, at: Moment<'_>) -> Option<Sending> {
+    fn next_chosen(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
         if std::mem::take(&mut self.reschedule) {
             self.schedule(at.rto(), at);
         }
@@ -640,7 +643,7 @@ impl Selective {
     }
 
     #[inline]
-    fn send(&mut self, len: u64, at: Moment<'_>) -> Sending {
+    fn send(&mut self, len: u64, at: TimerContext<'_>) -> Sending {
         let seq = self.sent.end();
         if let Some(rack) = &mut self.rack {
             if self.sent.len() == 0 {

@@ -329,7 +329,7 @@ impl Sent {
             return false;
         }
         let mut at = self.position(from);
-        let mut news = false;
+        let mut outcome = false;
         loop {
             at = self.skip(at);
             let Some(segment) = self.segments.get_mut(at) else { break };
@@ -348,12 +348,12 @@ impl Sent {
             self.sacked.add(len);
             self.highest_sacked = self.highest_sacked.max(segment.end());
             self.beyond += u64::from(self.first + at as u64 >= self.edge);
-            news = true;
+            outcome = true;
         }
-        if news {
+        if outcome {
             self.tidy();
         }
-        news
+        outcome
     }
 
     /// Finds losses as RFC 6675 does (`IsLost`).

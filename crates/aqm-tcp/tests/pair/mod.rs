@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aqm_net::{Ecn, Instant, Span};
-use aqm_tcp::{Close, Config, Endpoint, Flags, LastSegment, Segment, Tcp};
+use aqm_tcp::{CheckedConfig, Close, Config, Endpoint, Flags, LastSegment, Segment};
 use serde_json::Value;
 
 pub use Side::{Client, Server};
@@ -74,7 +74,7 @@ impl Sent {
         let mut name = String::from(if self.from == Client { ">" } else { "<" });
         let is_bare = len == 0 && !flags.has(Flags::SYN) && !flags.has(Flags::FIN);
         match flags {
-            _ if flags.has(Flags::SYN.and(Flags::ACK)) => name += " SYN-ACK",
+            _ if flags.has(Flags::SYN.union(Flags::ACK)) => name += " SYN-ACK",
             _ if flags.has(Flags::SYN) => name += " SYN",
             _ if is_bare => name += &self.acknowledgement(),
             _ if len > 0 => _ = write!(name, " {}", seq / self.mss + 1),
@@ -145,7 +145,7 @@ pub struct Pair {
     pub logs: bool,
     /// When client and server sent data for the first time.
     pub first_sent: [Vec<Instant>; 2],
-    pub tcp: [Arc<Tcp>; 2],
+    pub tcp: [Arc<CheckedConfig>; 2],
     pub configs: [Config; 2],
     /// What arrived in the last step, and where.
     pub arrived: Option<(Side, Segment)>,

@@ -4,7 +4,7 @@
 use aqm_net::{ConfigError, Rng, Size, parameters};
 
 use super::{Build, Law, check_mean, whole};
-use crate::laws;
+use crate::distributions;
 
 parameters! {
     /// Exponential sizes.
@@ -16,11 +16,11 @@ parameters! {
 
 impl Build for Config {
     fn build(&self) -> Result<Box<dyn Law>, ConfigError> {
-        Ok(Box::new(Exponential(laws::Exponential { mean: check_mean(self.mean)? })))
+        Ok(Box::new(Exponential(distributions::Exponential { mean: check_mean(self.mean)? })))
     }
 }
 
-struct Exponential(laws::Exponential);
+struct Exponential(distributions::Exponential);
 
 impl Law for Exponential {
     fn draw(&self, rng: &mut Rng) -> u64 {

@@ -6,7 +6,7 @@
 use aqm_net::{ConfigError, Rng, Size, parameters};
 
 use super::{Build, Law, check_mean, whole};
-use crate::laws::Exponential;
+use crate::distributions::Exponential;
 
 parameters! {
     /// Exponential sizes with one of two means; both kinds carry half of the bytes.

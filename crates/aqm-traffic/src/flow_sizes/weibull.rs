@@ -3,7 +3,7 @@
 use aqm_net::{ConfigError, Rng, Size, parameters};
 
 use super::{Build, Law, check_mean, whole};
-use crate::laws;
+use crate::distributions;
 
 parameters! {
     /// Sizes after the Weibull law.
@@ -22,12 +22,12 @@ impl Build for Config {
             return Err(ConfigError::new("shape", format!("must be between 0.2 and 10, is {}", self.shape)));
         }
         let scale = mean / libm::tgamma(1.0 + 1.0 / self.shape);
-        Ok(Box::new(Weibull { law: laws::Weibull { shape: self.shape, scale }, mean }))
+        Ok(Box::new(Weibull { law: distributions::Weibull { shape: self.shape, scale }, mean }))
     }
 }
 
 struct Weibull {
-    law: laws::Weibull,
+    law: distributions::Weibull,
     mean: f64,
 }
 

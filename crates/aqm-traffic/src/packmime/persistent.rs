@@ -10,7 +10,7 @@
 use aqm_net::{Rng, Span};
 
 use super::{GapEffects, nanos};
-use crate::laws::{Exponential, Gamma, Normal};
+use crate::distributions::{Exponential, Gamma, Normal};
 
 /// The share of connections that persist.
 const PERSISTENT: f64 = 0.09;

@@ -1,7 +1,7 @@
 //! The statistics of the model, by integration where the law has a closed form and by draws where not.
 
 use super::*;
-use crate::testing::{distance, fact, gaps, run, seconds, setting};
+use crate::testing::{context, distance, fact, gaps, run, seconds};
 use aqm_net::Streams;
 
 fn rng(index: u64) -> Rng {
@@ -127,7 +127,7 @@ fn shares_and_shapes_follow_the_rate() {
 
 #[test]
 fn the_gaps_between_connections_are_weibull() {
-    let mut workload = Config::default().build(&setting(1, 300)).unwrap();
+    let mut workload = Config::default().build(&context(1, 300)).unwrap();
     let opened = run(&mut *workload).conversations;
     assert_eq!(fact(&*workload, "connections"), opened.len() as f64);
     close(opened.len() as f64, 30_000.0, 0.05);
@@ -140,7 +140,7 @@ fn the_gaps_between_connections_are_weibull() {
 
 #[test]
 fn with_http_1_0_a_connection_has_one_exchange() {
-    let mut workload = Config::default().build(&setting(1, 60)).unwrap();
+    let mut workload = Config::default().build(&context(1, 60)).unwrap();
     let opened = run(&mut *workload).conversations;
     assert!(opened.len() > 5000 && opened.iter().all(|(_, it)| it.rest.is_empty()));
     assert!(opened.iter().all(|(_, it)| it.first.pause.is_zero() && it.first.request >= 50));
@@ -153,7 +153,7 @@ fn with_http_1_0_a_connection_has_one_exchange() {
 fn with_http_1_1_some_connections_persist_and_the_first_exchanges_stay() {
     let of = |http, gap_effects| {
         let config = Config { http, gap_effects, connections_per_second: 500.0, ..Config::default() };
-        run(&mut *config.build(&setting(1, 200)).unwrap()).conversations
+        run(&mut *config.build(&context(1, 200)).unwrap()).conversations
     };
     let (one, persistent) =
         (of(Http::OneZero, GapEffects::Connection), of(Http::OneOne, GapEffects::Connection));
@@ -195,7 +195,7 @@ fn one_object_gaps_and_page_gaps_have_the_medians_of_the_model() {
 
 #[test]
 fn the_mode_and_the_cut_are_kept_and_the_same_seed_gives_the_same() {
-    let of = |config: &Config, seed| run(&mut *config.build(&setting(seed, 60)).unwrap()).conversations;
+    let of = |config: &Config, seed| run(&mut *config.build(&context(seed, 60)).unwrap()).conversations;
     let config = Config::default();
     assert_eq!(of(&config, 1), of(&config, 1));
     assert_ne!(of(&config, 1)[..10], of(&config, 2)[..10]);
@@ -211,7 +211,7 @@ fn the_mode_and_the_cut_are_kept_and_the_same_seed_gives_the_same() {
 /// changes results: raise the results version.
 #[test]
 fn the_values_are_pinned() {
-    let opened = run(&mut *Config::default().build(&setting(1, 110)).unwrap()).conversations;
+    let opened = run(&mut *Config::default().build(&context(1, 110)).unwrap()).conversations;
     let (at, it) = &opened[9_999];
     let delays = [it.client_delay, it.server_delay, it.first.think].map(Span::nanos);
     assert_eq!((at.nanos(), it.first.request, it.first.response, delays), PINNED);
@@ -221,12 +221,12 @@ const PINNED: (u64, u64, u64, [u64; 3]) = (98_859_005_895, 424, 1346, [304_755, 
 
 #[test]
 fn what_is_wrong_is_named() {
-    let place = |config: Config| config.build(&setting(1, 100)).err().unwrap().place;
+    let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
     for connections_per_second in [0.0, -1.0, 1e6, f64::NAN] {
         assert_eq!(place(Config { connections_per_second, ..Config::default() }), "connections_per_second");
     }
     assert_eq!(place(Config { maximum: Size::from_bytes(0), ..Config::default() }), "maximum");
     assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
     let long = Config { connections_per_second: 100_000.0, ..Config::default() };
-    assert_eq!(long.build(&setting(1, 1_000_000)).err().unwrap().place, "connections_per_second");
+    assert_eq!(long.build(&context(1, 1_000_000)).err().unwrap().place, "connections_per_second");
 }

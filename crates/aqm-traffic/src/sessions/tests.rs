@@ -1,7 +1,7 @@
 //! What Web users do, against the laws they follow and in worlds with a quick, a slow and no network.
 
 use super::*;
-use crate::testing::{distance, fact, run, run_served, seconds, setting};
+use crate::testing::{context, distance, fact, run, run_served, seconds};
 use aqm_net::Length;
 
 /// A user's page: when each object begins, and what it is.
@@ -34,7 +34,7 @@ fn pages(opened: &[(Instant, Transfer)]) -> Vec<Page> {
 }
 
 fn open_pages(config: &Config, seconds: u64) -> Vec<Page> {
-    pages(&run(&mut *config.build(&setting(1, seconds)).unwrap()).opened)
+    pages(&run(&mut *config.build(&context(1, seconds)).unwrap()).opened)
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn sizes_are_those_of_the_bounded_pareto_law() {
     // In bytes, so that the law is as good as continuous.
     let (minimum, maximum) = (Length::Bytes(40_000), Length::Bytes(2_000_000_000));
     let sizes = bounded::Config { minimum, maximum, ..bounded::Config::default() };
-    let opened = run(&mut *Config { sizes, ..users(50) }.build(&setting(3, 1000)).unwrap()).opened;
+    let opened = run(&mut *Config { sizes, ..users(50) }.build(&context(3, 1000)).unwrap()).opened;
     let drawn: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
     assert!(drawn.len() > 20_000);
     let power = |x: f64| libm::pow(40_000.0 / x, 1.2);
@@ -87,7 +87,7 @@ fn in_the_open_loop_pages_of_a_user_are_exponential_gaps_apart_from_the_start_on
 #[test]
 fn the_open_loop_does_not_depend_on_the_network() {
     let config = users(30);
-    let build = || config.build(&setting(4, 500)).unwrap();
+    let build = || config.build(&context(4, 500)).unwrap();
     let without = run(&mut *build()).opened;
     assert!(without.len() > 5000);
     assert_eq!(without, run_served(&mut *build(), network).opened);
@@ -96,7 +96,7 @@ fn the_open_loop_does_not_depend_on_the_network() {
 
 #[test]
 fn in_the_closed_loop_a_user_thinks_from_the_end_of_the_last_object() {
-    let opened = run_served(&mut *closed(1).build(&setting(1, 50_000)).unwrap(), network).opened;
+    let opened = run_served(&mut *closed(1).build(&context(1, 50_000)).unwrap(), network).opened;
     let pages = pages(&opened);
     assert!(pages.len() > 4000);
     let end = |page: &Page| page.iter().map(|&(at, it)| at + network(it).unwrap()).max().unwrap();
@@ -110,9 +110,9 @@ fn in_the_closed_loop_a_user_thinks_from_the_end_of_the_last_object() {
 #[test]
 fn in_the_closed_loop_a_user_whose_object_neither_ends_nor_fails_waits_for_ever() {
     let lost = |it: Transfer| if it.page == Some(5) { None } else { network(it) };
-    let opened = run_served(&mut *closed(1).build(&setting(1, 1000)).unwrap(), lost).opened;
+    let opened = run_served(&mut *closed(1).build(&context(1, 1000)).unwrap(), lost).opened;
     assert_eq!(pages(&opened).len(), 6);
-    assert_eq!(pages(&run(&mut *closed(7).build(&setting(1, 1000)).unwrap()).opened).len(), 7);
+    assert_eq!(pages(&run(&mut *closed(7).build(&context(1, 1000)).unwrap()).opened).len(), 7);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_user_keeps_its_pages_whatever_the_network_and_the_number_of_users() {
     // With as many hosts as users, the host tells the user.
     let of_first = |count: u32, time: fn(Transfer) -> Option<Span>| {
         let config = Config { hosts: count, ..closed(count) };
-        let opened = run_served(&mut *config.build(&setting(1, 2000)).unwrap(), time).opened;
+        let opened = run_served(&mut *config.build(&context(1, 2000)).unwrap(), time).opened;
         let pages = pages(&opened).into_iter().filter(|page| page[0].1.host == 0);
         pages
             .map(|page| -> Vec<_> { page.iter().map(|(at, it)| (at.since(page[0].0), it.bytes)).collect() })
@@ -154,7 +154,7 @@ fn users_are_dealt_out_to_the_hosts_in_turn() {
 fn the_number_of_users_is_that_of_the_study() {
     /// 500 bytes a packet, and nothing else on the wire.
     struct Packets500;
-    impl crate::Cut for Packets500 {
+    impl crate::Packetization for Packets500 {
         fn wire_bytes(&self, bytes: u64) -> u64 {
             bytes.div_ceil(500) * 500
         }
@@ -165,7 +165,7 @@ fn the_number_of_users_is_that_of_the_study() {
     // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, with 3.5 gaps of 50 ms more 222.2.
     for (think_from, expected) in [(ThinkFrom::PageStart, 218.0), (ThinkFrom::PageEnd, 222.0)] {
         let config = Config { load: Some(0.9), think_from, ..Config::default() };
-        let workload = config.build(&Setting { cut: &Packets500, ..setting(1, 100) }).unwrap();
+        let workload = config.build(&BuildContext { cut: &Packets500, ..context(1, 100) }).unwrap();
         assert_eq!(fact(&*workload, "users"), expected);
         let rounded = fact(&*workload, "nominal_load");
         assert!((rounded / 0.9 - 1.0).abs() < 0.5 / expected, "{rounded}");
@@ -178,7 +178,7 @@ fn in_the_long_run_the_offered_load_is_the_nominal_load() {
     let at_once = |_: Transfer| Some(Span::ZERO);
     for think_from in [ThinkFrom::PageStart, ThinkFrom::PageEnd] {
         let config = Config { load: Some(0.8), think_from, sizes: light(), ..Config::default() };
-        let mut workload = config.build(&setting(2, 5000)).unwrap();
+        let mut workload = config.build(&context(2, 5000)).unwrap();
         let opened = run_served(&mut *workload, at_once).opened;
         let wire = Wire::of(&crate::testing::FullPackets);
         // The variance of a compound Poisson sum, which that of the closed loop is below.
@@ -196,7 +196,7 @@ fn a_slow_network_lowers_the_load_of_the_closed_loop_only() {
     let slow = |_: Transfer| Some(Span::from_millis(9500));
     let realised = |think_from| {
         let config = Config { load: Some(0.8), think_from, sizes: light(), ..Config::default() };
-        let mut workload = config.build(&setting(2, 5000)).unwrap();
+        let mut workload = config.build(&context(2, 5000)).unwrap();
         run_served(&mut *workload, slow);
         fact(&*workload, "realised_load")
     };
@@ -207,7 +207,7 @@ fn a_slow_network_lowers_the_load_of_the_closed_loop_only() {
 
 #[test]
 fn the_facts_count_what_was_opened() {
-    let mut workload = users(20).build(&setting(1, 500)).unwrap();
+    let mut workload = users(20).build(&context(1, 500)).unwrap();
     let opened = run(&mut *workload).opened;
     assert_eq!(fact(&*workload, "objects"), opened.len() as f64);
     assert_eq!(fact(&*workload, "pages"), pages(&opened).len() as f64);
@@ -225,14 +225,14 @@ fn pages_begin_between_start_and_stop_and_are_completed() {
 
 #[test]
 fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
-    let opened = |seed| run(&mut *users(20).build(&setting(seed, 100)).unwrap()).opened;
+    let opened = |seed| run(&mut *users(20).build(&context(seed, 100)).unwrap()).opened;
     assert_eq!(opened(1), opened(1));
     assert_ne!(opened(1)[..10], opened(2)[..10]);
 }
 
 #[test]
 fn what_is_wrong_is_named() {
-    let error = |config: Config| config.build(&setting(1, 100)).err().unwrap();
+    let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
     let place = |config: Config| error(config).place;
     assert_eq!(error(Config::default()).to_string(), "users: is missing: give either `users` or `load`");
     let both = Config { load: Some(0.5), ..users(5) };

@@ -98,7 +98,7 @@ struct Run {
 impl Run {
     fn step(&mut self) -> bool {
         let arrival = self.path.events.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
-        let next = arrival.min(self.timer.nanos()).min(self.hand.board.alarm().nanos());
+        let next = arrival.min(self.timer.nanos()).min(self.hand.recovery.alarm().nanos());
         if next == u64::MAX {
             return false;
         }
@@ -110,17 +110,17 @@ impl Run {
                     let (ack, runs) = self.receiver.take(seq, len);
                     self.path.enter(self.hand.now, || Event::Ack(ack, runs.clone()));
                 }
-                Event::Ack(ack, runs) => self.heed(*ack, &runs.clone()),
+                Event::Ack(ack, runs) => self.apply(*ack, &runs.clone()),
             }
-        } else if self.hand.board.alarm().nanos() == next {
-            let news = self.hand.alarm();
+        } else if self.hand.recovery.alarm().nanos() == next {
+            let outcome = self.hand.alarm();
             self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
-            self.on_news(news);
+            self.on_news(outcome);
         } else {
             self.cwnd = 1.0;
             self.hand.time_out();
-            if !self.hand.board.sent.is_sacked(self.hand.board.sent.first())
-                && self.hand.board.sent.sacked().segments == 0
+            if !self.hand.recovery.sent.is_sacked(self.hand.recovery.sent.first())
+                && self.hand.recovery.sent.sacked().segments == 0
             {
                 self.told.fill(false);
             }
@@ -131,36 +131,36 @@ impl Run {
         true
     }
 
-    fn heed(&mut self, ack: u64, runs: &[(u64, u64)]) {
-        let una = self.hand.board.una();
+    fn apply(&mut self, ack: u64, runs: &[(u64, u64)]) {
+        let una = self.hand.recovery.una();
         let before: Vec<bool> = self.told.clone();
         for &(from, to) in runs.iter().filter(|&&(from, _)| from > una.max(ack)) {
             self.told[from as usize..to as usize].fill(true);
         }
         let brings = self.told != before;
-        let news = self.hand.ack_bytes(ack, runs);
-        assert_eq!(news.acked, ack.saturating_sub(una));
-        assert_eq!(news.what == What::Stale, news.acked == 0 && !brings, "{news:?}");
-        assert!(news.sent == Instant::NEVER || news.sent < self.hand.now);
-        if news.acked > 0 {
-            if news.sent != Instant::NEVER {
-                self.hand.estimator.sample(news.sent, self.hand.now, &self.hand.rules);
+        let outcome = self.hand.ack_bytes(ack, runs);
+        assert_eq!(outcome.acked, ack.saturating_sub(una));
+        assert_eq!(outcome.what == AckKind::Stale, outcome.acked == 0 && !brings, "{outcome:?}");
+        assert!(outcome.sent == Instant::NEVER || outcome.sent < self.hand.now);
+        if outcome.acked > 0 {
+            if outcome.sent != Instant::NEVER {
+                self.hand.estimator.sample(outcome.sent, self.hand.now, &self.hand.rules);
             }
             self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
         }
-        self.on_news(news);
-        if self.hand.board.una() == self.hand.board.sent() {
+        self.on_news(outcome);
+        if self.hand.recovery.una() == self.hand.recovery.sent() {
             self.timer = Instant::NEVER;
         }
     }
 
-    fn on_news(&mut self, news: News) {
-        match news.what {
-            What::Advance => self.cwnd += news.acked as f64 / UNIT as f64 / self.cwnd,
-            What::Loss => {
+    fn on_news(&mut self, outcome: AckOutcome) {
+        match outcome.what {
+            AckKind::Advance => self.cwnd += outcome.acked as f64 / UNIT as f64 / self.cwnd,
+            AckKind::Loss => {
                 let from = self.cwnd;
-                self.cwnd = (self.hand.board.flight() as f64 / UNIT as f64 / 2.0).max(2.0);
-                self.hand.board.on_reduction(from, self.cwnd);
+                self.cwnd = (self.hand.recovery.flight() as f64 / UNIT as f64 / 2.0).max(2.0);
+                self.hand.recovery.on_reduction(from, self.cwnd);
             }
             _ => {}
         }
@@ -174,25 +174,26 @@ impl Run {
         }
         self.hand.stream.fin = self.writes.is_empty();
         let windows = Windows { congestion: self.cwnd as u64, receiver: RECEIVER, mss: UNIT };
-        self.hand.board.open(windows, &self.hand.config);
+        self.hand.recovery.open(windows, &self.hand.config);
         loop {
-            let board = &self.hand.board;
-            let (pipe, urgent) = (board.outstanding(), board.is_urgent(&self.hand.config));
-            let (window, sent) = (board.window, board.sent());
-            let at = Moment { now: self.hand.now, estimator: &self.hand.estimator, rules: &self.hand.rules };
-            let wanted = board.has_next(self.hand.stream);
-            let sending = self.hand.board.next(self.hand.stream, at);
+            let recovery = &self.hand.recovery;
+            let (pipe, urgent) = (recovery.outstanding(), recovery.is_urgent(&self.hand.config));
+            let (window, sent) = (recovery.window, recovery.sent());
+            let at =
+                TimerContext { now: self.hand.now, estimator: &self.hand.estimator, rules: &self.hand.rules };
+            let wanted = recovery.has_next(self.hand.stream);
+            let sending = self.hand.recovery.next(self.hand.stream, at);
             assert_eq!(wanted, sending.is_some());
             let Some(Sending { seq, len, again }) = sending else { break };
-            self.hand.board.sent.check();
+            self.hand.recovery.sent.check();
             let end = seq + len;
             assert!(len > 0 && len <= UNIT + 1 && end <= self.hand.stream.limit());
             assert!(pipe < window || pipe == 0 || urgent, "the congestion window");
-            assert!(end <= self.hand.board.una() + RECEIVER * UNIT + 1, "the receiver's window");
+            assert!(end <= self.hand.recovery.una() + RECEIVER * UNIT + 1, "the receiver's window");
             self.told.resize(self.told.len().max(end as usize), false);
             assert!(!self.told[seq as usize..end as usize].iter().all(|&told| told), "SACKed data");
             assert_eq!(again, end <= sent);
-            assert!(seq >= self.hand.board.una());
+            assert!(seq >= self.hand.recovery.una());
             if self.timer == Instant::NEVER {
                 self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
             }
@@ -233,7 +234,7 @@ proptest! {
     ) {
         let mut hand = Hand::new(0, config);
         hand.config.mss = Size::from_bytes(UNIT);
-        hand.board = Selective::new(&hand.config);
+        hand.recovery = Selective::new(&hand.config);
         hand.stream.mss = UNIT;
         let total: u64 = writes.iter().sum();
         let path = Path { state, loss, jitter, events: BinaryHeap::new(), stored: Vec::new() };
@@ -250,7 +251,7 @@ proptest! {
             prop_assert!(steps < 100_000, "it goes on for ever");
         }
         prop_assert_eq!(run.receiver.ack() as u64, total + 1);
-        prop_assert_eq!(run.hand.board.una(), total + 1);
-        prop_assert_eq!(run.hand.board.outstanding(), 0);
+        prop_assert_eq!(run.hand.recovery.una(), total + 1);
+        prop_assert_eq!(run.hand.recovery.outstanding(), 0);
     }
 }

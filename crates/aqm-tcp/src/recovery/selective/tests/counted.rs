@@ -10,7 +10,7 @@ fn sack() -> Config {
 /// Ten segments of which the first is lost.
 fn first_lost() -> Hand {
     let mut hand = Hand::filled(10, sack());
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, What::Loss);
+    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
     assert_eq!(hand.send(), [0]);
     hand
 }
@@ -18,16 +18,16 @@ fn first_lost() -> Hand {
 #[test]
 fn the_third_segment_beyond_shows_a_loss() {
     let mut hand = Hand::filled(10, sack());
-    let news = [(1, 2), (1, 3), (1, 4)].map(|range| (hand.ack(0, &[range]).what, hand.pipe()));
-    assert_eq!(news, [(What::Duplicate, 9), (What::Duplicate, 8), (What::Loss, 6)]);
+    let outcome = [(1, 2), (1, 3), (1, 4)].map(|range| (hand.ack(0, &[range]).what, hand.pipe()));
+    assert_eq!(outcome, [(AckKind::Duplicate, 9), (AckKind::Duplicate, 8), (AckKind::Loss, 6)]);
     assert_eq!(hand.send(), [0], "and only of the first");
 }
 
 #[test]
 fn one_acknowledgement_can_show_a_loss() {
     let mut hand = Hand::filled(10, sack());
-    assert_eq!(hand.ack(0, &[(3, 6)]).what, What::Loss);
-    assert_eq!(hand.board.dupacks(), 1);
+    assert_eq!(hand.ack(0, &[(3, 6)]).what, AckKind::Loss);
+    assert_eq!(hand.recovery.dupacks(), 1);
     assert_eq!(hand.send(), [0, 1, 2]);
 }
 
@@ -38,8 +38,8 @@ fn three_pieces_of_a_segment_beyond_show_a_loss() {
         hand.next();
         hand.stream.end += 10;
     }
-    let news = [1010, 1020, 1030].map(|to| hand.ack_bytes(0, &[(1000, to)]).what);
-    assert_eq!(news, [What::Duplicate, What::Duplicate, What::Loss]);
+    let outcome = [1010, 1020, 1030].map(|to| hand.ack_bytes(0, &[(1000, to)]).what);
+    assert_eq!(outcome, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
 }
 
 #[test]
@@ -52,15 +52,15 @@ fn what_is_sent_next_follows_the_rules() {
     assert_eq!(hand.send(), [100], "limited transmit");
     hand.ack(0, &[(1, 3)]);
     assert_eq!(hand.send(), [101], "limited transmit");
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, What::Loss);
+    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
     assert_eq!(hand.next().map(|sending| sending.seq), Some(0), "the head");
     assert_eq!(hand.send(), [102]);
     for (range, new) in [(5, 103), (6, 104), (8, 105), (9, 106)].map(|(to, new)| ((to - 1, to), new)) {
-        assert_eq!(hand.ack(0, &[range]).what, What::Duplicate);
+        assert_eq!(hand.ack(0, &[range]).what, AckKind::Duplicate);
         assert_eq!(hand.send(), [new]);
     }
-    assert_eq!(hand.board.dupacks(), 3, "in recovery none is counted");
-    assert_eq!(hand.ack(6, &[(9, 10), (7, 9)]).what, What::Partial);
+    assert_eq!(hand.recovery.dupacks(), 3, "in recovery none is counted");
+    assert_eq!(hand.ack(6, &[(9, 10), (7, 9)]).what, AckKind::Partial);
     assert_eq!(hand.next(), Some(Sending { seq: 6 * MSS, len: MSS, again: true }), "the new head at once");
     assert_eq!(hand.next().map(|sending| sending.seq), Some(107 * MSS), "then new data");
 }
@@ -78,7 +78,7 @@ fn retransmissions_in_flight_are_counted_until_they_arrive() {
     hand.ack(2, &[(5, 8)]);
     assert_eq!(hand.pipe(), 2, "and not counted twice when acknowledged");
     assert_eq!(hand.send(), [2, 3]);
-    assert_eq!(hand.ack(10, &[]).what, What::Exit);
+    assert_eq!(hand.ack(10, &[]).what, AckKind::Exit);
     assert_eq!(hand.pipe(), 0);
 }
 
@@ -96,9 +96,9 @@ fn a_recovery_ends_when_all_is_acknowledged_that_was_sent_before_it() {
     let mut hand = first_lost();
     hand.write(5);
     assert_eq!(hand.send(), [10, 11, 12, 13, 14]);
-    assert_eq!(hand.ack(8, &[]).what, What::Partial);
-    assert_eq!(hand.ack(10, &[]).what, What::Exit);
-    assert_eq!(hand.ack(11, &[]).what, What::Advance);
+    assert_eq!(hand.ack(8, &[]).what, AckKind::Partial);
+    assert_eq!(hand.ack(10, &[]).what, AckKind::Exit);
+    assert_eq!(hand.ack(11, &[]).what, AckKind::Advance);
 }
 
 #[test]
@@ -108,12 +108,12 @@ fn a_hole_repaired_already_does_not_begin_another_recovery() {
     assert_eq!(hand.send(), [10, 11, 12, 13, 14, 15]);
     hand.ack(0, &[(12, 15), (1, 10)]);
     assert_eq!(hand.send(), [10, 11], "new data of the recovery is lost, too");
-    assert_eq!(hand.ack(10, &[(12, 15)]).what, What::Exit);
-    assert_eq!(hand.ack(10, &[(12, 16)]).what, What::Duplicate);
+    assert_eq!(hand.ack(10, &[(12, 15)]).what, AckKind::Exit);
+    assert_eq!(hand.ack(10, &[(12, 16)]).what, AckKind::Duplicate);
     hand.write(4);
     hand.send();
     for to in 17..=20 {
-        assert_eq!(hand.ack(10, &[(12, to)]).what, What::Duplicate);
+        assert_eq!(hand.ack(10, &[(12, to)]).what, AckKind::Duplicate);
     }
     assert_eq!(hand.send(), NOTHING);
 }
@@ -127,8 +127,8 @@ fn a_hole_that_was_not_repaired_begins_another_recovery_when_the_first_ends() {
     hand.send();
     hand.window = 1;
     hand.ack(0, &[(11, 14), (1, 10)]);
-    let news = hand.ack(10, &[(11, 14)]);
-    assert_eq!((news.what, news.acked), (What::Loss, 10 * MSS));
+    let outcome = hand.ack(10, &[(11, 14)]);
+    assert_eq!((outcome.what, outcome.acked), (AckKind::Loss, 10 * MSS));
     assert_eq!(hand.send(), [10]);
 }
 
@@ -138,14 +138,14 @@ fn a_tail_is_rescued_once_a_recovery() {
     // 0 and everything from 5 on is lost.
     hand.ack(0, &[(1, 5)]);
     assert_eq!(hand.send(), [0]);
-    assert_eq!(hand.ack(5, &[]).what, What::Partial);
+    assert_eq!(hand.ack(5, &[]).what, AckKind::Partial);
     assert_eq!(hand.send(), [9]);
-    let news = hand.ack(5, &[(9, 10)]);
-    assert_eq!(news.what, What::Duplicate);
+    let outcome = hand.ack(5, &[(9, 10)]);
+    assert_eq!(outcome.what, AckKind::Duplicate);
     assert_eq!(hand.send(), [5, 6, 7, 8], "not known to be lost, but there is nothing else to send");
     hand.write(1);
     assert_eq!(hand.send(), [10]);
-    assert_eq!(hand.ack(9, &[]).what, What::Partial);
+    assert_eq!(hand.ack(9, &[]).what, AckKind::Partial);
     assert_eq!(hand.send(), NOTHING);
 }
 
@@ -155,12 +155,12 @@ fn prr_sends_a_segment_more_if_an_acknowledgement_shows_no_further_loss() {
     let opened = [(1, vec![]), (1, vec![(6, 9)])].map(|(ack, ranges)| {
         let mut hand = Hand::filled(12, config.clone());
         hand.ack(0, &[(2, 5)]);
-        hand.board.on_reduction(12.0, 11.0);
+        hand.recovery.on_reduction(12.0, 11.0);
         assert_eq!(hand.send(), [0, 1]);
         let delivered = ack + ranges.iter().map(|(from, to)| to - from).sum::<u64>();
         hand.ack(ack, &ranges);
         // Three were delivered at entry, and two sent.
-        hand.board.window - hand.board.outstanding() - (delivered + 1) * MSS
+        hand.recovery.window - hand.recovery.outstanding() - (delivered + 1) * MSS
     });
     assert_eq!(opened, [MSS, 0]);
 }
@@ -170,13 +170,13 @@ fn data_that_came_twice_is_no_duplicate_acknowledgement() {
     let mut hand = Hand::filled(10, sack());
     hand.ack(5, &[]);
     for _ in 0..5 {
-        assert_eq!(hand.ack(5, &[(2, 3)]), News::NONE);
+        assert_eq!(hand.ack(5, &[(2, 3)]), AckOutcome::NONE);
     }
     hand.ack(5, &[(7, 9)]);
     for _ in 0..5 {
-        assert_eq!(hand.ack(5, &[(7, 8), (7, 9)]), News::NONE, "inside of the second block");
+        assert_eq!(hand.ack(5, &[(7, 8), (7, 9)]), AckOutcome::NONE, "inside of the second block");
     }
-    assert_eq!((hand.board.dupacks(), hand.pipe()), (1, 3));
+    assert_eq!((hand.recovery.dupacks(), hand.pipe()), (1, 3));
 }
 
 #[test]
@@ -184,34 +184,34 @@ fn blocks_that_make_no_sense_are_ignored() {
     let mut hand = Hand::filled(10, sack());
     hand.ack(4, &[]);
     for range in [(3, 6), (4, 6), (2, 2), (6, 6), (8, 11), (12, 14)] {
-        assert_eq!(hand.ack(4, &[range]), News::NONE, "{range:?}");
+        assert_eq!(hand.ack(4, &[range]), AckOutcome::NONE, "{range:?}");
     }
-    assert_eq!(hand.ack(11, &[(5, 6)]), News::NONE, "an acknowledgement of what was never sent");
+    assert_eq!(hand.ack(11, &[(5, 6)]), AckOutcome::NONE, "an acknowledgement of what was never sent");
     assert_eq!(hand.pipe(), 6);
-    assert_eq!(hand.ack_bytes(4000, &[(5500, 6500)]), News::NONE, "no segment is covered");
-    assert_eq!(hand.ack(3, &[(6, 7)]).what, What::Duplicate, "old, but with news");
+    assert_eq!(hand.ack_bytes(4000, &[(5500, 6500)]), AckOutcome::NONE, "no segment is covered");
+    assert_eq!(hand.ack(3, &[(6, 7)]).what, AckKind::Duplicate, "old, but with outcome");
 }
 
 #[test]
 fn an_acknowledgement_may_end_within_a_segment() {
     let mut hand = Hand::filled(10, sack());
     assert_eq!(hand.ack_bytes(1500, &[(3000, 6000)]).acked, 1500);
-    assert_eq!(hand.board.outstanding(), 4000);
+    assert_eq!(hand.recovery.outstanding(), 4000);
     let sent: Vec<_> = std::iter::from_fn(|| hand.next()).map(|sending| (sending.seq, sending.len)).collect();
     assert_eq!(sent, [(1500, 500), (2000, 1000)]);
-    assert_eq!(hand.board.outstanding(), 5500);
+    assert_eq!(hand.recovery.outstanding(), 5500);
     assert_eq!(hand.ack_bytes(1700, &[]).acked, 200);
-    assert_eq!(hand.board.outstanding(), 5300);
-    assert_eq!(hand.ack_bytes(3500, &[]).what, What::Partial);
-    assert_eq!(hand.board.outstanding(), 4000);
+    assert_eq!(hand.recovery.outstanding(), 5300);
+    assert_eq!(hand.ack_bytes(3500, &[]).what, AckKind::Partial);
+    assert_eq!(hand.recovery.outstanding(), 4000);
     assert_eq!(hand.ack(10, &[]).acked, 6500);
-    assert_eq!(hand.board.outstanding(), 0);
+    assert_eq!(hand.recovery.outstanding(), 0);
 }
 
 #[test]
 fn without_losses_an_acknowledgement_may_end_within_a_segment_too() {
     let mut hand = Hand::filled(3, sack());
-    assert_eq!(hand.ack_bytes(1500, &[]).what, What::Advance);
+    assert_eq!(hand.ack_bytes(1500, &[]).what, AckKind::Advance);
     hand.time_out();
     assert_eq!(hand.next(), Some(Sending { seq: 1500, len: 500, again: true }));
 }
@@ -242,12 +242,12 @@ fn limited_transmit_is_not_part_of_the_flight_size() {
         hand.ack(0, &[(1, 2)]);
         let mut sent = hand.send();
         hand.ack(0, &[(1, 3)]);
-        assert!(hand.board.is_urgent(&hand.config));
+        assert!(hand.recovery.is_urgent(&hand.config));
         sent.extend(hand.send());
         assert_eq!(sent, new);
-        assert_eq!(hand.board.flight(), 10 * MSS);
-        assert_eq!(hand.ack(0, &[(1, 4)]).what, What::Loss);
-        assert_eq!(hand.board.flight(), 10 * MSS, "nor of what a loss halves");
+        assert_eq!(hand.recovery.flight(), 10 * MSS);
+        assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
+        assert_eq!(hand.recovery.flight(), 10 * MSS, "nor of what a loss halves");
     }
 }
 
@@ -255,9 +255,9 @@ fn limited_transmit_is_not_part_of_the_flight_size() {
 fn the_receivers_window_bounds_new_data() {
     let mut hand = Hand::new(20, sack());
     let windows = Windows { congestion: 100, receiver: 5, mss: MSS };
-    let at = Moment { now: hand.now, estimator: &hand.estimator, rules: &hand.rules };
-    hand.board.open(windows, &hand.config);
-    let sent = std::iter::from_fn(|| hand.board.next(hand.stream, at)).count();
+    let at = TimerContext { now: hand.now, estimator: &hand.estimator, rules: &hand.rules };
+    hand.recovery.open(windows, &hand.config);
+    let sent = std::iter::from_fn(|| hand.recovery.next(hand.stream, at)).count();
     assert_eq!(sent, 5);
 }
 
@@ -292,7 +292,7 @@ fn after_a_time_out_only_holes_are_sent_again_unless_sack_is_forgotten() {
 fn a_receiver_that_discarded_what_it_sacked_gets_it_again() {
     let mut hand = Hand::filled(6, sack());
     hand.ack(0, &[(1, 3)]);
-    assert_eq!(hand.ack(1, &[]).what, What::Advance);
+    assert_eq!(hand.ack(1, &[]).what, AckKind::Advance);
     hand.time_out();
     assert_eq!(hand.send(), [1, 2, 3, 4, 5]);
 }
@@ -310,7 +310,7 @@ fn no_recovery_begins_after_a_time_out_unless_the_guard_allows() {
             assert_eq!(hand.send().len() as u64, 20 - una);
             let mut lost = false;
             for to in una + 2..una + 6 {
-                lost |= hand.ack(una, &[(una + 1, to)]).what == What::Loss;
+                lost |= hand.ack(una, &[(una + 1, to)]).what == AckKind::Loss;
             }
             assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
             assert_eq!(hand.send(), if expected { vec![una] } else { vec![] });
@@ -324,9 +324,9 @@ fn losses_of_new_data_after_a_time_out_begin_a_recovery_when_the_old_data_is_ack
     hand.time_out();
     hand.write(6);
     assert_eq!(hand.send(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!(hand.ack(3, &[(5, 9)]).what, What::Advance);
+    assert_eq!(hand.ack(3, &[(5, 9)]).what, AckKind::Advance);
     assert_eq!(hand.send(), NOTHING);
-    assert_eq!(hand.ack(4, &[(5, 10)]).what, What::Loss);
+    assert_eq!(hand.ack(4, &[(5, 10)]).what, AckKind::Loss);
     assert_eq!(hand.send(), [4]);
 }
 
@@ -348,9 +348,9 @@ fn a_lost_retransmission_holds_a_place_until_the_time_out() {
 fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
     let mut hand = Hand::filled(10, sack());
     hand.ack(0, &[(4, 7)]);
-    assert!(hand.board.is_urgent(&hand.config));
+    assert!(hand.recovery.is_urgent(&hand.config));
     hand.time_out();
-    assert!(!hand.board.is_urgent(&hand.config));
+    assert!(!hand.recovery.is_urgent(&hand.config));
     hand.window = 1;
     assert_eq!(hand.send(), [0]);
 }
@@ -362,7 +362,7 @@ fn a_retransmission_not_sent_yet_is_not_sent_once_its_segment_arrives() {
     hand.ack(0, &[(2, 5)]);
     hand.ack(2, &[(2, 5)]);
     assert_eq!(hand.send(), NOTHING);
-    assert!(!hand.board.is_urgent(&hand.config));
+    assert!(!hand.recovery.is_urgent(&hand.config));
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn the_newest_arrival_that_was_sent_once_is_timed() {
         hand.send();
         hand.advance(1);
     }
-    let millis = |news: News| news.sent.nanos() / 1_000_000;
+    let millis = |outcome: AckOutcome| outcome.sent.nanos() / 1_000_000;
     assert_eq!(millis(hand.ack(2, &[])), 1);
     assert_eq!(millis(hand.ack(2, &[(3, 7)])), 6);
     assert_eq!(hand.send(), [2]);
@@ -385,9 +385,9 @@ fn the_newest_arrival_that_was_sent_once_is_timed() {
 fn prr_lets_half_as_much_go_as_arrives() {
     let mut hand = Hand::filled(20, Config { reduction: Reduction::Prr, ..sack() });
     hand.write(20);
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, What::Loss);
+    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
     hand.window = 10;
-    hand.board.on_reduction(20.0, 10.0);
+    hand.recovery.on_reduction(20.0, 10.0);
     let mut sent = hand.send();
     for to in 5..=20 {
         hand.ack(0, &[(1, to)]);
@@ -397,7 +397,7 @@ fn prr_lets_half_as_much_go_as_arrives() {
     }
     assert_eq!(sent, [0, 20, 21, 22, 23, 24, 25, 26, 27, 28]);
     assert_eq!(hand.pipe(), 10);
-    assert_eq!(hand.ack(21, &[]).what, What::Exit);
+    assert_eq!(hand.ack(21, &[]).what, AckKind::Exit);
     assert_eq!(hand.send(), [29, 30], "then the window of the law holds");
 }
 
@@ -407,7 +407,7 @@ fn rate_halving_lets_one_go_with_every_second_acknowledgement() {
     hand.write(20);
     hand.ack(0, &[(1, 4)]);
     hand.window = 10;
-    hand.board.on_reduction(20.0, 10.0);
+    hand.recovery.on_reduction(20.0, 10.0);
     assert_eq!(hand.send(), [0]);
     // After the first retransmission 17 are in flight, a segment more than before it.
     let mut sent = Vec::new();

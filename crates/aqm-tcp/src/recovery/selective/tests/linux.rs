@@ -28,7 +28,7 @@ fn prr_may_divide_by_the_window_before_it_fell() {
         let mut hand = Hand::filled(12, config);
         hand.write(8);
         hand.ack(0, &[(1, 4)]);
-        hand.board.on_reduction(8.0, 4.0);
+        hand.recovery.on_reduction(8.0, 4.0);
         let first = hand.send().len();
         for last in 4..8 {
             hand.ack(0, &[(1, last + 1)]);
@@ -47,7 +47,8 @@ fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
         hand.write(1);
         hand.advance(10);
     }
-    let left = |news: News| (news.sent != Instant::NEVER).then(|| news.sent.nanos() / 1_000_000);
+    let left =
+        |outcome: AckOutcome| (outcome.sent != Instant::NEVER).then(|| outcome.sent.nanos() / 1_000_000);
     assert_eq!(left(hand.ack(2, &[])), Some(0));
     assert_eq!(left(hand.ack(2, &[(3, 6)])), Some(30));
     hand.send();
@@ -68,10 +69,10 @@ fn sack_of_what_left_before_the_oldest_restarts_the_timer() {
 #[test]
 fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
     let mut hand = Hand::filled(8, Config { undo: Undo::Dsack, ..sack() });
-    assert_eq!(hand.ack(0, &[(2, 5)]).what, What::Loss);
+    assert_eq!(hand.ack(0, &[(2, 5)]).what, AckKind::Loss);
     assert_eq!(hand.send(), [0, 1]);
-    let news = hand.ack(8, &[]);
-    assert_eq!((news.what, news.undone), (What::Exit, false));
+    let outcome = hand.ack(8, &[]);
+    assert_eq!((outcome.what, outcome.undone), (AckKind::Exit, false));
     assert!(!hand.ack(8, &[(0, 1)]).undone, "the other is open");
     assert!(hand.ack(8, &[(1, 2)]).undone);
     assert!(!hand.ack(8, &[(1, 2)]).undone, "only once");
@@ -150,5 +151,5 @@ fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
     hand.write(1);
     assert_eq!(hand.send(), [4]);
     hand.advance(100);
-    assert_eq!(hand.ack(5, &[]).what, What::Repaired);
+    assert_eq!(hand.ack(5, &[]).what, AckKind::Repaired);
 }

@@ -9,7 +9,9 @@ use aqm_net::{Instant, Size, Span};
 
 use super::Selective;
 use crate::profile::Config;
-use crate::recovery::{Board, Heard, Moment, News, Sending, Stream, What, Windows};
+use crate::recovery::{
+    AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+};
 use crate::rtt::{Estimator, Rules};
 use crate::segment::Sacks;
 
@@ -18,7 +20,7 @@ const NOTHING: [u64; 0] = [];
 
 /// A board and what its sender would know, moved by hand. Segments are counted from 0.
 struct Hand {
-    board: Selective,
+    recovery: Selective,
     config: Config,
     rules: Rules,
     estimator: Estimator,
@@ -34,7 +36,7 @@ impl Hand {
         let config = Config { mss: Size::from_bytes(MSS), ..config };
         let rules = config.build().unwrap().rules;
         Self {
-            board: Selective::new(&config),
+            recovery: Selective::new(&config),
             estimator: Estimator::new(&rules),
             rules,
             config,
@@ -62,16 +64,16 @@ impl Hand {
 
     fn open(&mut self) {
         let windows = Windows { congestion: self.window, receiver: 10_000, mss: MSS };
-        self.board.open(windows, &self.config);
+        self.recovery.open(windows, &self.config);
     }
 
     fn next(&mut self) -> Option<Sending> {
         self.open();
-        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
-        let wanted = self.board.has_next(self.stream);
-        let sending = self.board.next(self.stream, at);
+        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let wanted = self.recovery.has_next(self.stream);
+        let sending = self.recovery.next(self.stream, at);
         assert_eq!(wanted, sending.is_some());
-        self.board.sent.check();
+        self.recovery.sent.check();
         sending
     }
 
@@ -81,21 +83,21 @@ impl Hand {
     }
 
     /// An acknowledgement of whole segments, and ranges `[from, to)` of them.
-    fn ack(&mut self, ack: u64, ranges: &[(u64, u64)]) -> News {
+    fn ack(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckOutcome {
         let ranges: Vec<_> = ranges.iter().map(|&(from, to)| (from * MSS, to * MSS)).collect();
         self.ack_bytes(ack * MSS, &ranges)
     }
 
-    fn ack_bytes(&mut self, ack: u64, ranges: &[(u64, u64)]) -> News {
+    fn ack_bytes(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckOutcome {
         let mut sacks = Sacks::default();
         for &(from, to) in ranges {
             sacks.push(ack, from, to);
         }
-        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
-        let news = self.board.on_ack(&Heard { ack, sacks: &sacks, bare: true }, at, &self.config);
-        self.board.sent.check();
+        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let outcome = self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.config);
+        self.recovery.sent.check();
         self.open();
-        news
+        outcome
     }
 
     fn sample(&mut self, millis: u64) {
@@ -104,22 +106,22 @@ impl Hand {
     }
 
     fn time_out(&mut self) {
-        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
-        self.board.on_timeout(at, &self.config);
-        self.board.sent.check();
+        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        self.recovery.on_timeout(at, &self.config);
+        self.recovery.sent.check();
     }
 
     /// The clock moves to the next alarm, which goes off.
-    fn alarm(&mut self) -> News {
-        self.now = self.board.alarm();
+    fn alarm(&mut self) -> AckOutcome {
+        self.now = self.recovery.alarm();
         assert_ne!(self.now, Instant::NEVER, "no alarm");
-        let at = Moment { now: self.now, estimator: &self.estimator, rules: &self.rules };
-        let news = self.board.on_alarm(at, &self.config);
-        self.board.sent.check();
-        news
+        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let outcome = self.recovery.on_alarm(at, &self.config);
+        self.recovery.sent.check();
+        outcome
     }
 
     fn pipe(&self) -> u64 {
-        self.board.outstanding() / MSS
+        self.recovery.outstanding() / MSS
     }
 }

@@ -32,10 +32,10 @@ fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived(
     let mut hand = spaced();
     hand.advance(1);
     // Segment 1 left at 100 ms, the next a millisecond later and arrives at 201 ms.
-    assert_eq!(hand.ack(1, &[(2, 3)]).what, What::Duplicate);
-    assert_eq!(millis(hand.board.alarm()), 100 + 100 + 25);
-    let news = hand.alarm();
-    assert_eq!((news.what, news.acked), (What::Loss, 0));
+    assert_eq!(hand.ack(1, &[(2, 3)]).what, AckKind::Duplicate);
+    assert_eq!(millis(hand.recovery.alarm()), 100 + 100 + 25);
+    let outcome = hand.alarm();
+    assert_eq!((outcome.what, outcome.acked), (AckKind::Loss, 0));
     assert_eq!(hand.send(), [1]);
 }
 
@@ -43,15 +43,15 @@ fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived(
 fn three_segments_beyond_show_a_loss_at_once_until_reordering_is_seen() {
     let mut hand = spaced();
     hand.advance(3);
-    assert_eq!(hand.ack(1, &[(2, 5)]).what, What::Loss);
+    assert_eq!(hand.ack(1, &[(2, 5)]).what, AckKind::Loss);
 
     let mut hand = spaced();
     hand.advance(1);
     hand.ack(1, &[(2, 3)]);
-    assert_eq!(hand.ack(3, &[]).what, What::Advance, "1 was only late");
+    assert_eq!(hand.ack(3, &[]).what, AckKind::Advance, "1 was only late");
     hand.advance(3);
-    assert_eq!(hand.ack(3, &[(4, 7)]).what, What::Duplicate);
-    assert_eq!(hand.alarm().what, What::Loss);
+    assert_eq!(hand.ack(3, &[(4, 7)]).what, AckKind::Duplicate);
+    assert_eq!(hand.alarm().what, AckKind::Loss);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn data_that_came_twice_makes_patient() {
     let mut hand = spaced();
     hand.advance(1);
     hand.ack(1, &[(0, 1), (2, 3)]);
-    assert_eq!(millis(hand.board.alarm()), 100 + 100 + 50);
+    assert_eq!(millis(hand.recovery.alarm()), 100 + 100 + 50);
 }
 
 #[test]
@@ -68,12 +68,12 @@ fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough(
     hand.advance(1);
     for expected in [50, 50] {
         hand.ack(1, &[(0, 1), (2, 3)]);
-        assert_eq!(millis(hand.board.alarm()), 100 + 100 + expected);
+        assert_eq!(millis(hand.recovery.alarm()), 100 + 100 + expected);
     }
     let mut seen = 1;
     for _ in 0..6 {
         // Each round ends when all is acknowledged that was sent before the last.
-        let all = hand.board.sent() / MSS;
+        let all = hand.recovery.sent() / MSS;
         hand.advance(100);
         hand.ack(all, &[]);
         hand.write(2);
@@ -84,7 +84,7 @@ fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough(
         seen += 1;
         let left = hand.now.nanos() / 1_000_000 - 100;
         let patience = (25 * (seen + 1)).min(100);
-        assert_eq!(millis(hand.board.alarm()), left + 100 + patience);
+        assert_eq!(millis(hand.recovery.alarm()), left + 100 + patience);
     }
 }
 
@@ -97,17 +97,17 @@ fn sixteen_recoveries_forget_what_came_twice() {
     hand.ack(1, &[]);
     let mut patience = Vec::new();
     for round in 0..18 {
-        let all = hand.board.sent() / MSS;
+        let all = hand.recovery.sent() / MSS;
         hand.write(2);
         hand.send();
         hand.advance(100);
         let twice = if round == 0 { vec![(0, 1), (all + 1, all + 2)] } else { vec![(all + 1, all + 2)] };
         hand.ack(all, &twice);
-        patience.push(millis(hand.board.alarm()) - millis(hand.now));
-        assert_eq!(hand.alarm().what, What::Loss);
+        patience.push(millis(hand.recovery.alarm()) - millis(hand.now));
+        assert_eq!(hand.alarm().what, AckKind::Loss);
         hand.send();
         hand.advance(100);
-        assert_eq!(hand.ack(all + 2, &[]).what, What::Exit);
+        assert_eq!(hand.ack(all + 2, &[]).what, AckKind::Exit);
     }
     assert_eq!((patience[0], patience[15], patience[16], patience[17]), (50, 50, 25, 25));
 }
@@ -119,7 +119,7 @@ fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission
     hand.ack(1, &[(2, 5)]);
     assert_eq!(hand.send(), [1]);
     hand.advance(10);
-    assert_eq!(hand.ack(2, &[(2, 5)]).what, What::Partial);
+    assert_eq!(hand.ack(2, &[(2, 5)]).what, AckKind::Partial);
     assert_eq!(hand.pipe(), 6, "nothing that left before the retransmission counts as lost");
 }
 
@@ -131,10 +131,10 @@ fn a_retransmission_is_not_overtaken_by_what_left_at_the_same_instant() {
     hand.write(3);
     assert_eq!(hand.send(), [1, 11, 12, 13]);
     hand.advance(100);
-    assert_eq!(hand.ack(1, &[(2, 14)]).what, What::Duplicate);
+    assert_eq!(hand.ack(1, &[(2, 14)]).what, AckKind::Duplicate);
     assert_eq!(hand.send(), NOTHING);
-    assert_eq!(hand.board.alarm(), Instant::NEVER);
-    assert_eq!(hand.ack(14, &[]).what, What::Exit);
+    assert_eq!(hand.recovery.alarm(), Instant::NEVER);
+    assert_eq!(hand.ack(14, &[]).what, AckKind::Exit);
 
     let mut hand = spaced();
     hand.advance(3);
@@ -142,7 +142,7 @@ fn a_retransmission_is_not_overtaken_by_what_left_at_the_same_instant() {
     hand.write(3);
     assert_eq!(hand.send(), [1, 11, 12, 13]);
     hand.advance(100);
-    assert_eq!(hand.ack(11, &[]).what, What::Exit);
+    assert_eq!(hand.ack(11, &[]).what, AckKind::Exit);
     assert_eq!(hand.pipe(), 3, "nor does it overtake");
 }
 
@@ -160,14 +160,14 @@ fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
     hand.advance(100);
     hand.ack(1, &[(2, 3)]);
     hand.ack(3, &[(4, 5)]);
-    assert_eq!(hand.alarm().what, What::Loss);
-    hand.board.on_reduction(20.0, 10.0);
+    assert_eq!(hand.alarm().what, AckKind::Loss);
+    hand.recovery.on_reduction(20.0, 10.0);
     assert_eq!(hand.send(), [3], "one for the loss");
     hand.write(10);
     hand.ack(3, &[(4, 5), (18, 20)]);
     let pipe = hand.pipe();
     assert_eq!(hand.send().len(), 1);
-    while hand.board.alarm() != Instant::NEVER {
+    while hand.recovery.alarm() != Instant::NEVER {
         hand.alarm();
     }
     assert!(hand.pipe() < pipe, "more is lost");
@@ -184,12 +184,12 @@ fn a_lost_retransmission_is_found_and_sent_again() {
     hand.advance(1);
     assert_eq!(hand.send(), [11]);
     hand.advance(99);
-    assert_eq!(hand.ack(1, &[(2, 11)]).what, What::Duplicate);
+    assert_eq!(hand.ack(1, &[(2, 11)]).what, AckKind::Duplicate);
     assert_eq!(hand.send(), NOTHING, "nothing arrived that was sent later");
     hand.advance(1);
-    assert_eq!(hand.ack(1, &[(2, 12)]).what, What::Duplicate, "still the same recovery");
+    assert_eq!(hand.ack(1, &[(2, 12)]).what, AckKind::Duplicate, "still the same recovery");
     assert_eq!(hand.send(), [1]);
-    assert_eq!(hand.ack(12, &[]).what, What::Exit);
+    assert_eq!(hand.ack(12, &[]).what, AckKind::Exit);
     assert_eq!(hand.pipe(), 0);
 }
 
@@ -212,19 +212,19 @@ fn a_lost_tail_is_probed_for_with_its_last_segment() {
     // 8, 9 and 10 are lost; the acknowledgement came at 203 ms.
     assert_eq!(hand.send(), NOTHING);
     let sent_at = millis(hand.now);
-    assert_eq!(millis(hand.board.alarm()), sent_at + 200);
-    assert_eq!(hand.alarm().what, What::Stale);
-    assert!(hand.board.is_urgent(&hand.config));
+    assert_eq!(millis(hand.recovery.alarm()), sent_at + 200);
+    assert_eq!(hand.alarm().what, AckKind::Stale);
+    assert!(hand.recovery.is_urgent(&hand.config));
     hand.window = 1;
     assert_eq!(hand.send(), [10], "whatever the window");
-    assert_eq!(hand.board.alarm(), Instant::NEVER, "one probe at a time");
+    assert_eq!(hand.recovery.alarm(), Instant::NEVER, "one probe at a time");
     hand.advance(100);
-    assert_eq!(hand.ack(8, &[(10, 11)]).what, What::Loss);
+    assert_eq!(hand.ack(8, &[(10, 11)]).what, AckKind::Loss);
     hand.window = 10;
     assert_eq!(hand.send(), [8, 9]);
     hand.write(1);
     hand.send();
-    assert_eq!(hand.ack(12, &[]).what, What::Exit, "the loss was reacted to");
+    assert_eq!(hand.ack(12, &[]).what, AckKind::Exit, "the loss was reacted to");
 }
 
 #[test]
@@ -235,10 +235,10 @@ fn new_data_serves_as_a_probe() {
     assert_eq!(hand.send(), NOTHING);
     hand.alarm();
     assert_eq!(hand.send(), [11]);
-    assert_eq!(hand.ack(12, &[]).what, What::Advance);
+    assert_eq!(hand.ack(12, &[]).what, AckKind::Advance);
     hand.write(1);
     hand.send();
-    assert_ne!(hand.board.alarm(), Instant::NEVER, "it was answered: another may follow");
+    assert_ne!(hand.recovery.alarm(), Instant::NEVER, "it was answered: another may follow");
 }
 
 #[test]
@@ -249,15 +249,15 @@ fn a_loss_that_a_probe_repaired_reduces_what_was_in_flight() {
     hand.alarm();
     assert_eq!(hand.send(), [10]);
     hand.advance(100);
-    assert_eq!(hand.ack(11, &[]).what, What::Advance, "it may have been the segment itself");
+    assert_eq!(hand.ack(11, &[]).what, AckKind::Advance, "it may have been the segment itself");
     hand.write(2);
     assert_eq!(hand.send(), [11, 12]);
     hand.advance(100);
-    assert_eq!(hand.ack(12, &[]).what, What::Loss);
-    assert_eq!(hand.board.flight(), MSS);
-    hand.board.on_reduction(10.0, 5.0);
+    assert_eq!(hand.ack(12, &[]).what, AckKind::Loss);
+    assert_eq!(hand.recovery.flight(), MSS);
+    hand.recovery.on_reduction(10.0, 5.0);
     assert_eq!(hand.send(), NOTHING, "nothing is to be sent again");
-    assert_eq!(hand.ack(13, &[]).what, What::Exit);
+    assert_eq!(hand.ack(13, &[]).what, AckKind::Exit);
 }
 
 #[test]
@@ -268,10 +268,10 @@ fn a_probe_that_came_twice_repaired_nothing() {
     hand.alarm();
     hand.send();
     hand.ack(11, &[]);
-    assert_eq!(hand.ack(11, &[(10, 11)]), News::NONE);
+    assert_eq!(hand.ack(11, &[(10, 11)]), AckOutcome::NONE);
     hand.write(1);
     hand.send();
-    assert_eq!(hand.ack(12, &[]).what, What::Advance);
+    assert_eq!(hand.ack(12, &[]).what, AckKind::Advance);
 }
 
 #[test]
@@ -280,11 +280,11 @@ fn a_probe_waits_longer_for_a_single_segment_but_not_beyond_the_timer() {
     hand.advance(9);
     hand.ack(10, &[]);
     let sent_at = millis(hand.now);
-    assert_eq!(millis(hand.board.alarm()), sent_at + 2 * 100 + 200);
+    assert_eq!(millis(hand.recovery.alarm()), sent_at + 2 * 100 + 200);
 
     let mut hand = Hand::new(1, rack());
     hand.send();
-    assert_eq!(millis(hand.board.alarm()), 1000, "without any round trip");
+    assert_eq!(millis(hand.recovery.alarm()), 1000, "without any round trip");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn there_is_no_probe_while_holes_are_known() {
     let mut hand = spaced();
     hand.advance(1);
     hand.ack(1, &[(2, 3)]);
-    assert_eq!(hand.alarm().what, What::Loss);
+    assert_eq!(hand.alarm().what, AckKind::Loss);
     hand.send();
-    assert_eq!(hand.board.alarm(), Instant::NEVER);
+    assert_eq!(hand.recovery.alarm(), Instant::NEVER);
 }

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 
 use aqm_net::{Ecn, Instant};
 
-use crate::{Conversation, Desk, Transfer, Workload};
+use crate::{Conversation, TrafficContext, Transfer, Workload};
 
 /// What a workload did, and when.
 #[derive(Default)]
-pub struct Diary {
+pub struct RecordingContext {
     pub(crate) now: Instant,
     pub(crate) wakes: BinaryHeap<Reverse<Instant>>,
     /// Transfers it opened.
@@ -23,7 +23,7 @@ pub struct Diary {
     pub woken: u64,
 }
 
-impl Desk for Diary {
+impl TrafficContext for RecordingContext {
     fn now(&self) -> Instant {
         self.now
     }
@@ -43,13 +43,13 @@ impl Desk for Diary {
 }
 
 /// Runs a workload until it asks for nothing more. No transfer ever ends.
-pub fn run(workload: &mut dyn Workload) -> Diary {
-    let mut diary = Diary::default();
-    workload.start(&mut diary);
-    while let Some(Reverse(at)) = diary.wakes.pop() {
-        diary.now = at;
-        diary.woken += 1;
-        workload.on_wake(&mut diary);
+pub fn run(workload: &mut dyn Workload) -> RecordingContext {
+    let mut recording = RecordingContext::default();
+    workload.start(&mut recording);
+    while let Some(Reverse(at)) = recording.wakes.pop() {
+        recording.now = at;
+        recording.woken += 1;
+        workload.on_wake(&mut recording);
     }
-    diary
+    recording
 }

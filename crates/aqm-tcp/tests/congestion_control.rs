@@ -5,7 +5,7 @@
 
 use aqm_net::{Instant, Span};
 use aqm_tcp::control::{
-    Ack, Congestion, CongestionControl, Control, CubicConfig, HighSpeedConfig, LossRate, RenoConfig,
+    AckInfo, Congestion, CongestionControl, Control, CubicConfig, HighSpeedConfig, LossRate, RenoConfig,
     ScalableConfig, Sign, Start,
 };
 
@@ -33,7 +33,7 @@ impl Drive {
 
     /// Tells of one acknowledged segment.
     fn tell(&mut self, may_grow: bool) {
-        self.law.on_ack(Ack { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt: Some(self.rtt) });
+        self.law.on_ack(AckInfo { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt: Some(self.rtt) });
     }
 
     /// A segment of a full window is lost.
@@ -101,7 +101,13 @@ fn reno_holds_the_window_of_independent_losses() {
             law.on_congestion(Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false });
         } else {
             for _ in 0..window {
-                law.on_ack(Ack { now: Instant::START, acked: 1.0, counted: 1.0, may_grow: true, srtt: None });
+                law.on_ack(AckInfo {
+                    now: Instant::START,
+                    acked: 1.0,
+                    counted: 1.0,
+                    may_grow: true,
+                    srtt: None,
+                });
             }
         }
     }

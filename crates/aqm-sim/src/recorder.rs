@@ -11,7 +11,7 @@ use crate::tables::{DropRow, PacketRow};
 
 /// What a packet carries, and for whom.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct Payload {
     pub(crate) segment: Segment,
     /// Where its flow is kept.
     pub(crate) slot: u32,
@@ -27,7 +27,7 @@ pub(crate) fn carries(segment: &Segment) -> bool {
 
 /// A parcel as it is kept: few segments carry blocks of SACK, so those are kept apart.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct StoredPayload {
     seq: u64,
     ack: u64,
     slot: u32,
@@ -44,7 +44,7 @@ struct Kept {
 /// became free, which is nearly that in which they were given out: so memory is walked in order.
 #[derive(Default)]
 pub(crate) struct Parcels {
-    kept: Vec<Kept>,
+    kept: Vec<StoredPayload>,
     free: Ring<u32>,
     sacks: Vec<Sacks>,
     free_sacks: Vec<u32>,
@@ -52,12 +52,12 @@ pub(crate) struct Parcels {
 
 impl Parcels {
     #[inline(always)]
-    pub(crate) fn put(&mut self, parcel: Parcel) -> u32 {
-        let Parcel { segment, slot, forward } = parcel;
+    pub(crate) fn put(&mut self, payload: Payload) -> u32 {
+        let Payload { segment, slot, forward } = payload;
         let Segment { seq, ack, len, wire, flags, ecn, .. } = segment;
         let sacks = if segment.sacks.is_empty() { 0 } else { self.put_sacks(segment.sacks) };
         // A segment has a header, and all of it fits 16 bits.
-        let kept = Kept { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward };
+        let kept = StoredPayload { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, forward };
         if let Some(id) = self.free.take_first() {
             self.kept[id as usize] = kept;
             return id;
@@ -67,11 +67,11 @@ impl Parcels {
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, id: u32) -> Parcel {
-        let Kept { seq, ack, slot, sacks, len, wire, flags, ecn, forward } = self.kept[id as usize];
+    pub(crate) fn get(&self, id: u32) -> Payload {
+        let StoredPayload { seq, ack, slot, sacks, len, wire, flags, ecn, forward } = self.kept[id as usize];
         let sacks = if sacks == 0 { Sacks::default() } else { self.sacks[sacks as usize - 1] };
         let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
-        Parcel { segment, slot, forward }
+        Payload { segment, slot, forward }
     }
 
     /// Where the flow of a parcel is kept, and whether it travels forward.
@@ -87,7 +87,7 @@ impl Parcels {
     }
 
     #[inline(always)]
-    pub(crate) fn take(&mut self, id: u32) -> Parcel {
+    pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);
         let sacks = self.kept[id as usize].sacks;
         if sacks > 0 {
@@ -128,15 +128,15 @@ impl PacketEvent {
 
 impl PacketRow {
     /// What happened to a packet at an end of its flow.
-    fn new(event: PacketEvent, packet: &Packet, parcel: &Parcel, now: Instant) -> Self {
+    fn new(event: PacketEvent, packet: &Packet, payload: &Payload, now: Instant) -> Self {
         Self {
             time_s: now.seconds(),
             link: None,
             event: event as u32,
             flow: packet.flow.into(),
-            backward: !parcel.forward,
-            sequence_bytes: parcel.segment.seq,
-            payload_bytes: parcel.segment.len.into(),
+            backward: !payload.forward,
+            sequence_bytes: payload.segment.seq,
+            payload_bytes: payload.segment.len.into(),
             size_bytes: packet.bytes.into(),
             length_packets: None,
             average: None,
@@ -146,10 +146,10 @@ impl PacketRow {
 
 /// Parcels under way, fates not yet told to their flows, and rows for the tables.
 #[derive(Default)]
-pub(crate) struct Ledger {
-    pub(crate) parcels: Parcels,
+pub(crate) struct Recorder {
+    pub(crate) payloads: Parcels,
     /// Packets dropped since the flows were last told.
-    pub(crate) fallen: Vec<Packet>,
+    pub(crate) dropped: Vec<Packet>,
     /// Slots of the flows of packets marked since the flows were last told.
     pub(crate) marked: Vec<u32>,
     pub(crate) drops: Vec<DropRow>,
@@ -164,7 +164,7 @@ pub(crate) struct Ledger {
     traced: bool,
 }
 
-impl Ledger {
+impl Recorder {
     pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
         let any_history = histories.contains(&true);
         Self { keep_drops, histories, any_history, ..Self::default() }
@@ -183,13 +183,13 @@ impl Ledger {
 
     /// A packet met an event at the link whose queue is at work. A drop is noted by itself.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
-        let row = PacketRow::new(event, packet, &self.parcels.get(packet.id), now);
+        let row = PacketRow::new(event, packet, &self.payloads.get(packet.id), now);
         self.packets.push(PacketRow { link: Some(self.link), ..row });
     }
 
     /// The rows from number `first` on are those of an event that left `queue` as it is, but for the packets
     /// it has `sent` since.
-    pub(crate) fn look(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
+    pub(crate) fn snapshot(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
         let length = queue.backlog().packets + sent as u64;
         for row in &mut self.packets[first..] {
             (row.length_packets, row.average) = (Some(length), gauge(queue, "average"));
@@ -199,29 +199,29 @@ impl Ledger {
     /// A packet with a history leaves an end of its flow.
     #[cold]
     pub(crate) fn note_sent(&mut self, packet: &Packet, now: Instant) {
-        let parcel = self.parcels.get(packet.id);
-        if carries(&parcel.segment) {
-            let again = parcel.segment.flags.has(Flags::RETRANSMISSION);
+        let payload = self.payloads.get(packet.id);
+        if carries(&payload.segment) {
+            let again = payload.segment.flags.has(Flags::RETRANSMISSION);
             let event = if again { PacketEvent::Retransmit } else { PacketEvent::Send };
-            self.packets.push(PacketRow::new(event, packet, &parcel, now));
+            self.packets.push(PacketRow::new(event, packet, &payload, now));
         }
     }
 
     /// A packet with a history has come to an end of its flow.
     #[cold]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, now: Instant) {
-        let parcel = self.parcels.get(packet.id);
-        let segment = &parcel.segment;
+        let payload = self.payloads.get(packet.id);
+        let segment = &payload.segment;
         if carries(segment) {
-            self.packets.push(PacketRow::new(PacketEvent::Receive, packet, &parcel, now));
+            self.packets.push(PacketRow::new(PacketEvent::Receive, packet, &payload, now));
         }
-        if parcel.forward || !segment.flags.has(Flags::ACK) {
+        if payload.forward || !segment.flags.has(Flags::ACK) {
             return;
         }
         let heard = |event, from, to| PacketRow {
             sequence_bytes: from,
             payload_bytes: to - from,
-            ..PacketRow::new(event, packet, &parcel, now)
+            ..PacketRow::new(event, packet, &payload, now)
         };
         self.packets.push(heard(PacketEvent::Acknowledge, segment.ack, segment.ack));
         let blocks = segment.sacks.ranges(segment.ack);
@@ -240,9 +240,9 @@ pub(crate) fn gauge(queue: &dyn QueueDiscipline, wanted: &str) -> Option<f64> {
     found
 }
 
-impl Observer for Ledger {
+impl Observer for Recorder {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.fallen.push(*packet);
+        self.dropped.push(*packet);
         if self.traced || self.has_history(packet) {
             self.trace(PacketEvent::Drop, packet, now);
         }
@@ -260,6 +260,6 @@ impl Observer for Ledger {
     }
 
     fn marked(&mut self, packet: &Packet, _why: Reason, _now: Instant) {
-        self.marked.push(self.parcels.address(packet.id).0);
+        self.marked.push(self.payloads.address(packet.id).0);
     }
 }

@@ -52,18 +52,18 @@ pub(crate) enum Event {
     /// A host is through with a packet.
     Held(Packet),
     /// Somebody asked to be told.
-    Alarm(Alarm),
+    Timer(Timer),
 }
 
 /// Who asked to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Alarm {
+pub(crate) enum Timer {
     /// The sender of the flow in this slot.
     Sender(u32),
     /// The receiver of the flow in this slot.
     Receiver(u32),
     /// The conversation of the flow in this slot: it is time for what comes next.
-    Turn(u32),
+    NextAction(u32),
     /// The workload at this position.
     Workload(u32),
     /// The measurement begins.
@@ -75,8 +75,8 @@ pub(crate) enum Alarm {
 }
 
 const PROCESSING: u32 = 1 << 30;
-const ALARMS: u32 = 1 << 31;
-const WORKLOADS: u32 = ALARMS | 1 << 30;
+const TIMERS: u32 = 1 << 31;
+const WORKLOADS: u32 = TIMERS | 1 << 30;
 const SAMPLERS: u32 = WORKLOADS | 1 << 29;
 
 /// The place among ties of a packet that comes over `link`.
@@ -91,14 +91,14 @@ pub(crate) const fn rank_of_processing(flow: u32) -> u32 {
 
 /// The place among ties of an alarm of the flow with this number, of the workload at this
 /// position, or of a sampler.
-pub(crate) const fn rank_of_alarm(alarm: Alarm, flow: u32) -> u32 {
-    match alarm {
-        Alarm::Sender(_) | Alarm::Receiver(_) | Alarm::Turn(_) => ALARMS | (flow & (PROCESSING - 1)),
-        Alarm::Workload(position) => WORKLOADS | position,
-        Alarm::WarmUp => SAMPLERS,
-        Alarm::Sample => SAMPLERS + 1,
+pub(crate) const fn rank_of_timer(timer: Timer, flow: u32) -> u32 {
+    match timer {
+        Timer::Sender(_) | Timer::Receiver(_) | Timer::NextAction(_) => TIMERS | (flow & (PROCESSING - 1)),
+        Timer::Workload(position) => WORKLOADS | position,
+        Timer::WarmUp => SAMPLERS,
+        Timer::Sample => SAMPLERS + 1,
         // A port settles ties itself: it catches up before a packet joins, or after.
-        Alarm::Port(_) => SAMPLERS + 2,
+        Timer::Port(_) => SAMPLERS + 2,
     }
 }
 
@@ -159,7 +159,7 @@ const LANE_BITS: u32 = LANES.ilog2();
 const NOTHING: Head = Head::MAX;
 
 /// All that is due.
-pub(crate) struct Agenda {
+pub(crate) struct EventQueue {
     heads: [Head; LANES],
     lanes: [Lane; LANES],
     wheel: Wheel,
@@ -175,7 +175,7 @@ const fn head(time: u64, lane: usize) -> Head {
     time << LANE_BITS | lane as Head
 }
 
-impl Agenda {
+impl EventQueue {
     pub(crate) fn new(reversed: bool) -> Self {
         Self {
             heads: [NOTHING; LANES],
@@ -254,9 +254,9 @@ impl Agenda {
     }
 
     /// An alarm is due at `at`.
-    pub(crate) fn put_alarm(&mut self, at: Instant, rank: u32, alarm: Alarm) {
+    pub(crate) fn put_timer(&mut self, at: Instant, rank: u32, timer: Timer) {
         let key = Key::new(at.nanos(), self.ties.of_alarm(rank));
-        self.wheel.push(key, Event::Alarm(alarm));
+        self.wheel.push(key, Event::Timer(timer));
     }
 
     /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
@@ -301,15 +301,15 @@ mod tests {
     fn id(event: Event) -> u32 {
         match event {
             Event::Packet(packet) | Event::Held(packet) => packet.id,
-            Event::Alarm(Alarm::Sender(slot)) => slot,
-            Event::Alarm(other) => panic!("no such alarm was set: {other:?}"),
+            Event::Timer(Timer::Sender(slot)) => slot,
+            Event::Timer(other) => panic!("no such timer was set: {other:?}"),
         }
     }
 
     /// Pushes and pops at random; what comes out must be what a sorted list gives.
     fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool) {
-        let mut rng = Streams::new(seed).named("agenda", 0);
-        let mut agenda = Agenda::new(reversed);
+        let mut rng = Streams::new(seed).named("event_queue", 0);
+        let mut event_queue = EventQueue::new(reversed);
         let mut list: Vec<(Key, u32)> = Vec::new();
         let mut now = 0;
         for round in 0..2_000_u32 {
@@ -323,10 +323,10 @@ mod tests {
                 } else {
                     rng.below(99) as u32
                 };
-                let alarm = Alarm::Sender(number);
+                let timer = Timer::Sender(number);
                 let rank = match lane {
                     HELD_LANE => rank_of_processing(link),
-                    9 => rank_of_alarm(alarm, link),
+                    9 => rank_of_timer(timer, link),
                     _ => rank_of_link(link),
                 };
                 let key = Key::new(time, TieOrder::new(reversed).of_alarm(rank));
@@ -335,16 +335,16 @@ mod tests {
                     continue;
                 }
                 match lane {
-                    HELD_LANE => agenda.put_held(at, Packet { flow: link, ..packet(number) }),
-                    9 => agenda.put_alarm(at, rank, alarm),
-                    _ => agenda.put_packet(agenda.place(lane), at, rank, packet(number)),
+                    HELD_LANE => event_queue.put_held(at, Packet { flow: link, ..packet(number) }),
+                    9 => event_queue.put_timer(at, rank, timer),
+                    _ => event_queue.put_packet(event_queue.place(lane), at, rank, packet(number)),
                 }
                 list.push((key, number));
             }
             for _ in 0..rng.below(4) {
                 let until = now + rng.below(2 * spread);
                 list.sort_by_key(|(key, _)| *key);
-                match agenda.next(Instant::from_nanos(until)) {
+                match event_queue.next(Instant::from_nanos(until)) {
                     Some((at, event)) => {
                         let (key, number) = list.remove(0);
                         assert_eq!((at.nanos(), id(event)), (key.time, number));

@@ -8,12 +8,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
 use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
-use crate::agenda::{Alarm, rank_of_alarm, rank_of_link, rank_of_processing};
-use crate::edges::{EdgeLook, Edges};
-use crate::ledger::{Ledger, gauge};
-use crate::network::{Classes, Happening, Look, Network, classes_of};
+use crate::edges::{EdgeSnapshot, Edges};
+use crate::event_queue::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
+use crate::network::{Classes, HostEvent, LinkSnapshot, Network, classes_of};
+use crate::recorder::{Recorder, gauge};
 use crate::scenario::Scenario;
-use crate::topology::{Kind, Step, Topology};
+use crate::topology::{Hop, LinkClass, Topology};
 
 enum Event {
     LineFree(u32),
@@ -21,7 +21,7 @@ enum Event {
     Ready(u32),
     AtEndOfLink(Packet),
     Processed(Packet),
-    Alarm(Alarm),
+    Timer(Timer),
 }
 
 /// The line is served before packets of the same instant arrive.
@@ -48,28 +48,29 @@ struct Link {
     busy: bool,
 }
 
-pub(crate) struct Eager {
+pub(crate) struct ReferenceNetwork {
     heap: BinaryHeap<Reverse<(u64, u32, u32, usize)>>,
     events: Vec<Option<Event>>,
     links: Vec<Link>,
-    steps: Vec<Step>,
+    hops: Vec<Hop>,
     edges: Edges,
 }
 
-impl Eager {
+impl ReferenceNetwork {
     pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
-        let last = topology.steps.iter().map(|step| step.link as usize).max().unwrap_or(0);
-        let mut kinds: Vec<Kind> = vec![topology.kinds[0]; scenario.links.len().max(last + 1)];
-        for step in &topology.steps {
-            kinds[step.link as usize] = topology.kinds[step.kind as usize];
+        let last = topology.hops.iter().map(|step| step.link as usize).max().unwrap_or(0);
+        let mut link_classes: Vec<LinkClass> =
+            vec![topology.link_classes[0]; scenario.links.len().max(last + 1)];
+        for step in &topology.hops {
+            link_classes[step.link as usize] = topology.link_classes[step.kind as usize];
         }
-        let endless = |kind: Kind| Link {
+        let endless = |kind: LinkClass| Link {
             buffer: Buffer::Endless(VecDeque::new()),
             pace: kind.rate.pace(),
             delay: kind.delay,
             busy: false,
         };
-        let mut links: Vec<Link> = kinds.into_iter().map(endless).collect();
+        let mut links: Vec<Link> = link_classes.into_iter().map(endless).collect();
         for (number, spec) in scenario.links.iter().enumerate() {
             if let Some(discipline) = scenario.discipline(spec) {
                 links[number].buffer = Buffer::Managed(Box::new(Managed {
@@ -85,7 +86,7 @@ impl Eager {
             heap: BinaryHeap::new(),
             events: Vec::new(),
             links,
-            steps: topology.steps.clone(),
+            hops: topology.hops.clone(),
             edges: Edges::new(&scenario.edges, scenario.seed),
         }
     }
@@ -95,23 +96,23 @@ impl Eager {
         self.events.push(Some(event));
     }
 
-    fn put_on(&mut self, number: u32, packet: Packet, now: Instant, ledger: &mut Ledger) {
+    fn put_on(&mut self, number: u32, packet: Packet, now: Instant, recorder: &mut Recorder) {
         let link = &mut self.links[number as usize];
         match &mut link.buffer {
             Buffer::Endless(waiting) => waiting.push_back(packet),
             Buffer::Managed(managed) => {
-                ledger.at(number, managed.counters.arrivals, false);
+                recorder.at(number, managed.counters.arrivals, false);
                 managed.counters.arrivals += 1;
                 managed.counters.arrived_bytes += u64::from(packet.bytes);
-                managed.call(now, ledger, |discipline, cx| discipline.enqueue(packet, cx));
+                managed.call(now, recorder, |discipline, cx| discipline.enqueue(packet, cx));
             }
         }
         if !link.busy {
-            self.transmit(number, now, ledger);
+            self.transmit(number, now, recorder);
         }
     }
 
-    fn transmit(&mut self, number: u32, now: Instant, ledger: &mut Ledger) {
+    fn transmit(&mut self, number: u32, now: Instant, recorder: &mut Recorder) {
         let link = &mut self.links[number as usize];
         let next = match &mut link.buffer {
             Buffer::Endless(waiting) => waiting.pop_front(),
@@ -120,7 +121,7 @@ impl Eager {
                 if !link.busy && managed.waiting == 0 {
                     return;
                 }
-                let next = managed.call(now, ledger, |discipline, cx| discipline.dequeue(cx));
+                let next = managed.call(now, recorder, |discipline, cx| discipline.dequeue(cx));
                 let ready = managed.discipline.next_ready().filter(|_| next.is_none() && managed.waiting > 0);
                 if let Some(at) = ready {
                     link.busy = false;
@@ -147,13 +148,13 @@ impl Managed {
     fn call<R>(
         &mut self,
         now: Instant,
-        ledger: &mut Ledger,
+        recorder: &mut Recorder,
         act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
     ) -> R {
         self.counters.packet_nanos +=
             u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
         self.changed_at = now;
-        let mut tally = Tally { counters: &mut self.counters, ledger };
+        let mut tally = Tally { counters: &mut self.counters, recorder };
         let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
         let result = act(self.discipline.as_mut(), &mut cx);
         self.waiting = self.discipline.backlog().packets;
@@ -163,35 +164,35 @@ impl Managed {
 
 struct Tally<'a> {
     counters: &'a mut Counters,
-    ledger: &'a mut Ledger,
+    recorder: &'a mut Recorder,
 }
 
 impl Observer for Tally<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.drops += 1;
         self.counters.dropped_bytes += u64::from(packet.bytes);
-        self.ledger.dropped(packet, why, now);
+        self.recorder.dropped(packet, why, now);
     }
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.marks += 1;
-        self.ledger.marked(packet, why, now);
+        self.recorder.marked(packet, why, now);
     }
 }
 
-impl Network for Eager {
-    fn send(&mut self, packet: Packet, now: Instant, ledger: &mut Ledger) {
-        self.put_on(self.steps[packet.hop as usize].link, packet, now, ledger);
+impl Network for ReferenceNetwork {
+    fn send(&mut self, packet: Packet, now: Instant, recorder: &mut Recorder) {
+        self.put_on(self.hops[packet.hop as usize].link, packet, now, recorder);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
         self.schedule(until, THEN_THE_REST, rank_of_processing(packet.flow), Event::Processed(packet));
     }
 
-    fn alarm(&mut self, at: Instant, flow: u32, alarm: Alarm) {
-        self.schedule(at, THEN_THE_REST, rank_of_alarm(alarm, flow), Event::Alarm(alarm));
+    fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer) {
+        self.schedule(at, THEN_THE_REST, rank_of_timer(timer, flow), Event::Timer(timer));
     }
 
-    fn next(&mut self, until: Instant, ledger: &mut Ledger) -> Option<(Instant, Happening)> {
+    fn next(&mut self, until: Instant, recorder: &mut Recorder) -> Option<(Instant, HostEvent)> {
         while let Some(&Reverse((time, _, _, index))) = self.heap.peek() {
             if time > until.nanos() {
                 return None;
@@ -199,38 +200,38 @@ impl Network for Eager {
             self.heap.pop();
             let now = Instant::from_nanos(time);
             match self.events[index].take().expect("an event happens once") {
-                Event::LineFree(link) => self.transmit(link, now, ledger),
-                Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, ledger),
+                Event::LineFree(link) => self.transmit(link, now, recorder),
+                Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, recorder),
                 Event::Ready(_) => {}
-                Event::Alarm(alarm) => return Some((now, Happening::Alarm(alarm))),
-                Event::Processed(packet) => return Some((now, Happening::Processed(packet))),
+                Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
+                Event::Processed(packet) => return Some((now, HostEvent::Processed(packet))),
                 Event::AtEndOfLink(mut packet) => {
-                    if self.steps[packet.hop as usize].last {
-                        return Some((now, Happening::Arrived(packet)));
+                    if self.hops[packet.hop as usize].last {
+                        return Some((now, HostEvent::Arrived(packet)));
                     }
                     packet.hop += 1;
-                    let Step { link, edge, .. } = self.steps[packet.hop as usize];
+                    let Hop { link, edge, .. } = self.hops[packet.hop as usize];
                     if edge != 0 {
                         packet.class = self.edges.class_of(packet, edge, now);
                     }
-                    self.put_on(link, packet, now, ledger);
+                    self.put_on(link, packet, now, recorder);
                 }
             }
         }
         None
     }
 
-    fn catch_up(&mut self, _now: Instant, _ledger: &mut Ledger) {}
+    fn catch_up(&mut self, _now: Instant, _ledger: &mut Recorder) {}
 
-    fn look(&mut self, now: Instant) -> Vec<Look> {
-        let mut looks = Vec::new();
+    fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
+        let mut snapshots = Vec::new();
         for link in &mut self.links {
             let Buffer::Managed(managed) = &mut link.buffer else { continue };
             managed.counters.packet_nanos +=
                 u128::from(managed.waiting) * u128::from(now.since(managed.changed_at).nanos());
             managed.changed_at = now;
             let queue = managed.discipline.as_ref();
-            looks.push(Look {
+            snapshots.push(LinkSnapshot {
                 counters: managed.counters,
                 backlog: queue.backlog(),
                 average: gauge(queue, "average"),
@@ -239,7 +240,7 @@ impl Network for Eager {
                 active_flows: gauge(queue, "active_flows"),
             });
         }
-        looks
+        snapshots
     }
 
     fn classes(&self, now: Instant) -> Vec<Classes> {
@@ -250,8 +251,8 @@ impl Network for Eager {
         queues.map(|queue| classes_of(queue, now)).collect()
     }
 
-    fn look_at_edges(&mut self, now: Instant) -> Vec<EdgeLook> {
-        self.edges.look(now)
+    fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot> {
+        self.edges.snapshot(now)
     }
 
     fn events(&self) -> u64 {
@@ -264,12 +265,12 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use crate::network::Lazy;
+    use crate::network::LaneNetwork;
     use crate::run_on;
     use crate::scenario::Scenario;
     use crate::{Column, Table};
 
-    use super::Eager;
+    use super::ReferenceNetwork;
 
     fn scenario(changes: Value) -> Scenario {
         let mut value = json!({
@@ -294,9 +295,9 @@ mod tests {
     /// The tables of both engines. Only the fast one counts ties, so that column is left out.
     fn both(scenario: &Scenario) -> [Vec<Table>; 2] {
         let mut topology = scenario.topology().unwrap();
-        let eager = Eager::new(scenario, &topology);
-        let eager = run_on(scenario, &topology, eager);
-        let lazy = Lazy::new(scenario, &mut topology);
+        let reference = ReferenceNetwork::new(scenario, &topology);
+        let reference = run_on(scenario, &topology, reference);
+        let lazy = LaneNetwork::new(scenario, &mut topology);
         let lazy = run_on(scenario, &topology, lazy);
         let tied = |tables: &[Table]| {
             let links = tables.iter().find(|table| table.name == "links").unwrap();
@@ -305,7 +306,7 @@ mod tests {
             values.iter().sum::<f64>()
         };
         assert_eq!(tied(&lazy.tables), 0.0, "the comparison needs a scenario without ties");
-        [lazy.tables, eager.tables].map(|mut tables| {
+        [lazy.tables, reference.tables].map(|mut tables| {
             for table in &mut tables {
                 table.columns.retain(|(name, _)| *name != "tied_fraction");
             }
@@ -313,8 +314,8 @@ mod tests {
         })
     }
 
-    fn assert_equal(lazy: &[Table], eager: &[Table], what: &str) {
-        for (ours, theirs) in lazy.iter().zip(eager) {
+    fn assert_equal(lazy: &[Table], reference: &[Table], what: &str) {
+        for (ours, theirs) in lazy.iter().zip(reference) {
             for ((name, ours_column), (_, theirs_column)) in ours.columns.iter().zip(&theirs.columns) {
                 // The columns are long: what differs is named, not printed.
                 assert!(ours_column == theirs_column, "{what}: {}.{name} differs", ours.name);
@@ -345,13 +346,13 @@ mod tests {
         ];
         for queue in queues {
             let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
-            let [lazy, eager] = both(&scenario(json!({"bottleneck": bottleneck.clone()})));
+            let [lazy, reference] = both(&scenario(json!({"bottleneck": bottleneck.clone()})));
             let rows = |tables: &[Table]| match &tables[1].columns[0].1 {
                 Column::Whole(flows) => flows.len(),
                 _ => 0,
             };
             assert!(rows(&lazy) > 30, "too little happened to compare");
-            assert_equal(&lazy, &eager, &bottleneck["queue"].to_string());
+            assert_equal(&lazy, &reference, &bottleneck["queue"].to_string());
         }
     }
 
@@ -368,8 +369,8 @@ mod tests {
             },
         });
         let scenario = Scenario::from_value(value, BTreeMap::new()).unwrap();
-        let [lazy, eager] = both(&scenario);
-        assert_equal(&lazy, &eager, "graph");
+        let [lazy, reference] = both(&scenario);
+        assert_equal(&lazy, &reference, "graph");
     }
     #[test]
     fn both_engines_agree_on_conversations_in_both_directions() {
@@ -383,7 +384,7 @@ mod tests {
             "traffic": {"there": web("a", "b"), "back": web("b", "a")},
         });
         let scenario = Scenario::from_value(value, BTreeMap::new()).unwrap();
-        let [lazy, eager] = both(&scenario);
-        assert_equal(&lazy, &eager, "conversations");
+        let [lazy, reference] = both(&scenario);
+        assert_equal(&lazy, &reference, "conversations");
     }
 }

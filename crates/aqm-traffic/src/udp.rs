@@ -15,12 +15,12 @@ use std::collections::binary_heap::PeekMut;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, choices, parameters};
 
+use crate::distributions::{Exponential, Uniform};
 use crate::gap::{Gap, Rest};
 use crate::hosts::{Hosts, check_flows};
-use crate::laws::{Exponential, Uniform};
 use crate::limits::{MOST_BYTES, check_datagrams, check_load};
 use crate::period::{Period, late};
-use crate::{Build, Desk, Setting, Workload};
+use crate::{Build, BuildContext, TrafficContext, Workload};
 
 choices! {
     /// What is between two datagrams of a flow.
@@ -88,7 +88,7 @@ parameters! {
 const MOST_MEAN_BYTES: u64 = 6_500;
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let (most, why) = match self.sizes {
             SizesLaw::Fixed => (MOST_BYTES, ""),
@@ -98,8 +98,8 @@ impl Build for Config {
             let problem = format!("must be between 1B and {most}B{why}, is {}", self.size);
             return Err(ConfigError::new("size", problem));
         }
-        let gap = self.gap(setting.rate)?;
-        let period = self.period(Span::ZERO, setting.duration)?;
+        let gap = self.gap(context.rate)?;
+        let period = self.period(Span::ZERO, context.duration)?;
         let expected = f64::from(self.flows) * period.seconds() * 1e9 / gap.nanos();
         check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
@@ -111,15 +111,15 @@ impl Build for Config {
             flows: Vec::with_capacity(self.flows as usize),
             queue: BinaryHeap::with_capacity(self.flows as usize),
             period,
-            rate: setting.rate,
+            rate: context.rate,
             nominal_load: f64::from(self.flows) * self.size.bytes() as f64 * 1e9
-                / (gap.nanos() * setting.rate.bytes_per_second()),
+                / (gap.nanos() * context.rate.bytes_per_second()),
             sent: 0,
             sent_bytes: 0,
         };
         for flow in 0..self.flows {
-            let period = self.period(late(self.stagger, flow, setting), setting.duration)?;
-            datagrams.add(flow, period, self.phase, setting);
+            let period = self.period(late(self.stagger, flow, context), context.duration)?;
+            datagrams.add(flow, period, self.phase, context);
         }
         Ok(Box::new(datagrams))
     }
@@ -235,12 +235,12 @@ impl Flow {
 }
 
 impl Workload for Datagrams {
-    fn start(&mut self, desk: &mut dyn Desk) {
-        self.sleep(desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
-        let now = desk.now();
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        let now = cx.now();
         while let Some(mut top) = self.queue.peek_mut() {
             let (at, number) = top.0.parts();
             if at > now {
@@ -250,7 +250,7 @@ impl Workload for Datagrams {
             let bytes = flow.size(self.sizes, self.size);
             self.sent += 1;
             self.sent_bytes += u64::from(bytes);
-            desk.datagram(number, bytes, self.ecn);
+            cx.datagram(number, bytes, self.ecn);
             let next = at + flow.wait(self.gaps, self.gap);
             if next < flow.end {
                 *top = Reverse(Due::new(next, number));
@@ -258,7 +258,7 @@ impl Workload for Datagrams {
                 PeekMut::pop(top);
             }
         }
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
     /// The realised load is that of the whole period, each flow's begun at `start`, so it is complete at the end of the run.
@@ -271,9 +271,9 @@ impl Workload for Datagrams {
 
 impl Datagrams {
     /// Adds a flow, and its first datagram to the queue.
-    fn add(&mut self, number: u32, period: Period, phase: Phase, setting: &Setting<'_>) {
+    fn add(&mut self, number: u32, period: Period, phase: Phase, context: &BuildContext<'_>) {
         let stream =
-            |purpose| setting.streams.named(&format!("{}/{purpose}", setting.name), u64::from(number));
+            |purpose| context.streams.named(&format!("{}/{purpose}", context.name), u64::from(number));
         let (rest, gaps, sizes) = (self.gap.rest(), stream("gaps"), stream("sizes"));
         let mut flow = Flow { end: period.end, rest, gaps, sizes };
         let wait = match (self.gaps, phase) {
@@ -291,10 +291,10 @@ impl Datagrams {
         self.flows.push(flow);
     }
 
-    fn sleep(&self, desk: &mut dyn Desk) {
+    fn sleep(&self, cx: &mut dyn TrafficContext) {
         if let Some(Reverse(next)) = self.queue.peek() {
             let (at, _) = next.parts();
-            desk.wake_at(at);
+            cx.wake_at(at);
         }
     }
 }
@@ -302,25 +302,25 @@ impl Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Diary, distance, fact, gaps, run, seconds, setting};
+    use crate::testing::{RecordingContext, context, distance, fact, gaps, run, seconds};
 
     fn rate(bps: u64) -> Config {
         Config { rate: Some(Rate::from_bps(bps)), ..Config::default() }
     }
 
-    fn diary(config: &Config, seed: u64) -> Diary {
-        run(&mut *config.build(&setting(seed, 100)).unwrap())
+    fn recording(config: &Config, seed: u64) -> RecordingContext {
+        run(&mut *config.build(&context(seed, 100)).unwrap())
     }
 
     /// When flow number `flow` sends.
-    fn moments(diary: &Diary, flow: u32) -> Vec<Instant> {
-        diary.sent.iter().filter(|sent| sent.1 == flow).map(|sent| sent.0).collect()
+    fn moments(recording: &RecordingContext, flow: u32) -> Vec<Instant> {
+        recording.sent.iter().filter(|sent| sent.1 == flow).map(|sent| sent.0).collect()
     }
 
     #[test]
     fn equal_gaps_never_drift() {
-        let diary = diary(&Config { phase: Phase::Zero, ..rate(1_234_700) }, 1);
-        let moments = moments(&diary, 0);
+        let recording = recording(&Config { phase: Phase::Zero, ..rate(1_234_700) }, 1);
+        let moments = moments(&recording, 0);
         assert_eq!(moments.len(), 15_434);
         let last = 15_433 * 8_000_000_000_000_u64 / 1_234_700;
         assert!(moments[15_433].nanos() - last <= 1);
@@ -329,8 +329,8 @@ mod tests {
     #[test]
     fn the_phase_is_uniform_within_a_gap() {
         let config = Config { flows: 2000, start: Span::from_millis(2000), ..rate(8_000) };
-        let diary = diary(&config, 1);
-        let firsts = seconds((0..2000).map(|flow| moments(&diary, flow)[0]));
+        let recording = recording(&config, 1);
+        let firsts = seconds((0..2000).map(|flow| moments(&recording, flow)[0]));
         assert!(firsts.iter().all(|at| (2.0..3.0).contains(at)));
         assert!(distance(firsts, |at| at - 2.0) < 1.63);
     }
@@ -338,9 +338,9 @@ mod tests {
     #[test]
     fn a_load_is_shared_among_the_flows() {
         let config = Config { flows: 3, load: Some(0.6), ..Config::default() };
-        let mut workload = config.build(&setting(1, 100)).unwrap();
-        let diary = run(&mut *workload);
-        assert!((0..3).all(|flow| moments(&diary, flow).len() == 25_000));
+        let mut workload = config.build(&context(1, 100)).unwrap();
+        let recording = run(&mut *workload);
+        assert!((0..3).all(|flow| moments(&recording, flow).len() == 25_000));
         assert!((fact(&*workload, "nominal_load") - 0.6).abs() < 1e-12);
         assert!((fact(&*workload, "realised_load") - 0.6).abs() < 1e-12);
         assert_eq!(fact(&*workload, "datagrams"), 75_000.0);
@@ -349,30 +349,32 @@ mod tests {
     #[test]
     fn poisson_flows_have_exponential_gaps_alone_and_together() {
         // The background of the ns-2 runs: 100 flows of 1000 B datagrams at 0.25 Mb/s each.
-        let diary = diary(&Config { flows: 100, gaps: Gaps::Poisson, ..rate(250_000) }, 3);
+        let recording = recording(&Config { flows: 100, gaps: Gaps::Poisson, ..rate(250_000) }, 3);
         let exponential = |rate: f64| move |x: f64| 1.0 - libm::exp(-rate * x);
         for flow in [0, 57] {
-            assert!(distance(gaps(&seconds(moments(&diary, flow).into_iter())), exponential(31.25)) < 1.63);
+            assert!(
+                distance(gaps(&seconds(moments(&recording, flow).into_iter())), exponential(31.25)) < 1.63
+            );
         }
-        let all = gaps(&seconds(diary.sent.iter().map(|sent| sent.0)));
+        let all = gaps(&seconds(recording.sent.iter().map(|sent| sent.0)));
         assert!((all.len() as f64 - 312_500.0).abs() < 3.0 * 559.0, "{}", all.len());
         assert!(distance(all, exponential(3125.0)) < 1.63);
         // One wake-up a datagram, but for those that share a nanosecond.
-        assert!(diary.woken <= diary.sent.len() as u64);
+        assert!(recording.woken <= recording.sent.len() as u64);
     }
 
     #[test]
     fn the_first_poisson_datagram_comes_after_a_gap() {
         let config = Config { flows: 2000, gaps: Gaps::Poisson, ..rate(8_000) };
-        let diary = diary(&config, 4);
-        let firsts = seconds((0..2000).map(|flow| moments(&diary, flow)[0]));
+        let recording = recording(&config, 4);
+        let firsts = seconds((0..2000).map(|flow| moments(&recording, flow)[0]));
         assert!(distance(firsts, |x| 1.0 - libm::exp(-x)) < 1.63);
     }
 
     #[test]
     fn exponential_sizes_have_their_mean_and_law() {
         let config = Config { gaps: Gaps::Poisson, sizes: SizesLaw::Exponential, ..rate(8_000_000) };
-        let sizes: Vec<f64> = diary(&config, 5).sent.iter().map(|sent| f64::from(sent.2)).collect();
+        let sizes: Vec<f64> = recording(&config, 5).sent.iter().map(|sent| f64::from(sent.2)).collect();
         let n = sizes.len() as f64;
         let mean = sizes.iter().sum::<f64>() / n;
         assert!((mean - 1000.0).abs() < 3.0 * 1000.0 / n.sqrt(), "{mean}");
@@ -387,29 +389,29 @@ mod tests {
     fn a_flow_does_not_depend_on_the_number_of_flows_nor_on_sizes() {
         let one = Config { gaps: Gaps::Poisson, ..rate(250_000) };
         let many = Config { flows: 10, sizes: SizesLaw::Exponential, ..one.clone() };
-        assert_eq!(moments(&diary(&one, 1), 0), moments(&diary(&many, 1), 0));
-        assert_ne!(moments(&diary(&one, 1), 0)[..5], moments(&diary(&one, 2), 0)[..5]);
+        assert_eq!(moments(&recording(&one, 1), 0), moments(&recording(&many, 1), 0));
+        assert_ne!(moments(&recording(&one, 1), 0)[..5], moments(&recording(&one, 2), 0)[..5]);
     }
 
     #[test]
     fn at_equal_moments_the_lower_flow_sends_first() {
-        let diary = diary(&Config { flows: 5, phase: Phase::Zero, ..rate(80_000) }, 1);
-        for round in diary.sent.chunks(5) {
+        let recording = recording(&Config { flows: 5, phase: Phase::Zero, ..rate(80_000) }, 1);
+        for round in recording.sent.chunks(5) {
             let flows: Vec<u32> = round.iter().map(|sent| sent.1).collect();
             assert_eq!(flows, [0, 1, 2, 3, 4]);
         }
-        assert_eq!(diary.woken, 1000);
+        assert_eq!(recording.woken, 1000);
     }
 
     #[test]
     fn a_flow_sends_between_start_and_stop() {
         let (start, stop) = (Span::from_millis(4000), Some(Span::from_millis(5000)));
-        let diary = diary(&Config { start, stop, ecn: true, phase: Phase::Zero, ..rate(80_000) }, 1);
+        let recording = recording(&Config { start, stop, ecn: true, phase: Phase::Zero, ..rate(80_000) }, 1);
         assert_eq!(
-            moments(&diary, 0).iter().map(|at| at.nanos() / 1_000_000).collect::<Vec<_>>(),
+            moments(&recording, 0).iter().map(|at| at.nanos() / 1_000_000).collect::<Vec<_>>(),
             [4000, 4100, 4200, 4300, 4400, 4500, 4600, 4700, 4800, 4900]
         );
-        assert!(diary.sent.iter().all(|sent| sent.2 == 1000 && sent.3 == Ecn::Ect0));
+        assert!(recording.sent.iter().all(|sent| sent.2 == 1000 && sent.3 == Ecn::Ect0));
     }
 
     #[test]
@@ -425,7 +427,7 @@ mod tests {
                 Config { lasts, phase: Phase::Random, ..config },
             ];
             for config in bursts {
-                let moments = moments(&diary(&config, 7), 0);
+                let moments = moments(&recording(&config, 7), 0);
                 assert_eq!(moments.len(), 250);
                 assert_eq!(moments[249].since(moments[0]), Span::from_millis(249 * 20));
                 let begin = moments[0].since(Instant::START);
@@ -440,13 +442,14 @@ mod tests {
         let stagger = Span::from_millis(50_000);
         let config = Config { flows: 2000, stagger, phase: Phase::Zero, ..rate(8_000) };
         let lasting = Config { lasts: Some(Span::from_millis(60_000)), ..config.clone() };
-        let diary = [config, lasting].map(|config| diary(&config, 2));
-        let firsts = diary.each_ref().map(|diary| seconds((0..2000).map(|flow| moments(diary, flow)[0])));
+        let recording = [config, lasting].map(|config| recording(&config, 2));
+        let firsts =
+            recording.each_ref().map(|recording| seconds((0..2000).map(|flow| moments(recording, flow)[0])));
         assert_eq!(firsts[0], firsts[1]);
         assert!(distance(firsts[0].clone(), |at| at / 50.0) < 1.63);
-        assert!(diary.iter().all(|diary| diary.sent.iter().all(|sent| sent.0.seconds() < 100.0)));
+        assert!(recording.iter().all(|recording| recording.sent.iter().all(|sent| sent.0.seconds() < 100.0)));
         for (flow, first) in firsts[0].iter().enumerate() {
-            let count = diary.each_ref().map(|diary| moments(diary, flow as u32).len());
+            let count = recording.each_ref().map(|recording| moments(recording, flow as u32).len());
             assert_eq!(count[0], (100.0 - first).ceil() as usize);
             assert_eq!(count[1], count[0].min(60));
         }
@@ -454,7 +457,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let error = |config: Config| config.build(&setting(1, 100)).err().unwrap();
+        let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         assert_eq!(error(Config::default()).place, "rate");
         assert_eq!(error(Config { load: Some(0.5), ..rate(1000) }).place, "load");
         for load in [0.0, -1.0, 10.1, f64::NAN] {
@@ -475,7 +478,7 @@ mod tests {
     #[test]
     fn a_flood_of_datagrams_is_refused_with_an_estimate() {
         let flood = Config { size: Size::from_bytes(1), ..rate(8_000_000_000) };
-        let error = flood.build(&setting(1, 100)).err().unwrap();
+        let error = flood.build(&context(1, 100)).err().unwrap();
         assert_eq!(
             error.to_string(),
             "rate: makes about 100000000000 datagrams in this run, more than 10000000000"

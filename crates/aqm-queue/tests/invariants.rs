@@ -1,7 +1,7 @@
 //! Every member of the registry obeys the laws, whatever arrives.
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Departure, Label, Observer, Port, Protocol, Reason, Ties, laws};
+use aqm_queue::{Config, Departure, Label, Observer, Port, Protocol, Reason, Ties, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
@@ -204,7 +204,7 @@ impl Observer for Fates {
 
 fn drive(member: &Config, bursts: &[Burst], seed: u64) -> Fates {
     let rate = Rate::from_bps(10_000_000);
-    let mut queue = laws::watched(member, rate).unwrap();
+    let mut queue = invariants::watched(member, rate).unwrap();
     for flow in 0..4 {
         let label = Label { traffic: format!("flow {flow}"), protocol: Protocol::Tcp, port: 0, dscp: 0 };
         queue.on_label(flow, &label);

@@ -9,7 +9,7 @@ use aqm_net::{ConfigError, Instant, Size, Span, parameters};
 
 use crate::hosts::{Hosts, check_flows};
 use crate::period::late;
-use crate::{Build, Desk, Setting, Transfer, Workload};
+use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 parameters! {
     /// Bulk transfers ("FTP"): so many flows, each sends one file or for ever.
@@ -28,14 +28,14 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, setting: &Setting<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         if self.size.is_some_and(|size| size.bytes() == 0) {
             return Err(ConfigError::new("size", "must be at least 1B; leave it out to send for ever"));
         }
         let mut begin: Vec<(Instant, u32)> = (0..self.flows)
-            .map(|flow| (Instant::START + self.start + late(self.stagger, flow, setting), flow))
-            .filter(|(at, _)| *at < Instant::START + setting.duration)
+            .map(|flow| (Instant::START + self.start + late(self.stagger, flow, context), flow))
+            .filter(|(at, _)| *at < Instant::START + context.duration)
             .collect();
         begin.sort_unstable();
         let bytes = self.size.map(Size::bytes);
@@ -62,14 +62,14 @@ struct Bulk {
 }
 
 impl Workload for Bulk {
-    fn start(&mut self, desk: &mut dyn Desk) {
-        self.sleep(desk);
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
     }
 
-    fn on_wake(&mut self, desk: &mut dyn Desk) {
-        while let Some(&(_, flow)) = self.begin.get(self.next).filter(|(at, _)| *at <= desk.now()) {
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        while let Some(&(_, flow)) = self.begin.get(self.next).filter(|(at, _)| *at <= cx.now()) {
             self.next += 1;
-            desk.open(Transfer {
+            cx.open(Transfer {
                 bytes: self.bytes,
                 request: None,
                 page: None,
@@ -77,7 +77,7 @@ impl Workload for Bulk {
                 host: self.hosts.of(flow),
             });
         }
-        self.sleep(desk);
+        self.sleep(cx);
     }
 
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
@@ -87,9 +87,9 @@ impl Workload for Bulk {
 }
 
 impl Bulk {
-    fn sleep(&self, desk: &mut dyn Desk) {
+    fn sleep(&self, cx: &mut dyn TrafficContext) {
         if let Some(&(at, _)) = self.begin.get(self.next) {
-            desk.wake_at(at);
+            cx.wake_at(at);
         }
     }
 }
@@ -97,14 +97,14 @@ impl Bulk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{distance, fact, run, seconds, setting};
+    use crate::testing::{context, distance, fact, run, seconds};
 
     #[test]
     fn flows_begin_uniformly_in_their_interval() {
         let config = Config { flows: 2000, start: Span::from_millis(3000), ..Config::default() };
-        let diary = run(&mut *config.build(&setting(1, 100)).unwrap());
-        assert_eq!(diary.opened.len(), 2000);
-        let begin = seconds(diary.opened.iter().map(|(at, _)| *at));
+        let recording = run(&mut *config.build(&context(1, 100)).unwrap());
+        assert_eq!(recording.opened.len(), 2000);
+        let begin = seconds(recording.opened.iter().map(|(at, _)| *at));
         assert!(begin.iter().all(|at| (3.0..8.0).contains(at)));
         assert!(distance(begin, |at| (at - 3.0) / 5.0) < 1.63);
     }
@@ -113,7 +113,7 @@ mod tests {
     fn a_flow_keeps_its_moment_and_host_whatever_the_number_of_flows() {
         let begin = |flows| {
             let config = Config { flows, size: Some(Size::from_bytes(7)), ..Config::default() };
-            run(&mut *config.build(&setting(1, 100)).unwrap()).opened
+            run(&mut *config.build(&context(1, 100)).unwrap()).opened
         };
         let (few, many) = (begin(5), begin(50));
         assert!(few.iter().all(|one| many.contains(one)));
@@ -127,17 +127,20 @@ mod tests {
     fn without_stagger_all_begin_at_once_and_on_one_host_if_shared() {
         let config = Config { flows: 3, stagger: Span::ZERO, hosts: Hosts::Shared, ..Config::default() };
         assert_eq!((config.own_hosts(), config.hosts()), (false, 1));
-        let diary = run(&mut *config.build(&setting(1, 100)).unwrap());
-        assert_eq!(diary.woken, 1);
+        let recording = run(&mut *config.build(&context(1, 100)).unwrap());
+        assert_eq!(recording.woken, 1);
         assert!(
-            diary.opened.iter().all(|(at, it)| *at == Instant::START && it.host == 0 && it.bytes.is_none())
+            recording
+                .opened
+                .iter()
+                .all(|(at, it)| *at == Instant::START && it.host == 0 && it.bytes.is_none())
         );
     }
 
     #[test]
     fn nothing_begins_after_the_end() {
         let config = Config { flows: 100, ..Config::default() };
-        let mut workload = config.build(&setting(1, 1)).unwrap();
+        let mut workload = config.build(&context(1, 1)).unwrap();
         let opened = run(&mut *workload).opened;
         assert!(!opened.is_empty() && opened.len() < 50, "{}", opened.len());
         assert!(opened.iter().all(|(at, _)| at.seconds() < 1.0));
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let place = |config: Config| config.build(&setting(1, 1)).err().unwrap().place;
+        let place = |config: Config| config.build(&context(1, 1)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         assert_eq!(place(Config { flows: 1_000_001, ..Config::default() }), "flows");
         assert_eq!(place(Config { size: Some(Size::from_bytes(0)), ..Config::default() }), "size");

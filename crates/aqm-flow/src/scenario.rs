@@ -147,7 +147,7 @@ impl Scenario {
     /// # Errors
     /// The first thing that is wrong, where, and what is allowed.
     pub fn from_value(value: Value) -> Result<Self, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         if !value.is_object() {
             return wrong("", "a scenario must be a table".into());
         }
@@ -214,7 +214,7 @@ impl Scenario {
                     "makes about {flows:.0e} flows; at most {most:.0e} are allowed, {MOST_FLOWS:.0e} with \
                      `record.flows = false`: lower it or shorten `duration`"
                 );
-                return Err(ConfigError::new(format!("traffic.{}", class.name), problem));
+                return Err(ConfigError::at(format!("traffic.{}", class.name), problem));
             }
         }
         // What an overloaded link cannot carry stays.
@@ -223,7 +223,7 @@ impl Scenario {
             let problem = format!(
                 "the load, {load}, leaves more than {MOST_KEPT:.0e} flows in progress: shorten it, or lower the load"
             );
-            return Err(ConfigError::new("duration", problem));
+            return Err(ConfigError::at("duration", problem));
         }
         if !self.record.every.is_zero() {
             let rows = seconds / self.record.every.seconds() * self.classes.len() as f64;
@@ -231,7 +231,7 @@ impl Scenario {
                 let problem = format!(
                     "would make {rows:.0e} rows; at most {MOST_SAMPLES:.0e} are allowed: look less often"
                 );
-                return Err(ConfigError::new("record.every", problem));
+                return Err(ConfigError::at("record.every", problem));
             }
         }
         Ok(())
@@ -240,7 +240,7 @@ impl Scenario {
 
 impl Class {
     fn read(name: String, mut table: Map<String, Value>, link: &Link) -> Result<Self, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         if name == ELASTIC {
             return wrong("", format!("`{ELASTIC}` means all elastic traffic: give it another name"));
         }
@@ -281,7 +281,7 @@ impl Class {
 impl Traffic {
     /// Checks what a flow may take of the link.
     fn check_rates(&self, link: &Link) -> Result<(), ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let streaming = self.service == Service::Streaming;
         if !link.discipline.shares() && (streaming || self.peak_rate.is_some()) {
             let place = if streaming { "service" } else { "peak_rate" };

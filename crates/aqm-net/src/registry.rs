@@ -23,7 +23,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// The `problem` at `place`.
-    pub fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: place.into(), problem: problem.into() }
     }
 
@@ -176,7 +176,7 @@ pub fn check_name(section: &str, name: &str) -> Result<(), ConfigError> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
     if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
         let allowed = "a name has 1 to 64 letters, digits, `-`, `_` or `+`";
-        return Err(ConfigError::new(format!("{section}.{name}"), allowed));
+        return Err(ConfigError::at(format!("{section}.{name}"), allowed));
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ pub fn read<T: DeserializeOwned>(value: Value) -> Result<T, ConfigError> {
             Segment::Seq { index } => join(&place, &index.to_string()),
             other => join(&place, &other.to_string()),
         });
-        ConfigError::new(place, error.into_inner().to_string())
+        ConfigError::at(place, error.into_inner().to_string())
     })
 }
 
@@ -202,14 +202,14 @@ pub fn read<T: DeserializeOwned>(value: Value) -> Result<T, ConfigError> {
 pub fn take_kind(value: Value, names: &[&str]) -> Result<(String, Value), ConfigError> {
     let expected = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let Value::Object(mut table) = value else {
-        return Err(ConfigError::new("", format!("must be a table with a `kind`: one of {}", expected())));
+        return Err(ConfigError::at("", format!("must be a table with a `kind`: one of {}", expected())));
     };
     match table.remove("kind") {
         Some(Value::String(kind)) if names.contains(&kind.as_str()) => Ok((kind, Value::Object(table))),
         Some(other) => {
-            Err(ConfigError::new("kind", format!("unknown kind {other}, expected one of {}", expected())))
+            Err(ConfigError::at("kind", format!("unknown kind {other}, expected one of {}", expected())))
         }
-        None => Err(ConfigError::new("kind", format!("is missing: write one of {}", expected()))),
+        None => Err(ConfigError::at("kind", format!("is missing: write one of {}", expected()))),
     }
 }
 

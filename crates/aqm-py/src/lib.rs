@@ -65,7 +65,7 @@ impl Output {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Value, ConfigError> {
-    serde_json::from_str(text).map_err(|error| ConfigError::new("", error.to_string()))
+    serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))
 }
 
 fn read(text: &str, files: BTreeMap<String, String>) -> Result<Scenario, ConfigError> {

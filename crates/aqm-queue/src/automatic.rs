@@ -85,7 +85,7 @@ impl Thresholds {
 
 /// What is wrong, and where.
 pub(crate) fn wrong<T>(place: &str, problem: String) -> Result<T, ConfigError> {
-    Err(ConfigError::new(place, problem))
+    Err(ConfigError::at(place, problem))
 }
 
 #[cfg(test)]

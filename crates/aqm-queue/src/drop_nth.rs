@@ -33,7 +33,7 @@ impl Build for Config {
 /// The numbers in descending order.
 fn next_last(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
     if numbers.first() == Some(&0) || !numbers.is_sorted_by(|a, b| a < b) {
-        return Err(ConfigError::new(field, "must be ascending numbers, counted from 1"));
+        return Err(ConfigError::at(field, "must be ascending numbers, counted from 1"));
     }
     Ok(numbers.iter().rev().copied().collect())
 }

@@ -30,10 +30,10 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
         if !(0.0..=1.0).contains(&self.probability) {
             let problem = format!("must be between 0 and 1, is {}", self.probability);
-            return Err(ConfigError::new("probability", problem));
+            return Err(ConfigError::at("probability", problem));
         }
         if self.limit.count() == 0 {
-            return Err(ConfigError::new("limit", "must be at least 1p or 1B"));
+            return Err(ConfigError::at("limit", "must be at least 1p or 1B"));
         }
         Ok(Box::new(DropRandom { config: self.clone(), fifo: Fifo::new(self.limit) }))
     }

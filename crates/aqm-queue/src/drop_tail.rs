@@ -21,7 +21,7 @@ parameters! {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
         if self.limit.count() == 0 {
-            return Err(ConfigError::new("limit", "must be at least 1p or 1B"));
+            return Err(ConfigError::at("limit", "must be at least 1p or 1B"));
         }
         Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
     }

@@ -144,7 +144,7 @@ impl red::Config {
                 let found = (1..32).find(|&log| tc::power_of_half(log) == weight);
                 let problem =
                     || format!("must be 1/2, 1/4, 1/8 and so on in Linux, such as 0.125, not {weight}");
-                found.ok_or_else(|| ConfigError::new("weight", problem()))
+                found.ok_or_else(|| ConfigError::at("weight", problem()))
             }
             (Some(_), Some(_)) => {
                 wrong("burst", "has no effect if weight is given: leave one of them out".to_owned())

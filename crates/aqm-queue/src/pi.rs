@@ -59,7 +59,7 @@ const SHORTEST: Span = Span::from_nanos(10_000);
 impl Config {
     /// The running controller, for those who build on it; all checks made.
     pub(crate) fn running(&self) -> Result<Pi, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { q_ref, a, b, interval, limit, mean_packet, .. } = *self;
         if q_ref.count() == 0 {
             return wrong("q_ref", "must be at least 1p or 1B".to_owned());

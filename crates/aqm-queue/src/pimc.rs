@@ -31,7 +31,7 @@ impl Build for Config {
         let most = u32::from(u16::MAX);
         if !(1..=most).contains(&self.min_cwnd) {
             let problem = format!("must be 1 to {most} segments, not {}", self.min_cwnd);
-            return Err(ConfigError::new("min_cwnd", problem));
+            return Err(ConfigError::at("min_cwnd", problem));
         }
         let pi = self.pi.running().map_err(|error| error.within("pi"))?;
         Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))

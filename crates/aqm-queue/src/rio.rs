@@ -128,7 +128,7 @@ impl Config {
     /// # Errors
     /// The first parameter with which RIO would not do what its name says.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { classes, coupling, .. } = self;
         if classes.is_empty() || classes.len() > MOST {
             return wrong("classes", format!("must be 1 to {MOST} tables, not {}", classes.len()));

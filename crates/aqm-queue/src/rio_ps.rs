@@ -59,7 +59,7 @@ const MOST: f64 = 100.0;
 impl Config {
     /// The RIO that this is, all checks made.
     fn rio(&self) -> Result<rio::Config, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { limit, min_share, weight, mean_packet, ecn, spacing, gentle, total_average, .. } = *self;
         if !(0.0..1.0).contains(&min_share) {
             return wrong("min_share", format!("must be at least 0 and below 1, not {min_share}"));
@@ -95,8 +95,8 @@ impl Config {
         };
         // The names a user knows.
         rio.check().map_err(|error| match error.place.as_str() {
-            "classes.0.max_p" => ConfigError::new("short_max_p", error.problem),
-            "classes.1.max_p" => ConfigError::new("long_max_p", error.problem),
+            "classes.0.max_p" => ConfigError::at("short_max_p", error.problem),
+            "classes.1.max_p" => ConfigError::at("long_max_p", error.problem),
             _ => error,
         })?;
         Ok(rio)

@@ -39,7 +39,7 @@ pub(crate) fn weight_log(
         let weight = power_of_half(*log);
         room <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
     };
-    (1..32).find(fits).ok_or_else(|| ConfigError::new("burst", format!("is too large: {burst}")))
+    (1..32).find(fits).ok_or_else(|| ConfigError::at("burst", format!("is too large: {burst}")))
 }
 
 /// `2^-log`.
@@ -56,7 +56,7 @@ pub(crate) fn probability_log(max_p: f64, width: u64) -> Result<u32, ConfigError
     let share = max_p / width as f64;
     (0..32).find(|&log| share * libm::ldexp(1.0, log as i32) > 1.0).ok_or_else(|| {
         let least = width as f64 * power_of_half(31);
-        ConfigError::new("max_p", format!("must be above {least} with these thresholds, not {max_p}"))
+        ConfigError::at("max_p", format!("must be above {least} with these thresholds, not {max_p}"))
     })
 }
 

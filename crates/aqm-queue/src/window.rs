@@ -25,7 +25,7 @@ impl WindowAverage {
             Ok(Self { weight, value: None })
         } else {
             let problem = format!("must be above 0 and at most 1, not {weight}");
-            Err(ConfigError::new("window_weight", problem))
+            Err(ConfigError::at("window_weight", problem))
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn place_edges(
         if !known.contains(node.as_str()) {
             let nodes: Vec<&str> = known.into_iter().collect();
             let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
-            return Err(ConfigError::new(place, problem));
+            return Err(ConfigError::at(place, problem));
         }
         let config = edge::Config::read(table).map_err(|e| e.within(&place))?;
         config.build(Streams::new(0).named("edge", 0)).map_err(|e| e.within(&place))?;
@@ -47,7 +47,7 @@ pub(crate) fn place_edges(
         edges.extend(nodes.into_iter().map(at));
     }
     if edges.len() > MOST_EDGES {
-        return Err(ConfigError::new("edges", format!("at most {MOST_EDGES} edges, not {}", edges.len())));
+        return Err(ConfigError::at("edges", format!("at most {MOST_EDGES} edges, not {}", edges.len())));
     }
     Ok((edges, added))
 }

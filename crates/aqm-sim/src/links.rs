@@ -48,7 +48,7 @@ pub(crate) fn of_dumbbell(mut table: Map<String, Value>) -> Result<Vec<LinkSpec>
             "is missing: write a `[bottleneck.queue]` table with a `kind`, one of {}",
             aqm_queue::Config::NAMES.join(", ")
         );
-        return Err(ConfigError::new(place, problem));
+        return Err(ConfigError::at(place, problem));
     };
     let queue = read_queue(queue, place)?;
     let line: Bottleneck = registry::read(Value::Object(table)).map_err(|e| e.within("bottleneck"))?;
@@ -76,7 +76,7 @@ pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec
         registry::check_name("links", &name)?;
         let place = format!("links.{name}.queue");
         if raw.from == raw.to {
-            return Err(ConfigError::new(format!("links.{name}.to"), "must differ from `from`"));
+            return Err(ConfigError::at(format!("links.{name}.to"), "must differ from `from`"));
         }
         let back = raw.both_ways.then(|| LinkSpec {
             name: format!("{name}-back"),
@@ -102,11 +102,11 @@ pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec
     for pair in 1..links.len() {
         if links[..pair].iter().any(|other| other.name == links[pair].name) {
             let problem = "`both_ways` of another link makes a link of this name: choose another name";
-            return Err(ConfigError::new(format!("links.{}", links[pair].name), problem));
+            return Err(ConfigError::at(format!("links.{}", links[pair].name), problem));
         }
     }
     if links.iter().all(|link| link.queue.is_none()) {
-        return Err(ConfigError::new("links", "at least one link needs a `queue` table"));
+        return Err(ConfigError::at("links", "at least one link needs a `queue` table"));
     }
     Ok(links)
 }

@@ -112,31 +112,31 @@ impl Scenario {
     /// The first thing that is wrong, where, and what is allowed.
     pub fn from_value(value: Value, files: BTreeMap<String, String>) -> Result<Self, ConfigError> {
         if !value.is_object() {
-            return Err(ConfigError::new("", "a scenario must be a table"));
+            return Err(ConfigError::at("", "a scenario must be a table"));
         }
         let raw: Raw = registry::read(value)?;
         let missing =
-            || ConfigError::new("duration", "is missing: write how long the run lasts, such as \"60s\"");
+            || ConfigError::at("duration", "is missing: write how long the run lasts, such as \"60s\"");
         let duration = raw.duration.ok_or_else(missing)?;
         if duration.is_zero() {
-            return Err(ConfigError::new("duration", "must be more than 0s"));
+            return Err(ConfigError::at("duration", "must be more than 0s"));
         }
         if raw.warm_up >= duration {
             let problem = format!("must be shorter than the duration, {duration}");
-            return Err(ConfigError::new("warm_up", problem));
+            return Err(ConfigError::at("warm_up", problem));
         }
         let dumbbell = raw.bottleneck.is_some();
         let links = match (raw.bottleneck, raw.links.is_empty()) {
             (Some(table), true) => links::of_dumbbell(table)?,
             (None, false) => links::of_graph(raw.links)?,
             (None, true) => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::at(
                     "bottleneck",
                     "is missing: write a `[bottleneck]` table, or a `[links.NAME]` table for each link of a graph",
                 ));
             }
             (Some(_), false) => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::at(
                     "links",
                     "a scenario has either `bottleneck` or `links`, not both",
                 ));
@@ -151,7 +151,7 @@ impl Scenario {
             traffic.push(one.map_err(|e| e.within(&format!("traffic.{name}")))?);
         }
         if traffic.is_empty() {
-            return Err(ConfigError::new(
+            return Err(ConfigError::at(
                 "traffic",
                 "is missing: write a `[traffic.NAME]` table for each workload",
             ));
@@ -314,7 +314,7 @@ impl Scenario {
         for (place, name) in queue.names_traffic() {
             if !known.contains(&name) {
                 let problem = format!("no workload is named `{name}`; there is {}", known.join(", "));
-                return Err(ConfigError::new(place, problem));
+                return Err(ConfigError::at(place, problem));
             }
         }
         Ok(())
@@ -339,7 +339,7 @@ impl Scenario {
         let full_packet = tcp.wire_bytes(2 * tcp.payload()) - tcp.wire_bytes(tcp.payload());
         self.jitter = jitter.unwrap_or_else(|| topology.slowest_managed().pace().time_for(full_packet));
         if self.jitter > Span::from_millis(1000) && jitter.is_some() {
-            return Err(ConfigError::new("host.jitter", "must be at most 1s"));
+            return Err(ConfigError::at("host.jitter", "must be at most 1s"));
         }
         for position in 0..self.traffic.len() {
             self.workload(position, &topology)?;
@@ -350,7 +350,7 @@ impl Scenario {
         {
             if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
                 let problem = format!("no workload is named `{name}`; there is {}", known.join(", "));
-                return Err(ConfigError::new(place, problem));
+                return Err(ConfigError::at(place, problem));
             }
         }
         let managed = || self.links.iter().filter(|link| link.queue.is_some()).map(|link| link.name.as_str());
@@ -358,7 +358,7 @@ impl Scenario {
             if !managed().any(|link| link == name) {
                 let links: Vec<&str> = managed().collect();
                 let problem = format!("no managed link is named `{name}`; there is {}", links.join(", "));
-                return Err(ConfigError::new("record.packets", problem));
+                return Err(ConfigError::at("record.packets", problem));
             }
         }
         Ok(())
@@ -390,16 +390,16 @@ fn read_traffic(
     common: &Common<'_>,
 ) -> Result<Traffic, ConfigError> {
     let Value::Object(mut table) = table else {
-        return Err(ConfigError::new("", "must be a table"));
+        return Err(ConfigError::at("", "must be a table"));
     };
     let mut node = |key: &str, fallback: &str| match (table.remove(key), dumbbell) {
         (None, true) => Ok(fallback.to_owned()),
-        (Some(_), true) => Err(ConfigError::new(
+        (Some(_), true) => Err(ConfigError::at(
             key,
             "belongs to a graph of `links`; in a dumbbell data go from left to right",
         )),
         (Some(Value::String(node)), false) => Ok(node),
-        (_, false) => Err(ConfigError::new(key, "must name the node where the hosts stand")),
+        (_, false) => Err(ConfigError::at(key, "must name the node where the hosts stand")),
     };
     let (from, to) = (node("from", LEFT)?, node("to", RIGHT)?);
     let access = match table.remove("access") {
@@ -409,7 +409,7 @@ fn read_traffic(
             if let (Value::Object(full), Value::Object(own)) = (&mut full, own) {
                 full.extend(own);
             } else {
-                return Err(ConfigError::new("access", "must be a table"));
+                return Err(ConfigError::at("access", "must be a table"));
             }
             registry::read(full).map_err(|e| e.within("access"))?
         }
@@ -420,11 +420,11 @@ fn read_traffic(
     };
     let extra_delay = match table.remove("extra_delay") {
         None => [Span::ZERO; 2],
-        Some(value) => read_range(&value).map_err(|problem| ConfigError::new("extra_delay", problem))?,
+        Some(value) => read_range(&value).map_err(|problem| ConfigError::at("extra_delay", problem))?,
     };
     let port =
-        number_up_to(table.remove("port"), u16::MAX).map_err(|problem| ConfigError::new("port", problem))?;
-    let dscp = number_up_to(table.remove("dscp"), 63).map_err(|problem| ConfigError::new("dscp", problem))?;
+        number_up_to(table.remove("port"), u16::MAX).map_err(|problem| ConfigError::at("port", problem))?;
+    let dscp = number_up_to(table.remove("dscp"), 63).map_err(|problem| ConfigError::at("dscp", problem))?;
     let config = aqm_traffic::Config::read(Value::Object(table))?;
     let dscp = dscp.map_or(0, |dscp| dscp as u8);
     Ok(Traffic { name: name.to_owned(), config, from, to, access, tcp, extra_delay, port, dscp })

@@ -11,7 +11,7 @@ pub fn toml_value(text: &str) -> Result<Value, ConfigError> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let place = line.map(|line| format!("line {line}")).unwrap_or_default();
-        ConfigError::new(place, error.message().trim().replace('\n', "; "))
+        ConfigError::at(place, error.message().trim().replace('\n', "; "))
     })?;
     plain(toml::Value::Table(table))
 }
@@ -23,9 +23,9 @@ fn plain(value: toml::Value) -> Result<Value, ConfigError> {
         toml::Value::Boolean(truth) => truth.into(),
         toml::Value::Float(number) => serde_json::Number::from_f64(number)
             .map(Value::Number)
-            .ok_or_else(|| ConfigError::new("", format!("`{number}` is not a finite number")))?,
+            .ok_or_else(|| ConfigError::at("", format!("`{number}` is not a finite number")))?,
         toml::Value::Datetime(date) => {
-            return Err(ConfigError::new("", format!("`{date}` is a date, which no scenario holds")));
+            return Err(ConfigError::at("", format!("`{date}` is a date, which no scenario holds")));
         }
         toml::Value::Array(values) => {
             let values = values.into_iter().enumerate();

@@ -191,7 +191,7 @@ impl Path {
     fn new(routers: &[LinkSpec], one: &Traffic) -> Result<Self, ConfigError> {
         let find = |from: &str, to: &str, key: &str| {
             route(routers, from, to)
-                .map_err(|problem| ConfigError::new(format!("traffic.{}.{key}", one.name), problem))
+                .map_err(|problem| ConfigError::at(format!("traffic.{}.{key}", one.name), problem))
         };
         Ok(Self { there: find(&one.from, &one.to, "to")?, back: find(&one.to, &one.from, "from")? })
     }

@@ -65,10 +65,10 @@ pub fn transport(text: &str) -> Result<Value, ConfigError> {
             let names = list(presets().iter().map(|preset| preset.name));
             format!("unknown transport `{text}`, expected one of {names}, or LAW/RECOVERY")
         };
-        return Err(ConfigError::new("", problem));
+        return Err(ConfigError::at("", problem));
     }
     registry::read::<Recovery>(recovery.into())
-        .map_err(|error| ConfigError::new("", format!("unknown recovery: {}", error.problem)))?;
+        .map_err(|error| ConfigError::at("", format!("unknown recovery: {}", error.problem)))?;
     Ok(json!({ "control": { "kind": law }, "recovery": recovery }))
 }
 

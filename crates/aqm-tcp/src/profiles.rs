@@ -305,14 +305,14 @@ fn ns_2_high_speed() -> Control {
 /// If the profile or a parameter is unknown or malformed.
 pub fn read(value: Value) -> Result<Config, ConfigError> {
     let Value::Object(mut table) = value else {
-        return Err(ConfigError::new("", "must be a table"));
+        return Err(ConfigError::at("", "must be a table"));
     };
     let name = table.remove("profile").unwrap_or_else(|| "rfc".into());
     let known = profiles();
     let Some(profile) = known.into_iter().find(|profile| name == profile.name) else {
         let names: Vec<String> = profiles().iter().map(|profile| format!("`{}`", profile.name)).collect();
         let problem = format!("unknown profile {name}, expected one of {}", names.join(", "));
-        return Err(ConfigError::new("profile", problem));
+        return Err(ConfigError::at("profile", problem));
     };
     let mut base = profile.config;
     // A law named without more is that of the profile's time.

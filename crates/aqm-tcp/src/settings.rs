@@ -118,7 +118,7 @@ const MAX_WIRE: u64 = 65_535;
 const MAX_WINDOW: u64 = 1_000_000_000;
 
 fn check(sensible: bool, place: &str, problem: &str) -> Result<(), ConfigError> {
-    if sensible { Ok(()) } else { Err(ConfigError::new(place, problem)) }
+    if sensible { Ok(()) } else { Err(ConfigError::at(place, problem)) }
 }
 
 /// Checked settings, shared by all ends that use them.

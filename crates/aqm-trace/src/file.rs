@@ -27,7 +27,7 @@ parameters! {
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         if self.path.is_empty() {
-            return Err(ConfigError::new("path", "must be given: a capture, or a list of flows"));
+            return Err(ConfigError::at("path", "must be given: a capture, or a list of flows"));
         }
         check_packet(self.packet)
     }

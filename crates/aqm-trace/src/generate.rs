@@ -57,7 +57,7 @@ const MOST_FLOWS: f64 = 1e7;
 
 impl Config {
     fn checked(&self) -> Result<Laws, ConfigError> {
-        let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
         if self.duration.is_zero() {
             return wrong("duration", "must be more than 0s".into());
         }
@@ -135,7 +135,7 @@ pub(crate) fn check_packet(packet: Size) -> Result<(), ConfigError> {
         return Ok(());
     }
     let problem = format!("must be between {LEAST_PACKET}B and {MOST_PACKET}B, is {packet}");
-    Err(ConfigError::new("packet", problem))
+    Err(ConfigError::at("packet", problem))
 }
 
 impl Build for Config {

@@ -219,7 +219,7 @@ impl<'a> Replay<'a> {
     /// The trace is over.
     pub(crate) fn finish(mut self) -> Result<RunRecord, Failure> {
         let end = self.now;
-        let wrong = |problem: String| Err(Failure::Config(ConfigError::new("warm_up", problem)));
+        let wrong = |problem: String| Err(Failure::Config(ConfigError::at("warm_up", problem)));
         let measured = end.since(self.warm_up);
         let Some(before) = self.before.filter(|_| !measured.is_zero()) else {
             return match self.first {

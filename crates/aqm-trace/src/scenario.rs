@@ -59,7 +59,7 @@ impl Scenario {
     /// The first thing that is wrong, where, and what is allowed.
     pub fn from_value(value: Value) -> Result<Self, ConfigError> {
         let Value::Object(mut table) = value else {
-            return Err(ConfigError::new("", "a scenario must be a table"));
+            return Err(ConfigError::at("", "a scenario must be a table"));
         };
         let source = table.remove("source");
         let queue = table.remove("queue").unwrap_or_else(|| json!({}));
@@ -68,11 +68,11 @@ impl Scenario {
             error
         })?;
         if settings.idle_timeout.is_zero() {
-            return Err(ConfigError::new("idle_timeout", "must be more than 0s"));
+            return Err(ConfigError::at("idle_timeout", "must be more than 0s"));
         }
         Table::<FlowState, Key>::new(settings.max_flows)?;
         let source = source.ok_or_else(|| {
-            ConfigError::new("source", "is missing: a table whose kind is `generated` or `file`")
+            ConfigError::at("source", "is missing: a table whose kind is `generated` or `file`")
         })?;
         let source = Source::read(source)
             .and_then(|source| source.check().map(|()| source))

@@ -37,7 +37,7 @@ impl Config {
     /// # Errors
     /// The field that is wrong, and what is allowed.
     pub fn build(&self, cut: &dyn Packetization) -> Result<BoundedPareto, ConfigError> {
-        let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
         if !(self.shape >= 0.01 && self.shape <= 100.0) {
             return wrong("shape", format!("must be between 0.01 and 100, is {}", self.shape));
         }

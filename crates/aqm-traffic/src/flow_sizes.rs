@@ -77,7 +77,7 @@ fn check_mean(mean: Size) -> Result<f64, ConfigError> {
     if (1..=MOST_MEAN).contains(&mean.bytes()) {
         return Ok(mean.bytes() as f64);
     }
-    Err(ConfigError::new("mean", format!("must be between 1B and 1000GB, is {mean}")))
+    Err(ConfigError::at("mean", format!("must be between 1B and 1000GB, is {mean}")))
 }
 
 /// A size as it is used: whole, at least one byte.

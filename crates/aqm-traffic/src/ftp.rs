@@ -31,7 +31,7 @@ impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         if self.size.is_some_and(|size| size.bytes() == 0) {
-            return Err(ConfigError::new("size", "must be at least 1B; leave it out to send for ever"));
+            return Err(ConfigError::at("size", "must be at least 1B; leave it out to send for ever"));
         }
         let mut begin: Vec<(Instant, u32)> = (0..self.flows)
             .map(|flow| (Instant::START + self.start + late(self.stagger, flow, context), flow))

@@ -36,7 +36,7 @@ const MOST_FLOWS: u32 = 1_000_000;
 /// Checks the number of flows of a workload.
 pub(crate) fn check_flows(flows: u32) -> Result<(), ConfigError> {
     if !(1..=MOST_FLOWS).contains(&flows) {
-        return Err(ConfigError::new("flows", format!("must be between 1 and {MOST_FLOWS}, is {flows}")));
+        return Err(ConfigError::at("flows", format!("must be between 1 and {MOST_FLOWS}, is {flows}")));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ pub(crate) fn check_load(load: f64) -> Result<(), ConfigError> {
     if load > 0.0 && load <= 10.0 {
         return Ok(());
     }
-    Err(ConfigError::new("load", format!("must be above 0 and at most 10, is {load}")))
+    Err(ConfigError::at("load", format!("must be above 0 and at most 10, is {load}")))
 }
 
 /// A request longer than this is taken for a slip of the pen.
@@ -18,7 +18,7 @@ pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
     if request.is_none_or(|request| (1..=MOST_REQUEST).contains(&request.bytes())) {
         return Ok(());
     }
-    Err(ConfigError::new("request", "must be 1B to 1MB"))
+    Err(ConfigError::at("request", "must be 1B to 1MB"))
 }
 
 /// The bytes of a request that was checked.
@@ -36,7 +36,7 @@ pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Resul
         return Ok(());
     }
     let problem = format!("makes about {expected:.0} transfers in this run, more than {MOST_TRANSFERS:.0}");
-    Err(ConfigError::new(place, format!("{problem}: {remedy}")))
+    Err(ConfigError::at(place, format!("{problem}: {remedy}")))
 }
 
 /// No run ends that sends more datagrams than this.
@@ -48,7 +48,7 @@ pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigEr
         return Ok(());
     }
     let problem = format!("makes about {expected:.0} datagrams in this run, more than {MOST_DATAGRAMS:.0}");
-    Err(ConfigError::new(place, problem))
+    Err(ConfigError::at(place, problem))
 }
 
 /// An IP packet can have no more bytes.

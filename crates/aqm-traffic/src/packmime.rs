@@ -79,10 +79,10 @@ impl Build for Config {
         let (rate, [least, most]) = (self.connections_per_second, RATES);
         if !(least..=most).contains(&rate) {
             let problem = format!("must be between {least} and {most}, is {rate}");
-            return Err(ConfigError::new("connections_per_second", problem));
+            return Err(ConfigError::at("connections_per_second", problem));
         }
         if self.maximum.bytes() == 0 {
-            return Err(ConfigError::new("maximum", "must be at least 1B"));
+            return Err(ConfigError::at("maximum", "must be at least 1B"));
         }
         let period = Period::new(self.start, self.stop, context.duration)?;
         check_transfers(rate * period.seconds(), "connections_per_second", "lower it")?;

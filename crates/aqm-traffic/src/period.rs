@@ -16,7 +16,7 @@ impl Period {
     /// Checks the parameters `start` and `stop` against a run of this duration.
     pub(crate) fn new(start: Span, stop: Option<Span>, duration: Span) -> Result<Self, ConfigError> {
         if stop.is_some_and(|stop| stop <= start) {
-            return Err(ConfigError::new("stop", format!("must be later than start, {start}")));
+            return Err(ConfigError::at("stop", format!("must be later than start, {start}")));
         }
         let end = Instant::START + stop.map_or(duration, |stop| stop.min(duration));
         Ok(Self { start: Instant::START + start, end })

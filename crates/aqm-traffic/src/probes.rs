@@ -60,13 +60,13 @@ impl Build for Config {
         let (count, unit) = (self.size.count(), unit(self.size, context.cut));
         if !(1..=MOST_BYTES / unit).contains(&count) {
             let problem = format!("must be at least 1 and at most 1e15 bytes, is {}", self.size);
-            return Err(ConfigError::new("size", problem));
+            return Err(ConfigError::at("size", problem));
         }
         if self.every.is_zero() {
-            return Err(ConfigError::new("every", "must be longer than zero"));
+            return Err(ConfigError::at("every", "must be longer than zero"));
         }
         if self.late == Late::SitsOut && self.hosts == Hosts::Shared {
-            return Err(ConfigError::new(
+            return Err(ConfigError::at(
                 "late",
                 "`sits-out` needs hosts of their own: set `hosts = \"own\"`",
             ));

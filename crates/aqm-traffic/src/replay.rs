@@ -28,7 +28,7 @@ parameters! {
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let wrong = |problem| ConfigError::new("file", problem);
+        let wrong = |problem| ConfigError::at("file", problem);
         if self.file.is_empty() {
             return Err(wrong(
                 "is missing: name a file with a start in seconds and a size in bytes on each line".into(),

@@ -73,7 +73,7 @@ const MOST_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let wrong = |place, problem: String| Err(ConfigError::new(place, problem));
+        let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
         let &[least, most] = self.objects.as_slice() else {
             return wrong("objects", "must be two numbers, the least and the most, such as [2, 7]".into());
         };
@@ -157,7 +157,7 @@ impl Config {
             (Some(users), None) if (1..=MOST_USERS).contains(&users) => Ok(users),
             (Some(users), None) => {
                 let problem = format!("must be between 1 and {MOST_USERS}, is {users}");
-                Err(ConfigError::new("users", problem))
+                Err(ConfigError::at("users", problem))
             }
             (None, Some(load)) => {
                 check_load(load)?;
@@ -166,12 +166,12 @@ impl Config {
                     let problem = format!(
                         "makes {users} users of {each:.2e} each, must be between 1 and {MOST_USERS} users"
                     );
-                    return Err(ConfigError::new("load", problem));
+                    return Err(ConfigError::at("load", problem));
                 }
                 Ok(users as u32)
             }
-            (None, None) => Err(ConfigError::new("users", "is missing: give either `users` or `load`")),
-            (Some(_), Some(_)) => Err(ConfigError::new("load", "give either `users` or `load`, not both")),
+            (None, None) => Err(ConfigError::at("users", "is missing: give either `users` or `load`")),
+            (Some(_), Some(_)) => Err(ConfigError::at("load", "give either `users` or `load`, not both")),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Config {
     /// # Errors
     /// The field that is wrong, and what is allowed.
     pub fn build(&self) -> Result<Sizes, ConfigError> {
-        let wrong = |place, problem| Err(ConfigError::new(place, problem));
+        let wrong = |place, problem| Err(ConfigError::at(place, problem));
         if self.minimum.bytes() == 0 {
             return wrong("minimum", "must be at least 1B".to_owned());
         }

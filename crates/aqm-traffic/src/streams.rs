@@ -43,7 +43,7 @@ impl Build for Config {
         check_load(self.load)?;
         if !(1..=MOST_BYTES).contains(&self.packet.bytes()) {
             let problem = format!("must be between 1B and {MOST_BYTES}B, is {}", self.packet);
-            return Err(ConfigError::new("packet", problem));
+            return Err(ConfigError::at("packet", problem));
         }
         let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;

@@ -96,7 +96,7 @@ impl Build for Config {
         };
         if !(1..=most).contains(&self.size.bytes()) {
             let problem = format!("must be between 1B and {most}B{why}, is {}", self.size);
-            return Err(ConfigError::new("size", problem));
+            return Err(ConfigError::at("size", problem));
         }
         let gap = self.gap(context.rate)?;
         let period = self.period(Span::ZERO, context.duration)?;
@@ -143,10 +143,10 @@ impl Config {
         let stop = match (self.stop, self.lasts) {
             (stop, None) => stop,
             (Some(_), Some(_)) => {
-                return Err(ConfigError::new("lasts", "give either `stop` or `lasts`, not both"));
+                return Err(ConfigError::at("lasts", "give either `stop` or `lasts`, not both"));
             }
             (None, Some(lasts)) if lasts.is_zero() => {
-                return Err(ConfigError::new("lasts", "must be longer than zero"));
+                return Err(ConfigError::at("lasts", "must be longer than zero"));
             }
             (None, Some(lasts)) => Some(self.start + lasts),
         };
@@ -162,8 +162,8 @@ impl Config {
                 let bps = (load * line.bps() as f64 + 0.5) as u64;
                 Ok(Gap::new(self.size.bytes() * u64::from(self.flows), bps.max(1)))
             }
-            (None, None) => Err(ConfigError::new("rate", "is missing: give either `rate` or `load`")),
-            (Some(_), Some(_)) => Err(ConfigError::new("load", "give either `rate` or `load`, not both")),
+            (None, None) => Err(ConfigError::at("rate", "is missing: give either `rate` or `load`")),
+            (Some(_), Some(_)) => Err(ConfigError::at("load", "give either `rate` or `load`, not both")),
         }
     }
 }

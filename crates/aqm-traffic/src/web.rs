@@ -56,7 +56,7 @@ impl Build for Config {
         check_load(self.load)?;
         if !(1..=MOST_OBJECTS).contains(&self.objects) {
             let problem = format!("must be between 1 and {MOST_OBJECTS}, is {}", self.objects);
-            return Err(ConfigError::new("objects", problem));
+            return Err(ConfigError::at("objects", problem));
         }
         check_request(self.request)?;
         let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;

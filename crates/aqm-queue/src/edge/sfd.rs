@@ -51,7 +51,7 @@ choices! {
 impl Build for Config {
     fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigError> {
         if self.expiry.is_zero() {
-            return Err(ConfigError::new("expiry", "must be more than 0s"));
+            return Err(ConfigError::at("expiry", "must be more than 0s"));
         }
         Ok(Box::new(Sfd { config: self.clone(), flows: Table::new(self.max_flows)?, rng }))
     }

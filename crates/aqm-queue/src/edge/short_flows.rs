@@ -80,7 +80,7 @@ const SHORTEST_PERIOD: Span = Span::from_millis(1);
 
 impl Build for Config {
     fn build(&self, _rng: Rng) -> Result<Box<dyn Edge>, ConfigError> {
-        let refuse = |place: &str, problem: String| Err(ConfigError::new(place, problem));
+        let refuse = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         for (place, period) in [("expiry", self.expiry), ("update", Some(self.update))] {
             if period.is_some_and(|period| period < SHORTEST_PERIOD) {
                 return refuse(place, format!("must be at least {SHORTEST_PERIOD}"));

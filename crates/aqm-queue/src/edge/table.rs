@@ -55,7 +55,7 @@ impl<V: Default, K: Key> Table<V, K> {
     pub fn new(max_flows: u32) -> Result<Self, ConfigError> {
         if !(1..=MOST).contains(&max_flows) {
             let problem = format!("must be between 1 and {MOST}, is {max_flows}");
-            return Err(ConfigError::new("max_flows", problem));
+            return Err(ConfigError::at("max_flows", problem));
         }
         Ok(Self {
             index: Index::new(),

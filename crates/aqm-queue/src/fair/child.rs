@@ -26,7 +26,7 @@ impl Children {
         child.build(rate).map_err(|error| error.within("child"))?;
         if child.holds_back() {
             let problem = format!("must send whenever it is asked: `{}` holds packets back", child.kind());
-            return Err(ConfigError::new("child.kind", problem));
+            return Err(ConfigError::at("child.kind", problem));
         }
         Ok(Self { config: (**child).clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }

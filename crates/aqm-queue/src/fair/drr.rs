@@ -30,7 +30,7 @@ impl Config {
     fn order(&self, _unit: Unit, _rate: Rate) -> Result<Drr, ConfigError> {
         let quantum = self.quantum.bytes();
         if !(1..=MOST).contains(&quantum) {
-            return Err(ConfigError::new("quantum", format!("must be from 1B to 1GB, not {}", self.quantum)));
+            return Err(ConfigError::at("quantum", format!("must be from 1B to 1GB, not {}", self.quantum)));
         }
         Ok(Drr { quantum, turns: Ring::default(), is_served: false })
     }

@@ -115,7 +115,7 @@ impl Common<'_> {
         order: impl FnOnce(Unit) -> Result<O, ConfigError>,
         rate: Rate,
     ) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        let wrong = |place: &str, problem: &str| Err(ConfigError::new(place, problem));
+        let wrong = |place: &str, problem: &str| Err(ConfigError::at(place, problem));
         if self.limit.count() == 0 {
             return wrong("limit", "must be at least 1p or 1B");
         }

@@ -22,13 +22,13 @@ impl Naming {
     /// By flow, or by bucket if there are any; the salt is drawn anew every `perturb`.
     pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigError> {
         if buckets == Some(0) {
-            return Err(ConfigError::new("buckets", "must be at least 1; leave it out for one queue a flow"));
+            return Err(ConfigError::at("buckets", "must be at least 1; leave it out for one queue a flow"));
         }
         if perturb.is_some() && buckets.is_none() {
-            return Err(ConfigError::new("perturb", "has no effect without buckets: leave it out"));
+            return Err(ConfigError::at("perturb", "has no effect without buckets: leave it out"));
         }
         if perturb.is_some_and(Span::is_zero) {
-            return Err(ConfigError::new("perturb", "must be more than 0s"));
+            return Err(ConfigError::at("perturb", "must be more than 0s"));
         }
         Ok(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER })
     }

@@ -34,7 +34,7 @@ struct Placed<'a> {
 }
 
 fn wrong<T>(place: String, problem: String) -> Result<T, ConfigError> {
-    Err(ConfigError::new(place, problem))
+    Err(ConfigError::at(place, problem))
 }
 
 impl Plan {
@@ -213,7 +213,7 @@ pub(super) fn warnings(config: &Config, line: Rate) -> Vec<ConfigError> {
     let Ok(all) = placed(config, &everything) else { return Vec::new() };
     let mut found = Vec::new();
     let mut warn = |one: &Placed<'_>, field: &str, problem: String| {
-        found.push(ConfigError::new(format!("classes.{}.{field}", one.name), problem));
+        found.push(ConfigError::at(format!("classes.{}.{field}", one.name), problem));
     };
     for (number, one) in all.iter().enumerate() {
         match one.parent.map(|parent| &all[parent]) {

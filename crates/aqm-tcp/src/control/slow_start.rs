@@ -53,7 +53,7 @@ pub(super) const MIN_SSTHRESH: f64 = 2.0;
 
 /// `Ok` if `sensible`; else the `problem` at `place`.
 pub(super) fn check(sensible: bool, place: &str, problem: &str) -> Result<(), ConfigError> {
-    if sensible { Ok(()) } else { Err(ConfigError::new(place, problem)) }
+    if sensible { Ok(()) } else { Err(ConfigError::at(place, problem)) }
 }
 
 impl SsthreshRounding {

@@ -23,7 +23,7 @@ impl Build for Config {
         let mean = check_mean(self.mean)?;
         if !(1.0..=1000.0).contains(&self.variation) {
             let problem = format!("must be between 1 and 1000, is {}", self.variation);
-            return Err(ConfigError::new("variation", problem));
+            return Err(ConfigError::at("variation", problem));
         }
         let small = 0.5 * (1.0 + ((self.variation - 1.0) / (self.variation + 1.0)).sqrt());
         let half_over = |share: f64| Exponential { mean: mean / (2.0 * share) };

@@ -19,7 +19,7 @@ impl Build for Config {
     fn build(&self) -> Result<Box<dyn Law>, ConfigError> {
         let mean = check_mean(self.mean)?;
         if !(0.2..=10.0).contains(&self.shape) {
-            return Err(ConfigError::new("shape", format!("must be between 0.2 and 10, is {}", self.shape)));
+            return Err(ConfigError::at("shape", format!("must be between 0.2 and 10, is {}", self.shape)));
         }
         let scale = mean / libm::tgamma(1.0 + 1.0 / self.shape);
         Ok(Box::new(Weibull { law: distributions::Weibull { shape: self.shape, scale }, mean }))

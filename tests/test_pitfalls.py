@@ -7,8 +7,8 @@ from pathlib import Path
 
 CRATE = Path(__file__).parent.parent / "crates/aqm-tcp"
 PAGE = Path(__file__).parent.parent / "docs/background/pitfalls.md"
-ROW = re.compile(r"^\| (?P<id>T\d+) \| (?P<pitfall>[^|]+) \| (?P<guard>[^|]+) \|$", re.MULTILINE)
-GUARD = re.compile(r"`(?P<file>(?:src|tests)/[\w/]+\.rs)`: (?P<names>`\w+`(?:, `\w+`)*)")
+ENTRY = re.compile(r"^- \*\*(?P<id>T\d+)\.\*\* (?P<text>.+(?:\n  .+)*)", re.MULTILINE)
+GUARD = re.compile(r"`(?P<file>(?:src|tests)/[\w/]+\.rs)`:\s+(?P<names>`\w+`(?:,\s+`\w+`)*)")
 
 
 def guards(text: str) -> list[tuple[str, str]]:
@@ -25,9 +25,9 @@ def is_test(file: str, name: str) -> bool:
 
 
 def test_every_pitfall_is_guarded_or_cannot_apply() -> None:
-    rows = list(ROW.finditer(PAGE.read_text(encoding="utf-8")))
-    assert [row["id"] for row in rows] == [f"T{number}" for number in range(1, 21)]
-    bare = [row["id"] for row in rows if not guards(row["guard"]) and "cannot apply: " not in row["guard"]]
+    entries = list(ENTRY.finditer(PAGE.read_text(encoding="utf-8")))
+    assert [one["id"] for one in entries] == [f"T{number}" for number in range(1, 21)]
+    bare = [one["id"] for one in entries if not guards(one["text"]) and "*Cannot apply*: " not in one["text"]]
     assert not bare, f"neither guarded nor explained: {bare}"
 
 

@@ -298,6 +298,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct AdaptiveRed {
     red: Red,
     curve: Curve,

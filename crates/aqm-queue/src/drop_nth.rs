@@ -39,6 +39,7 @@ fn next_last(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigErr
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct DropNth {
     arrivals: u64,
     /// What is still to be dropped, the next one last.

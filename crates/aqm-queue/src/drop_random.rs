@@ -40,6 +40,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct DropRandom {
     config: Config,
     fifo: Fifo,

@@ -28,6 +28,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct DropTail {
     fifo: Fifo,
 }

@@ -9,6 +9,7 @@
 //! from strangers must hash them with a secret first.
 
 /// The numbers of entries, found by key. At most 2^30 entries.
+#[derive(Clone)]
 pub(crate) struct Index {
     /// A power of two of them, at most half in use.
     slots: Vec<Slot>,

@@ -52,6 +52,7 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// What the parameters promise.
+#[derive(Clone)]
 struct Expected {
     limit: Option<Length>,
     /// Whether one packet more than the limit may wait.
@@ -59,7 +60,7 @@ struct Expected {
     average_unit: Option<Length>,
     marks: bool,
 }
-
+#[derive(Clone)]
 struct Watched {
     inner: Box<dyn QueueDiscipline>,
     expected: Expected,
@@ -148,7 +149,7 @@ impl Watched {
 }
 
 /// Our own account of what waits.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Book {
     flows: BTreeMap<u32, VecDeque<Packet>>,
     backlog: Backlog,
@@ -236,7 +237,7 @@ mod tests {
         MarksAgainstTheRules,
         LosesTheMark,
     }
-
+    #[derive(Clone)]
     struct Bad(Sin, Vec<Packet>);
 
     impl QueueDiscipline for Bad {

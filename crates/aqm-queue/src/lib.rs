@@ -34,6 +34,7 @@ mod tc;
 mod window;
 
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
+use dyn_clone::DynClone;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
@@ -129,7 +130,9 @@ pub trait Build {
 /// Fates are told through the [`Context`], not returned: RED refuses the packet that arrives,
 /// CoDel drops while serving, fair queueing drops somebody else's packet. Calls come in the order
 /// of time; a law that adapts at intervals catches up on the next call.
-pub trait QueueDiscipline: Send {
+///
+/// A discipline that was just built is a prototype, too: each run takes a clone of it.
+pub trait QueueDiscipline: DynClone + Send + Sync {
     /// A packet arrives at `cx.now`: keep it, or report its fate to `cx`.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
 
@@ -153,6 +156,8 @@ pub trait QueueDiscipline: Send {
     /// Shows what each service class did up to `now`, by name, in a fixed order.
     fn classes(&self, _now: Instant, _show: &mut dyn FnMut(&str, ClassCounters)) {}
 }
+
+dyn_clone::clone_trait_object!(QueueDiscipline);
 
 /// What went through a service class since the discipline was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -31,6 +31,7 @@ use crate::tc::{self, Clock, IdleTable};
 use crate::{Context, Fifo, QueueDiscipline, Reason};
 
 /// What the kernel is told, but for the table of idle times.
+#[derive(Clone)]
 pub(crate) struct Settings {
     min: u64,
     max: u64,
@@ -162,6 +163,7 @@ impl Settings {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct LinuxRed {
     idle: IdleTable,
     idle_since: Option<Instant>,

@@ -103,6 +103,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct Pi {
     controller: Controller,
     fifo: Fifo,
@@ -148,6 +149,7 @@ impl Pi {
 }
 
 /// The control law; it knows no queue.
+#[derive(Clone)]
 struct Controller {
     config: Config,
     /// What counts as one packet, in packets or bytes.

@@ -39,6 +39,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct Pimc {
     min_cwnd: u32,
     pi: Pi,

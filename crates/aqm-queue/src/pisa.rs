@@ -36,6 +36,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct Pisa {
     windows: WindowAverage,
     pi: Pi,

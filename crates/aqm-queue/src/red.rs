@@ -267,6 +267,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct Red {
     core: RedCore,
     curve: Curve,
@@ -319,6 +320,7 @@ impl Red {
 }
 
 /// RED without its buffer: an average and the law that acts on it. RED has one, RIO one for each class.
+#[derive(Clone)]
 pub(crate) struct RedCore {
     /// The average queue.
     pub average: Average,

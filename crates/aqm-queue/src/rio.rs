@@ -212,6 +212,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct Rio {
     coupling: Coupling,
     total_average: TotalAverage,
@@ -221,6 +222,7 @@ pub struct Rio {
 }
 
 /// What a class has of its own.
+#[derive(Clone)]
 struct Lane {
     core: RedCore,
     curve: Curve,

@@ -77,6 +77,7 @@ impl Build for Config {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 pub struct Shred {
     windows: WindowAverage,
     curve: Curve,

@@ -10,6 +10,7 @@
 use aqm_net::{ConfigError, Packet};
 
 /// The exponentially weighted average of the windows that packets tell (`cwnd_avg`).
+#[derive(Clone)]
 pub(crate) struct WindowAverage {
     weight: f64,
     value: Option<f64>,

@@ -12,6 +12,7 @@ mod weibull;
 
 use aqm_net::registry::Parameter;
 use aqm_net::{ConfigError, Rng, Size, registry};
+use dyn_clone::DynClone;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -61,13 +62,15 @@ pub trait Build {
 }
 
 /// A law of sizes.
-pub trait Law: Send {
+pub trait Law: DynClone + Send + Sync {
     /// One size in bytes, at least one.
     fn draw(&self, rng: &mut Rng) -> u64;
 
     /// The mean size in bytes.
     fn mean(&self) -> f64;
 }
+
+dyn_clone::clone_trait_object!(Law);
 
 /// A mean beyond this is taken for a slip of the pen.
 const MOST_MEAN: u64 = 1_000_000_000_000;

@@ -52,6 +52,7 @@ impl Build for Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Bulk {
     /// When each flow begins, in the order of time.
     begin: Vec<(Instant, u32)>,

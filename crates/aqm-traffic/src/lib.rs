@@ -27,6 +27,7 @@ mod web;
 mod wire;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Span, Streams, registry};
+use dyn_clone::DynClone;
 
 registry! {
     /// The parameters of any workload.
@@ -95,8 +96,8 @@ pub trait Packetization {
     fn payload(&self) -> u64;
 }
 
-/// Something that sends.
-pub trait Workload: Send {
+/// Something that sends. One that was just built is a prototype, too: each run takes a clone of it.
+pub trait Workload: DynClone + Send + Sync {
     /// The run begins: ask for the first wake-up.
     fn start(&mut self, cx: &mut dyn TrafficContext);
 
@@ -112,6 +113,8 @@ pub trait Workload: Send {
     /// Facts about the load worth printing, by name: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }
+
+dyn_clone::clone_trait_object!(Workload);
 
 /// What a workload can ask for. Requests are carried out in order, after the call returns.
 pub trait TrafficContext {

@@ -168,6 +168,7 @@ fn logistic(x: f64) -> f64 {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct PackMime {
     connections_per_second: f64,
     arrivals: SumDifference,
@@ -189,7 +190,7 @@ struct PackMime {
 }
 
 /// What was offered so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Offered {
     connections: u64,
     exchanges: u64,
@@ -314,6 +315,7 @@ fn server_delay(rng: &mut Rng) -> Span {
 
 /// Response sizes: runs of short ones (answers that what the client has is still good) and of downloads by
 /// turns, first a run of downloads.
+#[derive(Clone)]
 struct Responses {
     runs: [Weibull; 2],
     state: usize,

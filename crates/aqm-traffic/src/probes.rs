@@ -97,6 +97,7 @@ impl Build for Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Probes {
     config: Config,
     /// What a flow sends.

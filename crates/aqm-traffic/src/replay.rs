@@ -61,6 +61,7 @@ impl Build for Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Replay {
     /// In the order of time.
     schedule: Vec<Line>,

@@ -177,6 +177,7 @@ impl Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Sessions {
     config: Config,
     users: Vec<User>,
@@ -202,6 +203,7 @@ struct Sessions {
 }
 
 /// The randomness of a user.
+#[derive(Clone)]
 struct User {
     think: Rng,
     objects: Rng,
@@ -223,7 +225,7 @@ impl User {
 }
 
 /// What begins when; at equal moments what was planned first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Instant,
     number: u64,
@@ -240,7 +242,7 @@ enum What {
 }
 
 /// What was offered so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Offered {
     pages: u64,
     objects: u64,

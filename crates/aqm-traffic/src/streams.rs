@@ -83,6 +83,7 @@ impl Build for Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Streams {
     /// Between two datagrams of a flow.
     gap: Gap,
@@ -106,6 +107,7 @@ struct Streams {
 }
 
 /// A flow in progress.
+#[derive(Clone)]
 struct Flow {
     /// Bytes it still has to send.
     left: u64,

@@ -169,6 +169,7 @@ impl Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Datagrams {
     gap: Gap,
     gaps: Gaps,
@@ -201,6 +202,7 @@ impl Due {
 }
 
 /// What a flow remembers.
+#[derive(Clone)]
 struct Flow {
     /// From when on it is silent.
     end: Instant,

@@ -93,6 +93,7 @@ impl Build for Config {
 }
 
 /// The running workload.
+#[derive(Clone)]
 struct Web {
     config: Config,
     pages_per_second: f64,
@@ -111,7 +112,7 @@ struct Web {
 }
 
 /// What was offered so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Offered {
     pages: u64,
     objects: u64,

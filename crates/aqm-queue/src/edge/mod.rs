@@ -13,6 +13,7 @@ mod short_flows;
 mod table;
 
 use aqm_net::{ConfigError, Instant, Packet, Rng, registry};
+use dyn_clone::DynClone;
 
 pub use table::{Key, Table};
 
@@ -48,7 +49,7 @@ pub trait Build {
 ///
 /// Calls come in the order of time. What an edge does at moments of its own, such as forgetting
 /// flows, it catches up with on the next call, moment by moment.
-pub trait Edge: Send {
+pub trait Edge: DynClone + Send + Sync {
     /// The class of a packet that passes at `now`: [`SHORT`] or [`LONG`].
     fn classify(&mut self, packet: &Packet, now: Instant) -> u8;
 
@@ -59,6 +60,8 @@ pub trait Edge: Send {
     /// between short and long, and flows `evicted` for want of room so far.
     fn gauges(&self, show: &mut dyn FnMut(&'static str, f64));
 }
+
+dyn_clone::clone_trait_object!(Edge);
 
 #[cfg(test)]
 mod tests {

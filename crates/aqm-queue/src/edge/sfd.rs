@@ -58,6 +58,7 @@ impl Build for Config {
 }
 
 /// The running edge.
+#[derive(Clone)]
 pub struct Sfd {
     config: Config,
     flows: Table<Sent>,
@@ -65,7 +66,7 @@ pub struct Sfd {
 }
 
 /// What is remembered of a flow.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sent {
     bytes: u64,
     /// Packets penalised since one was spared.

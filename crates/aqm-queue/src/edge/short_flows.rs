@@ -108,6 +108,7 @@ impl Build for Config {
 }
 
 /// The running edge.
+#[derive(Clone)]
 pub struct ShortFlows {
     config: Config,
     threshold: u32,

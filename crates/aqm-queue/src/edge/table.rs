@@ -24,6 +24,7 @@ impl Key for u64 {
 ///
 /// Moments come in the order of time. Memory grows with use, up to what the bound needs, and is
 /// kept.
+#[derive(Clone)]
 pub struct Table<V, K = u64> {
     index: Index,
     entries: Vec<Entry<V, K>>,
@@ -34,7 +35,7 @@ pub struct Table<V, K = u64> {
     max: u32,
     evicted: u64,
 }
-
+#[derive(Clone)]
 struct Entry<V, K> {
     key: K,
     last_used: Instant,

@@ -10,6 +10,7 @@ use crate::inner::Inner;
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
 
 /// The running disciplines, by flow.
+#[derive(Clone)]
 pub(super) struct Children {
     config: Config,
     rate: Rate,

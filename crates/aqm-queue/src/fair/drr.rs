@@ -37,6 +37,7 @@ impl Config {
 }
 
 /// The order of flows.
+#[derive(Clone)]
 struct Drr {
     quantum: u64,
     turns: Ring<Flow>,

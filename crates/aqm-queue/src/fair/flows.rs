@@ -14,6 +14,7 @@ use crate::index::{Index, NONE};
 pub(super) const REMEMBERED: u32 = 1 << 16;
 
 /// Flows by number; beside each packet lies an `S`, what the order noted when the packet came.
+#[derive(Clone)]
 pub(super) struct Flows<S> {
     flows: Vec<Flow>,
     unused: Vec<u32>,
@@ -38,7 +39,7 @@ struct Flow {
     head: u32,
     tail: u32,
 }
-
+#[derive(Clone)]
 struct Node<S> {
     packet: Packet,
     before: u32,

@@ -4,6 +4,7 @@
 //! Spanning Trees", 1975), with the place of each flow beside it.
 
 /// Flows by number, each with a key.
+#[derive(Clone)]
 pub(super) struct Heap<K> {
     entries: Vec<(K, u32)>,
     /// Where each flow stands among the entries, or `ABSENT`.

@@ -7,6 +7,7 @@
 use aqm_net::Rng;
 
 /// Flows by how many packets each has.
+#[derive(Clone)]
 pub(super) struct Long {
     /// The flows with so many packets, in no order.
     by_packets: Vec<Vec<u32>>,

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use super::heap::Heap;
 
 /// Flows by a bound on the length of their queues.
+#[derive(Clone)]
 pub(super) struct Longest {
     heap: Heap<Reverse<u64>>,
 }

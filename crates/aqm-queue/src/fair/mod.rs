@@ -151,6 +151,7 @@ impl Common<'_> {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 struct Fair<O: Order> {
     naming: Naming,
     weights: Vec<u32>,

@@ -10,6 +10,7 @@
 use aqm_net::{ConfigError, Instant, Packet, Rng, Span};
 
 /// What flow a packet is of.
+#[derive(Clone)]
 pub(super) struct Naming {
     buckets: Option<u32>,
     perturb: Option<Span>,

@@ -6,9 +6,9 @@ use aqm_net::Instant;
 ///
 /// Flows have small numbers, used again after [`on_new_flow`](Self::on_new_flow). A flow that is not
 /// backlogged has nothing waiting; its last packet may still be on the line.
-pub(super) trait Order: Send + 'static {
+pub(super) trait Order: Clone + Send + Sync + 'static {
     /// What is to be remembered of the moment a packet came.
-    type Stamp: Copy + Send;
+    type Stamp: Copy + Send + Sync;
     /// Whether the law wants to know a flow that comes back soon after falling idle.
     const REMEMBERS: bool;
 

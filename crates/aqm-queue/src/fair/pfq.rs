@@ -30,6 +30,7 @@ impl Config {
 }
 
 /// The order of flows.
+#[derive(Clone)]
 struct Pfq {
     stfq: Stfq,
     /// Flows that go before all others.

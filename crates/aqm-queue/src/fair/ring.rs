@@ -1,7 +1,7 @@
 //! A list of flows from which any can be taken out at once: who takes turns, who is idle.
 
 /// Flows by number, in an order; each at most once, with a `V` beside it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Ring<V = ()> {
     links: Vec<Link<V>>,
     front: u32,

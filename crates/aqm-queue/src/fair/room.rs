@@ -31,11 +31,12 @@ choices! {
 }
 
 /// The limit on what waits, and the book that tells who pays for it.
+#[derive(Clone)]
 pub(super) struct Room {
     limit: Length,
     book: Book,
 }
-
+#[derive(Clone)]
 enum Book {
     None,
     Longest(Longest),

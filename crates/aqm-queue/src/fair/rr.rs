@@ -23,6 +23,7 @@ impl Config {
 }
 
 /// The order of flows.
+#[derive(Clone)]
 struct Rr {
     /// Flows, and the weight of each.
     turns: Ring<u32>,

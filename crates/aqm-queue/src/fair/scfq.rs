@@ -28,6 +28,7 @@ impl Config {
 }
 
 /// The order of flows.
+#[derive(Clone)]
 struct Scfq {
     unit: Unit,
     /// `v`.

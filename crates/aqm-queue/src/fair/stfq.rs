@@ -30,6 +30,7 @@ impl Config {
 }
 
 /// The order of flows.
+#[derive(Clone)]
 pub(super) struct Stfq {
     unit: Unit,
     /// `v`.

@@ -6,6 +6,7 @@
 use super::heap::Heap;
 
 /// Flows by tag. A number is good for 18 TB of a flow of weight 1 at the finest unit allowed.
+#[derive(Clone)]
 pub(super) struct Tags {
     heap: Heap<(u64, u64)>,
     turn: u64,

@@ -35,6 +35,7 @@ impl Config {
 }
 
 /// The order of flows.
+#[derive(Clone)]
 struct Wfq {
     reference: Reference,
     /// The finish tag of the last packet that each flow has sent.
@@ -107,6 +108,7 @@ impl Order for Wfq {
 }
 
 /// The fluid that serves all flows at once.
+#[derive(Clone)]
 struct Reference {
     bytes_per_second: f64,
     /// `V`, in bytes of a flow of weight 1.

@@ -184,6 +184,7 @@ impl Build for Config {
 }
 
 /// A leaf and its queue.
+#[derive(Clone)]
 struct Leaf {
     /// Its place in the tree.
     node: u32,
@@ -217,6 +218,7 @@ impl Leaf {
 }
 
 /// The running discipline.
+#[derive(Clone)]
 struct Htb {
     tree: Tree,
     /// By place in the tree.

@@ -63,6 +63,7 @@ impl Node {
 }
 
 /// All classes.
+#[derive(Clone)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
     rows: Vec<[Feed; PRIORITIES]>,

@@ -19,7 +19,7 @@ impl Build for Config {
         Ok(Box::new(Exponential(distributions::Exponential { mean: check_mean(self.mean)? })))
     }
 }
-
+#[derive(Clone)]
 struct Exponential(distributions::Exponential);
 
 impl Law for Exponential {

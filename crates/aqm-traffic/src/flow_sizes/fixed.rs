@@ -18,7 +18,7 @@ impl Build for Config {
         Ok(Box::new(Fixed(self.mean.bytes())))
     }
 }
-
+#[derive(Clone)]
 struct Fixed(u64);
 
 impl Law for Fixed {

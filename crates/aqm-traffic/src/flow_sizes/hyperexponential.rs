@@ -30,7 +30,7 @@ impl Build for Config {
         Ok(Box::new(Hyperexponential { small, means: [half_over(small), half_over(1.0 - small)], mean }))
     }
 }
-
+#[derive(Clone)]
 struct Hyperexponential {
     /// The chance of the smaller mean.
     small: f64,

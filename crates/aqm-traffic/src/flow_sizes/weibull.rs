@@ -25,7 +25,7 @@ impl Build for Config {
         Ok(Box::new(Weibull { law: distributions::Weibull { shape: self.shape, scale }, mean }))
     }
 }
-
+#[derive(Clone)]
 struct Weibull {
     law: distributions::Weibull,
     mean: f64,

@@ -50,6 +50,7 @@ impl PowerLaw {
 }
 
 /// What persistent connections are drawn from.
+#[derive(Clone)]
 pub(super) struct Persistent {
     shape: Rng,
     gaps: Rng,

@@ -95,7 +95,7 @@ def test_batches_are_told_apart_and_measured_after_the_warm_up(web_run: dict[str
 
 def test_the_edge_marks_no_packet_of_a_file_below_its_least_threshold_long() -> None:
     table = mice_elephants_runs._exp_1(queue="RIO-PS", ito=3, end=60)
-    table["edges"]["left"] |= {"law": "static", "threshold": 20, "expiry": None}
+    table["edges"]["left"] |= {"threshold_rule": "static", "threshold": 20, "expiry": None}
     run = Scenario.from_dict(table).run(seed=1)
     bins = mice_elephants_runs._by_size(run.transfers.filter(pl.col("segments") >= 4))
     below = [row for size, row in zip(mice_elephants_runs.SIZE_BINS[1:], bins, strict=False) if size <= 12]

@@ -1,4 +1,5 @@
-//! The buffer every discipline is built on: first in, first out, with a limit.
+//! The buffer of a discipline with one queue: first in, first out, with a limit. Fair queueing has a slab of
+//! its own (`fair/flows.rs`).
 
 use std::collections::VecDeque;
 

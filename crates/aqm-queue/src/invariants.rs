@@ -11,8 +11,9 @@
 //!
 //! By convention the parameters `limit` (one packet more where `admits` or `preset` is that of Linux 2.4),
 //! `ecn` (allowed unless `"off"`) and `min_th` (the unit of averages; that of `limit` where there is none)
-//! mean the same in every discipline; the law reads them from the configuration. A gauge of one class has its number at its end: `average_0`.
-//! A broken law is a bug of ours, so the bookkeeper panics.
+//! mean the same in every discipline; the invariants read them from the
+//! configuration. A gauge of one class has its number at its end: `average_0`.
+//! A broken invariant is a bug of ours, so the bookkeeper panics.
 
 use std::collections::{BTreeMap, VecDeque};
 

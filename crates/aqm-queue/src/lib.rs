@@ -15,12 +15,12 @@ mod drop_tail;
 pub mod edge;
 mod fair;
 mod fifo;
+mod hash_index;
 mod htb;
-mod index;
-mod inner;
+mod inner_discipline;
 pub mod invariants;
-mod label;
 mod linux_red;
+mod packet_label;
 mod pi;
 mod pimc;
 mod pisa;
@@ -31,7 +31,7 @@ mod rio_ps;
 mod shred;
 mod spacing;
 mod tc;
-mod window;
+mod window_average;
 
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
 use dyn_clone::DynClone;
@@ -40,7 +40,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
 pub use fifo::Fifo;
-pub use label::{Label, Protocol};
+pub use packet_label::{Label, Protocol};
 pub use port::{Counters, Departure, Port, Ties};
 
 registry! {
@@ -88,16 +88,16 @@ pub trait Build {
     /// The field that is wrong, and what is allowed.
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError>;
 
-    /// The probability with which the law wants to drop a packet at this `average` queue (in the
-    /// unit of the law's thresholds), before drops are spaced; `relative_window` is the window of
-    /// the packet's sender over the average window, and `class` the packet's class. Nothing if the
-    /// law has no such function or its parameters are wrong.
+    /// The drop function: the probability of dropping a packet at this `average` queue (in the unit of the
+    /// thresholds), before drops are spaced; `relative_window` is the window of the packet's sender over the
+    /// average window, and `class` the packet's class. `None` if the discipline has no such function, or its
+    /// parameters are wrong.
     fn drop_curve(&self, _average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         None
     }
 
-    /// Whether the law treats classes differently, so that packets ought to be classified before
-    /// they come.
+    /// Whether the discipline treats classes differently, so that packets ought to be classified before
+    /// they arrive.
     fn wants_classes(&self) -> bool {
         false
     }
@@ -112,37 +112,38 @@ pub trait Build {
         Vec::new()
     }
 
-    /// What is allowed but hardly meant, for a line of this rate: the place, and why. The parameters have
+    /// What is allowed but suspicious, for a line of this rate: the place, and why. The parameters have
     /// been checked.
     fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
         Vec::new()
     }
 }
 
-/// Packets that wait for a line, and the law that admits, drops, marks and orders them.
+/// Packets that wait for a line, and the algorithm that admits, drops, marks and orders them.
 ///
 /// A discipline is told of every arrival ([`enqueue`](Self::enqueue)) and asked for a packet each
 /// time the line is free ([`dequeue`](Self::dequeue)). The packet on the line is no longer in the
-/// queue. `dequeue` returns nothing only if nothing waits, or if [`next_ready`](Self::next_ready) says how long
-/// all that waits is held back. It is asked exactly once at the end of a busy period, at the instant the last
-/// transmission ends: this is when a queue becomes idle.
+/// queue. `dequeue` returns `None` only if nothing waits, or if [`next_ready`](Self::next_ready) says until when
+/// all that waits is held back. At the end of a busy period it is called exactly once more, at the instant the
+/// last transmission ends: this is when a queue becomes idle.
 ///
 /// Fates are told through the [`Context`], not returned: RED refuses the packet that arrives,
 /// CoDel drops while serving, fair queueing drops somebody else's packet. Calls come in the order
-/// of time; a law that adapts at intervals catches up on the next call.
+/// of time; an algorithm that adapts at intervals catches up on the next call.
 ///
 /// A discipline that was just built is a prototype, too: each run takes a clone of it.
 pub trait QueueDiscipline: DynClone + Send + Sync {
     /// A packet arrives at `cx.now`: keep it, or report its fate to `cx`.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
 
-    /// The line is free at `cx.now`: the packet to send next, or `None` if nothing waits.
+    /// The line is free at `cx.now`: the packet to send next. `None` if nothing waits, or if all that waits is
+    /// held back until [`next_ready`](Self::next_ready).
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet>;
 
     /// What waits.
     fn backlog(&self) -> Backlog;
 
-    /// After a `dequeue` that gave nothing although packets wait: when to ask again, if none arrives before.
+    /// After a `dequeue` that returned `None` although packets wait: when to call it again, if none arrives before.
     fn next_ready(&self) -> Option<Instant> {
         None
     }
@@ -233,7 +234,7 @@ pub enum Reason {
     Overflow,
     /// Chance chose it before the buffer was full.
     Early,
-    /// The law leaves no choice, such as RED above `max_th`.
+    /// The algorithm leaves no choice, such as RED above `max_th`.
     Forced,
 }
 

@@ -148,7 +148,7 @@ impl Pi {
     }
 }
 
-/// The control law; it knows no queue.
+/// The controller; it knows no queue.
 #[derive(Clone)]
 struct Controller {
     config: Config,

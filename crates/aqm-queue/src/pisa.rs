@@ -7,14 +7,14 @@
 //! Only the thesis' abstract is at hand, so the formula is ours: a packet's probability is PI's times the
 //! packet's window over the average window (`p r`, with SHRED's `r`), at most 1. As the average counts every
 //! packet once, the packets together are dropped as often as PI wants. The average window is as in
-//! `window.rs`.
+//! `window_average.rs`.
 //!
 //! If all windows are equal this is PI, draw for draw.
 
 use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
 
 use crate::pi::{self, Pi};
-use crate::window::WindowAverage;
+use crate::window_average::WindowAverage;
 use crate::{Build, Context, QueueDiscipline};
 
 parameters! {

@@ -59,7 +59,7 @@ parameters! {
         pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
         /// Whether big packets are dropped more often than small ones.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2's RIO in packet mode";
-        /// What happens to an ECN-capable packet that the law chose. Others are always dropped.
+        /// What happens to an ECN-capable packet that is to be dropped early. Others are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2's RIO";
         /// Mark only while `p_b` is at most this, and drop above it. Left out: no such bound.
         pub mark_p: Option<f64> = None, "ns-2's RIO has no such bound";

@@ -41,7 +41,7 @@ parameters! {
         pub weight: f64 = 1.0 / 512.0, "Guo & Matta 2001, Table III";
         /// Typical size of a packet: tells how fast the averages fall while the line is idle.
         pub mean_packet: Size = Size::from_bytes(500), "Guo & Matta 2001, Table III";
-        /// What happens to an ECN-capable packet that the law chose. Others are always dropped.
+        /// What happens to an ECN-capable packet that is to be dropped early. Others are always dropped.
         pub ecn: EcnRule = EcnRule::BelowMaxTh, "Guo & Matta 2001, Table III, and ns-2's RIO";
         /// How the drops of a class are spaced, as in RED.
         pub spacing: Spacing = Spacing::Wait, "Guo & Matta 2001, Table III";

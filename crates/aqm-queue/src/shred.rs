@@ -8,7 +8,7 @@
 //! min_th)`, where `r` is the packet's window over the average window.
 //!
 //! Ours, where paper and talk are silent:
-//! - The average window is as in `window.rs`.
+//! - The average window is as in `window_average.rs`.
 //! - The gentle line starts at the packet's own `maxp_mod`, the only choice without a jump.
 //! - A large window's line may begin below an empty queue: `floor` says what then.
 //! - A packet below its own line is not counted, and does not end RED's turn above the threshold: the
@@ -21,7 +21,7 @@ use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
 
 use crate::curve::Curve;
 use crate::red::{self, Red};
-use crate::window::WindowAverage;
+use crate::window_average::WindowAverage;
 use crate::{Build, Context, QueueDiscipline};
 
 parameters! {

@@ -10,7 +10,7 @@ use serde_json::json;
 /// The rules with their parameters, times in milliseconds.
 #[derive(Clone, Debug)]
 struct Rules {
-    law: &'static str,
+    threshold_rule: &'static str,
     purge: &'static str,
     expiry: Option<u64>,
     update: u64,
@@ -25,7 +25,7 @@ impl Rules {
     fn edge(&self) -> Box<dyn Edge> {
         let table = json!({
             "kind": "short-flows", "threshold": START, "step": STEP, "max_threshold": MAX,
-            "law": self.law, "purge": self.purge, "short_to_long": self.short_to_long,
+            "threshold_rule": self.threshold_rule, "purge": self.purge, "short_to_long": self.short_to_long,
             "expiry": self.expiry.map(|ms| format!("{ms}ms")), "update": format!("{}ms", self.update),
         });
         Config::read(table).unwrap().build(Streams::new(1).named("edge", 0)).unwrap()
@@ -34,11 +34,17 @@ impl Rules {
 
 fn rules() -> impl Strategy<Value = Rules> {
     let expiry = prop_oneof![Just(None), (1_u64..40).prop_map(Some)];
-    let law = prop::sample::select(vec!["static", "steered", "quantile"]);
+    let threshold_rule = prop::sample::select(vec!["static", "steered", "quantile"]);
     let purge = prop::sample::select(vec!["at-scans", "at-age"]);
-    (law, purge, expiry, 1_u64..60, 0.2_f64..5.0).prop_map(|(law, purge, expiry, update, short_to_long)| {
-        Rules { law, purge, expiry, update, short_to_long }
-    })
+    (threshold_rule, purge, expiry, 1_u64..60, 0.2_f64..5.0).prop_map(
+        |(threshold_rule, purge, expiry, update, short_to_long)| Rules {
+            threshold_rule,
+            purge,
+            expiry,
+            update,
+            short_to_long,
+        },
+    )
 }
 
 /// An edge that looks at every millisecond.
@@ -66,7 +72,7 @@ impl Plain {
         counts.sort_unstable();
         let (ratio, all) = (self.rules.short_to_long, counts.len() as f64);
         let short = counts.iter().filter(|count| **count <= self.threshold).count() as f64;
-        let wanted = match self.rules.law {
+        let wanted = match self.rules.threshold_rule {
             "static" => return,
             "steered" if short == all || short / (all - short) > ratio => self.threshold / 2,
             "steered" => self.threshold + STEP,

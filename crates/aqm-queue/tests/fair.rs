@@ -122,7 +122,7 @@ fn the_bounds_can_be_broken() {
 fn start_tags_keep_the_promise_of_delay() {
     let all: u64 = WEIGHTS.iter().sum();
     for kind in ["stfq", "pfq"] {
-        let law = |arrivals: &[Arrival]| {
+        let property = |arrivals: &[Arrival]| {
             // In parts of a microsecond that every rate divides.
             let mut expected = [0_u64; FLOWS];
             let due: Vec<u64> = arrivals
@@ -143,7 +143,7 @@ fn start_tags_keep_the_promise_of_delay() {
             }
             Ok(())
         };
-        try_all(law).unwrap();
+        try_all(property).unwrap();
     }
 }
 
@@ -153,7 +153,7 @@ fn start_tags_keep_the_promise_of_delay() {
 fn drr_serves_a_flow_at_its_rate_after_its_latency() {
     let frame = MAX * WEIGHTS.iter().sum::<u64>();
     let config = scheduler("drr", json!({"quantum": format!("{MAX}B")}));
-    let law = |arrivals: &[Arrival]| {
+    let property = |arrivals: &[Arrival]| {
         let events = drive(&config, arrivals);
         let mut waiting = [0_u64; FLOWS];
         let mut since = [0_u64; FLOWS];
@@ -185,7 +185,7 @@ fn drr_serves_a_flow_at_its_rate_after_its_latency() {
         }
         Ok(())
     };
-    try_all(law).unwrap();
+    try_all(property).unwrap();
 }
 
 #[test]

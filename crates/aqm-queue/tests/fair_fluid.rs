@@ -49,7 +49,7 @@ const ROUNDING: f64 = 1e-6;
 /// Parekh & Gallager 1993, theorem 1.
 #[test]
 fn wfq_finishes_a_packet_at_most_a_largest_packet_after_the_fluid() {
-    let law = |arrivals: &[Arrival]| {
+    let property = |arrivals: &[Arrival]| {
         let fluid = fluid(arrivals);
         for event in drive(&scheduler("wfq", json!({})), arrivals) {
             if let Event::Depart { id, end, .. } = event {
@@ -61,12 +61,12 @@ fn wfq_finishes_a_packet_at_most_a_largest_packet_after_the_fluid() {
         }
         Ok(())
     };
-    try_all(law).unwrap();
+    try_all(property).unwrap();
 }
 
 #[test]
 fn wfq_sends_what_the_fluid_would_finish_first_if_nothing_more_came() {
-    let law = |arrivals: &[Arrival]| {
+    let property = |arrivals: &[Arrival]| {
         let (mut arrived, mut sent) = (0, vec![false; arrivals.len()]);
         let mut fluid_so_far = Vec::new();
         for event in drive(&scheduler("wfq", json!({})), arrivals) {
@@ -91,5 +91,5 @@ fn wfq_sends_what_the_fluid_would_finish_first_if_nothing_more_came() {
         }
         Ok(())
     };
-    try_all(law).unwrap();
+    try_all(property).unwrap();
 }

@@ -61,7 +61,7 @@ fn a_queue_that_wants_classes_gets_an_edge_at_every_node_with_hosts() {
 #[test]
 fn a_threshold_that_stands_still_makes_the_packets_beyond_it_long() {
     // Ten packets of data, and a SYN: four are short, the rest that arrive are long.
-    let edge = json!({"kind": "short-flows", "law": "static", "threshold": 4, "expiry": "1000s"});
+    let edge = json!({"kind": "short-flows", "threshold_rule": "static", "threshold": 4, "expiry": "1000s"});
     let found = run(&scenario(json!({"edges": {"left": edge}})));
     let long = whole(&found, "transfers", "packets_long");
     let sent = whole(&found, "transfers", "packets_sent");

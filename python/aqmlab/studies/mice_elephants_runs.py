@@ -78,7 +78,7 @@ def _edge(**changes: Any) -> Change:
 
 EDGE = {
     "kind": "short-flows",
-    "law": "steered",
+    "threshold_rule": "steered",
     "threshold": 20,
     "short_to_long": 3.0,
     "expiry": "1s",
@@ -88,8 +88,8 @@ EDGE = {
 
 LAWS: Mapping[str, Change] = {
     "steered": keep,
-    "static, 20 packets": _edge(law="static"),
-    "quantile": _edge(law="quantile"),
+    "static, 20 packets": _edge(threshold_rule="static"),
+    "quantile": _edge(threshold_rule="quantile"),
     "steered, flows forgotten at age": _edge(purge="at-age"),
 }
 """Readings of the edge that decide how long a flow counts as short; the first is ours."""

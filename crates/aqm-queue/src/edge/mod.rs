@@ -73,8 +73,8 @@ mod tests {
     /// Every member as it comes, and each choice that has a branch of its own.
     fn members() -> Vec<Config> {
         let variants = [
-            json!({"kind": "short-flows", "law": "static", "max_flows": 3}),
-            json!({"kind": "short-flows", "law": "quantile", "update": "5ms", "purge": "at-age"}),
+            json!({"kind": "short-flows", "threshold_rule": "static", "max_flows": 3}),
+            json!({"kind": "short-flows", "threshold_rule": "quantile", "update": "5ms", "purge": "at-age"}),
             json!({"kind": "short-flows", "expiry": null, "update": "3ms"}),
             json!({"kind": "sfd", "penalty": "random", "threshold": "900B", "max_flows": 3}),
             json!({"kind": "sfd", "penalty": "five-of-six", "threshold": "900B"}),
@@ -167,7 +167,8 @@ mod tests {
             let error = config.build(Streams::new(1).named("edge", 0)).err();
             assert_eq!(error.map(|e| e.place).as_deref(), Some(place), "{config:?}");
         }
-        let fixed = Config::read(json!({"kind": "short-flows", "law": "static", "threshold": 0})).unwrap();
+        let fixed =
+            Config::read(json!({"kind": "short-flows", "threshold_rule": "static", "threshold": 0})).unwrap();
         assert!(fixed.build(Streams::new(1).named("edge", 0)).is_ok());
     }
 }

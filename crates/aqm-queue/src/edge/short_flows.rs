@@ -31,7 +31,7 @@ parameters! {
         /// How many packets of every flow are short (`L_t`), at the start.
         pub threshold: u32 = 20, "ours: the paper is silent";
         /// How the threshold moves.
-        pub law: Law = Law::Steered, "Guo & Matta 2001: dynamic; the law is ours";
+        pub threshold_rule: ThresholdRule = ThresholdRule::Steered, "Guo & Matta 2001: dynamic; the rule is ours";
         /// The wanted number of active short flows for each active long one (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
         /// The silence after which a flow is forgotten (`T_u`). Never if null, or a time longer
@@ -54,7 +54,7 @@ parameters! {
 
 choices! {
     /// How the threshold moves.
-    pub enum Law {
+    pub enum ThresholdRule {
         /// It stays.
         Static = "static",
         /// It halves when there are more than `short_to_long` short flows for each long one, or no
@@ -99,7 +99,7 @@ impl Build for Config {
         if min > max {
             return refuse("min_threshold", format!("must be at most max_threshold, {max}"));
         }
-        if self.law != Law::Static && !(min..=max).contains(&self.threshold) {
+        if self.threshold_rule != ThresholdRule::Static && !(min..=max).contains(&self.threshold) {
             let problem = format!("must be between min_threshold, {min}, and max_threshold, {max}");
             return refuse("threshold", problem);
         }
@@ -175,20 +175,20 @@ impl ShortFlows {
     /// When the next scan and the next update are due.
     fn moments_after(&self, now: Instant) -> (Instant, Instant) {
         let scan = self.config.expiry.filter(|_| self.config.purge == Purge::AtScans);
-        let update = (self.config.law != Law::Static).then_some(self.config.update);
+        let update = (self.config.threshold_rule != ThresholdRule::Static).then_some(self.config.update);
         let next = |period: Option<Span>| period.map_or(Instant::NEVER, |period| now.next_multiple(period));
         (next(scan), next(update))
     }
 
-    /// Where the law wants the threshold, given the flows that are active now.
+    /// Where the rule puts the threshold, given the flows that are active now.
     fn moved_threshold(&mut self) -> u32 {
         if self.counts.is_empty() {
             return self.threshold;
         }
-        let wanted = match self.config.law {
-            Law::Static => return self.threshold,
-            Law::Steered => self.steered(),
-            Law::Quantile => {
+        let wanted = match self.config.threshold_rule {
+            ThresholdRule::Static => return self.threshold,
+            ThresholdRule::Steered => self.steered(),
+            ThresholdRule::Quantile => {
                 self.sorted.clear();
                 self.sorted.extend(self.counts.values());
                 quantile(&mut self.sorted, self.config.short_to_long)
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn fixed(threshold: u32) -> Config {
-        Config { threshold, law: Law::Static, ..Config::default() }
+        Config { threshold, threshold_rule: ThresholdRule::Static, ..Config::default() }
     }
 
     proptest! {
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_quantile_threshold_leaves_as_many_short_as_asked_for() {
-        let config = Config { expiry: None, law: Law::Quantile, ..Config::default() };
+        let config = Config { expiry: None, threshold_rule: ThresholdRule::Quantile, ..Config::default() };
         let mut edge = edge(&config);
         (1..=8).for_each(|flow| send(&mut edge, flow, flow * 10, millis(0)));
         edge.catch_up(millis(10_000));
@@ -321,14 +321,14 @@ mod tests {
 
     #[test]
     fn a_threshold_without_flows_to_judge_stays() {
-        for law in [Law::Steered, Law::Quantile] {
-            let mut edge = edge(&Config { law, ..Config::default() });
+        for threshold_rule in [ThresholdRule::Steered, ThresholdRule::Quantile] {
+            let mut edge = edge(&Config { threshold_rule, ..Config::default() });
             edge.catch_up(millis(100_000));
             assert_eq!(edge.threshold, 20);
             // The flow is dead at the update of 110 s, which falls together with a scan.
             send(&mut edge, 1, 50, millis(108_500));
             edge.catch_up(millis(200_000));
-            assert_eq!((edge.threshold, edge.counts.len()), (20, 0), "{law:?}");
+            assert_eq!((edge.threshold, edge.counts.len()), (20, 0), "{threshold_rule:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 
 use aqm_net::{ConfigError, Instant};
 
-use crate::index::{Index, MOST, NONE};
+use crate::hash_index::{HashIndex, MOST, NONE};
 
 /// What entries are found by.
 pub trait Key: Copy + Eq {
@@ -26,7 +26,7 @@ impl Key for u64 {
 /// kept.
 #[derive(Clone)]
 pub struct Table<V, K = u64> {
-    index: Index,
+    index: HashIndex,
     entries: Vec<Entry<V, K>>,
     /// The first of a chain of entries not in use.
     unused: u32,
@@ -59,7 +59,7 @@ impl<V: Default, K: Key> Table<V, K> {
             return Err(ConfigError::at("max_flows", problem));
         }
         Ok(Self {
-            index: Index::new(),
+            index: HashIndex::new(),
             entries: Vec::new(),
             unused: NONE,
             oldest: NONE,
@@ -198,8 +198,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::index::FIRST_SLOTS;
-    use crate::index::tests::key_with_tag;
+    use crate::hash_index::FIRST_SLOTS;
+    use crate::hash_index::tests::key_with_tag;
 
     /// What the table must do, told plainly: value, last use and turn of use for each key.
     #[derive(Default)]

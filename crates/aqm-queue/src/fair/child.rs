@@ -1,12 +1,12 @@
 //! A discipline of its own for each flow.
 //!
 //! A child admits, drops and marks as it likes, at both ends; the flow's chain of packets mirrors what
-//! waits in it, so the order knows the packet that is likely to come next, and the room who fills it. An idle
-//! flow keeps its child until 65,536 other flows have fallen idle since.
+//! waits in it, so the order knows the packet that is likely to come next, and the shared buffer knows who fills
+//! it. An idle flow keeps its child until 65,536 other flows have fallen idle since.
 
 use aqm_net::{ConfigError, Instant, Packet, Rate};
 
-use crate::inner::Inner;
+use crate::inner_discipline::InnerDiscipline;
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
 
 /// The running disciplines, by flow.
@@ -23,7 +23,7 @@ pub(super) struct Children {
 
 impl Children {
     /// Children of one kind, for a line of this rate; the parameters are checked.
-    pub fn new(child: &Inner, rate: Rate) -> Result<Self, ConfigError> {
+    pub fn new(child: &InnerDiscipline, rate: Rate) -> Result<Self, ConfigError> {
         child.build(rate).map_err(|error| error.within("child"))?;
         if child.holds_back() {
             let problem = format!("must send whenever it is asked: `{}` holds packets back", child.kind());

@@ -8,7 +8,7 @@
 use aqm_net::{Backlog, Packet};
 
 use super::ring::Ring;
-use crate::index::{Index, NONE};
+use crate::hash_index::{HashIndex, NONE};
 
 /// The most idle flows that are remembered: ours; far more than are idle for less than a round.
 pub(super) const REMEMBERED: u32 = 1 << 16;
@@ -18,7 +18,7 @@ pub(super) const REMEMBERED: u32 = 1 << 16;
 pub(super) struct Flows<S> {
     flows: Vec<Flow>,
     unused: Vec<u32>,
-    index: Index,
+    index: HashIndex,
     nodes: Vec<Node<S>>,
     unused_nodes: u32,
     /// Flows with nothing waiting that have a number still, the one idle for longest first.
@@ -59,7 +59,7 @@ impl<S: Copy> Flows<S> {
         Self {
             flows: Vec::new(),
             unused: Vec::new(),
-            index: Index::new(),
+            index: HashIndex::new(),
             nodes: Vec::new(),
             unused_nodes: NONE,
             idle: Ring::default(),

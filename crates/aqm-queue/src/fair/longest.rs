@@ -1,56 +1,68 @@
 //! Which flow has the longest queue, found without looking at all of them.
 //!
-//! Ours: a heap of bounds, not of lengths. A queue's bound is never below its length; it follows when
-//! the queue grows beyond it, and is put right only when it comes to the top while somebody must pay.
-//! So a queue that grows and shrinks costs nothing, and each bound put right is paid for by a packet
-//! that left: O(log flows) a packet at worst, taken together.
+//! Ours: a heap of upper bounds, not of lengths. The bound of a queue is never below its length; it rises
+//! when the queue grows beyond it, and falls to the length only when it comes to the top of the heap while a
+//! victim is sought. So a queue that grows and shrinks costs nothing, and each bound that falls is matched by a
+//! packet that left: O(log flows) a packet, amortised.
 
 use std::cmp::Reverse;
 
+use aqm_net::Length;
+
+use super::flows::Flows;
 use super::heap::Heap;
 
-/// Flows by a bound on the length of their queues.
+/// Flows by an upper bound on the length of their queues.
 #[derive(Clone)]
 pub(super) struct Longest {
     heap: Heap<Reverse<u64>>,
-}
-
-/// The queues that are compared.
-pub(super) trait Queues {
-    /// How long the queue of `flow` is.
-    fn length(&self, flow: u32) -> u64;
-    /// The bound on it, kept beside it because most packets need no more than these two; zero at first.
-    fn bound(&mut self, flow: u32) -> &mut u64;
+    unit: Length,
+    /// How often the length of a queue was looked at.
+    #[cfg(test)]
+    looks: u64,
 }
 
 impl Longest {
-    /// Of no flows.
-    pub fn new() -> Self {
-        Self { heap: Heap::new() }
+    /// Of no flows; lengths are compared in the unit of `unit`.
+    pub fn new(unit: Length) -> Self {
+        Self {
+            heap: Heap::new(),
+            unit,
+            #[cfg(test)]
+            looks: 0,
+        }
     }
 
     /// The queue of `flow` has grown.
-    pub fn on_grown(&mut self, flow: u32, queues: &mut impl Queues) {
-        let length = queues.length(flow);
-        if *queues.bound(flow) < length {
-            self.set(flow, length, queues);
+    pub fn on_grown<S: Copy>(&mut self, flow: u32, flows: &mut Flows<S>) {
+        let length = self.length(flow, flows);
+        if *flows.bound(flow) < length {
+            self.set(flow, length, flows);
         }
     }
 
     /// The flow with the longest queue; some queue is not empty.
-    pub fn find(&mut self, queues: &mut impl Queues) -> u32 {
+    pub fn find<S: Copy>(&mut self, flows: &mut Flows<S>) -> u32 {
         loop {
-            let (Reverse(bound), flow) = self.heap.first().expect("somebody waits");
-            let length = queues.length(flow);
+            let (Reverse(bound), flow) = self.heap.first().expect("some flow has packets");
+            let length = self.length(flow, flows);
             if length == bound {
                 return flow;
             }
-            self.set(flow, length, queues);
+            self.set(flow, length, flows);
         }
     }
 
-    fn set(&mut self, flow: u32, length: u64, queues: &mut impl Queues) {
-        *queues.bound(flow) = length;
+    fn length<S: Copy>(&mut self, flow: u32, flows: &Flows<S>) -> u64 {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        flows.of(flow).in_unit_of(self.unit)
+    }
+
+    fn set<S: Copy>(&mut self, flow: u32, length: u64, flows: &mut Flows<S>) {
+        *flows.bound(flow) = length;
         if length == 0 {
             self.heap.remove(flow);
         } else {
@@ -61,47 +73,47 @@ impl Longest {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
-    use aqm_net::Streams;
+    use aqm_net::{Packet, Streams};
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Lengths, bounds, and how often a length was looked at.
-    struct Plain(Vec<u64>, Vec<u64>, Cell<u64>);
-
-    impl Plain {
-        fn of(flows: usize) -> Self {
-            Self(vec![0; flows], vec![0; flows], Cell::new(0))
-        }
+    /// So many flows of which nothing waits; the number of a flow is its key.
+    fn idle(flows: u32) -> Flows<()> {
+        let mut idle = Flows::new(false);
+        (0..flows).for_each(|key| assert_eq!(idle.number(key), (key, true)));
+        idle
     }
 
-    impl Queues for Plain {
-        fn length(&self, flow: u32) -> u64 {
-            self.2.set(self.2.get() + 1);
-            self.0[flow as usize]
-        }
-        fn bound(&mut self, flow: u32) -> &mut u64 {
-            &mut self.1[flow as usize]
+    /// A packet more for `flow`, of which `longest` hears.
+    fn grow(longest: &mut Longest, flows: &mut Flows<()>, flow: u32) {
+        flows.push(flow, Packet { bytes: 100, ..Packet::default() }, ());
+        longest.on_grown(flow, flows);
+    }
+
+    /// A packet less, if there is one, of which it does not.
+    fn shrink(flows: &mut Flows<()>, flow: u32) {
+        if flows.of(flow).packets > 0 {
+            flows.take_front(flow);
         }
     }
 
     proptest! {
         #[test]
-        fn the_flow_found_has_the_longest_queue(steps in prop::collection::vec((0_usize..9, 0_u64..9), 1..300)) {
-            let (mut longest, mut queues) = (Longest::new(), Plain::of(9));
-            for (flow, change) in steps {
-                if change > 3 {
-                    queues.0[flow] += change;
-                    longest.on_grown(flow as u32, &mut queues);
-                } else {
-                    queues.0[flow] = queues.0[flow].saturating_sub(4 * change + 1);
-                }
-                let most = *queues.0.iter().max().unwrap();
-                if change % 2 == 0 && most > 0 {
-                    let found = longest.find(&mut queues);
-                    prop_assert_eq!(queues.0[found as usize], most);
+        fn the_flow_found_has_the_longest_queue(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
+            for unit in [Length::Packets(1), Length::Bytes(1)] {
+                let (mut longest, mut flows) = (Longest::new(unit), idle(9));
+                for &(flow, change) in &steps {
+                    if change > 3 {
+                        (0..change).for_each(|_| grow(&mut longest, &mut flows, flow));
+                    } else {
+                        (0..=4 * change).for_each(|_| shrink(&mut flows, flow));
+                    }
+                    let most = (0..9).map(|flow| flows.of(flow).packets).max().unwrap();
+                    if change % 2 == 0 && most > 0 {
+                        let found = longest.find(&mut flows);
+                        prop_assert_eq!(flows.of(found).packets, most);
+                    }
                 }
             }
         }
@@ -109,23 +121,22 @@ mod tests {
 
     #[test]
     fn finding_looks_at_few_queues_however_many_there_are() {
-        for flows in [10_usize, 1000, 100_000] {
-            let (mut longest, mut queues) = (Longest::new(), Plain::of(flows));
+        for count in [10_u32, 1000, 100_000] {
+            let (mut longest, mut flows) = (Longest::new(Length::Packets(1)), idle(count));
             let mut rng = Streams::new(1).named("longest", 0);
-            let packets = 4 * flows.max(1000) as u64;
+            let packets = 4 * u64::from(count.max(1000));
             for _ in 0..packets {
-                let mut any = || rng.below(flows as u64) as usize;
+                let mut any = || rng.below(count.into()) as u32;
                 let (flow, served) = (any(), any());
-                queues.0[flow] += 1;
-                longest.on_grown(flow as u32, &mut queues);
-                // One is served, and one more pays for each third that comes.
-                queues.0[served] = queues.0[served].saturating_sub(1);
-                if rng.chance(0.3) && queues.0[flow] > 0 {
-                    let found = longest.find(&mut queues);
-                    queues.0[found as usize] -= 1;
+                grow(&mut longest, &mut flows, flow);
+                // One is served, and one more is the victim of each third that comes.
+                shrink(&mut flows, served);
+                if rng.chance(0.3) && flows.of(flow).packets > 0 {
+                    let found = longest.find(&mut flows);
+                    shrink(&mut flows, found);
                 }
             }
-            assert!(queues.2.get() <= 3 * packets, "{flows} flows: {} looks", queues.2.get());
+            assert!(longest.looks <= 3 * packets, "{count} flows: {} looks", longest.looks);
         }
     }
 }

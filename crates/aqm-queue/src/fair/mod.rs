@@ -1,8 +1,8 @@
 //! Fair queueing: a queue for each flow, one buffer for all, and an order in which flows send.
 //!
 //! Each scheduler's file holds its [`Order`] and the parameters that are its own. What they share is
-//! here: [`Fair`] is the discipline; [`naming`] says what a flow is, [`flows`] holds the packets, [`room`]
-//! says who pays when the buffer is full, and [`child`] gives each flow a discipline of its own.
+//! here: [`Fair`] is the discipline; [`classifier`] says to which flow a packet belongs, [`flows`] holds the packets,
+//! [`shared_buffer`] names the victim when the buffer is full, and [`child`] gives each flow a discipline of its own.
 //!
 //! Ours:
 //! - The limit is on all flows together and does not count the packet on the line.
@@ -12,31 +12,31 @@
 //! - A packet dropped from the front under a `child` is one that the child thinks is sent.
 
 mod child;
+mod classifier;
 pub(crate) mod drr;
 mod flows;
 mod heap;
-mod long;
 mod longest;
-mod naming;
 mod order;
 pub(crate) mod pfq;
+mod random_long;
 mod ring;
-mod room;
 pub(crate) mod rr;
 pub(crate) mod scfq;
+mod shared_buffer;
 pub(crate) mod stfq;
 mod tags;
 pub(crate) mod wfq;
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
 
-use crate::inner::Inner;
+use crate::inner_discipline::InnerDiscipline;
 use crate::{Context, QueueDiscipline, Reason};
 use child::Children;
+use classifier::Classifier;
 use flows::{Flows, Taken};
-use naming::Naming;
 use order::{Head, Loss, Order};
-use room::{DropFrom, Room};
+use shared_buffer::{DropFrom, SharedBuffer};
 use tags::Unit;
 
 /// Declares the `Config` of a scheduler, the parameters of its own first, then those that all share, and how
@@ -52,7 +52,7 @@ macro_rules! scheduler {
                 pub limit: ::aqm_net::Length = ::aqm_net::Length::Packets(100),
                     "Roberts, fair queueing talk: 20, 100 or 625 packets";
                 /// Which packet goes when that is full.
-                pub drop: $crate::fair::room::DropFrom = $crate::fair::room::DropFrom::LongestFront,
+                pub drop: $crate::fair::shared_buffer::DropFrom = $crate::fair::shared_buffer::DropFrom::LongestFront,
                     "Suter et al. 1998";
                 /// Weights of flows by the class of their packets, the first that of packets that nothing
                 /// classified; 1 for a class beyond the list. Whole numbers of which the least common
@@ -64,7 +64,7 @@ macro_rules! scheduler {
                 pub perturb: Option<::aqm_net::Span> = None, "ours: off";
                 /// The discipline that each flow gets for its own queue. Left out: first in, first out,
                 /// without a limit of its own.
-                pub child: Option<$crate::inner::Inner> = None, "ours: off";
+                pub child: Option<$crate::inner_discipline::InnerDiscipline> = None, "ours: off";
             }
         }
 
@@ -105,7 +105,7 @@ struct Common<'a> {
     weights: &'a [u64],
     buckets: Option<u32>,
     perturb: Option<Span>,
-    child: Option<&'a Inner>,
+    child: Option<&'a InnerDiscipline>,
 }
 
 impl Common<'_> {
@@ -126,7 +126,7 @@ impl Common<'_> {
             let problem = format!("must have a least common multiple of at most {}", Unit::MOST);
             return wrong("weights", &problem);
         };
-        let naming = Naming::new(self.buckets, self.perturb)?;
+        let classifier = Classifier::new(self.buckets, self.perturb)?;
         let children = self.child.map(|child| Children::new(child, rate)).transpose()?;
         if children.is_some() && self.drop == DropFrom::LongestTail {
             return wrong(
@@ -138,12 +138,12 @@ impl Common<'_> {
             return wrong("perturb", "must be left out with a child, whose packets cannot move");
         }
         Ok(Box::new(Fair {
-            naming,
+            classifier,
             // The unit bounds each weight.
             weights: self.weights.iter().map(|weight| *weight as u32).collect(),
             flows: Flows::new(O::REMEMBERS || children.is_some()),
             order: order(unit)?,
-            room: Room::new(self.limit, self.drop),
+            buffer: SharedBuffer::new(self.limit, self.drop),
             drop: self.drop,
             children,
         }))
@@ -153,22 +153,22 @@ impl Common<'_> {
 /// The running discipline.
 #[derive(Clone)]
 struct Fair<O: Order> {
-    naming: Naming,
+    classifier: Classifier,
     weights: Vec<u32>,
     flows: Flows<O::Stamp>,
     order: O,
-    room: Room,
+    buffer: SharedBuffer,
     drop: DropFrom,
     children: Option<Children>,
 }
 
 impl<O: Order> QueueDiscipline for Fair<O> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        if self.naming.is_renewed(cx.now, cx.rng) {
+        if self.classifier.renew_salt(cx.now, cx.rng) {
             self.move_all(cx.now);
         }
         let bytes = u64::from(packet.bytes);
-        if self.drop == DropFrom::Tail && !self.room.fits(&self.flows, 1, bytes) {
+        if self.drop == DropFrom::Tail && !self.buffer.fits(&self.flows, 1, bytes) {
             return cx.drop(packet, Reason::Overflow);
         }
         let flow = self.join(packet, cx.now);
@@ -176,11 +176,11 @@ impl<O: Order> QueueDiscipline for Fair<O> {
             children.enqueue(flow, packet, cx);
             self.learn_of_drops(flow, cx.now);
         }
-        while !self.room.fits(&self.flows, 0, 0) {
-            let payer = self.room.payer(flow, &mut self.flows, cx.rng);
-            if let Some(victim) = self.give(payer, self.drop == DropFrom::LongestTail, cx) {
-                self.after_loss(payer, &victim, cx.now);
-                cx.drop(victim.packet, Reason::Overflow);
+        while !self.buffer.fits(&self.flows, 0, 0) {
+            let victim = self.buffer.victim(flow, &mut self.flows, cx.rng);
+            if let Some(taken) = self.give(victim, self.drop == DropFrom::LongestTail, cx) {
+                self.after_loss(victim, &taken, cx.now);
+                cx.drop(taken.packet, Reason::Overflow);
             }
         }
     }
@@ -215,7 +215,7 @@ impl<O: Order> QueueDiscipline for Fair<O> {
 impl<O: Order> Fair<O> {
     /// Puts `packet` into the queue of its flow; returns the flow.
     fn join(&mut self, packet: Packet, now: Instant) -> u32 {
-        let (flow, is_new) = self.flows.number(self.naming.key(&packet));
+        let (flow, is_new) = self.flows.number(self.classifier.key(&packet));
         if is_new {
             self.order.on_new_flow(flow);
             if let Some(children) = &mut self.children {
@@ -232,7 +232,7 @@ impl<O: Order> Fair<O> {
         if was_empty {
             self.order.on_head(flow, Head { bytes: packet.bytes, stamp });
         }
-        self.room.on_grown(flow, &mut self.flows);
+        self.buffer.on_grown(flow, &mut self.flows);
         flow
     }
 
@@ -263,7 +263,7 @@ impl<O: Order> Fair<O> {
 
     /// Tells who must know that `flow` has a packet less.
     fn after_taking(&mut self, flow: u32, was_head: bool) {
-        self.room.on_shrunk(flow, &self.flows);
+        self.buffer.on_shrunk(flow, &self.flows);
         if self.flows.of(flow).packets == 0 {
             self.order.on_empty(flow);
             self.flows.retire(flow);

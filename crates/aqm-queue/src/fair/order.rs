@@ -2,14 +2,14 @@
 
 use aqm_net::Instant;
 
-/// The law that says which flow sends next.
+/// The order in which flows send.
 ///
 /// Flows have small numbers, used again after [`on_new_flow`](Self::on_new_flow). A flow that is not
 /// backlogged has nothing waiting; its last packet may still be on the line.
 pub(super) trait Order: Clone + Send + Sync + 'static {
     /// What is to be remembered of the moment a packet came.
     type Stamp: Copy + Send + Sync;
-    /// Whether the law wants to know a flow that comes back soon after falling idle.
+    /// Whether a flow that comes back soon after falling idle is to have its old number.
     const REMEMBERS: bool;
 
     /// This number stands from now on for a flow of which nothing is known.

@@ -5,7 +5,7 @@
 
 use aqm_net::{Instant, Pace, Rate, Size};
 
-/// What a class may do.
+/// What a class may do (`htb_cmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Nothing: it has sent what its `ceil` allows.
@@ -63,7 +63,7 @@ impl Buckets {
         }
     }
 
-    /// Takes `bytes` out; one that only borrowed them pays by its `ceil` alone.
+    /// Takes `bytes` out of both buckets; of the `ceil` bucket alone if they were borrowed.
     pub fn charge(&mut self, bytes: u64, borrowed: bool, now: Instant) {
         let elapsed = self.elapsed(now);
         if borrowed {
@@ -75,8 +75,9 @@ impl Buckets {
         self.changed_at = now;
     }
 
-    /// The mode at `now`, and in how many nanoseconds it may change by itself.
-    pub fn mode_at(&self, now: Instant) -> (Mode, i64) {
+    /// The mode at `now`, and the nanoseconds until it may change by itself (`htb_class_mode`): 0
+    /// if it will not.
+    pub fn class_mode(&self, now: Instant) -> (Mode, i64) {
         let elapsed = self.elapsed(now);
         // With hysteresis a class leaves a mode only when it is a whole burst in debt.
         let kept = |keeps: bool, bucket: &Bucket| if self.hysteresis && keeps { -bucket.most } else { 0 };
@@ -86,7 +87,7 @@ impl Buckets {
         }
         let rate = self.rate.tokens + elapsed;
         if rate >= kept(self.mode == Mode::CanSend, &self.rate) {
-            return (Mode::CanSend, elapsed);
+            return (Mode::CanSend, 0);
         }
         (Mode::MayBorrow, -rate)
     }
@@ -112,14 +113,14 @@ mod tests {
     #[test]
     fn a_class_sends_by_itself_then_borrows_then_stops_and_recovers_in_turn() {
         let mut class = buckets(false);
-        assert_eq!(class.mode_at(at(0)).0, Mode::CanSend);
+        assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
         // 1000 B take 1 ms of its rate and 0.5 ms of its ceil; bursts are 1.6 ms and 0.8 ms.
         class.charge(1000, false, at(0));
-        assert_eq!(class.mode_at(at(0)).0, Mode::CanSend);
+        assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
         class.charge(1000, false, at(0));
-        assert_eq!(class.mode_at(at(0)), (Mode::CannotSend, 200_000));
-        assert_eq!(class.mode_at(at(200)), (Mode::MayBorrow, 200_000));
-        assert_eq!(class.mode_at(at(400)).0, Mode::CanSend);
+        assert_eq!(class.class_mode(at(0)), (Mode::CannotSend, 200_000));
+        assert_eq!(class.class_mode(at(200)), (Mode::MayBorrow, 200_000));
+        assert_eq!(class.class_mode(at(400)).0, Mode::CanSend);
     }
 
     #[test]
@@ -127,20 +128,20 @@ mod tests {
         let mut class = buckets(false);
         class.charge(1000, true, at(0));
         class.charge(600, true, at(0));
-        assert_eq!(class.mode_at(at(0)).0, Mode::CanSend);
+        assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
         class.charge(1, true, at(0));
-        assert_eq!(class.mode_at(at(0)), (Mode::CannotSend, 500));
+        assert_eq!(class.class_mode(at(0)), (Mode::CannotSend, 500));
     }
 
     #[test]
     fn with_hysteresis_a_class_overruns_by_up_to_its_burst() {
         let mut class = buckets(true);
         class.charge(3200, false, at(0));
-        assert_eq!(class.mode_at(at(0)).0, Mode::CanSend, "in debt by a burst, no more");
+        assert_eq!(class.class_mode(at(0)).0, Mode::CanSend, "in debt by a burst, no more");
         class.charge(1, false, at(0));
-        assert_eq!(class.mode_at(at(0)).0, Mode::CannotSend);
+        assert_eq!(class.class_mode(at(0)).0, Mode::CannotSend);
         class.mode = Mode::CannotSend;
-        assert_eq!(class.mode_at(at(799)).0, Mode::CannotSend, "once stopped it waits for all tokens");
+        assert_eq!(class.class_mode(at(799)).0, Mode::CannotSend, "once stopped it waits for all tokens");
     }
 
     #[test]
@@ -148,6 +149,6 @@ mod tests {
         let mut class = buckets(false);
         class.charge(1600, false, at(60_000_000));
         class.charge(1, false, at(60_000_000));
-        assert_eq!(class.mode_at(at(60_000_000)), (Mode::CannotSend, 500));
+        assert_eq!(class.class_mode(at(60_000_000)), (Mode::CannotSend, 500));
     }
 }

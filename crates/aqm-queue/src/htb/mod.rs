@@ -21,7 +21,7 @@
 //! - Classes take turns in the order of their names, the kernel's in that of their numbers. A packet that
 //!   several match goes to the first of them by name.
 //! - A packet that no leaf matches goes to the `default`; there is none without a queue (the kernel's "direct").
-//! - A leaf's queue is built for a line of the leaf's `rate`, which tells laws how fast it is served at least.
+//! - A leaf's queue is built for a line of the leaf's `rate`, the least at which it is served.
 //! - Times are whole nanoseconds; kernels before 2008 counted ticks.
 
 mod bucket;
@@ -35,8 +35,8 @@ use aqm_net::registry::{Field, Parameter, Parameters};
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Size, parameters};
 use serde::{Deserialize, Serialize};
 
-use crate::inner::Inner;
-use crate::label::{Label, Protocol};
+use crate::inner_discipline::InnerDiscipline;
+use crate::packet_label::{Label, Protocol};
 use crate::{Build, ClassCounters, Context, QueueDiscipline};
 use plan::Plan;
 use tree::{LEVELS, Tree};
@@ -77,7 +77,7 @@ parameters! {
         /// 1000B and at most 200kB.
         pub quantum: Option<Size> = None, "tc-htb";
         /// Of a leaf: its queue, any discipline that does not shape. Left out: `drop-tail` as it comes.
-        pub queue: Option<Inner> = None, "ours";
+        pub queue: Option<InnerDiscipline> = None, "ours";
         /// Of a leaf: which packets are its own; one filter, or a list of which one must match.
         pub r#match: Filters = Filters::default(), "ours: what none matches goes to `default`";
     }
@@ -247,8 +247,8 @@ impl QueueDiscipline for Htb {
             return None;
         }
         for level in 0..LEVELS {
-            self.tree.wake(level, cx.now);
-            while let Some(node) = self.tree.next(level) {
+            self.tree.do_events(level, cx.now);
+            while let Some(node) = self.tree.next_leaf(level) {
                 let leaf = self.leaf_of_node[node as usize];
                 let packet = self.with(leaf, cx.now, |queue| queue.dequeue(cx));
                 let sent = packet.map_or(0, |packet| packet.bytes.into());
@@ -262,7 +262,7 @@ impl QueueDiscipline for Htb {
                     leaf.counters.departures += 1;
                     leaf.counters.departed_bytes += sent;
                     leaf.counters.borrowed_bytes += if level > 0 { sent } else { 0 };
-                    self.tree.charge(node, level, sent, cx.now);
+                    self.tree.charge_class(node, level, sent, cx.now);
                     return packet;
                 }
             }

@@ -6,6 +6,10 @@
 //! one that borrows, whatever their priorities. Among those of a level the lower priority number goes first, and
 //! among equals deficit round robin decides. A class that may not send by itself waits for the moment at which
 //! this can change.
+//!
+//! Functions have the names of `sch_htb.c` without the prefix `htb_`; [`Tree::next_leaf`] and [`Tree::on_sent`]
+//! are the two halves of `htb_dequeue_tree`, before and after the packet is taken from the leaf. A row is
+//! `htb_level.hprio`, a feed `htb_class.inner.clprio`, and `waiting` is `htb_sched.hlevel[].wait_pq`.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +39,7 @@ pub(super) struct Node {
     /// The priorities, as bits, of which it has packets.
     active: u8,
     wakes_at: Option<Instant>,
-    /// Of an inner class, by priority: who borrows from it.
+    /// Of an inner class, by priority: the classes that borrow from it.
     feeds: Vec<Feed>,
 }
 
@@ -67,9 +71,9 @@ impl Node {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     rows: Vec<[Feed; PRIORITIES]>,
-    /// By level, the priorities with somebody on the row, as bits.
+    /// By level, the priorities with a class on the row, as bits.
     row_mask: [u8; LEVELS],
-    /// By level, who waits until when.
+    /// By level, which classes wait until when.
     waiting: [BTreeSet<(Instant, u32)>; LEVELS],
 }
 
@@ -85,37 +89,37 @@ impl Tree {
         Self { nodes, rows, row_mask: [0; LEVELS], waiting: Default::default() }
     }
 
-    /// A leaf has packets.
+    /// `leaf` has packets (`htb_activate`).
     pub fn activate(&mut self, leaf: u32) {
         let node = &mut self.nodes[leaf as usize];
         if node.active == 0 {
             node.active = 1 << node.priority;
-            self.raise(leaf);
+            self.activate_prios(leaf);
         }
     }
 
-    /// A leaf has packets no more.
+    /// `leaf` has no packets any more (`htb_deactivate`).
     pub fn deactivate(&mut self, leaf: u32) {
-        self.lower(leaf);
+        self.deactivate_prios(leaf);
         self.nodes[leaf as usize].active = 0;
     }
 
-    /// Lets the classes of a level do what they may do by now.
-    pub fn wake(&mut self, level: usize, now: Instant) {
+    /// Brings the modes of the classes of `level` whose wait has ended by `now` up to date (`htb_do_events`).
+    pub fn do_events(&mut self, level: usize, now: Instant) {
         while let Some(&(at, class)) = self.waiting[level].first()
             && at <= now
         {
-            self.look(class, now);
+            self.change_class_mode(class, now);
         }
     }
 
     /// The leaf whose turn it is among those that may send with the tokens of this level.
-    pub fn next(&mut self, level: usize) -> Option<u32> {
+    pub fn next_leaf(&mut self, level: usize) -> Option<u32> {
         let priority = priorities(self.row_mask[level]).next()?;
-        Some(self.turn(level, priority))
+        Some(self.lookup_leaf(level, priority))
     }
 
-    /// A leaf has sent `bytes` in its turn on this level.
+    /// `leaf` has sent `bytes` in its turn on `level`: takes them from its deficit.
     pub fn on_sent(&mut self, leaf: u32, level: usize, bytes: u64) {
         let node = &mut self.nodes[leaf as usize];
         node.deficit[level] -= bytes as i64;
@@ -129,34 +133,35 @@ impl Tree {
         }
     }
 
-    /// A leaf and all above it pay for `bytes` that it has sent with the tokens of this level.
-    pub fn charge(&mut self, leaf: u32, level: usize, bytes: u64, now: Instant) {
+    /// Charges `bytes` that `leaf` has sent with the tokens of `level` to it and to all classes above it
+    /// (`htb_charge_class`).
+    pub fn charge_class(&mut self, leaf: u32, level: usize, bytes: u64, now: Instant) {
         let mut charged = Some(leaf);
         while let Some(class) = charged {
             let node = &mut self.nodes[class as usize];
             node.buckets.charge(bytes, node.level < level, now);
             charged = node.parent;
-            self.look(class, now);
+            self.change_class_mode(class, now);
         }
     }
 
-    /// When somebody's mode may change next.
+    /// When the mode of some class may change next.
     pub fn next_change(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|waiting| waiting.first()).map(|&(at, _)| at).min()
     }
 
-    /// Brings the mode of a class up to date, and when to look at it again.
-    fn look(&mut self, class: u32, now: Instant) {
+    /// Brings the mode of `class` up to date, and when it is looked at again (`htb_change_class_mode`).
+    fn change_class_mode(&mut self, class: u32, now: Instant) {
         let node = &self.nodes[class as usize];
-        let (mode, wait) = node.buckets.mode_at(now);
+        let (mode, wait) = node.buckets.class_mode(now);
         let (before, active) = (node.buckets.mode, node.active != 0);
         if mode != before {
             if active && before != Mode::CannotSend {
-                self.lower(class);
+                self.deactivate_prios(class);
             }
             self.nodes[class as usize].buckets.mode = mode;
             if active && mode != Mode::CannotSend {
-                self.raise(class);
+                self.activate_prios(class);
             }
         }
         let node = &mut self.nodes[class as usize];
@@ -175,8 +180,9 @@ impl Tree {
         }
     }
 
-    /// Puts an active class where it may send: on the row of its level, or in feeds above.
-    fn raise(&mut self, class: u32) {
+    /// Puts the active `class` where it may send: on the row of its level, or in feeds above
+    /// (`htb_activate_prios`).
+    fn activate_prios(&mut self, class: u32) {
         let (mut class, mut mask) = (class, self.nodes[class as usize].active);
         while self.nodes[class as usize].buckets.mode == Mode::MayBorrow
             && mask != 0
@@ -185,7 +191,7 @@ impl Tree {
             let above = &mut self.nodes[parent as usize];
             for priority in priorities(mask) {
                 if !above.feeds[priority].is_empty() {
-                    // The class above stands where it must, for somebody else.
+                    // The class above stands where it must already, for another of its children.
                     mask &= !(1 << priority);
                 }
                 above.feeds[priority].insert(class);
@@ -200,8 +206,8 @@ impl Tree {
         }
     }
 
-    /// Takes an active class from where it may send.
-    fn lower(&mut self, class: u32) {
+    /// Takes the active `class` from where it may send (`htb_deactivate_prios`).
+    fn deactivate_prios(&mut self, class: u32) {
         let (mut class, mut mask) = (class, self.nodes[class as usize].active);
         while self.nodes[class as usize].buckets.mode == Mode::MayBorrow
             && mask != 0
@@ -231,8 +237,8 @@ impl Tree {
         }
     }
 
-    /// Goes down from a row that is not empty to the leaf whose turn it is.
-    fn turn(&mut self, level: usize, priority: usize) -> u32 {
+    /// Goes down from a row that is not empty to the leaf whose turn it is (`htb_lookup_leaf`).
+    fn lookup_leaf(&mut self, level: usize, priority: usize) -> u32 {
         let mut path = [0; LEVELS];
         let mut depth = 0;
         loop {

@@ -105,12 +105,12 @@ pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
     log.0
 }
 
-/// Runs `law` on many arrivals.
-pub fn try_all(law: impl Fn(&[Arrival]) -> Result<(), String>) -> Result<(), String> {
+/// Checks `property` on many random arrivals.
+pub fn try_all(property: impl Fn(&[Arrival]) -> Result<(), String>) -> Result<(), String> {
     let settings = Settings { cases: 400, failure_persistence: None, ..Settings::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let outcome = TestRunner::new_with_rng(settings, rng)
-        .run(&arrivals(), |arrivals| law(&arrivals).map_err(TestCaseError::fail));
+        .run(&arrivals(), |arrivals| property(&arrivals).map_err(TestCaseError::fail));
     outcome.map_err(|error| match error {
         TestError::Fail(reason, _) => reason.to_string(),
         TestError::Abort(reason) => panic!("{reason}"),

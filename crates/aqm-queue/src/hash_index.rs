@@ -10,7 +10,7 @@
 
 /// The numbers of entries, found by key. At most 2^30 entries.
 #[derive(Clone)]
-pub(crate) struct Index {
+pub(crate) struct HashIndex {
     /// A power of two of them, at most half in use.
     slots: Vec<Slot>,
     /// How far a tag is shifted to give its home among the slots.
@@ -33,7 +33,7 @@ const EMPTY: Slot = Slot { tag: 0, entry: NONE };
 /// How many slots an index begins with.
 pub(crate) const FIRST_SLOTS: usize = 16;
 
-impl Index {
+impl HashIndex {
     /// An empty index.
     pub fn new() -> Self {
         Self { slots: vec![EMPTY; FIRST_SLOTS], shift: shift(FIRST_SLOTS), len: 0 }

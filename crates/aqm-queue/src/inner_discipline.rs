@@ -10,16 +10,16 @@ use crate::Config;
 /// The parameters of the discipline inside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Inner(Box<Config>);
+pub struct InnerDiscipline(Box<Config>);
 
-impl Deref for Inner {
+impl Deref for InnerDiscipline {
     type Target = Config;
     fn deref(&self) -> &Config {
         &self.0
     }
 }
 
-impl Parameter for Inner {
+impl Parameter for InnerDiscipline {
     fn kind() -> String {
         "table with a `kind`: any queue discipline".to_owned()
     }

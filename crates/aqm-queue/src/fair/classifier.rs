@@ -1,4 +1,4 @@
-//! Which packets are of one flow: those of one flow number, or those that a hash puts in one bucket.
+//! Which packets belong to one flow: those of one flow number, or those that a hash puts into one bucket.
 //!
 //! Buckets, and hashing anew from time to time so that no two flows collide for ever, are those of
 //! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990.
@@ -9,17 +9,17 @@
 
 use aqm_net::{ConfigError, Instant, Packet, Rng, Span};
 
-/// What flow a packet is of.
+/// Tells to which flow a packet belongs.
 #[derive(Clone)]
-pub(super) struct Naming {
+pub(super) struct Classifier {
     buckets: Option<u32>,
     perturb: Option<Span>,
-    /// Nothing until the first packet comes.
+    /// `None` until the first packet arrives.
     salt: Option<u64>,
     next_salt: Instant,
 }
 
-impl Naming {
+impl Classifier {
     /// By flow, or by bucket if there are any; the salt is drawn anew every `perturb`.
     pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigError> {
         if buckets == Some(0) {
@@ -34,8 +34,8 @@ impl Naming {
         Ok(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER })
     }
 
-    /// Draws a salt if it is time to: whether what waits must move.
-    pub fn is_renewed(&mut self, now: Instant, rng: &mut Rng) -> bool {
+    /// Draws a new salt if one is due; `true` if waiting packets must move to other buckets.
+    pub fn renew_salt(&mut self, now: Instant, rng: &mut Rng) -> bool {
         if self.buckets.is_none() || (self.salt.is_some() && now < self.next_salt) {
             return false;
         }
@@ -47,7 +47,7 @@ impl Naming {
         moves
     }
 
-    /// The key of the flow that `packet` is of.
+    /// The key of the flow that `packet` belongs to.
     pub fn key(&self, packet: &Packet) -> u32 {
         match (self.buckets, self.salt) {
             (Some(buckets), Some(salt)) => {
@@ -72,27 +72,28 @@ mod tests {
 
     use super::*;
 
-    fn key(naming: &Naming, flow: u32) -> u32 {
-        naming.key(&Packet { flow, ..Packet::default() })
+    fn key(classifier: &Classifier, flow: u32) -> u32 {
+        classifier.key(&Packet { flow, ..Packet::default() })
     }
 
     #[test]
     fn without_buckets_every_flow_has_its_own_queue_and_nothing_is_drawn() {
-        let (mut naming, mut rng) = (Naming::new(None, None).unwrap(), Streams::new(1).named("queue", 0));
+        let (mut classifier, mut rng) =
+            (Classifier::new(None, None).unwrap(), Streams::new(1).named("queue", 0));
         let untouched = rng.clone().bits();
-        assert!(!naming.is_renewed(Instant::START, &mut rng));
-        assert_eq!((key(&naming, 7), key(&naming, u32::MAX), rng.bits()), (7, u32::MAX, untouched));
+        assert!(!classifier.renew_salt(Instant::START, &mut rng));
+        assert_eq!((key(&classifier, 7), key(&classifier, u32::MAX), rng.bits()), (7, u32::MAX, untouched));
     }
 
     #[test]
     fn a_flow_among_a_hundred_shares_one_of_1024_buckets_as_often_as_theory_says() {
         let (mut alone, runs) = (0, 4000);
         for seed in 0..runs {
-            let mut naming = Naming::new(Some(1024), None).unwrap();
-            naming.is_renewed(Instant::START, &mut Streams::new(seed).named("queue", 0));
-            let first = key(&naming, 0);
+            let mut classifier = Classifier::new(Some(1024), None).unwrap();
+            classifier.renew_salt(Instant::START, &mut Streams::new(seed).named("queue", 0));
+            let first = key(&classifier, 0);
             assert!(first < 1024);
-            alone += u32::from((1..100).all(|flow| key(&naming, flow) != first));
+            alone += u32::from((1..100).all(|flow| key(&classifier, flow) != first));
         }
         // RFC 8290, section 5.3, prints 1 - 0.9078.
         let p = libm::pow(1023.0 / 1024.0, 99.0);
@@ -104,18 +105,18 @@ mod tests {
     #[test]
     fn a_new_salt_comes_every_perturb_and_separates_flows_that_collided() {
         let mut rng = Streams::new(1).named("queue", 0);
-        let mut naming = Naming::new(Some(16), Some(Span::from_millis(10))).unwrap();
+        let mut classifier = Classifier::new(Some(16), Some(Span::from_millis(10))).unwrap();
         let at = |micros: u64| Instant::from_nanos(micros * 1000);
-        assert!(!naming.is_renewed(at(3000), &mut rng), "nothing waits under the first salt");
-        let shared = (1..100).find(|flow| key(&naming, *flow) == key(&naming, 0)).unwrap();
-        assert!(!naming.is_renewed(at(9999), &mut rng));
-        assert!(naming.is_renewed(at(10_000), &mut rng));
-        assert!(!naming.is_renewed(at(19_000), &mut rng));
-        assert!(naming.is_renewed(at(45_000), &mut rng), "pauses are caught up with once");
-        assert!(!naming.is_renewed(at(49_999), &mut rng));
+        assert!(!classifier.renew_salt(at(3000), &mut rng), "nothing waits under the first salt");
+        let shared = (1..100).find(|flow| key(&classifier, *flow) == key(&classifier, 0)).unwrap();
+        assert!(!classifier.renew_salt(at(9999), &mut rng));
+        assert!(classifier.renew_salt(at(10_000), &mut rng));
+        assert!(!classifier.renew_salt(at(19_000), &mut rng));
+        assert!(classifier.renew_salt(at(45_000), &mut rng), "pauses are caught up with once");
+        assert!(!classifier.renew_salt(at(49_999), &mut rng));
         let apart = (5..25).filter(|turn| {
-            naming.is_renewed(at(turn * 10_000), &mut rng);
-            key(&naming, 0) != key(&naming, shared)
+            classifier.renew_salt(at(turn * 10_000), &mut rng);
+            key(&classifier, 0) != key(&classifier, shared)
         });
         assert!(apart.count() >= 14, "15 of 16 salts separate them");
     }

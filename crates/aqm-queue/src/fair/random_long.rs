@@ -8,7 +8,7 @@ use aqm_net::Rng;
 
 /// Flows by how many packets each has.
 #[derive(Clone)]
-pub(super) struct Long {
+pub(super) struct RandomLong {
     /// The flows with so many packets, in no order.
     by_packets: Vec<Vec<u32>>,
     /// Fenwick's tree over the sizes of the lists above; element 0 is not used.
@@ -23,7 +23,7 @@ struct Place {
     at: u32,
 }
 
-impl Long {
+impl RandomLong {
     /// Of no flows.
     pub fn new() -> Self {
         Self { by_packets: vec![Vec::new(); 2], sums: vec![0; 2], places: Vec::new() }
@@ -111,18 +111,18 @@ mod tests {
     #[test]
     fn every_long_queue_is_picked_as_often_and_no_other() {
         let mut rng = Streams::new(4).named("long", 0);
-        let (mut long, mut packets) = (Long::new(), [0_u64; 40]);
+        let (mut random, mut packets) = (RandomLong::new(), [0_u64; 40]);
         for _ in 0..3000 {
             let flow = rng.below(40) as usize;
             packets[flow] = rng.below(100) / (1 + rng.below(20));
-            long.on_change(flow as u32, packets[flow]);
+            random.on_change(flow as u32, packets[flow]);
         }
         for least in [1, 2, 5, 17] {
             let expected: Vec<u32> = (0..40).filter(|flow| packets[*flow as usize] >= least).collect();
             assert!(expected.len() > 1, "{least}");
             let mut picked = [0_u32; 40];
             let picks = 20_000;
-            (0..picks).for_each(|_| picked[long.pick(least, &mut rng) as usize] += 1);
+            (0..picks).for_each(|_| picked[random.pick(least, &mut rng) as usize] += 1);
             let p = 1.0 / expected.len() as f64;
             let mean = f64::from(picks) * p;
             for (flow, count) in picked.iter().enumerate() {

@@ -1,65 +1,124 @@
 //! Conversations: what is asked and answered in turn over one connection, and the delays at its ends.
 //!
-//! After M. Weigle's DelayBox (ns-2's manual, chapter "DelayBox"): a box before a host holds up each packet
+//! After M. Weigle's DelayBox (ns-2's manual, chapter "DelayBox"): a box before a host delays each packet
 //! of a connection, in both directions.
 //!
 //! Ours: a host behind a box is kept as one whose clock is late by the delay and to which packets take
-//! twice as long, which is the same for all others: it does everything the delay later, and hears of a
-//! packet twice the delay after the packet has come to the box. So packets are held up on arrival only, and
+//! twice as long, which is the same for all others: it does everything the delay later, and a packet reaches
+//! it twice the delay after the packet has come to the box. So packets are delayed on arrival only, and
 //! differences of a host's times stay what they are.
 
 use std::vec::IntoIter;
 
 use aqm_net::{Instant, Span};
+use aqm_tcp::Endpoint;
 use aqm_traffic::{Conversation, Exchange, Transfer};
 
-use crate::event_queue::Timer;
-use crate::flow::{ColdState, Counted, Ends, Flow, RECEIVER, SENDER};
-use crate::network::Network;
+use crate::counts::Counted;
+use crate::side::Side;
 
-/// What an end does next.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What is done when the timer of the conversation expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextAction {
-    /// The client opens the connection and asks.
+    /// The client opens the connection, with the first request.
     Open,
-    /// The server answers.
-    Answer,
-    /// The client asks again.
-    Ask,
+    /// The server sends its response.
+    Respond,
+    /// The client sends its next request.
+    Request,
 }
 
-/// Where a conversation stands.
+/// How far a conversation is.
 pub(crate) struct ConversationState {
-    turn: NextAction,
+    next: NextAction,
     present: Exchange,
     rest: IntoIter<Exchange>,
     /// Bytes of the requests so far, the present one included.
     requested: u64,
-    /// When the client asked, by its clock; `NEVER` while it pauses.
+    /// When the client sent its request, by its clock; `NEVER` while it pauses.
     pub(crate) asked: Instant,
     /// How late the client's clock is.
     pub(crate) late: Span,
-    /// What was counted when the client asked.
+    /// What was counted when the client sent its request.
     pub(crate) before: Counted,
 }
 
 impl ConversationState {
-    fn goes_on(&self) -> bool {
+    /// A conversation whose connection the client opens, with its first request, at `opened`.
+    pub(crate) fn new(conversation: Conversation, opened: Instant) -> Self {
+        let Conversation { first, rest, client_delay, .. } = conversation;
+        Self {
+            next: NextAction::Open,
+            present: first,
+            rest: rest.into_iter(),
+            requested: first.request,
+            asked: opened,
+            late: client_delay,
+            before: Counted::default(),
+        }
+    }
+
+    /// Whether exchanges follow after the present one.
+    pub(crate) fn goes_on(&self) -> bool {
         !self.rest.as_slice().is_empty()
     }
 
-    /// Bytes of the responses still to come.
-    pub(crate) fn to_come(&self) -> u64 {
+    /// Bytes of the requests so far, the present one included.
+    pub(crate) fn requested(&self) -> u64 {
+        self.requested
+    }
+
+    /// Bytes of the responses after the present one.
+    pub(crate) fn bytes_to_come(&self) -> u64 {
         self.rest.as_slice().iter().map(|exchange| exchange.response).sum()
+    }
+
+    /// The end whose turn it is writes what it has to send, and is returned. `counted` is what was counted so
+    /// far.
+    pub(crate) fn act(&mut self, ends: &mut [Endpoint; 2], counted: Counted, now: Instant) -> Side {
+        let [server, client] = ends;
+        match self.next {
+            NextAction::Open => client.open(now),
+            NextAction::Respond => {
+                server.write(Some(self.present.response), now);
+                if !self.goes_on() {
+                    server.finish();
+                }
+                return Side::Sender;
+            }
+            NextAction::Request => {
+                (self.asked, self.before) = (now, counted);
+                client.write(Some(self.present.request), now);
+            }
+        }
+        Side::Receiver
+    }
+
+    /// The server has received so many bytes in all: how long it takes to respond if it has the request.
+    pub(crate) fn on_request(&mut self, received: u64) -> Option<Span> {
+        (received >= self.requested).then(|| {
+            self.next = NextAction::Respond;
+            self.present.think
+        })
+    }
+
+    /// The response has arrived: the next exchange, if there is one, begins with the client's pause.
+    pub(crate) fn begin_next_exchange(&mut self) -> Option<Exchange> {
+        let next = self.rest.next()?;
+        self.present = next;
+        self.next = NextAction::Request;
+        self.asked = Instant::NEVER;
+        self.requested += next.request;
+        Some(next)
     }
 }
 
-/// The transfer of an exchange; its request counts all that is `requested` on the connection, which is what the
+/// The transfer of an exchange. Its request counts all that is `requested` on the connection, which is what the
 /// server has to have.
 pub(crate) fn transfer(exchange: &Exchange, requested: u64, host: u32) -> Transfer {
     Transfer {
         bytes: Some(exchange.response),
-        // The conversation knows what does not fit.
+        // Where it does not fit, the conversation knows better: `on_request` is asked again and again.
         request: Some(u32::try_from(requested).unwrap_or(u32::MAX)),
         page: None,
         page_objects: 1,
@@ -67,97 +126,59 @@ pub(crate) fn transfer(exchange: &Exchange, requested: u64, host: u32) -> Transf
     }
 }
 
-impl ColdState {
-    /// Whether a conversation has more exchanges than the present one.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.conversation.as_ref().is_some_and(|conversation| conversation.goes_on())
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Flow {
-    pub(crate) fn conversation(&self) -> Option<&ConversationState> {
-        self.cold.as_ref()?.conversation.as_deref()
+    fn exchange(request: u64, response: u64) -> Exchange {
+        Exchange { pause: Span::from_millis(3), request, think: Span::from_millis(5), response }
     }
 
-    /// Begins a conversation on a connection that is not open yet; the client opens it when its turn comes.
-    pub(crate) fn converse(&mut self, conversation: Conversation) {
-        let Conversation { first, rest, client_delay, server_delay, .. } = conversation;
-        self.extra_delay[SENDER] = self.extra_delay[SENDER] + server_delay.saturating_mul(2);
-        self.extra_delay[RECEIVER] = self.extra_delay[RECEIVER] + client_delay.saturating_mul(2);
-        self.opened += client_delay;
-        let conversation = ConversationState {
-            turn: NextAction::Open,
-            present: first,
-            rest: rest.into_iter(),
-            requested: first.request,
-            asked: self.opened,
-            late: client_delay,
-            before: Counted::default(),
+    fn conversation() -> ConversationState {
+        let conversation = Conversation {
+            first: exchange(100, 1000),
+            rest: vec![exchange(200, 2000), exchange(300, 3000)],
+            client_delay: Span::from_millis(7),
+            server_delay: Span::ZERO,
+            host: 0,
         };
-        self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
+        ConversationState::new(conversation, Instant::from_nanos(9))
     }
 
-    /// Sets the alarm of the next turn.
-    pub(crate) fn set_turn(&mut self, at: Instant, slot: u32, net: &mut impl Network) {
-        self.timers += 1;
-        net.set_timer(at, self.number, Timer::NextAction(slot));
+    #[test]
+    fn the_server_responds_once_it_has_all_bytes_requested_so_far() {
+        let mut state = conversation();
+        assert_eq!((state.on_request(99), state.next), (None, NextAction::Open));
+        assert_eq!((state.on_request(100), state.next), (Some(Span::from_millis(5)), NextAction::Respond));
+        state.begin_next_exchange();
+        assert_eq!((state.on_request(299), state.next), (None, NextAction::Request));
+        assert_eq!(state.on_request(300), Some(Span::from_millis(5)));
     }
 
-    /// It is an end's turn; which one has something to send.
-    pub(crate) fn take_turn(&mut self, now: Instant) -> usize {
-        let counted = self.counted();
-        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
-        let (Some(conversation), Ends::Tcp(ends)) = (conversation, &mut self.ends) else { return SENDER };
-        match conversation.turn {
-            NextAction::Open => ends[RECEIVER].open(now),
-            NextAction::Answer => {
-                ends[SENDER].write(Some(conversation.present.response), now);
-                if !conversation.goes_on() {
-                    ends[SENDER].finish();
-                }
-                return SENDER;
-            }
-            NextAction::Ask => {
-                (conversation.asked, conversation.before) = (now, counted);
-                ends[RECEIVER].write(Some(conversation.present.request), now);
+    #[test]
+    fn what_is_to_come_shrinks_with_each_exchange_until_nothing_follows() {
+        let mut state = conversation();
+        let mut seen = Vec::new();
+        loop {
+            seen.push((state.goes_on(), state.bytes_to_come(), state.requested()));
+            if state.begin_next_exchange().is_none() {
+                break;
             }
         }
-        RECEIVER
+        assert_eq!(seen, [(true, 5000, 100), (true, 3000, 300), (false, 0, 600)]);
     }
 
-    /// The request, or enough of it to look, has arrived.
-    pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
-        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
-        let Ends::Tcp(ends) = &mut self.ends else { return };
-        let Some(conversation) = conversation else {
-            self.asked_for = false;
-            ends[SENDER].write(self.transfer.bytes, now);
-            return ends[SENDER].finish();
-        };
-        if ends[SENDER].received() >= conversation.requested {
-            self.asked_for = false;
-            conversation.turn = NextAction::Answer;
-            let at = now + conversation.present.think;
-            self.set_turn(at, slot, net);
-        }
+    #[test]
+    fn a_client_that_pauses_has_not_asked() {
+        let mut state = conversation();
+        assert_eq!((state.asked, state.late), (Instant::from_nanos(9), Span::from_millis(7)));
+        state.begin_next_exchange();
+        assert_eq!(state.asked, Instant::NEVER);
     }
 
-    /// The response has arrived and more exchanges follow: the client pauses before the next one.
-    pub(crate) fn go_on(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
-        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
-        let Some((conversation, next)) =
-            conversation.and_then(|conversation| conversation.rest.next().map(|next| (conversation, next)))
-        else {
-            return;
-        };
-        conversation.present = next;
-        conversation.turn = NextAction::Ask;
-        conversation.asked = Instant::NEVER;
-        conversation.requested += next.request;
-        self.transfer = transfer(&next, conversation.requested, self.transfer.host);
-        self.asked_for = true;
-        self.goal += next.response;
-        (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);
-        self.set_turn(now + next.pause, slot, net);
+    #[test]
+    fn a_request_of_more_than_four_gigabytes_is_left_to_the_conversation() {
+        assert_eq!(transfer(&exchange(1, 2), 5_000_000_000, 4).request, Some(u32::MAX));
+        assert_eq!(transfer(&exchange(1, 2), 77, 4).request, Some(77));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct EdgeSpec {
     pub(crate) config: edge::Config,
 }
 
-/// More edges than this do not fit the numbers of steps.
+/// More edges than this do not fit the byte in which a hop names its edge.
 const MOST_EDGES: usize = u8::MAX as usize;
 
 /// The edges that a scenario names, or else one at every node with hosts if a queue wants classes; and
@@ -74,7 +74,7 @@ impl Edges {
         Self(specs.iter().map(build).collect())
     }
 
-    /// The class of `packet` behind the edge that a step calls `number`, counted from one.
+    /// The class of `packet` behind the edge that a hop calls `number`, counted from one.
     ///
     /// Takes the packet by value, out of the way of runs without edges: those can keep theirs in registers.
     #[cold]

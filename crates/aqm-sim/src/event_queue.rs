@@ -2,17 +2,14 @@
 //!
 //! Packets over links of the same delay mostly arrive in the order they were sent, so they wait in
 //! a few shared first-in-first-out lanes, in which a packet may pass a few others; one that would
-//! have to pass many, and every alarm, goes to the exact wheel behind them. Taking the next event compares the heads of the
-//! lanes and asks the wheel only for what lies before them.
+//! have to pass many, and every timer, goes to the exact wheel behind them. Taking the next event compares the
+//! heads of the lanes and asks the wheel only for what lies before them.
 //!
-//! **The tie rule.** At the same nanosecond, packets come before alarms; packets in the order of
-//! the numbers of the links they came over, then packets that a host was still working on, by
-//! number of their flow; alarms of flows by number of the flow, then those of workloads by
-//! position in the scenario; samplers look last. The rule knows nothing of lanes and wheels, so
-//! every engine that obeys it gives the same run.
+//! The order of events of one instant is the tie rule of the module `event`.
 
 use aqm_net::{Instant, Packet};
 
+use crate::event::{Event, Key, SAMPLERS, Timer, rank_of_processing};
 use crate::ring::Ring;
 use crate::wheel::Wheel;
 
@@ -31,79 +28,8 @@ pub(crate) const LINK_LANES: usize = LANES - 1;
 /// How many packets of its lane a packet may pass; jitter makes neighbours change places.
 const MOST_PASSED: usize = 12;
 
-/// When an event is due, and its place among those of the same nanosecond.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) time: u64,
-    pub(crate) rank: u32,
-}
-
-impl Key {
-    pub(crate) const fn new(time: u64, rank: u32) -> Self {
-        Self { time, rank }
-    }
-}
-
-/// Something that happens.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    /// A packet reaches the end of its link.
-    Packet(Packet),
-    /// A host is through with a packet.
-    Held(Packet),
-    /// Somebody asked to be told.
-    Timer(Timer),
-}
-
-/// Who asked to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Timer {
-    /// The sender of the flow in this slot.
-    Sender(u32),
-    /// The receiver of the flow in this slot.
-    Receiver(u32),
-    /// The conversation of the flow in this slot: it is time for what comes next.
-    NextAction(u32),
-    /// The workload at this position.
-    Workload(u32),
-    /// The measurement begins.
-    WarmUp,
-    /// The queues are sampled.
-    Sample,
-    /// A port whose queue held packets back may send.
-    Port(u32),
-}
-
-const PROCESSING: u32 = 1 << 30;
-const TIMERS: u32 = 1 << 31;
-const WORKLOADS: u32 = TIMERS | 1 << 30;
-const SAMPLERS: u32 = WORKLOADS | 1 << 29;
-
-/// The place among ties of a packet that comes over `link`.
-pub(crate) const fn rank_of_link(link: u32) -> u32 {
-    link
-}
-
-/// The place among ties of a packet of `flow` that a host is through with.
-pub(crate) const fn rank_of_processing(flow: u32) -> u32 {
-    PROCESSING | (flow & (PROCESSING - 1))
-}
-
-/// The place among ties of an alarm of the flow with this number, of the workload at this
-/// position, or of a sampler.
-pub(crate) const fn rank_of_timer(timer: Timer, flow: u32) -> u32 {
-    match timer {
-        Timer::Sender(_) | Timer::Receiver(_) | Timer::NextAction(_) => TIMERS | (flow & (PROCESSING - 1)),
-        Timer::Workload(position) => WORKLOADS | position,
-        Timer::WarmUp => SAMPLERS,
-        Timer::Sample => SAMPLERS + 1,
-        // A port settles ties itself: it catches up before a packet joins, or after.
-        Timer::Port(_) => SAMPLERS + 2,
-    }
-}
-
 /// The order of a run's ties: the rule, or the rule upside down to see how much ties matter.
-/// Samplers look last either way.
+/// Samplers come last either way.
 #[derive(Clone, Copy, Debug)]
 struct TieOrder {
     flip: u32,
@@ -125,7 +51,7 @@ impl TieOrder {
         if self.flip == 0 || lane == NO_LANE { lane as usize } else { LANES - 1 - lane as usize }
     }
 
-    const fn of_alarm(self, rank: u32) -> u32 {
+    const fn of_timer(self, rank: u32) -> u32 {
         if rank < SAMPLERS { self.of_packet(rank) } else { rank }
     }
 }
@@ -214,7 +140,7 @@ impl EventQueue {
         self.join(place.into(), key, packet);
     }
 
-    /// A host is through with `packet` at `at`.
+    /// A host has processed `packet` at `at`.
     pub(crate) fn put_held(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
         self.join(self.held_lane, key, packet);
@@ -253,9 +179,9 @@ impl EventQueue {
         }
     }
 
-    /// An alarm is due at `at`.
+    /// A timer expires at `at`.
     pub(crate) fn put_timer(&mut self, at: Instant, rank: u32, timer: Timer) {
-        let key = Key::new(at.nanos(), self.ties.of_alarm(rank));
+        let key = Key::new(at.nanos(), self.ties.of_timer(rank));
         self.wheel.push(key, Event::Timer(timer));
     }
 
@@ -293,6 +219,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::{rank_of_link, rank_of_timer};
+    use crate::side::Side;
 
     fn packet(id: u32) -> Packet {
         Packet { id, ..Packet::default() }
@@ -301,7 +229,7 @@ mod tests {
     fn id(event: Event) -> u32 {
         match event {
             Event::Packet(packet) | Event::Held(packet) => packet.id,
-            Event::Timer(Timer::Sender(slot)) => slot,
+            Event::Timer(Timer::End(Side::Sender, slot)) => slot,
             Event::Timer(other) => panic!("no such timer was set: {other:?}"),
         }
     }
@@ -323,13 +251,13 @@ mod tests {
                 } else {
                     rng.below(99) as u32
                 };
-                let timer = Timer::Sender(number);
+                let timer = Timer::End(Side::Sender, number);
                 let rank = match lane {
                     HELD_LANE => rank_of_processing(link),
                     9 => rank_of_timer(timer, link),
                     _ => rank_of_link(link),
                 };
-                let key = Key::new(time, TieOrder::new(reversed).of_alarm(rank));
+                let key = Key::new(time, TieOrder::new(reversed).of_timer(rank));
                 // A link delivers one packet at a time.
                 if list.iter().any(|(other, _)| *other == key) {
                     continue;

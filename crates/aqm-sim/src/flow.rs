@@ -5,13 +5,17 @@ use std::ops::Range;
 
 use aqm_net::{Instant, Packet, Span};
 use aqm_tcp::Endpoint;
-use aqm_traffic::Transfer;
+use aqm_traffic::{Conversation, Transfer};
 
-use crate::conversation::ConversationState;
-use crate::event_queue::Timer;
+use crate::conversation::{ConversationState, transfer};
+use crate::counts::{Arrived, Counted};
+use crate::event::Timer;
 use crate::network::Network;
-use crate::recorder::{Payload, Recorder, carries};
+use crate::payloads::{Contents, Payload};
+use crate::recorder::carries;
+use crate::side::Side;
 use crate::tables::{FlowRow, TransferRow};
+use crate::transit::InTransit;
 
 /// What stands at the two ends. A connection lives in place, though streams of datagrams waste the
 /// room: there are few of those.
@@ -23,61 +27,6 @@ pub(crate) enum Ends {
     Datagrams { sent: u64, arrived: Arrived },
 }
 
-/// Datagrams that arrived.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Arrived {
-    pub(crate) count: u64,
-    pub(crate) bytes: u64,
-    /// The sum of their times on the way.
-    pub(crate) travelled: Span,
-}
-
-impl Arrived {
-    fn since(self, before: Self) -> Self {
-        Self {
-            count: self.count - before.count,
-            bytes: self.bytes - before.bytes,
-            travelled: self.travelled - before.travelled,
-        }
-    }
-}
-
-/// What was counted by some moment.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Counted {
-    pub(crate) delivered: u64,
-    pub(crate) sent: u64,
-    pub(crate) dropped: u64,
-    pub(crate) marked: u64,
-    pub(crate) retransmitted: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) fast_retransmits: u64,
-    pub(crate) long: u64,
-    pub(crate) arrived: Arrived,
-}
-
-impl Counted {
-    /// What was counted after `before`.
-    fn since(self, before: Self) -> Self {
-        Self {
-            delivered: self.delivered - before.delivered,
-            sent: self.sent - before.sent,
-            dropped: self.dropped - before.dropped,
-            marked: self.marked - before.marked,
-            retransmitted: self.retransmitted - before.retransmitted,
-            timeouts: self.timeouts - before.timeouts,
-            fast_retransmits: self.fast_retransmits - before.fast_retransmits,
-            long: self.long - before.long,
-            arrived: self.arrived.since(before.arrived),
-        }
-    }
-}
-
-/// A side of a flow, the index of its arrays: where the data of a transfer comes from, and where it
-/// goes. Requests go the other way.
-pub(crate) const SENDER: usize = 0;
-pub(crate) const RECEIVER: usize = 1;
-
 /// The fields stand in the order of use: with very many flows the cost of a packet is that of the
 /// cache lines it touches.
 #[repr(C, align(64))]
@@ -86,15 +35,17 @@ pub(crate) struct Flow {
     pub(crate) number: u32,
     /// The position of its workload.
     pub(crate) traffic: u32,
-    /// Where its packets begin their way, and those that come back.
-    pub(crate) forward: u32,
-    pub(crate) back: u32,
+    /// By side, the first hop of the packets that this end sends.
+    pub(crate) first_hop: [u32; 2],
+    /// Packets under way, in both directions.
     pub(crate) in_flight: u32,
-    /// Alarms in the agenda, and by side the one that counts.
+    /// Entries of the event queue that will call it.
     pub(crate) timers: u16,
+    /// Whether its sender's state is sampled.
     pub(crate) gauged: bool,
     /// Whether the request it waits for has not arrived.
     pub(crate) asked_for: bool,
+    /// By side, when the entry that counts calls it; `NEVER` without one.
     pub(crate) timer_at: [Instant; 2],
     /// When the first payload byte, and when the last one arrived; `NEVER` until then.
     pub(crate) first_byte: Instant,
@@ -104,9 +55,9 @@ pub(crate) struct Flow {
     pub(crate) ends: Ends,
     /// When its connection was closed, or given up; `NEVER` until then.
     pub(crate) closed: Instant,
-    /// By side, how long a packet that arrives there is held up before.
+    /// By side, how long a packet that arrives there is delayed before the host processes it.
     pub(crate) extra_delay: [Span; 2],
-    /// By side, when the host is through with the last packet it was given.
+    /// By side, when the host has processed the last packet that arrived.
     pub(crate) processed_at: [Instant; 2],
     pub(crate) opened: Instant,
     pub(crate) transfer: Transfer,
@@ -114,11 +65,11 @@ pub(crate) struct Flow {
     pub(crate) marked: u64,
     /// Packets that arrived where the data goes in the class of long flows.
     pub(crate) long: u64,
-    /// What few flows have.
+    /// State that few flows have.
     pub(crate) cold: Option<Box<ColdState>>,
 }
 
-/// What is kept beside a flow, because few flows have it.
+/// State that is kept apart from its flow, because few flows have it.
 #[derive(Default)]
 pub(crate) struct ColdState {
     /// What was counted when the measurement began; nothing if it was opened later.
@@ -126,16 +77,23 @@ pub(crate) struct ColdState {
     pub(crate) conversation: Option<Box<ConversationState>>,
 }
 
-/// A moment that may not have come.
+/// A moment, unless it has not come.
 fn came(at: Instant) -> Option<Instant> {
     (at != Instant::NEVER).then_some(at)
 }
 
+impl ColdState {
+    /// Whether a conversation has exchanges after the present one.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.conversation.as_ref().is_some_and(|conversation| conversation.goes_on())
+    }
+}
+
 impl Flow {
     /// Which of its bytes a packet needs that arrives on a `side` of it.
-    pub(crate) const fn parts(side: usize) -> [Range<usize>; 2] {
+    pub(crate) const fn parts(side: Side) -> [Range<usize>; 2] {
         let ends = offset_of!(Self, ends);
-        let end = ends + side * size_of::<Endpoint>();
+        let end = ends + side as usize * size_of::<Endpoint>();
         [0..ends, end..end + size_of::<Endpoint>()]
     }
 
@@ -172,27 +130,24 @@ impl Flow {
     /// have clocks of their own.
     pub(crate) fn is_acknowledged(&self) -> bool {
         let Ends::Tcp(ends) = &self.ends else { return false };
-        ends[SENDER].acknowledged() >= self.goal && self.conversation().is_none()
+        ends[Side::Sender as usize].acknowledged() >= self.goal && self.conversation().is_none()
     }
 
-    /// Sends what the end on `side` wants to send, and sets its alarm.
+    /// Sends what the end on `side` wants to send, and sets its timer.
     #[inline]
     pub(crate) fn pump(
         &mut self,
-        (side, slot): (usize, u32),
+        (side, slot): (Side, u32),
         now: Instant,
         net: &mut impl Network,
-        recorder: &mut Recorder,
+        transit: &mut InTransit,
     ) {
         let Ends::Tcp(ends) = &mut self.ends else { return };
-        let end = &mut ends[side];
-        let (hop, timer) = match side {
-            SENDER => (self.forward, Timer::Sender(slot)),
-            _ => (self.back, Timer::Receiver(slot)),
-        };
+        let end = &mut ends[side as usize];
+        let (hop, to) = (self.first_hop[side as usize], side.other());
         while let Some(segment) = end.poll_transmit(now) {
             let packet = Packet {
-                id: recorder.payloads.put(Payload { segment, slot, forward: side == SENDER }),
+                id: transit.payloads.put(Payload { contents: Contents::Segment(segment), slot, to }),
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
@@ -203,10 +158,8 @@ impl Flow {
                 label: self.traffic as u16,
             };
             self.in_flight += 1;
-            if recorder.has_history(&packet) {
-                recorder.note_sent(&packet, now);
-            }
-            net.send(packet, now, recorder);
+            transit.note_sent(&packet, now);
+            net.send(packet, now, transit);
         }
         let deadline = end.poll_timeout();
         if (end.is_done() || end.gave_up().is_some()) && self.closed == Instant::NEVER {
@@ -215,37 +168,102 @@ impl Flow {
                 self.closed = now;
             }
         }
-        self.arm(side, timer, deadline, net);
+        self.arm(side, slot, deadline, net);
     }
 
-    /// Sees to it that an alarm goes off at `deadline` or before. An alarm that comes too early is
-    /// set again when it does, so that a timer that moves with every packet costs nothing.
-    fn arm(&mut self, side: usize, timer: Timer, deadline: Option<Instant>, net: &mut impl Network) {
+    /// Sees to it that the end on `side` is called at `deadline` or before. An entry of the event queue that
+    /// comes too early is set again when it does, so that a deadline that moves with every packet costs nothing.
+    fn arm(&mut self, side: Side, slot: u32, deadline: Option<Instant>, net: &mut impl Network) {
         if let Some(at) = deadline
-            && at < self.timer_at[side]
+            && at < self.timer_at[side as usize]
         {
-            self.timer_at[side] = at;
+            self.timer_at[side as usize] = at;
             self.timers += 1;
-            net.set_timer(at, self.number, timer);
+            net.set_timer(at, self.number, Timer::End(side, slot));
         }
     }
 
-    /// An alarm went off: whether a timer is really due.
-    pub(crate) fn is_due(&mut self, side: usize, timer: Timer, now: Instant, net: &mut impl Network) -> bool {
+    /// The event queue calls the end on `side`: whether a timer of it expires now.
+    pub(crate) fn is_due(&mut self, side: Side, slot: u32, now: Instant, net: &mut impl Network) -> bool {
         self.timers -= 1;
-        if self.timer_at[side] != now {
+        if self.timer_at[side as usize] != now {
             return false;
         }
-        self.timer_at[side] = Instant::NEVER;
+        self.timer_at[side as usize] = Instant::NEVER;
         let deadline = match &self.ends {
-            Ends::Tcp(ends) => ends[side].poll_timeout(),
+            Ends::Tcp(ends) => ends[side as usize].poll_timeout(),
             Ends::Datagrams { .. } => None,
         };
         if deadline.is_some_and(|at| at > now) {
-            self.arm(side, timer, deadline, net);
+            self.arm(side, slot, deadline, net);
             return false;
         }
         deadline.is_some()
+    }
+
+    /// Its conversation, if it has one.
+    pub(crate) fn conversation(&self) -> Option<&ConversationState> {
+        self.cold.as_ref()?.conversation.as_deref()
+    }
+
+    fn conversation_mut(&mut self) -> Option<&mut ConversationState> {
+        self.cold.as_mut()?.conversation.as_deref_mut()
+    }
+
+    /// Begins a conversation on a connection that is not open yet; the client opens it later.
+    pub(crate) fn converse(&mut self, conversation: Conversation) {
+        let delays = [conversation.server_delay, conversation.client_delay];
+        for (extra_delay, delay) in self.extra_delay.iter_mut().zip(delays) {
+            *extra_delay = *extra_delay + delay.saturating_mul(2);
+        }
+        self.opened += conversation.client_delay;
+        let state = ConversationState::new(conversation, self.opened);
+        self.cold.get_or_insert_default().conversation = Some(Box::new(state));
+    }
+
+    /// Sets the timer of what the conversation does next.
+    pub(crate) fn set_conversation_timer(&mut self, at: Instant, slot: u32, net: &mut impl Network) {
+        self.timers += 1;
+        net.set_timer(at, self.number, Timer::Conversation(slot));
+    }
+
+    /// The timer of the conversation expires: an end acts, and has something to send.
+    pub(crate) fn on_conversation_timer(&mut self, now: Instant) -> Side {
+        self.timers -= 1;
+        let counted = self.counted();
+        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
+        let (Some(conversation), Ends::Tcp(ends)) = (conversation, &mut self.ends) else {
+            unreachable!("only a conversation sets this timer")
+        };
+        conversation.act(ends, counted, now)
+    }
+
+    /// The request, or a part of it that may be all, has arrived.
+    pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
+        let Ends::Tcp(ends) = &mut self.ends else { return };
+        let sender = &mut ends[Side::Sender as usize];
+        let received = sender.received();
+        let Some(conversation) = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut()) else {
+            self.asked_for = false;
+            sender.write(self.transfer.bytes, now);
+            return sender.finish();
+        };
+        if let Some(think) = conversation.on_request(received) {
+            self.asked_for = false;
+            self.set_conversation_timer(now + think, slot, net);
+        }
+    }
+
+    /// The response has arrived and another exchange follows: the client pauses before it.
+    pub(crate) fn begin_next_exchange(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
+        let Some(conversation) = self.conversation_mut() else { return };
+        let Some(next) = conversation.begin_next_exchange() else { return };
+        let requested = conversation.requested();
+        self.transfer = transfer(&next, requested, self.transfer.host);
+        self.asked_for = true;
+        self.goal += next.response;
+        (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);
+        self.set_conversation_timer(now + next.pause, slot, net);
     }
 
     /// Keeps what was counted so far as what came before the measurement.
@@ -259,7 +277,7 @@ impl Flow {
         let found = self.counted().since(before);
         let (late, to_come) = self
             .conversation()
-            .map_or((Span::ZERO, 0), |conversation| (conversation.late, conversation.to_come()));
+            .map_or((Span::ZERO, 0), |conversation| (conversation.late, conversation.bytes_to_come()));
         FlowRow {
             flow: self.number.into(),
             traffic: self.traffic,
@@ -280,15 +298,15 @@ impl Flow {
         }
     }
 
-    /// The row of a transfer of a given size, whose last byte was `acknowledged` then, or of the present
-    /// exchange of a conversation once it is asked for.
+    /// The row of a transfer of a given size, whose last byte was acknowledged at `acknowledged`, or of the
+    /// present exchange of a conversation once its request was sent. `segments` is what so many bytes need.
     pub(crate) fn transfer_row(
         &self,
         acknowledged: Instant,
         segments: impl Fn(u64) -> u64,
     ) -> Option<TransferRow> {
         let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, self.transfer.bytes) else { return None };
-        let opener = &ends[if self.transfer.request.is_some() { RECEIVER } else { SENDER }];
+        let opener = if self.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
         let (asked, late, before) =
             self.conversation().map_or((self.opened, Span::ZERO, Counted::default()), |conversation| {
                 (conversation.asked, conversation.late, conversation.before)
@@ -297,7 +315,7 @@ impl Flow {
         let found = self.counted().since(before);
         let after = |moment: Option<Instant>| moment.map(|at| at.since(asked).seconds());
         // A later exchange meets a connection that stands.
-        let handshake = opener.counts().handshake_done.filter(|&at| at >= asked);
+        let handshake = ends[opener as usize].counts().handshake_done.filter(|&at| at >= asked);
         Some(TransferRow {
             flow: self.number.into(),
             traffic: self.traffic,
@@ -327,7 +345,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_takes_less_than_a_kibibyte() {
-        // Beside it a law of the window at each end, of at most 100 bytes, and its places in lists.
+        // Beside it a congestion control at each end, of at most 100 bytes, and its places in lists.
         assert!(size_of::<Flow>() <= 832, "{} with ends of {}", size_of::<Flow>(), size_of::<Endpoint>());
     }
 }

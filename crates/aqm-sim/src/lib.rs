@@ -4,11 +4,15 @@
 //! starts no thread, and a scenario that was read cannot fail to run.
 
 mod conversation;
+mod counts;
 mod edges;
+mod event;
 mod event_queue;
 mod flow;
 mod links;
 mod network;
+mod pages;
+mod payloads;
 mod prefetch;
 mod recorder;
 #[cfg(test)]
@@ -16,10 +20,12 @@ mod reference;
 mod ring;
 mod scenario;
 mod sections;
+mod side;
 mod size;
 mod tables;
 mod text;
 mod topology;
+mod transit;
 mod wheel;
 mod world;
 
@@ -188,9 +194,9 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             _ => unreachable!("no column of words is named {column}"),
         }
     };
-    let mut packets = record.recorder.packets;
+    let mut packets = record.packets;
     packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
-    let mut drops = record.recorder.drops;
+    let mut drops = record.drops;
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
     vec![
         FlowRow::table(record.flows, words),

@@ -1,4 +1,5 @@
-//! Links that carry packets from host to host: one event for each packet and link.
+//! Links that carry packets from host to host: one event for each packet and link, and none for the access
+//! line behind a link without a port ([`End::AccessLine`]).
 //!
 //! A link knows when it is free, and that is all it needs: the moment a packet is put on it, the
 //! moment of its arrival is known. Only a link with a queue discipline owns a [`Port`], which
@@ -8,24 +9,26 @@ use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
 use aqm_queue::{ClassCounters, Counters, Departure, Port, QueueDiscipline, Ties};
 
 use crate::edges::{EdgeSnapshot, Edges};
-use crate::event_queue::{Event, EventQueue, Timer, rank_of_link, rank_of_timer};
+use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
+use crate::event_queue::EventQueue;
 use crate::prefetch::prefetch;
-use crate::recorder::{PacketEvent, Recorder, gauge};
+use crate::recorder::{PacketEvent, gauge};
 use crate::scenario::Scenario;
-use crate::topology::{self, Topology};
+use crate::topology::{Hop, LinkClass, Topology};
+use crate::transit::{InTransit, LinkObserver};
 
-/// Something the hosts and workloads must hear of.
+/// Something that hosts and workloads are told of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HostEvent {
     /// A packet reached its host.
     Arrived(Packet),
-    /// A host is through with a packet it was given to [`hold`](Network::hold).
+    /// A host has processed a packet that [`hold`](Network::hold) was given.
     Processed(Packet),
-    /// An alarm is due.
+    /// A timer expires.
     Timer(Timer),
 }
 
-/// What one sees of a managed link.
+/// The state of a managed link at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinkSnapshot {
     pub(crate) counters: Counters,
@@ -46,26 +49,26 @@ pub(crate) fn classes_of(queue: &dyn QueueDiscipline, now: Instant) -> Classes {
     classes
 }
 
-/// What carries packets and keeps alarms. The hosts know no more of the engine than this, so the
+/// What carries packets and keeps timers. The hosts know no more of the engine than this, so the
 /// plain engine of the tests can stand in for the fast one.
 pub(crate) trait Network {
     /// Puts `packet` on the link it stands before.
-    fn send(&mut self, packet: Packet, now: Instant, recorder: &mut Recorder);
-    /// Keeps a packet that reached its host until the host is through with it.
+    fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit);
+    /// Keeps a packet that reached its host until the host has processed it.
     fn hold(&mut self, packet: Packet, until: Instant);
-    /// Reports `timer` at `at`; `flow` is the number of the flow it belongs to, if to one.
+    /// Reports `timer` at `at`; `flow` is the number of the flow it belongs to, 0 if it belongs to none.
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer);
-    /// Goes on to the next happening, unless it lies after `until`.
-    fn next(&mut self, until: Instant, recorder: &mut Recorder) -> Option<(Instant, HostEvent)>;
+    /// Goes on to the next event for a host or a workload, unless it lies after `until`.
+    fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)>;
     /// Lets every link send what it would have sent by `now`.
-    fn catch_up(&mut self, now: Instant, recorder: &mut Recorder);
+    fn catch_up(&mut self, now: Instant, transit: &mut InTransit);
     /// The managed links, in the order of their numbers, up to date at `now`.
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
     /// The service classes of the managed links, in the same order, up to date at `now`.
     fn classes(&self, now: Instant) -> Vec<Classes>;
     /// The edges, in the order of the scenario, up to date at `now`.
     fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot>;
-    /// A packet that will soon happen, if the last one says anything about the next ones.
+    /// A packet that will soon arrive, if the last one says anything about the next ones.
     fn ahead(&self) -> Option<&Packet> {
         None
     }
@@ -76,7 +79,7 @@ pub(crate) trait Network {
 /// Who knows when a link is free.
 #[derive(Clone, Copy)]
 enum Owner {
-    /// The step of the only route over it: an access line.
+    /// The hop of the only route over it: an access line.
     Hop,
     /// The table of links between routers.
     Table,
@@ -84,23 +87,26 @@ enum Owner {
     Port(u32),
 }
 
-/// What links have in common.
+/// What the links of a [`LinkClass`] have in common: when a packet put on one arrives, and where it waits.
 #[derive(Clone, Copy)]
-struct LinkClass {
+struct LinkTiming {
     pace: Pace,
     delay: Span,
     owner: Owner,
-    /// Where packets on it wait in the agenda.
+    /// Where packets on it wait in the event queue.
     place: u8,
 }
 
-/// A link on the way of a packet, all that is known of it in one place: with very many flows the cost
-/// of a packet is that of the cache lines it touches.
-struct Hop {
+/// A [`Hop`] in a run, all that a packet needs there in one place: with very many flows the cost of a packet
+/// is that of the cache lines it touches.
+struct HopState {
+    /// When the link is free, if it is an access line.
     free_at: Instant,
     link: u32,
-    kind: u16,
+    /// The index of its [`LinkTiming`].
+    class: u16,
     end: End,
+    /// One more than the position of the edge before it; 0 for none.
     edge: u8,
 }
 
@@ -119,15 +125,16 @@ struct Managed {
     port: Port,
     link: u32,
     traced: bool,
-    /// When its alarm goes off; `NEVER` without one.
+    /// When its timer expires; `NEVER` without one.
     timer_at: Instant,
 }
 
-/// The engine: lanes and a wheel, links that hold only when they are free.
+/// The engine: lanes and a wheel for events, links that only know when they are free.
 pub(crate) struct LaneNetwork {
     event_queue: EventQueue,
-    hops: Vec<Hop>,
-    link_classes: Vec<LinkClass>,
+    hops: Vec<HopState>,
+    /// By class of links.
+    timings: Vec<LinkTiming>,
     /// By link between routers: when it is free, if it has no port.
     free_at: Vec<Instant>,
     managed: Vec<Managed>,
@@ -139,8 +146,8 @@ pub(crate) struct LaneNetwork {
 /// With more routes than this, memory is asked for before it is needed.
 pub(crate) const MANY_ROUTES: usize = 1000;
 
-/// How many packets before their turn routes and parcels are asked for, and then flows, which
-/// parcels name.
+/// How many packets before their turn hops and payloads are asked for, and then flows, which
+/// payloads name.
 const FAR: usize = 12;
 const NEAR: usize = 6;
 
@@ -162,31 +169,31 @@ impl LaneNetwork {
             });
         }
         let event_queue = EventQueue::new(scenario.reverse_ties);
-        let kind = |(number, kind): (usize, &topology::LinkClass)| LinkClass {
-            pace: kind.rate.pace(),
-            delay: kind.delay,
+        let timing = |(number, class): (usize, &LinkClass)| LinkTiming {
+            pace: class.rate.pace(),
+            delay: class.delay,
             owner: owners.get(number).copied().unwrap_or(Owner::Hop),
-            place: event_queue.place(kind.lane),
+            place: event_queue.place(class.lane),
         };
-        let end = |step: &topology::Hop, next: Option<&topology::Hop>| match next {
-            _ if step.last => End::Host,
-            Some(next) if next.last && matches!(owners.get(step.link as usize), Some(Owner::Table)) => {
+        let end = |hop: &Hop, next: Option<&Hop>| match next {
+            _ if hop.last => End::Host,
+            Some(next) if next.last && matches!(owners.get(hop.link as usize), Some(Owner::Table)) => {
                 End::AccessLine
             }
             _ => End::Link,
         };
         let hops = std::mem::take(&mut topology.hops);
-        let step = |(place, step): (usize, &topology::Hop)| Hop {
+        let state = |(place, hop): (usize, &Hop)| HopState {
             free_at: Instant::START,
-            link: step.link,
-            kind: step.kind,
-            end: end(step, hops.get(place + 1)),
-            edge: step.edge,
+            link: hop.link,
+            class: hop.class,
+            end: end(hop, hops.get(place + 1)),
+            edge: hop.edge,
         };
         Self {
-            link_classes: topology.link_classes.iter().enumerate().map(kind).collect(),
+            timings: topology.link_classes.iter().enumerate().map(timing).collect(),
             event_queue,
-            hops: hops.iter().enumerate().map(step).collect(),
+            hops: hops.iter().enumerate().map(state).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
             edges: Edges::new(&scenario.edges, scenario.seed),
@@ -196,44 +203,44 @@ impl LaneNetwork {
 
     /// Puts `packet` on the link it stands before.
     #[inline(always)]
-    fn forward(&mut self, mut packet: Packet, now: Instant, recorder: &mut Recorder) {
-        let step = &mut self.hops[packet.hop as usize];
-        if step.edge != 0 {
-            packet.class = self.edges.class_of(packet, step.edge, now);
+    fn forward(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit) {
+        let hop = &mut self.hops[packet.hop as usize];
+        if hop.edge != 0 {
+            packet.class = self.edges.class_of(packet, hop.edge, now);
         }
-        let kind = &self.link_classes[step.kind as usize];
-        let free_at = match kind.owner {
-            Owner::Hop => &mut step.free_at,
-            Owner::Table => &mut self.free_at[step.link as usize],
-            Owner::Port(port) => return self.offer(port, packet, now, recorder),
+        let timing = &self.timings[hop.class as usize];
+        let free_at = match timing.owner {
+            Owner::Hop => &mut hop.free_at,
+            Owner::Table => &mut self.free_at[hop.link as usize],
+            Owner::Port(port) => return self.offer(port, packet, now, transit),
         };
-        *free_at = (*free_at).max(now) + kind.pace.time_for(packet.bytes.into());
-        let there = *free_at + kind.delay;
-        if step.end != End::AccessLine {
-            return self.event_queue.put_packet(kind.place, there, rank_of_link(step.link), packet);
+        *free_at = (*free_at).max(now) + timing.pace.time_for(packet.bytes.into());
+        let there = *free_at + timing.delay;
+        if hop.end != End::AccessLine {
+            return self.event_queue.put_packet(timing.place, there, rank_of_link(hop.link), packet);
         }
         // Packets come to the line behind in the order in which they come to this one: it is known already
         // when they leave it, and one event is enough.
         packet.hop += 1;
-        let step = &mut self.hops[packet.hop as usize];
-        let kind = &self.link_classes[step.kind as usize];
-        step.free_at = step.free_at.max(there) + kind.pace.time_for(packet.bytes.into());
-        self.event_queue.put_packet(kind.place, step.free_at + kind.delay, rank_of_link(step.link), packet);
+        let hop = &mut self.hops[packet.hop as usize];
+        let timing = &self.timings[hop.class as usize];
+        hop.free_at = hop.free_at.max(there) + timing.pace.time_for(packet.bytes.into());
+        self.event_queue.put_packet(timing.place, hop.free_at + timing.delay, rank_of_link(hop.link), packet);
     }
 
     /// Offers `packet` to the queue of a managed link.
-    fn offer(&mut self, port: u32, packet: Packet, now: Instant, recorder: &mut Recorder) {
+    fn offer(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        recorder.at(link, managed.port.arrivals(), managed.traced);
         if managed.traced {
-            return self.offer_traced(port, packet, now, recorder);
+            return self.offer_traced(port, packet, now, transit);
         }
-        let (kind, event_queue) = (&self.link_classes[link as usize], &mut self.event_queue);
-        managed.port.accept(packet, now, recorder, |departure| {
+        let (timing, event_queue) = (&self.timings[link as usize], &mut self.event_queue);
+        let mut observer = managed.observer(transit);
+        managed.port.accept(packet, now, &mut observer, |departure| {
             event_queue.put_packet(
-                kind.place,
-                departure.end + kind.delay,
+                timing.place,
+                departure.end + timing.delay,
                 rank_of_link(link),
                 departure.packet,
             );
@@ -242,18 +249,18 @@ impl LaneNetwork {
     }
 
     /// Lets a port send what is due.
-    fn serve(&mut self, port: u32, now: Instant, recorder: &mut Recorder) {
+    fn serve(&mut self, port: u32, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
         let link = managed.link;
-        recorder.at(link, managed.port.arrivals(), managed.traced);
         if managed.traced {
-            return self.serve_traced(port, now, recorder);
+            return self.serve_traced(port, now, transit);
         }
-        let (kind, event_queue) = (&self.link_classes[link as usize], &mut self.event_queue);
-        managed.port.serve(now, recorder, |departure| {
+        let (timing, event_queue) = (&self.timings[link as usize], &mut self.event_queue);
+        let mut observer = managed.observer(transit);
+        managed.port.serve(now, &mut observer, |departure| {
             event_queue.put_packet(
-                kind.place,
-                departure.end + kind.delay,
+                timing.place,
+                departure.end + timing.delay,
                 rank_of_link(link),
                 departure.packet,
             );
@@ -262,54 +269,66 @@ impl LaneNetwork {
     }
 
     /// A packet has left the link of a port at its far end.
-    fn leave(&mut self, port: u32, packet: &Packet, now: Instant, recorder: &mut Recorder) {
-        self.serve(port, now, recorder);
-        if self.managed[port as usize].traced {
-            recorder.trace(PacketEvent::Deliver, packet, now);
+    fn leave(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
+        self.serve(port, now, transit);
+        let managed = &self.managed[port as usize];
+        if managed.traced {
+            managed.observer(transit).trace(PacketEvent::Deliver, packet, now);
         }
     }
 
     #[cold]
-    fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, recorder: &mut Recorder) {
+    fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
         // What departs before it joins goes first, so that each row shows the queue as it was.
         let mut departures = Vec::new();
-        self.managed[port as usize].port.serve_before(now, recorder, |departure| departures.push(departure));
-        self.depart_traced(port, &departures, recorder);
-        departures.clear();
-        let (dropped, first) = (recorder.dropped.len(), recorder.packets.len());
         let managed = &mut self.managed[port as usize];
-        managed.port.accept(packet, now, recorder, |departure| departures.push(departure));
-        if !recorder.dropped[dropped..].contains(&packet) {
-            recorder.trace(PacketEvent::Enqueue, &packet, now);
+        let mut observer = managed.observer(transit);
+        managed.port.serve_before(now, &mut observer, |departure| departures.push(departure));
+        self.depart_traced(port, &departures, transit);
+        departures.clear();
+        let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
+        let managed = &mut self.managed[port as usize];
+        let mut observer = managed.observer(transit);
+        managed.port.accept(packet, now, &mut observer, |departure| departures.push(departure));
+        if !transit.fates.dropped[dropped..].contains(&packet) {
+            managed.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
         }
         // A packet that goes straight to the line has joined the queue for a moment.
-        recorder.snapshot(first, managed.port.discipline(), departures.len());
-        self.depart_traced(port, &departures, recorder);
+        transit.recorder.note_queue(first, managed.port.discipline(), departures.len());
+        self.depart_traced(port, &departures, transit);
     }
 
     #[cold]
-    fn serve_traced(&mut self, port: u32, now: Instant, recorder: &mut Recorder) {
+    fn serve_traced(&mut self, port: u32, now: Instant, transit: &mut InTransit) {
         let mut departures = Vec::new();
-        self.managed[port as usize].port.serve(now, recorder, |departure| departures.push(departure));
-        self.depart_traced(port, &departures, recorder);
+        let managed = &mut self.managed[port as usize];
+        let mut observer = managed.observer(transit);
+        managed.port.serve(now, &mut observer, |departure| departures.push(departure));
+        self.depart_traced(port, &departures, transit);
     }
 
-    fn depart_traced(&mut self, port: u32, departures: &[Departure], recorder: &mut Recorder) {
+    fn depart_traced(&mut self, port: u32, departures: &[Departure], transit: &mut InTransit) {
         let managed = &self.managed[port as usize];
-        let kind = &self.link_classes[managed.link as usize];
+        let timing = &self.timings[managed.link as usize];
         for (place, departure) in departures.iter().enumerate() {
             // The queue has already seen the departures that follow this one.
-            let first = recorder.packets.len();
-            recorder.trace(PacketEvent::Start, &departure.packet, departure.start);
-            recorder.snapshot(first, managed.port.discipline(), departures.len() - 1 - place);
-            let at = departure.end + kind.delay;
-            self.event_queue.put_packet(kind.place, at, rank_of_link(managed.link), departure.packet);
+            let first = transit.recorder.packets.len();
+            managed.observer(transit).trace(PacketEvent::Start, &departure.packet, departure.start);
+            transit.recorder.note_queue(first, managed.port.discipline(), departures.len() - 1 - place);
+            let at = departure.end + timing.delay;
+            self.event_queue.put_packet(timing.place, at, rank_of_link(managed.link), departure.packet);
         }
         self.managed[port as usize].arm(port, &mut self.event_queue);
     }
 }
 
 impl Managed {
+    /// What hears of fates while the port is called.
+    #[inline]
+    fn observer<'a>(&self, transit: &'a mut InTransit) -> LinkObserver<'a> {
+        transit.at_link(self.link, self.port.arrivals(), self.traced)
+    }
+
     /// Sees to it that the port is served when its queue, which holds back what waits, is ready.
     fn arm(&mut self, port: u32, event_queue: &mut EventQueue) {
         if let Some(at) = self.port.held_until()
@@ -324,8 +343,8 @@ impl Managed {
 
 impl Network for LaneNetwork {
     #[inline]
-    fn send(&mut self, packet: Packet, now: Instant, recorder: &mut Recorder) {
-        self.forward(packet, now, recorder);
+    fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit) {
+        self.forward(packet, now, transit);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
@@ -337,7 +356,7 @@ impl Network for LaneNetwork {
     }
 
     #[inline]
-    fn next(&mut self, until: Instant, recorder: &mut Recorder) -> Option<(Instant, HostEvent)> {
+    fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
         loop {
             let (now, event) = self.event_queue.next(until)?;
             let mut packet = match event {
@@ -348,7 +367,7 @@ impl Network for LaneNetwork {
                     if *timer_at == now {
                         *timer_at = Instant::NEVER;
                     }
-                    self.serve(port, now, recorder);
+                    self.serve(port, now, transit);
                     continue;
                 }
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
@@ -357,23 +376,23 @@ impl Network for LaneNetwork {
                 && let Some(far) = self.event_queue.ahead(FAR)
             {
                 prefetch(&self.hops, far.hop as usize);
-                recorder.payloads.prefetch(far.id);
+                transit.payloads.prefetch(far.id);
             }
-            let step = &self.hops[packet.hop as usize];
-            if step.end == End::Host {
+            let hop = &self.hops[packet.hop as usize];
+            if hop.end == End::Host {
                 return Some((now, HostEvent::Arrived(packet)));
             }
-            if let Owner::Port(port) = self.link_classes[step.kind as usize].owner {
-                self.leave(port, &packet, now, recorder);
+            if let Owner::Port(port) = self.timings[hop.class as usize].owner {
+                self.leave(port, &packet, now, transit);
             }
             packet.hop += 1;
-            self.forward(packet, now, recorder);
+            self.forward(packet, now, transit);
         }
     }
 
-    fn catch_up(&mut self, now: Instant, recorder: &mut Recorder) {
+    fn catch_up(&mut self, now: Instant, transit: &mut InTransit) {
         for port in 0..self.managed.len() {
-            self.serve(port as u32, now, recorder);
+            self.serve(port as u32, now, transit);
         }
     }
 

@@ -9,11 +9,12 @@ use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
 use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::edges::{EdgeSnapshot, Edges};
-use crate::event_queue::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
+use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
 use crate::network::{Classes, HostEvent, LinkSnapshot, Network, classes_of};
-use crate::recorder::{Recorder, gauge};
+use crate::recorder::gauge;
 use crate::scenario::Scenario;
 use crate::topology::{Hop, LinkClass, Topology};
+use crate::transit::{InTransit, LinkObserver};
 
 enum Event {
     LineFree(u32),
@@ -58,16 +59,16 @@ pub(crate) struct ReferenceNetwork {
 
 impl ReferenceNetwork {
     pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
-        let last = topology.hops.iter().map(|step| step.link as usize).max().unwrap_or(0);
+        let last = topology.hops.iter().map(|hop| hop.link as usize).max().unwrap_or(0);
         let mut link_classes: Vec<LinkClass> =
             vec![topology.link_classes[0]; scenario.links.len().max(last + 1)];
-        for step in &topology.hops {
-            link_classes[step.link as usize] = topology.link_classes[step.kind as usize];
+        for hop in &topology.hops {
+            link_classes[hop.link as usize] = topology.link_classes[hop.class as usize];
         }
-        let endless = |kind: LinkClass| Link {
+        let endless = |class: LinkClass| Link {
             buffer: Buffer::Endless(VecDeque::new()),
-            pace: kind.rate.pace(),
-            delay: kind.delay,
+            pace: class.rate.pace(),
+            delay: class.delay,
             busy: false,
         };
         let mut links: Vec<Link> = link_classes.into_iter().map(endless).collect();
@@ -96,23 +97,23 @@ impl ReferenceNetwork {
         self.events.push(Some(event));
     }
 
-    fn put_on(&mut self, number: u32, packet: Packet, now: Instant, recorder: &mut Recorder) {
+    fn put_on(&mut self, number: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
         let link = &mut self.links[number as usize];
         match &mut link.buffer {
             Buffer::Endless(waiting) => waiting.push_back(packet),
             Buffer::Managed(managed) => {
-                recorder.at(number, managed.counters.arrivals, false);
+                let observer = transit.at_link(number, managed.counters.arrivals, false);
                 managed.counters.arrivals += 1;
                 managed.counters.arrived_bytes += u64::from(packet.bytes);
-                managed.call(now, recorder, |discipline, cx| discipline.enqueue(packet, cx));
+                managed.call(now, observer, |discipline, cx| discipline.enqueue(packet, cx));
             }
         }
         if !link.busy {
-            self.transmit(number, now, recorder);
+            self.transmit(number, now, transit);
         }
     }
 
-    fn transmit(&mut self, number: u32, now: Instant, recorder: &mut Recorder) {
+    fn transmit(&mut self, number: u32, now: Instant, transit: &mut InTransit) {
         let link = &mut self.links[number as usize];
         let next = match &mut link.buffer {
             Buffer::Endless(waiting) => waiting.pop_front(),
@@ -121,7 +122,8 @@ impl ReferenceNetwork {
                 if !link.busy && managed.waiting == 0 {
                     return;
                 }
-                let next = managed.call(now, recorder, |discipline, cx| discipline.dequeue(cx));
+                let observer = transit.at_link(number, managed.counters.arrivals, false);
+                let next = managed.call(now, observer, |discipline, cx| discipline.dequeue(cx));
                 let ready = managed.discipline.next_ready().filter(|_| next.is_none() && managed.waiting > 0);
                 if let Some(at) = ready {
                     link.busy = false;
@@ -148,13 +150,13 @@ impl Managed {
     fn call<R>(
         &mut self,
         now: Instant,
-        recorder: &mut Recorder,
+        observer: LinkObserver<'_>,
         act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
     ) -> R {
         self.counters.packet_nanos +=
             u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
         self.changed_at = now;
-        let mut tally = Tally { counters: &mut self.counters, recorder };
+        let mut tally = Tally { counters: &mut self.counters, observer };
         let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
         let result = act(self.discipline.as_mut(), &mut cx);
         self.waiting = self.discipline.backlog().packets;
@@ -164,24 +166,24 @@ impl Managed {
 
 struct Tally<'a> {
     counters: &'a mut Counters,
-    recorder: &'a mut Recorder,
+    observer: LinkObserver<'a>,
 }
 
 impl Observer for Tally<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.drops += 1;
         self.counters.dropped_bytes += u64::from(packet.bytes);
-        self.recorder.dropped(packet, why, now);
+        self.observer.dropped(packet, why, now);
     }
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.marks += 1;
-        self.recorder.marked(packet, why, now);
+        self.observer.marked(packet, why, now);
     }
 }
 
 impl Network for ReferenceNetwork {
-    fn send(&mut self, packet: Packet, now: Instant, recorder: &mut Recorder) {
-        self.put_on(self.hops[packet.hop as usize].link, packet, now, recorder);
+    fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit) {
+        self.put_on(self.hops[packet.hop as usize].link, packet, now, transit);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
@@ -192,7 +194,7 @@ impl Network for ReferenceNetwork {
         self.schedule(at, THEN_THE_REST, rank_of_timer(timer, flow), Event::Timer(timer));
     }
 
-    fn next(&mut self, until: Instant, recorder: &mut Recorder) -> Option<(Instant, HostEvent)> {
+    fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
         while let Some(&Reverse((time, _, _, index))) = self.heap.peek() {
             if time > until.nanos() {
                 return None;
@@ -200,8 +202,8 @@ impl Network for ReferenceNetwork {
             self.heap.pop();
             let now = Instant::from_nanos(time);
             match self.events[index].take().expect("an event happens once") {
-                Event::LineFree(link) => self.transmit(link, now, recorder),
-                Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, recorder),
+                Event::LineFree(link) => self.transmit(link, now, transit),
+                Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, transit),
                 Event::Ready(_) => {}
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
                 Event::Processed(packet) => return Some((now, HostEvent::Processed(packet))),
@@ -214,14 +216,14 @@ impl Network for ReferenceNetwork {
                     if edge != 0 {
                         packet.class = self.edges.class_of(packet, edge, now);
                     }
-                    self.put_on(link, packet, now, recorder);
+                    self.put_on(link, packet, now, transit);
                 }
             }
         }
         None
     }
 
-    fn catch_up(&mut self, _now: Instant, _ledger: &mut Recorder) {}
+    fn catch_up(&mut self, _now: Instant, _transit: &mut InTransit) {}
 
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
         let mut snapshots = Vec::new();

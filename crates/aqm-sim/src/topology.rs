@@ -10,13 +10,13 @@ use crate::event_queue::{LINK_LANES, NO_LANE};
 use crate::links::LinkSpec;
 use crate::scenario::{Scenario, Traffic};
 
-/// What links of one kind have in common. Each link between routers is of a kind of its own; access
-/// lines that do the same at the same rate and delay are of one kind.
+/// What the links of a class have in common. Each link between routers is a class of its own; access
+/// lines that do the same at the same rate and delay are one class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
-    /// Where packets on such a link wait in the agenda.
+    /// The lane of the event queue in which packets on such a link wait.
     pub(crate) lane: u8,
 }
 
@@ -24,14 +24,15 @@ pub(crate) struct LinkClass {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop {
     pub(crate) link: u32,
-    pub(crate) kind: u16,
+    /// The index of its class.
+    pub(crate) class: u16,
     /// Whether it leads to the host.
     pub(crate) last: bool,
     /// One more than the position of the edge that packets pass before it; 0 for none.
     pub(crate) edge: u8,
 }
 
-/// The ways of a workload's flows: where in `hops` a packet of host `h` begins.
+/// The routes of a workload's flows: where in [`Topology::hops`] the packets of each host begin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes {
     first: u32,
@@ -40,21 +41,17 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// Where the way of the data from this host begins.
-    pub(crate) fn forward(&self, host: u32) -> u32 {
-        self.first + host * self.length
-    }
-
-    /// Where the way back to this host begins.
-    pub(crate) fn back(&self, host: u32) -> u32 {
-        self.forward(host) + self.forward_length
+    /// The first hop of the packets that each end of a flow of this host sends, by the end that sends them.
+    pub(crate) fn first_hops(&self, host: u32) -> [u32; 2] {
+        let forward = self.first + host * self.length;
+        [forward, forward + self.forward_length]
     }
 }
 
 /// Links by number, and routes over them. Those between routers come first, in the scenario's order;
 /// then the access lines by what they do: from the senders' hosts, to the receivers' hosts, from
 /// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
-/// workloads and hosts. So links of a kind are neighbours, and kinds stand in the order of links.
+/// workloads and hosts. So links of a class are neighbours, and classes stand in the order of links.
 pub(crate) struct Topology {
     pub(crate) link_classes: Vec<LinkClass>,
     /// All routes, one after the other.
@@ -108,19 +105,19 @@ impl Topology {
             paths.push(path);
         }
         blocks.sort_by_key(|block| (block.role, block.rate, block.delay, block.workload));
-        // By workload and role: the first link of the block, and its kind.
+        // By workload and role: the first link of the block, and its class.
         let mut access = vec![[(0_u32, 0_u16); ROLES]; paths.len()];
         let (mut next, mut last) = (routers.len() as u32, None);
         for block in &blocks {
-            let class = (block.role, block.rate, block.delay);
-            if last != Some(class) {
+            let alike = (block.role, block.rate, block.delay);
+            if last != Some(alike) {
                 link_classes.push(LinkClass { rate: block.rate, delay: block.delay, lane: NO_LANE });
                 weights.push(0);
-                last = Some(class);
+                last = Some(alike);
             }
-            let kind = link_classes.len() - 1;
-            weights[kind] += block.hosts;
-            access[block.workload][block.role] = (next, kind as u16);
+            let class = link_classes.len() - 1;
+            weights[class] += block.hosts;
+            access[block.workload][block.role] = (next, class as u16);
             next += block.hosts as u32;
         }
         give_lanes(&mut link_classes, &weights);
@@ -133,15 +130,15 @@ impl Topology {
                 length: (path.there.len() + path.back.len()) as u32 + 4,
             });
             let line = |role: usize, host: u32, last: bool| {
-                let (first, kind) = access[workload][role];
-                Hop { link: first + host, kind, last, edge: 0 }
+                let (first, class) = access[workload][role];
+                Hop { link: first + host, class, last, edge: 0 }
             };
             // The edge of the node where the hosts stand comes before the first link between routers.
             let between = |node: &str| {
                 let mut edge = scenario.edge_at(node);
                 move |&link: &u32| Hop {
                     link,
-                    kind: link as u16,
+                    class: link as u16,
                     last: false,
                     edge: std::mem::take(&mut edge),
                 }
@@ -197,14 +194,14 @@ impl Path {
     }
 }
 
-/// The busiest kinds have lanes, which stand in the order of the kinds.
+/// The busiest classes have lanes, which stand in the order of the classes.
 fn give_lanes(link_classes: &mut [LinkClass], weights: &[u64]) {
     let mut busiest: Vec<usize> = (0..link_classes.len()).collect();
-    busiest.sort_by_key(|&kind| (Reverse(weights[kind]), kind));
+    busiest.sort_by_key(|&class| (Reverse(weights[class]), class));
     busiest.truncate(LINK_LANES);
     busiest.sort_unstable();
-    for (lane, kind) in busiest.into_iter().enumerate() {
-        link_classes[kind].lane = lane as u8;
+    for (lane, class) in busiest.into_iter().enumerate() {
+        link_classes[class].lane = lane as u8;
     }
 }
 

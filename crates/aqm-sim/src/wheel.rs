@@ -5,7 +5,7 @@
 //! so each level below is earlier than each level above, and a bit per bucket finds the next one.
 //! The cost of an entry does not depend on how many wait.
 
-use crate::event_queue::{Event, Key};
+use crate::event::{Event, Key};
 
 const LEVELS: usize = 11;
 const BUCKETS: usize = 64;

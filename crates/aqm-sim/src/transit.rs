@@ -1,0 +1,147 @@
+//! What is known of packets while they travel: what they carry, the fates that queues decided and their flows
+//! have not heard of, and what is recorded of them.
+
+use aqm_net::{Instant, Packet};
+use aqm_queue::{Observer, Reason};
+
+use crate::payloads::PayloadStore;
+use crate::recorder::{PacketEvent, Recorder};
+use crate::tables::{DropRow, PacketRow};
+
+/// Packets under way.
+pub(crate) struct InTransit {
+    pub(crate) payloads: PayloadStore,
+    pub(crate) fates: Fates,
+    pub(crate) recorder: Recorder,
+}
+
+/// Fates of packets that their flows have not been told of.
+#[derive(Default)]
+pub(crate) struct Fates {
+    /// Packets dropped.
+    pub(crate) dropped: Vec<Packet>,
+    /// Slots of the flows of packets marked.
+    pub(crate) marked: Vec<u32>,
+}
+
+impl Fates {
+    /// Whether every flow knows what became of its packets.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dropped.is_empty() && self.marked.is_empty()
+    }
+}
+
+impl InTransit {
+    pub(crate) fn new(recorder: Recorder) -> Self {
+        Self { payloads: PayloadStore::default(), fates: Fates::default(), recorder }
+    }
+
+    /// What hears of fates while the queue of `link` is called, where `arrivals` packets have arrived before;
+    /// `traced` if the link is in `record.packets`.
+    #[inline]
+    pub(crate) fn at_link(&mut self, link: u32, arrivals: u64, traced: bool) -> LinkObserver<'_> {
+        LinkObserver { transit: self, link, arrivals, traced }
+    }
+
+    /// A packet leaves an end of its flow.
+    #[inline]
+    pub(crate) fn note_sent(&mut self, packet: &Packet, now: Instant) {
+        if self.recorder.has_history(packet) {
+            self.recorder.note_sent(packet, &self.payloads.get(packet.id), now);
+        }
+    }
+
+    /// A packet has come to an end of its flow.
+    #[inline]
+    pub(crate) fn note_arrived(&mut self, packet: &Packet, now: Instant) {
+        if self.recorder.has_history(packet) {
+            self.recorder.note_arrived(packet, &self.payloads.get(packet.id), now);
+        }
+    }
+}
+
+/// Hears what the queue of one link does to packets, in one call of it.
+pub(crate) struct LinkObserver<'a> {
+    transit: &'a mut InTransit,
+    link: u32,
+    arrivals: u64,
+    traced: bool,
+}
+
+impl LinkObserver<'_> {
+    /// Records what happened to a packet at this link. A drop is recorded by itself.
+    pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
+        let payload = self.transit.payloads.get(packet.id);
+        let row = PacketRow::new(event, packet, &payload, now);
+        self.transit.recorder.packets.push(PacketRow { link: Some(self.link), ..row });
+    }
+}
+
+impl Observer for LinkObserver<'_> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.transit.fates.dropped.push(*packet);
+        if self.traced || self.transit.recorder.has_history(packet) {
+            self.trace(PacketEvent::Drop, packet, now);
+        }
+        if self.transit.recorder.keep_drops {
+            self.transit.recorder.drops.push(DropRow {
+                time_s: now.seconds(),
+                link: self.link,
+                flow: packet.flow.into(),
+                reason: why.code(),
+                size_bytes: packet.bytes.into(),
+                window: packet.window().map(u64::from),
+                arrival: self.arrivals,
+            });
+        }
+    }
+
+    fn marked(&mut self, packet: &Packet, _why: Reason, _now: Instant) {
+        let (slot, _) = self.transit.payloads.address(packet.id);
+        self.transit.fates.marked.push(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_tcp::Segment;
+
+    use super::*;
+    use crate::payloads::{Contents, Payload};
+    use crate::side::Side;
+
+    fn packet(transit: &mut InTransit, slot: u32, label: u16) -> Packet {
+        let segment = Segment { len: 100, wire: 140, ..Segment::default() };
+        let payload = Payload { contents: Contents::Segment(segment), slot, to: Side::Receiver };
+        let id = transit.payloads.put(payload);
+        Packet { id, flow: 40 + slot, bytes: 140, label, ..Packet::default() }
+    }
+
+    #[test]
+    fn a_fate_is_booked_on_the_link_whose_queue_decided_it() {
+        let mut transit = InTransit::new(Recorder::new(true, vec![false, true]));
+        let (first, second) = (packet(&mut transit, 5, 0), packet(&mut transit, 6, 1));
+        let now = Instant::from_nanos(2_000_000_000);
+        transit.at_link(3, 17, false).dropped(&first, Reason::Early, now);
+        transit.at_link(4, 18, false).dropped(&second, Reason::Overflow, now);
+        transit.at_link(3, 19, false).marked(&second, Reason::Early, now);
+        assert_eq!((&transit.fates.dropped, &transit.fates.marked), (&vec![first, second], &vec![6]));
+        let found = transit.recorder.drops.iter().map(|row| (row.link, row.arrival, row.flow, row.reason));
+        let expected = [(3, 17, 45, Reason::Early.code()), (4, 18, 46, Reason::Overflow.code())];
+        assert!(found.eq(expected));
+        // The label is the position of the workload, and only the second has histories.
+        let events = transit.recorder.packets.iter().map(|row| (row.link, row.flow, row.event));
+        assert!(events.eq([(Some(4), 46, PacketEvent::Drop as u32)]));
+    }
+
+    #[test]
+    fn a_drop_at_a_traced_link_is_traced_though_no_drops_and_no_histories_are_recorded() {
+        let mut transit = InTransit::new(Recorder::new(false, vec![false]));
+        let packet = packet(&mut transit, 0, 0);
+        transit.at_link(2, 0, true).dropped(&packet, Reason::Overflow, Instant::START);
+        assert!(transit.recorder.drops.is_empty());
+        assert_eq!(transit.recorder.packets.len(), 1);
+        assert!(!transit.fates.is_empty(), "its flow has not heard of it");
+    }
+}

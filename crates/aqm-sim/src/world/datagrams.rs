@@ -1,0 +1,62 @@
+//! Streams of datagrams: those that workloads send, and those that arrive.
+
+use aqm_net::{Ecn, Instant, Packet};
+use aqm_traffic::Transfer;
+
+use super::World;
+use crate::counts::Arrived;
+use crate::flow::Ends;
+use crate::network::Network;
+use crate::payloads::{Contents, Payload};
+use crate::side::Side;
+
+impl<N: Network> World<'_, N> {
+    /// Sends a datagram of a stream, which is opened with its first one.
+    pub(super) fn send_datagram(
+        &mut self,
+        position: u32,
+        stream: u32,
+        (bytes, ecn): (u16, Ecn),
+        now: Instant,
+    ) {
+        let streams = &mut self.workloads[position as usize].streams;
+        if streams.len() <= stream as usize {
+            streams.resize(stream as usize + 1, None);
+        }
+        let slot = streams[stream as usize].unwrap_or_else(|| {
+            let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
+            let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
+            self.add_flow(position, transfer, ends, now)
+        });
+        self.workloads[position as usize].streams[stream as usize] = Some(slot);
+        let flow = &mut self.flows[slot as usize];
+        let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
+        let contents = Contents::Datagram { number: *sent, sent: now };
+        *sent += 1;
+        flow.in_flight += 1;
+        let to = Side::Receiver;
+        let packet = Packet {
+            id: self.transit.payloads.put(Payload { contents, slot, to }),
+            flow: flow.number,
+            hop: flow.first_hop[Side::Sender as usize],
+            bytes,
+            ecn,
+            label: position as u16,
+            ..Packet::default()
+        };
+        self.transit.note_sent(&packet, now);
+        self.net.send(packet, now, &mut self.transit);
+    }
+
+    /// A datagram that was sent at `sent` has arrived.
+    pub(super) fn on_datagram(&mut self, packet: &Packet, slot: u32, sent: Instant, now: Instant) {
+        let flow = &mut self.flows[slot as usize];
+        flow.in_flight -= 1;
+        if let Ends::Datagrams { arrived, .. } = &mut flow.ends {
+            arrived.count += 1;
+            arrived.bytes += u64::from(packet.bytes);
+            arrived.travelled = arrived.travelled + now.since(sent);
+        }
+        self.retire_if_over(slot, now);
+    }
+}

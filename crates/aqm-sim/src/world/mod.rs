@@ -1,0 +1,408 @@
+//! The stage: hosts, flows and workloads on a network, from the first event to the last.
+
+mod datagrams;
+mod sampling;
+mod traffic_context;
+
+use std::sync::Arc;
+
+use aqm_net::{Instant, Packet, Rng, Span, Streams};
+use aqm_queue::edge::LONG;
+use aqm_tcp::CheckedConfig;
+use aqm_traffic::{Transfer, Workload};
+
+use crate::event::Timer;
+use crate::flow::{Ends, Flow};
+use crate::network::{Classes, HostEvent, LinkSnapshot, Network};
+use crate::pages::Pages;
+use crate::payloads::{Contents, Payload};
+use crate::prefetch::prefetch_part;
+use crate::recorder::Recorder;
+use crate::scenario::Scenario;
+use crate::side::Side;
+use crate::tables::{DropRow, EdgeRow, FlowRow, GaugeRow, PacketRow, PageRow, QueueRow, TransferRow};
+use crate::topology::Topology;
+use crate::transit::InTransit;
+use traffic_context::Action;
+
+/// A workload and what is known of its flows.
+struct WorkloadState {
+    workload: Box<dyn Workload>,
+    /// The slots of its streams of datagrams, by their number within the workload.
+    streams: Vec<Option<u32>>,
+    flows_opened: u64,
+    /// The least and the most extra delay of its flows.
+    extra_delay: [Span; 2],
+    /// Whether the senders of its flows are sampled.
+    gauged: bool,
+}
+
+/// Everything that a run leaves behind, before it becomes tables.
+#[derive(Default)]
+pub(crate) struct RunRecord {
+    pub(crate) flows: Vec<FlowRow>,
+    pub(crate) transfers: Vec<TransferRow>,
+    pub(crate) pages: Vec<PageRow>,
+    pub(crate) queue: Vec<QueueRow>,
+    pub(crate) edges: Vec<EdgeRow>,
+    pub(crate) gauges: Vec<GaugeRow>,
+    pub(crate) drops: Vec<DropRow>,
+    pub(crate) packets: Vec<PacketRow>,
+    /// The managed links when the measurement began, and at the end.
+    pub(crate) snapshots: [Vec<LinkSnapshot>; 2],
+    /// Their service classes at the same moments.
+    pub(crate) classes: [Vec<Classes>; 2],
+    pub(crate) events: u64,
+    /// What the workloads say of their loads, by position.
+    pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
+}
+
+/// A run while it lasts.
+pub(crate) struct World<'a, N> {
+    scenario: &'a Scenario,
+    topology: &'a Topology,
+    net: N,
+    transit: InTransit,
+    /// By workload, how its connections behave.
+    tcp: Vec<Arc<CheckedConfig>>,
+    flows: Vec<Flow>,
+    /// By slot, when a transfer's sender knew that all of it had arrived; `NEVER` until then. Not in [`Flow`],
+    /// whose size is limited.
+    acknowledged: Vec<Instant>,
+    /// Slots without a flow.
+    free: Vec<u32>,
+    next_flow: u32,
+    workloads: Vec<WorkloadState>,
+    actions: Vec<Action>,
+    pages: Pages,
+    /// Whether the warm-up is over.
+    measuring: bool,
+    jitter: Rng,
+    /// Whether any host has jitter, or any flow extra delay.
+    hosts_take_time: bool,
+    /// The numbers of the managed links.
+    managed: Vec<u32>,
+    record: RunRecord,
+}
+
+impl<'a, N: Network> World<'a, N> {
+    pub(crate) fn new(scenario: &'a Scenario, topology: &'a Topology, net: N) -> Self {
+        let workloads = (0..scenario.traffic.len()).map(|position| {
+            let one = &scenario.traffic[position];
+            WorkloadState {
+                workload: scenario
+                    .workload(position, topology)
+                    .expect("the workload was built when the scenario was read"),
+                streams: Vec::new(),
+                flows_opened: 0,
+                extra_delay: one.extra_delay,
+                gauged: scenario.record.gauges.contains(&one.name),
+            }
+        });
+        let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
+        let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
+        Self {
+            scenario,
+            topology,
+            net,
+            transit: InTransit::new(Recorder::new(scenario.record.drops, histories.collect())),
+            tcp: scenario.traffic.iter().map(|one| Arc::new(scenario.tcp_of(one))).collect(),
+            // Flows with hosts of their own are all open in the end; room for them is taken at once.
+            flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
+            acknowledged: Vec::new(),
+            free: Vec::new(),
+            next_flow: 0,
+            workloads: workloads.collect(),
+            actions: Vec::new(),
+            pages: Pages::default(),
+            measuring: false,
+            jitter: Streams::new(scenario.seed).named("host/jitter", 0),
+            hosts_take_time: !scenario.jitter.is_zero()
+                || scenario.traffic.iter().any(|one| !one.extra_delay[1].is_zero()),
+            managed: managed.map(|(number, _)| number as u32).collect(),
+            record: RunRecord::default(),
+        }
+    }
+
+    /// Runs from the first event to the last.
+    pub(crate) fn run(mut self) -> RunRecord {
+        let end = Instant::START + self.scenario.duration;
+        self.net.set_timer(Instant::START + self.scenario.warm_up, 0, Timer::WarmUp);
+        if !self.scenario.record.queue_every.is_zero() {
+            self.net.set_timer(Instant::START + self.scenario.record.queue_every, 0, Timer::Sample);
+        }
+        for position in 0..self.workloads.len() as u32 {
+            self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
+        }
+        while let Some((now, event)) = self.net.next(end, &mut self.transit) {
+            self.step(now, event);
+        }
+        self.finish(end)
+    }
+
+    fn step(&mut self, now: Instant, event: HostEvent) {
+        match event {
+            HostEvent::Arrived(packet) => self.on_arrival(packet, now),
+            HostEvent::Processed(packet) => self.on_packet(packet, now),
+            HostEvent::Timer(Timer::End(side, slot)) => self.on_end_timer(side, slot, now),
+            HostEvent::Timer(Timer::Conversation(slot)) => self.on_conversation_timer(slot, now),
+            HostEvent::Timer(Timer::Workload(position)) => {
+                self.call_workload(position, now, |workload, cx| workload.on_wake(cx));
+            }
+            HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(now),
+            HostEvent::Timer(Timer::Sample) => self.sample(now),
+            HostEvent::Timer(Timer::Port(_)) => unreachable!("the network serves its ports itself"),
+        }
+        if !self.transit.fates.is_empty() {
+            self.apply_fates(now);
+        }
+    }
+
+    /// A packet is at its host, which processes packets in the order of arrival and takes its time over each.
+    fn on_arrival(&mut self, packet: Packet, now: Instant) {
+        if let Some(next) = self.net.ahead() {
+            let (slot, side) = self.transit.payloads.address(next.id);
+            let [head, end] = Flow::parts(side);
+            prefetch_part(&self.flows, slot as usize, head);
+            prefetch_part(&self.flows, slot as usize, end);
+        }
+        if !self.hosts_take_time {
+            return self.on_packet(packet, now);
+        }
+        let (slot, side) = self.transit.payloads.address(packet.id);
+        let flow = &mut self.flows[slot as usize];
+        let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
+        let processed = now + flow.extra_delay[side as usize] + Span::from_nanos(jitter as u64);
+        let processed_at = &mut flow.processed_at[side as usize];
+        *processed_at = processed.max(*processed_at);
+        self.net.hold(packet, *processed_at);
+    }
+
+    /// A packet is processed by its host.
+    fn on_packet(&mut self, packet: Packet, now: Instant) {
+        self.transit.note_arrived(&packet, now);
+        let Payload { contents, slot, to } = self.transit.payloads.take(packet.id);
+        let mut segment = match contents {
+            Contents::Segment(segment) => segment,
+            Contents::Datagram { sent, .. } => return self.on_datagram(&packet, slot, sent, now),
+        };
+        segment.ecn = packet.ecn;
+        let flow = &mut self.flows[slot as usize];
+        flow.in_flight -= 1;
+        let goal = flow.goal;
+        let Ends::Tcp(ends) = &mut flow.ends else { unreachable!("a segment belongs to a connection") };
+        ends[to as usize].on_segment(&segment, now);
+        if to == Side::Receiver {
+            if packet.class == LONG {
+                flow.long += 1;
+            }
+            let receiver = &mut ends[Side::Receiver as usize];
+            let completed = flow.completed == Instant::NEVER && receiver.received() >= goal;
+            let goes_on = completed && flow.cold.as_ref().is_some_and(|cold| cold.goes_on());
+            if completed && !goes_on {
+                receiver.finish();
+            }
+            if flow.first_byte == Instant::NEVER && segment.len > 0 {
+                flow.first_byte = now;
+            }
+            flow.pump((Side::Receiver, slot), now, &mut self.net, &mut self.transit);
+            if completed {
+                flow.completed = now;
+                self.on_completion(slot, now);
+                if goes_on {
+                    self.begin_next_exchange(slot, now);
+                }
+                return self.retire_if_over(slot, now);
+            }
+        } else {
+            let received = ends[Side::Sender as usize].received();
+            if flow.asked_for && Some(received) >= flow.transfer.request.map(u64::from) {
+                flow.on_request(slot, now, &mut self.net);
+            }
+            if flow.completed != Instant::NEVER && flow.is_acknowledged() {
+                let since = &mut self.acknowledged[slot as usize];
+                *since = now.min(*since);
+            }
+            flow.pump((Side::Sender, slot), now, &mut self.net, &mut self.transit);
+            if flow.gauged {
+                self.sample_sender(slot, now);
+                return self.retire_if_over(slot, now);
+            }
+        }
+        if flow.is_over() {
+            self.retire(slot);
+        }
+    }
+
+    fn on_end_timer(&mut self, side: Side, slot: u32, now: Instant) {
+        let flow = &mut self.flows[slot as usize];
+        if flow.is_due(side, slot, now, &mut self.net) {
+            let Ends::Tcp(ends) = &mut flow.ends else { return };
+            ends[side as usize].on_timer(now);
+            flow.pump((side, slot), now, &mut self.net, &mut self.transit);
+            if side == Side::Sender && flow.gauged {
+                self.sample_sender(slot, now);
+            }
+        }
+        self.retire_if_over(slot, now);
+    }
+
+    fn on_conversation_timer(&mut self, slot: u32, now: Instant) {
+        let flow = &mut self.flows[slot as usize];
+        let side = flow.on_conversation_timer(now);
+        flow.pump((side, slot), now, &mut self.net, &mut self.transit);
+        self.retire_if_over(slot, now);
+    }
+
+    /// An exchange of a conversation is over, and another one follows.
+    fn begin_next_exchange(&mut self, slot: u32, now: Instant) {
+        self.write_transfer_row(slot);
+        self.flows[slot as usize].begin_next_exchange(slot, now, &mut self.net);
+    }
+
+    /// All payload of a transfer has arrived.
+    fn on_completion(&mut self, slot: u32, now: Instant) {
+        let Flow { traffic, transfer, .. } = self.flows[slot as usize];
+        self.record.pages.extend(self.pages.complete(traffic, &transfer, now));
+        self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
+    }
+
+    /// Opens a flow of the workload at `position`; returns its slot.
+    fn add_flow(&mut self, position: u32, transfer: Transfer, ends: Ends, now: Instant) -> u32 {
+        let state = &mut self.workloads[position as usize];
+        let [least, most] = state.extra_delay;
+        let mut extra_delay = least;
+        if most > least {
+            let name = format!("{}/extra-delay", self.scenario.traffic[position as usize].name);
+            let mut rng = Streams::new(self.scenario.seed).named(&name, state.flows_opened);
+            extra_delay = least + Span::from_nanos(rng.below((most - least).nanos() + 1));
+        }
+        state.flows_opened += 1;
+        let routes = self.topology.routes[position as usize];
+        let host =
+            if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
+        let flow = Flow {
+            number: self.next_flow,
+            traffic: position,
+            asked_for: transfer.request.is_some(),
+            transfer,
+            ends,
+            first_hop: routes.first_hops(host),
+            extra_delay: [extra_delay; 2],
+            opened: now,
+            first_byte: Instant::NEVER,
+            completed: Instant::NEVER,
+            goal: transfer.bytes.unwrap_or(u64::MAX),
+            closed: Instant::NEVER,
+            dropped: 0,
+            marked: 0,
+            long: 0,
+            cold: None,
+            in_flight: 0,
+            gauged: state.gauged,
+            timers: 0,
+            timer_at: [Instant::NEVER; 2],
+            processed_at: [Instant::START; 2],
+        };
+        self.next_flow += 1;
+        if let Some(slot) = self.free.pop() {
+            self.flows[slot as usize] = flow;
+            self.acknowledged[slot as usize] = Instant::NEVER;
+            return slot;
+        }
+        self.flows.push(flow);
+        self.acknowledged.push(Instant::NEVER);
+        (self.flows.len() - 1) as u32
+    }
+
+    /// Tells flows of the packets that queues dropped and marked.
+    fn apply_fates(&mut self, now: Instant) {
+        while let Some(packet) = self.transit.fates.dropped.pop() {
+            let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
+            let flow = &mut self.flows[slot as usize];
+            flow.in_flight -= 1;
+            flow.dropped += u64::from(to == Side::Receiver);
+            self.retire_if_over(slot, now);
+        }
+        while let Some(slot) = self.transit.fates.marked.pop() {
+            self.flows[slot as usize].marked += 1;
+        }
+    }
+
+    /// Frees the slot of a flow of which nothing is left; its workload hears of a transfer that failed.
+    #[inline]
+    fn retire_if_over(&mut self, slot: u32, now: Instant) {
+        let flow = &self.flows[slot as usize];
+        if !flow.is_over() {
+            return;
+        }
+        let Flow { traffic, transfer, completed, .. } = *flow;
+        self.retire(slot);
+        if completed == Instant::NEVER {
+            self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
+        }
+    }
+
+    /// Writes the rows of a flow and frees its slot.
+    fn retire(&mut self, slot: u32) {
+        let flow = &mut self.flows[slot as usize];
+        if !self.measuring {
+            // What it did, it did before the measurement began.
+            flow.begin_measuring();
+        }
+        self.write_rows(slot);
+        self.free.push(slot);
+        // A slot is freed once: a flow that is not closed is never over.
+        self.flows[slot as usize].closed = Instant::NEVER;
+    }
+
+    fn write_rows(&mut self, slot: u32) {
+        let flow = &self.flows[slot as usize];
+        self.record.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
+        self.write_transfer_row(slot);
+    }
+
+    fn write_transfer_row(&mut self, slot: u32) {
+        let flow = &self.flows[slot as usize];
+        let tcp = &self.tcp[flow.traffic as usize];
+        let acknowledged = self.acknowledged[slot as usize];
+        self.record.transfers.extend(flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)));
+    }
+
+    fn finish(mut self, end: Instant) -> RunRecord {
+        self.net.catch_up(end, &mut self.transit);
+        self.apply_fates(end);
+        self.record.snapshots[1] = self.net.snapshot(end);
+        self.record.classes[1] = self.net.classes(end);
+        self.record.flows.reserve_exact(self.flows.len() - self.free.len());
+        let mut idle = vec![false; self.flows.len()];
+        for &slot in &self.free {
+            idle[slot as usize] = true;
+        }
+        for slot in 0..self.flows.len() as u32 {
+            if !idle[slot as usize] {
+                self.write_rows(slot);
+            }
+        }
+        let mut record = self.record;
+        record.pages.extend(self.pages.incomplete());
+        // Rows are written when a flow ends; tables are read in the order of opening.
+        record.flows.sort_unstable_by_key(|row| row.flow);
+        // The exchanges of a conversation were written in their order.
+        record.transfers.sort_by_key(|row| row.flow);
+        record.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
+        record.drops = self.transit.recorder.drops;
+        record.packets = self.transit.recorder.packets;
+        record.events = self.net.events();
+        record.facts = self
+            .workloads
+            .iter()
+            .map(|state| {
+                let mut facts = Vec::new();
+                state.workload.facts(&mut |name, value| facts.push((name, value)));
+                facts
+            })
+            .collect();
+        record
+    }
+}

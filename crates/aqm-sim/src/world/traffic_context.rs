@@ -1,0 +1,113 @@
+//! What a workload may do: the [`TrafficContext`] that it is called with, and how what it asks for is carried out.
+
+use aqm_net::{Ecn, Instant, Streams};
+use aqm_tcp::Endpoint;
+use aqm_traffic::{Conversation, TrafficContext, Transfer, Workload};
+
+use super::World;
+use crate::conversation;
+use crate::event::Timer;
+use crate::flow::Ends;
+use crate::network::Network;
+use crate::side::Side;
+
+/// What a workload asked for.
+pub(super) enum Action {
+    Wake(Instant),
+    Open(Transfer),
+    Converse(Conversation),
+    Datagram { stream: u32, bytes: u16, ecn: Ecn },
+}
+
+/// The actions that a workload asks for in one call, in their order. They are carried out when the call is
+/// over.
+struct ActionQueue<'a> {
+    now: Instant,
+    actions: &'a mut Vec<Action>,
+}
+
+impl TrafficContext for ActionQueue<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+    fn wake_at(&mut self, at: Instant) {
+        self.actions.push(Action::Wake(at));
+    }
+    fn open(&mut self, transfer: Transfer) {
+        self.actions.push(Action::Open(transfer));
+    }
+    fn converse(&mut self, conversation: Conversation) {
+        self.actions.push(Action::Converse(conversation));
+    }
+    fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
+        self.actions.push(Action::Datagram { stream, bytes, ecn });
+    }
+}
+
+impl<N: Network> World<'_, N> {
+    /// Calls a workload and carries out what it asks for.
+    pub(super) fn call_workload(
+        &mut self,
+        position: u32,
+        now: Instant,
+        call: impl FnOnce(&mut dyn Workload, &mut dyn TrafficContext),
+    ) {
+        let mut actions = std::mem::take(&mut self.actions);
+        let state = &mut self.workloads[position as usize];
+        call(state.workload.as_mut(), &mut ActionQueue { now, actions: &mut actions });
+        for action in actions.drain(..) {
+            match action {
+                Action::Wake(at) => self.net.set_timer(at.max(now), 0, Timer::Workload(position)),
+                Action::Open(transfer) => self.open(position, transfer, now),
+                Action::Converse(conversation) => self.converse(position, conversation, now),
+                Action::Datagram { stream, bytes, ecn } => {
+                    self.send_datagram(position, stream, (bytes, ecn), now);
+                }
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Opens a connection for a transfer.
+    fn open(&mut self, position: u32, transfer: Transfer, now: Instant) {
+        self.pages.open(position, &transfer, now);
+        let mut ends = self.ends(position);
+        let opener = match transfer.request {
+            None => {
+                ends[Side::Sender as usize].write(transfer.bytes, now);
+                ends[Side::Sender as usize].finish();
+                Side::Sender
+            }
+            Some(bytes) => {
+                ends[Side::Receiver as usize].write(Some(bytes.into()), now);
+                Side::Receiver
+            }
+        };
+        ends[opener.other() as usize].listen(now);
+        ends[opener as usize].open(now);
+        let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
+        self.flows[slot as usize].pump((opener, slot), now, &mut self.net, &mut self.transit);
+    }
+
+    /// Opens a connection for a conversation, when its client does.
+    fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
+        let (first, host, delay) = (conversation.first, conversation.host, conversation.client_delay);
+        self.hosts_take_time |= !(delay.is_zero() && conversation.server_delay.is_zero());
+        let mut ends = self.ends(position);
+        ends[Side::Receiver as usize].write(Some(first.request), now);
+        ends[Side::Sender as usize].listen(now);
+        let transfer = conversation::transfer(&first, first.request, host);
+        let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
+        let flow = &mut self.flows[slot as usize];
+        flow.converse(conversation);
+        flow.set_conversation_timer(now + delay, slot, &mut self.net);
+    }
+
+    /// The ends of the next connection of a workload.
+    fn ends(&self, position: u32) -> [Endpoint; 2] {
+        let (streams, number) = (Streams::new(self.scenario.seed), u64::from(self.next_flow));
+        let tcp = &self.tcp[position as usize];
+        let sender = tcp.endpoint().with_chance(|| streams.named("tcp/send-overhead", number));
+        [sender, tcp.endpoint()]
+    }
+}

@@ -45,7 +45,7 @@ demo: $(CORE)  ## Run the SHRED study quickly on all cores and say where its rep
 build: $(CORE)  ## Make .venv with aqmlab in it, optimised.
 
 .PHONY: test
-test: $(CORE)  ## Check formats, lints, types and documentation, and run all tests.
+test: $(CORE) $(DOCTOOLS)  ## Check formats, lints, types and documentation, and run all tests.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
@@ -74,7 +74,7 @@ studies: $(CORE)  ## Run every study in full.
 .PHONY: docs
 docs: $(CORE) $(DOCTOOLS)  ## Write the reference pages and build the documentation as a site.
 	$(PYTHON) -m aqmlab.reference docs/reference
-	$(PYTHON) -m sphinx --quiet --fail-on-warning -b html docs docs/_build
+	$(PYTHON) -m sphinx --quiet --fail-on-warning --fresh-env -b html docs docs/_build
 	@echo "Open docs/_build/index.html in a browser."
 
 .PHONY: snapshots

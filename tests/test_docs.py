@@ -29,11 +29,16 @@ from aqmlab.flow_level import FlowLevel
 from aqmlab.reference import pages
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted(
+MARKDOWN = sorted(
     path
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-    if not path.is_relative_to(ROOT / "docs/reference") and not path.is_relative_to(ROOT / "docs/_build")
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("reference/**/*.md")]
+    if not path.is_relative_to(ROOT / "docs/_build")
 )
+PAGES = [
+    path
+    for path in MARKDOWN
+    if not path.is_relative_to(ROOT / "docs/reference") and not path.is_relative_to(ROOT / "reference")
+]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 FENCE = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 UPDATE = os.environ.get("AQM_UPDATE_SNAPSHOTS") == "1"
@@ -138,12 +143,28 @@ def test_a_scenario_shown_in_full_is_right(page: Path) -> None:
             assert al.Scenario.from_dict(table, files=files).effective["duration"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of a page may end in, as GitHub and the site name headings."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    found: list[str] = []
+    for heading in re.findall(r"^#+ +(.+)$", text, re.MULTILINE):
+        slug = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        same = sum(re.fullmatch(rf"{re.escape(slug)}(-\d+)?", other) is not None for other in found)
+        found.append(f"{slug}-{same}" if same else slug)
+    return set(found)
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
-    local = [target for target in targets if "://" not in target]
-    lost = [target for target in local if not (page.parent / target).exists()]
+    lost = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        file, _, anchor = target.partition("#")
+        there = page.parent / file if file else page
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        if not there.exists() or (anchor and anchor not in anchors(there)):
+            lost.append(target)
     assert not lost, f"{page.name} links to {lost}"
 
 
@@ -159,5 +180,5 @@ def test_the_reference_is_that_of_this_version() -> None:
     committed = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
     generated = pages()
     stale = sorted(name for name in generated if committed.get(name) != generated[name])
-    stale += sorted(set(committed) - set(generated) - {"index.md"})
+    stale += sorted(set(committed) - set(generated) - {"index.md", "glossary.md"})
     assert not stale, f"docs/reference: {', '.join(stale)}: run `make docs`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,11 @@ from aqmlab.scenario import flat
 
 WIDTH = 80
 """Columns of a terminal that `describe` fills."""
+
+LINE = 116
+"""Characters in a line of a page."""
+
+_BLANK = "\N{NO-BREAK SPACE}"
 
 
 def describe(name: str) -> str:
@@ -61,10 +67,10 @@ def pages() -> dict[str, str]:
     written = {}
     for file, family in FAMILIES.items():
         entries = [one for one in catalog() if one.family == family]
-        parts = [f"# {family[0].upper()}{family[1:]}", "", _INTRODUCTIONS[file]]
+        parts = [f"# {family[0].upper()}{family[1:]}", "", *_flowed(_INTRODUCTIONS[file])]
         for one in entries:
-            parts += ["", f"## {one.name}", "", one.about.strip()]
-            parts += _parameter_table(one)
+            parts += ["", f"## {one.name}", "", *_flowed(one.about)]
+            parts += _parameters(one)
         written[f"{file}.md"] = "\n".join(parts) + "\n"
     return written
 
@@ -108,7 +114,8 @@ _INTRODUCTIONS = {
 }
 
 
-def _parameter_table(one: Entry) -> Iterator[str]:
+def _parameters(one: Entry) -> Iterator[str]:
+    """What an entry is made of: a list of parameters or columns, or a table of values."""
     if one.sources:
         base = base_profile()
         yield from ("", f"| parameter | value | in `{base.name}` | source |", "| --- | --- | --- | --- |")
@@ -119,14 +126,26 @@ def _parameter_table(one: Entry) -> Iterator[str]:
         for key, value in sorted(flat(one.values).items()):
             yield f"| `{key}` | {_cell(value)} |"
     elif one.family == "table":
-        yield from ("", "| column | meaning |", "| --- | --- |")
+        yield ""
         for row in one.parameters:
-            yield f"| `{row['name']}` | {row['doc'].strip()} |"
+            yield from _flowed(f"`{row['name']}`: {row['doc']}", "- ")
     elif one.parameters:
-        yield from ("", "| parameter | default | meaning | source |", "| --- | --- | --- | --- |")
+        yield ""
         for path, row in _rows(one.parameters):
-            default = "" if row["default"] is None else f"`{json.dumps(row['default'])}`"
-            yield f"| `{path}` | {default} | {row['doc'].strip()} ({row['kind']}) | {row['source']} |"
+            yield from _parameter(path, row)
+
+
+def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
+    """A parameter: its default, what it means, its kind and source, and the words it may be."""
+    default = "" if row["default"] is None else f" = `{json.dumps(row['default'])}`"
+    words = choices(row["kind"])
+    kind = row["kind"]
+    if words:
+        kind = "one of these; may be left out" if kind.endswith("may be left out") else "one of these"
+    source = f"; source: {row['source']}" if row["source"] else ""
+    yield from _flowed(f"`{path}`{default}: {row['doc'].strip()} *({kind}{source})*", "- ")
+    for word, meaning in words:
+        yield from _flowed(f"`{json.dumps(word)}`: {meaning}.", "  - ")
 
 
 def _differences(profile: Entry) -> Iterator[tuple[str, Any, str, str]]:
@@ -145,9 +164,32 @@ def _cell(value: Any) -> str:
     return "left out" if value is None else f"`{json.dumps(value)}`"
 
 
+def _flowed(text: str, first: str = "") -> list[str]:
+    """A paragraph of a page, or an item of a list that begins with `first`, in lines of `LINE` characters.
+
+    No line begins with what Markdown takes for an item, and short code is not broken.
+    """
+    text = re.sub(
+        r"`[^`]{1,80}`| (?=(?:[-+*#>]|\d+[.)]) )", lambda one: one[0].replace(" ", _BLANK), _one_line(text)
+    )
+    lines = textwrap.wrap(
+        text,
+        LINE,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_BLANK, " ") for line in lines]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _wrapped(text: str, indent: str, hang: str = "") -> list[str]:
     return textwrap.wrap(
-        " ".join(text.split()),
+        _one_line(text),
         WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + hang,

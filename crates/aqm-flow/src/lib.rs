@@ -10,8 +10,9 @@ mod sources;
 mod tables;
 mod world;
 
+use aqm_net::Parameters as _;
 use aqm_net::digest::Digest;
-use aqm_net::registry::{Entry, Parameters};
+use aqm_net::registry::{Entry, Family};
 use aqm_net::table::{Table, TableDoc};
 use aqm_traffic::flow_sizes;
 use serde_json::{Value, json};
@@ -108,7 +109,8 @@ pub fn digest(scenario: &Scenario) -> String {
 
 /// Everything that has a name: the sections of a scenario, and the size laws.
 pub fn catalog() -> Vec<Entry> {
-    let entry = |name, about, parameters| Entry { name, family: "flow-level section", about, parameters };
+    let family = Family { name: "flow-level", title: "flow-level section" };
+    let entry = |name, about, parameters| Entry { name, family, about, parameters };
     let mut all = vec![
         entry("flow-level.link", Link::about(), Link::parameters()),
         entry("flow-level.traffic", Traffic::about(), Traffic::parameters()),

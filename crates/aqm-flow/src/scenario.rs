@@ -4,12 +4,9 @@
 //! sessions arrive as a Poisson process, and each is a row of flows with time to think between them. With
 //! processor sharing the number of flows in progress depends on the sizes through their mean only.
 
-use std::collections::BTreeMap;
-
-use aqm_net::{ConfigError, Rate, Span, choices, parameters, registry};
+use aqm_net::{ConfigError, ConfigErrors, Parameters as _, Rate, Span, TableReader, choices, parameters};
 use aqm_traffic::flow_sizes;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 choices! {
     /// How the flows in progress share the link.
@@ -121,66 +118,30 @@ pub struct Scenario {
     pub(crate) record: Record,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    duration: Option<Span>,
-    #[serde(default)]
-    warm_up: Span,
-    #[serde(default = "first_seed")]
-    seed: u64,
-    #[serde(default)]
-    link: Link,
-    #[serde(default)]
-    traffic: BTreeMap<String, Map<String, Value>>,
-    #[serde(default)]
-    record: Record,
-}
-
-fn first_seed() -> u64 {
-    1
-}
-
 impl Scenario {
     /// Reads and checks a scenario given as a plain value.
     ///
     /// # Errors
-    /// The first thing that is wrong, where, and what is allowed.
-    pub fn from_value(value: Value) -> Result<Self, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
-        if !value.is_object() {
-            return wrong("", "a scenario must be a table".into());
-        }
-        let raw: Raw = registry::read(value)?;
-        let Some(duration) = raw.duration.filter(|duration| !duration.is_zero()) else {
-            return wrong("duration", "must be given and more than 0s, such as \"1000s\"".into());
-        };
-        if raw.warm_up >= duration {
-            return wrong("warm_up", format!("must be shorter than the duration, {duration}"));
-        }
-        if raw.traffic.is_empty() {
-            return wrong("traffic", "is missing: write a `[traffic.NAME]` table".into());
-        }
-        if raw.traffic.len() > MOST_TRAFFIC {
-            return wrong(
-                "traffic",
-                format!("{} tables; at most {MOST_TRAFFIC} are allowed", raw.traffic.len()),
-            );
-        }
-        let read = |(name, table): (String, _)| {
-            registry::check_name("traffic", &name)?;
-            let place = format!("traffic.{name}");
-            Class::read(name, table, &raw.link).map_err(|error| error.within(&place))
-        };
-        let classes = raw.traffic.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let scenario = Self {
-            duration,
-            warm_up: raw.warm_up,
-            seed: raw.seed,
-            link: raw.link,
-            classes,
-            record: raw.record,
-        };
+    /// What is wrong, where, and what is allowed.
+    pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let remedy = "write how long the run lasts, such as \"1000s\"";
+        let duration = table.require::<Span>("duration", remedy);
+        table.check(duration != Some(Span::ZERO), "duration", "must be more than 0s");
+        let warm_up = table.take("warm_up").unwrap_or(Span::ZERO);
+        let run = duration.unwrap_or(Span::ZERO);
+        let problem = format_args!("must be shorter than the duration, {run}");
+        table.check(run.is_zero() || warm_up < run, "warm_up", problem);
+        let seed = table.take("seed").unwrap_or(1);
+        let link = table.take("link").unwrap_or_default();
+        let classes = table.take_each("traffic", |name, value| Class::read(name, value, &link));
+        table.check(!classes.is_empty(), "traffic", "is missing: write a `[traffic.NAME]` table");
+        let problem = format_args!("{} tables; at most {MOST_TRAFFIC} are allowed", classes.len());
+        table.check(classes.len() <= MOST_TRAFFIC, "traffic", problem);
+        let classes = classes.into_values().collect();
+        let record = table.take("record").unwrap_or_default();
+        let read = duration.map(|duration| Self { duration, warm_up, seed, link, classes, record });
+        let scenario = table.finish(read)?;
         scenario.check_size()?;
         Ok(scenario)
     }
@@ -239,15 +200,24 @@ impl Scenario {
 }
 
 impl Class {
-    fn read(name: String, mut table: Map<String, Value>, link: &Link) -> Result<Self, ConfigError> {
+    fn read(name: &str, value: Value, link: &Link) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let problem = format_args!("`{ELASTIC}` means all elastic traffic: give it another name");
+        table.check(name != ELASTIC, "", problem);
+        let sizes = table.take("sizes").unwrap_or_default();
+        let config = Traffic::take_from(&mut table);
+        let (sizes, config) = table.finish(Some((sizes, config)))?;
+        Ok(Self::checked(name, sizes, config, link)?)
+    }
+
+    fn checked(
+        name: &str,
+        sizes: flow_sizes::Config,
+        config: Traffic,
+        link: &Link,
+    ) -> Result<Self, ConfigError> {
         let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
-        if name == ELASTIC {
-            return wrong("", format!("`{ELASTIC}` means all elastic traffic: give it another name"));
-        }
-        let sizes = table.remove("sizes").unwrap_or_else(|| json!({ "kind": "exponential" }));
-        let sizes = flow_sizes::Config::read(sizes).map_err(|error| error.within("sizes"))?;
         let law = sizes.build().map_err(|error| error.within("sizes"))?;
-        let config: Traffic = registry::read(Value::Object(table))?;
         if !(1.0..=1e6).contains(&config.flows) {
             return wrong("flows", format!("must be between 1 and 1000000, is {}", config.flows));
         }
@@ -274,6 +244,7 @@ impl Class {
             }
         };
         let load = sessions_per_second * session;
+        let name = name.to_owned();
         Ok(Self { name, config, sizes, mean_size, load, sessions_per_second })
     }
 }

@@ -196,10 +196,10 @@ fn what_is_wrong_is_named() {
         ("/traffic/web/service", json!("streaming"), "traffic.web.peak_rate", "at most the capacity, 8Mbps"),
         ("/traffic/web/sizes", json!({ "kind": "cauchy" }), "traffic.web.sizes.kind", "`hyperexponential`"),
         ("/traffic/web/sizes", json!({ "kind": "fixed", "mean": "0B" }), "traffic.web.sizes.mean", "1B"),
-        ("/traffic/web/lod", json!(1.0), "traffic.web.lod", "unknown field `lod`"),
+        ("/traffic/web/lod", json!(1.0), "traffic.web.lod", "unknown key `lod`; did you mean `load`?"),
         ("/duration", json!("30000min"), "traffic.web", "record.flows = false"),
         ("/record/every", json!("1us"), "record.every", "look less often"),
-        ("/sed", json!(1), "sed", "unknown field `sed`"),
+        ("/sed", json!(1), "sed", "unknown key `sed`; did you mean `seed`?"),
     ] {
         let mut value = good.clone();
         if path == "/duration" {
@@ -208,13 +208,14 @@ fn what_is_wrong_is_named() {
         }
         let (parent, key) = path.rsplit_once('/').unwrap();
         value.pointer_mut(parent).unwrap()[key] = bad;
-        let error = Scenario::from_value(value).expect_err(path);
+        let errors = Scenario::from_value(value).expect_err(path);
+        let error = errors.first();
         assert!(error.place == place && error.problem.contains(problem), "{path}: {error}");
     }
     for discipline in ["fifo", "shortest-remaining"] {
         let mut value = link(discipline, 0.5, 200);
         value["traffic"]["web"]["peak_rate"] = "1Mbps".into();
-        assert_eq!(Scenario::from_value(value).unwrap_err().place, "traffic.web.peak_rate");
+        assert_eq!(Scenario::from_value(value).unwrap_err().first().place, "traffic.web.peak_rate");
     }
 }
 

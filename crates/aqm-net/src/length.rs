@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::registry::Quantity;
+use crate::Quantity;
 use crate::units;
 
 /// A number of packets or of bytes; written `30p`, `1500B` or `20kB` (1000 bytes) in a scenario.
@@ -29,7 +29,8 @@ impl Length {
 }
 
 impl Quantity for Length {
-    const UNIT: &'static str = "length: p (packets), B, kB or MB";
+    const NAME: &'static str = "length in packets or bytes";
+    const SCALE: &'static [(&'static str, f64)] = &[("p", 1.0), ("B", 1.0), ("kB", 1e3), ("MB", 1e6)];
 
     fn parse(text: &str) -> Result<Self, String> {
         let whole = |value: f64| {
@@ -41,10 +42,9 @@ impl Quantity for Length {
         };
         // Packets and bytes are not multiples of each other, so the packets are read first.
         if let Some(number) = text.trim().strip_suffix('p') {
-            return whole(units::parse(&format!("{number}p"), "30p", &[("p", 1.0)])?).map(Self::Packets);
+            return whole(units::parse::<Self>(&format!("{number}p"), "30p")?).map(Self::Packets);
         }
-        let scale = [("p", 1.0), ("B", 1.0), ("kB", 1e3), ("MB", 1e6)];
-        whole(units::parse(text, "30p", &scale)?).map(Self::Bytes)
+        whole(units::parse::<Self>(text, "30p")?).map(Self::Bytes)
     }
 }
 
@@ -52,12 +52,14 @@ impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Packets(n) => write!(f, "{n}p"),
-            Self::Bytes(n) => f.write_str(&units::show(*n, &[("MB", 1_000_000), ("kB", 1_000), ("B", 1)])),
+            Self::Bytes(n) => {
+                f.write_str(&units::show(*n, "B", &[("MB", 1_000_000), ("kB", 1_000), ("B", 1)]))
+            }
         }
     }
 }
 
-units::quantity_serde!(Length);
+units::quantity_parameter!(Length);
 
 /// A size in bytes; written `40B`, `10kB` (1000 bytes) or `2MB` in a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,11 +78,11 @@ impl Size {
 }
 
 impl Quantity for Size {
-    const UNIT: &'static str = "size: B, kB, MB or GB";
+    const NAME: &'static str = "size";
+    const SCALE: &'static [(&'static str, f64)] = &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)];
 
     fn parse(text: &str) -> Result<Self, String> {
-        let scale = [("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)];
-        let bytes = units::parse(text, "10kB", &scale)?;
+        let bytes = units::parse::<Self>(text, "10kB")?;
         if bytes > 1e15 || bytes != libm::trunc(bytes) {
             return Err(format!("`{text}` must be a whole number of bytes, at most 1e15"));
         }
@@ -92,12 +94,13 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&units::show(
             self.0,
+            "B",
             &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)],
         ))
     }
 }
 
-units::quantity_serde!(Size);
+units::quantity_parameter!(Size);
 
 /// What waits in a queue, the packet on the line not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,12 @@
 //!
 //! This room knows no queue, no protocol and no scenario.
 
+mod config_error;
 pub mod digest;
 mod length;
 mod occupancy;
 mod packet;
+pub mod parameters;
 mod rate;
 pub mod registry;
 mod streams;
@@ -14,10 +16,11 @@ pub mod table;
 mod time;
 mod units;
 
+pub use config_error::{ConfigError, ConfigErrors, ErrorCollector, unknown};
 pub use length::{Backlog, Length, Size};
 pub use occupancy::Occupancy;
 pub use packet::{Ecn, Packet};
+pub use parameters::{Choice, Field, Parameter, Parameters, Quantity, Schema, Several, TableReader};
 pub use rate::{Pace, Rate};
-pub use registry::{ConfigError, Quantity};
 pub use streams::{Rng, Streams};
 pub use time::{Instant, Span};

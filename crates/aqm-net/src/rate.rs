@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::registry::Quantity;
+use crate::Quantity;
 use crate::time::Span;
 use crate::units;
 
@@ -51,13 +51,13 @@ impl Pace {
     }
 }
 
-const SCALE: [(&str, f64); 5] = [("bps", 1.0), ("kbps", 1e3), ("Mbps", 1e6), ("Gbps", 1e9), ("Tbps", 1e12)];
-
 impl Quantity for Rate {
-    const UNIT: &'static str = "rate: bps, kbps, Mbps or Gbps";
+    const NAME: &'static str = "rate";
+    const SCALE: &'static [(&'static str, f64)] =
+        &[("bps", 1.0), ("kbps", 1e3), ("Mbps", 1e6), ("Gbps", 1e9), ("Tbps", 1e12)];
 
     fn parse(text: &str) -> Result<Self, String> {
-        let bps = units::parse(text, "10Mbps", &SCALE)?;
+        let bps = units::parse::<Self>(text, "10Mbps")?;
         if !(16.0..=1e13).contains(&bps) {
             return Err(format!("`{text}` must be between 16bps and 10Tbps"));
         }
@@ -69,12 +69,13 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&units::show(
             self.0,
+            "bps",
             &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("kbps", 1_000), ("bps", 1)],
         ))
     }
 }
 
-units::quantity_serde!(Rate);
+units::quantity_parameter!(Rate);
 
 #[cfg(test)]
 mod tests {

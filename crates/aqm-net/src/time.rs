@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-use crate::registry::Quantity;
+use crate::Quantity;
 use crate::units;
 
 /// A moment, in nanoseconds since the run began.
@@ -125,13 +125,13 @@ impl Sub for Span {
     }
 }
 
-const SCALE: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
-
 impl Quantity for Span {
-    const UNIT: &'static str = "time: ns, us, ms, s or min";
+    const NAME: &'static str = "time";
+    const SCALE: &'static [(&'static str, f64)] =
+        &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
 
     fn parse(text: &str) -> Result<Self, String> {
-        let nanos = units::parse(text, "60ms", &SCALE)?;
+        let nanos = units::parse::<Self>(text, "60ms")?;
         // Times beyond a century are a slip of the pen, and would overflow the clock later.
         if nanos > 3.2e18 {
             return Err(format!("`{text}` is longer than a century"));
@@ -144,12 +144,13 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&units::show(
             self.0,
+            "s",
             &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)],
         ))
     }
 }
 
-units::quantity_serde!(Span);
+units::quantity_parameter!(Span);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,10 @@
 //! Numbers with units in their text form.
 
-/// Reads `text` as a number and one of the units in `scale`; `example` is shown when the unit is
-/// missing. The value is returned in the base unit.
-pub(crate) fn parse(text: &str, example: &str, scale: &[(&str, f64)]) -> Result<f64, String> {
+use crate::Quantity;
+
+/// Reads `text` as a number and one of the units of a quantity; `example` is shown when the unit is missing. The value
+/// is returned in the base unit.
+pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, String> {
     let text = text.trim();
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
@@ -16,13 +18,13 @@ pub(crate) fn parse(text: &str, example: &str, scale: &[(&str, f64)]) -> Result<
         _ => split,
     };
     let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
-    let names: Vec<&str> = scale.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = T::SCALE.iter().map(|(name, _)| *name).collect();
     let value: f64 =
         number.parse().map_err(|_| format!("`{text}` is not a number with a unit, such as `{example}`"))?;
     if unit.is_empty() {
         return Err(format!("`{text}` has no unit: write for example `{example}`"));
     }
-    let Some((_, factor)) = scale.iter().find(|(name, _)| *name == unit) else {
+    let Some((_, factor)) = T::SCALE.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("`{text}`: unknown unit `{unit}`, expected {}", names.join(", ")));
     };
     if !value.is_finite() || value < 0.0 {
@@ -31,8 +33,11 @@ pub(crate) fn parse(text: &str, example: &str, scale: &[(&str, f64)]) -> Result<
     Ok(value * factor)
 }
 
-/// Writes `value` in the largest unit that leaves it whole.
-pub(crate) fn show(value: u64, scale: &[(&str, u64)]) -> String {
+/// Writes `value` in the largest unit that leaves it whole, and zero in the unit `base`.
+pub(crate) fn show(value: u64, base: &str, scale: &[(&str, u64)]) -> String {
+    if value == 0 {
+        return format!("0{base}");
+    }
     let (unit, factor) = scale
         .iter()
         .find(|(_, factor)| value.is_multiple_of(*factor))
@@ -40,29 +45,23 @@ pub(crate) fn show(value: u64, scale: &[(&str, u64)]) -> String {
     format!("{}{unit}", value / factor)
 }
 
-/// Text form in and out of scenario files for a [`crate::registry::Quantity`].
-macro_rules! quantity_serde {
+/// Text form in and out of scenario files for a [`Quantity`].
+macro_rules! quantity_parameter {
     ($type:ty) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
                 out.collect_str(self)
             }
         }
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-                struct Text;
-                impl serde::de::Visitor<'_> for Text {
-                    type Value = $type;
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        write!(f, "text with a unit ({})", <$type as $crate::registry::Quantity>::UNIT)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$type, E> {
-                        <$type as $crate::registry::Quantity>::parse(text).map_err(E::custom)
-                    }
-                }
-                input.deserialize_str(Text)
+        impl $crate::Parameter for $type {
+            fn schema() -> $crate::Schema {
+                let units = <$type as $crate::Quantity>::SCALE.iter().map(|(unit, _)| *unit).collect();
+                $crate::Schema { units, ..$crate::Schema::of(<$type as $crate::Quantity>::NAME) }
+            }
+            fn read(value: serde_json::Value) -> Result<Self, $crate::ConfigErrors> {
+                $crate::parameters::read_quantity(&value)
             }
         }
     };
 }
-pub(crate) use quantity_serde;
+pub(crate) use quantity_parameter;

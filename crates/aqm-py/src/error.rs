@@ -1,6 +1,6 @@
 //! The one place where a Rust error becomes a Python exception.
 
-use aqm_net::ConfigError;
+use aqm_net::{ConfigError, ConfigErrors};
 use aqm_trace::Failure;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::{PyErr, Python, create_exception, prelude::PyAnyMethods};
@@ -9,7 +9,9 @@ create_exception!(
     aqmlab._core,
     ScenarioError,
     PyValueError,
-    "Something is wrong in a scenario. `place` is the path of the field, `problem` says what is wrong and what is allowed."
+    "Something is wrong in a scenario: a line for each mistake. `problems` is a list of pairs: the place, which is the \
+     path of a field, and the problem, which says what is wrong and what is allowed. `place` and `problem` are those \
+     of the first mistake."
 );
 
 create_exception!(
@@ -22,18 +24,24 @@ create_exception!(
 /// The exception for a replay without a result.
 pub(crate) fn of_trace(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
-        Failure::Config(error) => to_python(py, error),
+        Failure::Config(error) => to_python(py, error.clone()),
         Failure::Trace(problem) => TraceError::new_err(problem.clone()),
         // Only an interrupt stops a replay.
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
     }
 }
 
-/// The exception for a configuration error, with its two parts as attributes.
-pub(crate) fn to_python(py: Python<'_>, error: &ConfigError) -> PyErr {
-    let exception = ScenarioError::new_err(error.to_string());
+/// The exception for everything that is wrong in a configuration, with its parts as attributes.
+pub(crate) fn to_python(py: Python<'_>, errors: impl Into<ConfigErrors>) -> PyErr {
+    let errors = errors.into();
+    let exception = ScenarioError::new_err(errors.to_string());
     let value = exception.value(py);
-    let set = value.setattr("place", &error.place).and_then(|()| value.setattr("problem", &error.problem));
+    let problems: Vec<(String, String)> =
+        errors.iter().map(|ConfigError { place, problem, .. }| (place.clone(), problem.clone())).collect();
+    let set = value
+        .setattr("place", &errors.first().place)
+        .and_then(|()| value.setattr("problem", &errors.first().problem))
+        .and_then(|()| value.setattr("problems", problems));
     match set {
         Ok(()) => exception,
         Err(other) => other,

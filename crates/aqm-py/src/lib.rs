@@ -6,8 +6,8 @@ mod trace;
 
 use std::collections::BTreeMap;
 
-use aqm_net::ConfigError;
 use aqm_net::table::{Table, TableDoc};
+use aqm_net::{ConfigError, ConfigErrors};
 use aqm_sim::Scenario;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -68,20 +68,20 @@ pub(crate) fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))
 }
 
-fn read(text: &str, files: BTreeMap<String, String>) -> Result<Scenario, ConfigError> {
+fn read(text: &str, files: BTreeMap<String, String>) -> Result<Scenario, ConfigErrors> {
     Scenario::from_value(parse(text)?, files)
 }
 
 /// Reads TOML as JSON, refusing what no scenario can hold.
 #[pyfunction]
 fn toml_to_json(py: Python<'_>, text: &str) -> PyResult<String> {
-    aqm_sim::toml_value(text).map(|value| value.to_string()).map_err(|e| to_python(py, &e))
+    aqm_sim::toml_value(text).map(|value| value.to_string()).map_err(|e| to_python(py, e))
 }
 
 /// The names of the files that a scenario (JSON) refers to.
 #[pyfunction]
 fn files_of(py: Python<'_>, scenario: &str) -> PyResult<Vec<String>> {
-    parse(scenario).map(|value| Scenario::files_of(&value)).map_err(|e| to_python(py, &e))
+    parse(scenario).map(|value| Scenario::files_of(&value)).map_err(|e| to_python(py, e))
 }
 
 /// Checks a scenario (JSON) and returns it in full with its digest and what is allowed but hardly meant, a
@@ -92,33 +92,33 @@ fn check(
     scenario: &str,
     files: BTreeMap<String, String>,
 ) -> PyResult<(String, String, Vec<String>)> {
-    let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
+    let scenario = read(scenario, files).map_err(|e| to_python(py, e))?;
     Ok((scenario.to_value().to_string(), aqm_sim::digest(&scenario), scenario.warnings()))
 }
 
 /// Runs a scenario (JSON). Other Python threads go on meanwhile.
 #[pyfunction]
 fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
-    let scenario = read(scenario, files).map_err(|e| to_python(py, &e))?;
+    let scenario = read(scenario, files).map_err(|e| to_python(py, e))?;
     let aqm_sim::Run { tables, manifest, events, forwarded } = py.detach(|| aqm_sim::run(&scenario));
     Ok(Output { tables, manifest, events, forwarded: Some(forwarded) })
 }
 
-fn read_flow_level(text: &str) -> Result<aqm_flow::Scenario, ConfigError> {
+fn read_flow_level(text: &str) -> Result<aqm_flow::Scenario, ConfigErrors> {
     aqm_flow::Scenario::from_value(parse(text)?)
 }
 
 /// Checks a scenario at flow level (JSON) and returns it in full with its digest: `(json, digest)`.
 #[pyfunction]
 fn check_flow_level(py: Python<'_>, scenario: &str) -> PyResult<(String, String)> {
-    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, &e))?;
+    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, e))?;
     Ok((scenario.to_value().to_string(), aqm_flow::digest(&scenario)))
 }
 
 /// Runs a scenario at flow level (JSON). Other Python threads go on meanwhile.
 #[pyfunction]
 fn run_flow_level(py: Python<'_>, scenario: &str) -> PyResult<Output> {
-    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, &e))?;
+    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, e))?;
     let aqm_flow::Run { tables, manifest, events } = py.detach(|| aqm_flow::run(&scenario));
     Ok(Output { tables, manifest, events, forwarded: None })
 }
@@ -158,7 +158,7 @@ fn presets() -> String {
 /// What `LAW/RECOVERY` or a short name means: the JSON table to lay over `[tcp]`.
 #[pyfunction]
 fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
-    aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, &e))
+    aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
 }
 
 /// The schema of every table, as JSON.
@@ -181,9 +181,8 @@ fn drop_curve(
     relative_window: f64,
     service_class: u8,
 ) -> PyResult<Vec<Option<f64>>> {
-    parse(queue)
-        .and_then(|queue| aqm_sim::drop_curve(queue, &averages, relative_window, service_class))
-        .map_err(|e| to_python(py, &e))
+    let queue = parse(queue).map_err(|e| to_python(py, e))?;
+    aqm_sim::drop_curve(queue, &averages, relative_window, service_class).map_err(|e| to_python(py, e))
 }
 
 /// The compiled core of aqmlab.

@@ -1,6 +1,6 @@
 //! The door for traces: what may take long tells how far it is, and can be stopped.
 
-use aqm_net::ConfigError;
+use aqm_net::ConfigErrors;
 use aqm_trace::Scenario;
 use pyo3::prelude::*;
 
@@ -33,7 +33,7 @@ impl Watch {
     }
 }
 
-fn read(text: &str) -> Result<Scenario, ConfigError> {
+fn read(text: &str) -> Result<Scenario, ConfigErrors> {
     Scenario::from_value(parse(text)?)
 }
 
@@ -41,7 +41,7 @@ fn read(text: &str) -> Result<Scenario, ConfigError> {
 /// covers the file that the scenario names, which is read for it.
 #[pyfunction]
 pub(crate) fn check_trace(py: Python<'_>, scenario: &str) -> PyResult<(String, String)> {
-    let scenario = read(scenario).map_err(|e| to_python(py, &e))?;
+    let scenario = read(scenario).map_err(|e| to_python(py, e))?;
     let digest = py.detach(|| aqm_trace::digest(&scenario)).map_err(|e| of_trace(py, &e))?;
     Ok((scenario.to_value().to_string(), digest))
 }
@@ -49,7 +49,7 @@ pub(crate) fn check_trace(py: Python<'_>, scenario: &str) -> PyResult<(String, S
 /// Replays a trace through a queue (JSON). Other Python threads go on meanwhile.
 #[pyfunction]
 pub(crate) fn run_trace(py: Python<'_>, scenario: &str, watch: &Watch) -> PyResult<Output> {
-    let scenario = read(scenario).map_err(|e| to_python(py, &e))?;
+    let scenario = read(scenario).map_err(|e| to_python(py, e))?;
     let aqm_trace::Run { tables, manifest, packets, sent } =
         py.detach(|| aqm_trace::run(&scenario, &watch.inner)).map_err(|e| of_trace(py, &e))?;
     Ok(Output { tables, manifest, events: packets, forwarded: Some(sent) })
@@ -58,7 +58,7 @@ pub(crate) fn run_trace(py: Python<'_>, scenario: &str, watch: &Watch) -> PyResu
 /// Writes the generated trace of a scenario (JSON) to a file; returns how much, as JSON.
 #[pyfunction]
 pub(crate) fn write_trace(py: Python<'_>, scenario: &str, path: &str, watch: &Watch) -> PyResult<String> {
-    let scenario = read(scenario).map_err(|e| to_python(py, &e))?;
+    let scenario = read(scenario).map_err(|e| to_python(py, e))?;
     let written = py.detach(|| aqm_trace::write(&scenario, path, &watch.inner));
     written.map(|facts| facts.to_string()).map_err(|e| of_trace(py, &e))
 }

@@ -17,7 +17,6 @@ mod fair;
 mod fifo;
 mod hash_index;
 mod htb;
-mod inner_discipline;
 pub mod invariants;
 mod linux_red;
 mod packet_label;
@@ -35,7 +34,6 @@ mod window_average;
 
 use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
 use dyn_clone::DynClone;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
@@ -45,7 +43,7 @@ pub use port::{Counters, Departure, Port, Ties};
 
 registry! {
     /// The parameters of any queue discipline.
-    pub enum Config: Build, "queue discipline" {
+    pub enum Config: Build, "queues" = "queue discipline" {
         "drop-tail" => drop_tail,
         "drop-nth" => drop_nth,
         "drop-random" => drop_random,
@@ -64,19 +62,6 @@ registry! {
         "wfq" => wfq,
         "pfq" => pfq,
         "htb" => htb,
-    }
-}
-
-impl Serialize for Config {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        self.to_value().serialize(out)
-    }
-}
-
-impl<'de> Deserialize<'de> for Config {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(input)?;
-        Self::read(value).map_err(serde::de::Error::custom)
     }
 }
 

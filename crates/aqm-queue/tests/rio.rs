@@ -398,12 +398,11 @@ fn rio_wants_classes_and_red_does_not() {
 
 /// What is wrong with the table.
 fn problem(table: Value) -> String {
-    let place = |error: aqm_net::ConfigError| error.to_string();
     match Config::read(table) {
-        Err(error) => place(error),
+        Err(errors) => errors.to_string(),
         Ok(config) => {
             assert_eq!(config.drop_curve(60.0, 1.0, 0), None);
-            place(config.build(Rate::from_bps(1_000_000)).err().unwrap())
+            config.build(Rate::from_bps(1_000_000)).err().unwrap().to_string()
         }
     }
 }
@@ -421,7 +420,10 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         second(json!({"min_th": "1kB", "max_th": "2kB"})),
         "classes.1.min_th: must be in the unit of the first class's, 5p"
     );
-    assert!(second(json!({"max_q": 1})).starts_with("classes.1.max_q: unknown field `max_q`"));
+    assert!(
+        second(json!({"max_q": 1}))
+            .starts_with("classes.1.max_q: unknown key `max_q`; did you mean `max_p`?")
+    );
     assert!(rio(json!({"limit": "15p"})).starts_with("limit: must exceed min_th, 15p"));
     assert!(rio(json!({"weight": 0.0})).starts_with("weight: must be above 0"));
     assert!(rio(json!({"mark_p": 0.1})).starts_with("mark_p: has no effect"));

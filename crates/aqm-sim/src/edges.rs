@@ -1,10 +1,10 @@
 //! The edges of a scenario: at which node each stands, and the running ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use aqm_net::{ConfigError, Instant, Packet, Streams};
+use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Streams};
 use aqm_queue::edge::{self, Edge};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::links::LinkSpec;
 use crate::scenario::Traffic;
@@ -22,10 +22,10 @@ const MOST_EDGES: usize = u8::MAX as usize;
 /// The edges that a scenario names, or else one at every node with hosts if a queue wants classes; and
 /// whether it is the latter.
 pub(crate) fn place_edges(
-    tables: BTreeMap<String, Value>,
+    tables: Map<String, Value>,
     links: &[LinkSpec],
     traffic: &[Traffic],
-) -> Result<(Vec<EdgeSpec>, bool), ConfigError> {
+) -> Result<(Vec<EdgeSpec>, bool), ConfigErrors> {
     let mut edges = Vec::new();
     for (node, table) in tables {
         let place = format!("edges.{node}");
@@ -33,7 +33,7 @@ pub(crate) fn place_edges(
         if !known.contains(node.as_str()) {
             let nodes: Vec<&str> = known.into_iter().collect();
             let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
-            return Err(ConfigError::at(place, problem));
+            return Err(ConfigError::at(place, problem).into());
         }
         let config = edge::Config::read(table).map_err(|e| e.within(&place))?;
         config.build(Streams::new(0).named("edge", 0)).map_err(|e| e.within(&place))?;
@@ -46,9 +46,8 @@ pub(crate) fn place_edges(
         let at = |node: &str| EdgeSpec { node: node.to_owned(), config: edge::Config::default() };
         edges.extend(nodes.into_iter().map(at));
     }
-    if edges.len() > MOST_EDGES {
-        return Err(ConfigError::at("edges", format!("at most {MOST_EDGES} edges, not {}", edges.len())));
-    }
+    let problem = format_args!("at most {MOST_EDGES} edges, not {}", edges.len());
+    ConfigError::unless(edges.len() <= MOST_EDGES, "edges", problem)?;
     Ok((edges, added))
 }
 

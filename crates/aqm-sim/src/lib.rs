@@ -32,8 +32,9 @@ mod world;
 use std::collections::BTreeMap;
 
 use aqm_net::ConfigError;
+use aqm_net::Parameters as _;
 use aqm_net::digest::Digest;
-use aqm_net::registry::{Entry, Parameters as _};
+use aqm_net::registry::Entry;
 use aqm_net::table;
 use serde_json::{Value, json};
 
@@ -127,7 +128,7 @@ pub fn catalog() -> Vec<Entry> {
     let mut all = aqm_queue::Config::catalog();
     all.push(Entry {
         name: "tcp",
-        family: "TCP",
+        family: aqm_tcp::control::Control::FAMILY,
         about: aqm_tcp::Config::about(),
         parameters: aqm_tcp::Config::parameters(),
     });

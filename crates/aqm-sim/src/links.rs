@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aqm_net::{ConfigError, Rate, Span, registry};
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use aqm_net::{ConfigError, ConfigErrors, Parameters as _, Rate, Span, TableReader};
+use serde_json::Value;
 
 use crate::sections::Bottleneck;
 
@@ -23,38 +22,43 @@ pub(crate) struct LinkSpec {
 }
 
 /// A link of a graph: from one router to another.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct RawLink {
     from: String,
     to: String,
     rate: Rate,
     delay: Span,
-    #[serde(default)]
-    queue: Option<Value>,
-    #[serde(default)]
+    queue: Option<aqm_queue::Config>,
     both_ways: bool,
 }
 
-fn read_queue(value: Value, place: &str) -> Result<aqm_queue::Config, ConfigError> {
-    aqm_queue::Config::read(value).map_err(|e| e.within(place))
+impl RawLink {
+    pub(crate) fn read(value: Value) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let from = table.require("from", "name the node that data come from");
+        let to = table.require("to", "name the node that data go to");
+        let rate = table.require("rate", "write how fast it sends, such as \"10Mbps\"");
+        let delay = table.require("delay", "write its propagation delay, such as \"10ms\"");
+        let queue = table.take("queue").flatten();
+        let both_ways = table.take("both_ways").unwrap_or(false);
+        let read = || Some(Self { from: from?, to: to?, rate: rate?, delay: delay?, queue, both_ways });
+        table.finish(read())
+    }
 }
 
 /// The links of a dumbbell, given its `[bottleneck]` table.
-pub(crate) fn of_dumbbell(mut table: Map<String, Value>) -> Result<Vec<LinkSpec>, ConfigError> {
-    let place = "bottleneck.queue";
-    let Some(queue) = table.remove("queue") else {
-        let problem = format!(
-            "is missing: write a `[bottleneck.queue]` table with a `kind`, one of {}",
-            aqm_queue::Config::NAMES.join(", ")
-        );
-        return Err(ConfigError::at(place, problem));
-    };
-    let queue = read_queue(queue, place)?;
-    let line: Bottleneck = registry::read(Value::Object(table)).map_err(|e| e.within("bottleneck"))?;
+pub(crate) fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
+    let mut table = TableReader::new(table)?;
+    let line = Bottleneck::take_from(&mut table);
+    let remedy = format!(
+        "write a `[bottleneck.queue]` table with a `kind`, one of {}",
+        aqm_queue::Config::NAMES.join(", ")
+    );
+    let queue = table.require("queue", &remedy);
+    let queue: aqm_queue::Config = table.finish(queue)?;
     let link = |name: &str, from: &str, to: &str, queue| LinkSpec {
         name: name.to_owned(),
-        place: place.to_owned(),
+        place: "bottleneck.queue".to_owned(),
         from: from.to_owned(),
         to: to.to_owned(),
         rate: line.rate,
@@ -73,7 +77,6 @@ pub(crate) const RIGHT: &str = "right";
 pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec>, ConfigError> {
     let mut links = Vec::new();
     for (name, raw) in tables {
-        registry::check_name("links", &name)?;
         let place = format!("links.{name}.queue");
         if raw.from == raw.to {
             return Err(ConfigError::at(format!("links.{name}.to"), "must differ from `from`"));
@@ -87,7 +90,6 @@ pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec
             delay: raw.delay,
             queue: None,
         });
-        let queue = raw.queue.map(|queue| read_queue(queue, &place)).transpose()?;
         links.push(LinkSpec {
             name,
             place,
@@ -95,7 +97,7 @@ pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec
             to: raw.to,
             rate: raw.rate,
             delay: raw.delay,
-            queue,
+            queue: raw.queue,
         });
         links.extend(back);
     }

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use aqm_net::{ConfigError, Quantity, Rate, Span, Streams, registry};
+use aqm_net::{ConfigError, ConfigErrors, Parameter, Rate, Span, Streams, TableReader};
 use aqm_queue::{Label, Protocol, QueueDiscipline};
 use aqm_traffic::{BuildContext, Packetization, Workload};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::edges::{EdgeSpec, place_edges};
@@ -18,37 +17,55 @@ use crate::sections::{Access, Host, Record};
 use crate::text::toml_value;
 use crate::topology::Topology;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The tables of a scenario, each as far as it can be read by itself.
 struct Raw {
     duration: Option<Span>,
-    #[serde(default)]
     warm_up: Span,
-    #[serde(default = "first_seed")]
     seed: u64,
-    #[serde(default)]
     reverse_ties: bool,
-    bottleneck: Option<Map<String, Value>>,
-    #[serde(default)]
+    bottleneck: Option<Value>,
     links: BTreeMap<String, RawLink>,
-    #[serde(default)]
     access: Access,
-    #[serde(default)]
     host: Host,
-    #[serde(default)]
     tcp: Option<Value>,
-    #[serde(default)]
     traffic: BTreeMap<String, Value>,
-    #[serde(default)]
-    edges: BTreeMap<String, Value>,
-    #[serde(default)]
-    queues: BTreeMap<String, Value>,
-    #[serde(default)]
+    edges: Map<String, Value>,
+    queues: BTreeMap<String, aqm_queue::Config>,
     record: Record,
 }
 
-fn first_seed() -> u64 {
-    1
+impl Raw {
+    fn read(value: Value) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let raw = Self {
+            duration: table.take("duration"),
+            warm_up: table.take("warm_up").unwrap_or_default(),
+            seed: table.take("seed").unwrap_or(1),
+            reverse_ties: table.take("reverse_ties").unwrap_or(false),
+            bottleneck: table.take_with("bottleneck", optional).flatten(),
+            links: table.take_each("links", |_, link| RawLink::read(link)),
+            access: table.take("access").unwrap_or_default(),
+            host: table.take("host").unwrap_or_default(),
+            tcp: table.take_with("tcp", optional).flatten(),
+            traffic: table.take_each("traffic", |_, one| Ok::<_, ConfigErrors>(one)),
+            edges: table.take_with("edges", map).unwrap_or_default(),
+            queues: table.take("queues").unwrap_or_default(),
+            record: table.take("record").unwrap_or_default(),
+        };
+        table.finish(Some(raw))
+    }
+}
+
+/// What was written; null is as good as left out.
+fn optional(value: Value) -> Result<Option<Value>, ConfigErrors> {
+    Ok(Some(value).filter(|value| !value.is_null()))
+}
+
+fn map(value: Value) -> Result<Map<String, Value>, ConfigError> {
+    match value {
+        Value::Object(map) => Ok(map),
+        _ => Err(ConfigError::at("", "must be a table")),
+    }
 }
 
 /// One workload and where it stands.
@@ -101,52 +118,53 @@ impl Scenario {
     /// Reads and checks a scenario in TOML. `files` holds the content of the files it names, by name.
     ///
     /// # Errors
-    /// The first thing that is wrong, where, and what is allowed.
-    pub fn from_toml(text: &str, files: BTreeMap<String, String>) -> Result<Self, ConfigError> {
+    /// What is wrong, where, and what is allowed.
+    pub fn from_toml(text: &str, files: BTreeMap<String, String>) -> Result<Self, ConfigErrors> {
         Self::from_value(toml_value(text)?, files)
     }
 
     /// Reads and checks a scenario given as a plain value.
     ///
     /// # Errors
-    /// The first thing that is wrong, where, and what is allowed.
-    pub fn from_value(value: Value, files: BTreeMap<String, String>) -> Result<Self, ConfigError> {
+    /// What is wrong, where, and what is allowed.
+    pub fn from_value(value: Value, files: BTreeMap<String, String>) -> Result<Self, ConfigErrors> {
         if !value.is_object() {
-            return Err(ConfigError::at("", "a scenario must be a table"));
+            return Err(ConfigError::at("", "a scenario must be a table").into());
         }
-        let raw: Raw = registry::read(value)?;
+        let raw: Raw = Raw::read(value)?;
         let missing =
             || ConfigError::at("duration", "is missing: write how long the run lasts, such as \"60s\"");
         let duration = raw.duration.ok_or_else(missing)?;
         if duration.is_zero() {
-            return Err(ConfigError::at("duration", "must be more than 0s"));
+            return Err(ConfigError::at("duration", "must be more than 0s").into());
         }
         if raw.warm_up >= duration {
             let problem = format!("must be shorter than the duration, {duration}");
-            return Err(ConfigError::at("warm_up", problem));
+            return Err(ConfigError::at("warm_up", problem).into());
         }
         let dumbbell = raw.bottleneck.is_some();
         let links = match (raw.bottleneck, raw.links.is_empty()) {
-            (Some(table), true) => links::of_dumbbell(table)?,
+            (Some(table), true) => links::of_dumbbell(table).map_err(|e| e.within("bottleneck"))?,
             (None, false) => links::of_graph(raw.links)?,
             (None, true) => {
                 return Err(ConfigError::at(
                     "bottleneck",
                     "is missing: write a `[bottleneck]` table, or a `[links.NAME]` table for each link of a graph",
-                ));
+                )
+                .into());
             }
             (Some(_), false) => {
                 return Err(ConfigError::at(
                     "links",
                     "a scenario has either `bottleneck` or `links`, not both",
-                ));
+                )
+                .into());
             }
         };
         let tcp_table = raw.tcp.unwrap_or_else(|| json!({}));
         let tcp = aqm_tcp::read(tcp_table.clone()).map_err(|e| e.within("tcp"))?;
         let mut traffic = Vec::new();
         for (name, table) in raw.traffic {
-            registry::check_name("traffic", &name)?;
             let one = read_traffic(&name, table, dumbbell, &Common { access: &raw.access, tcp: &tcp_table });
             traffic.push(one.map_err(|e| e.within(&format!("traffic.{name}")))?);
         }
@@ -154,15 +172,10 @@ impl Scenario {
             return Err(ConfigError::at(
                 "traffic",
                 "is missing: write a `[traffic.NAME]` table for each workload",
-            ));
+            )
+            .into());
         }
         let (edges, edges_added) = place_edges(raw.edges, &links, &traffic)?;
-        let mut queues = BTreeMap::new();
-        for (name, table) in raw.queues {
-            registry::check_name("queues", &name)?;
-            let queue = aqm_queue::Config::read(table).map_err(|e| e.within(&format!("queues.{name}")))?;
-            queues.insert(name, queue);
-        }
         let mut scenario = Self {
             duration,
             warm_up: raw.warm_up,
@@ -176,7 +189,7 @@ impl Scenario {
             traffic,
             edges,
             edges_added,
-            queues,
+            queues: raw.queues,
             record: raw.record,
             files,
         };
@@ -388,72 +401,64 @@ fn read_traffic(
     table: Value,
     dumbbell: bool,
     common: &Common<'_>,
-) -> Result<Traffic, ConfigError> {
-    let Value::Object(mut table) = table else {
-        return Err(ConfigError::at("", "must be a table"));
-    };
-    let mut node = |key: &str, fallback: &str| match (table.remove(key), dumbbell) {
-        (None, true) => Ok(fallback.to_owned()),
-        (Some(_), true) => Err(ConfigError::at(
-            key,
-            "belongs to a graph of `links`; in a dumbbell data go from left to right",
-        )),
-        (Some(Value::String(node)), false) => Ok(node),
-        (_, false) => Err(ConfigError::at(key, "must name the node where the hosts stand")),
-    };
-    let (from, to) = (node("from", LEFT)?, node("to", RIGHT)?);
-    let access = match table.remove("access") {
-        None => common.access.clone(),
-        Some(own) => {
-            let mut full = json!(common.access);
-            if let (Value::Object(full), Value::Object(own)) = (&mut full, own) {
-                full.extend(own);
+) -> Result<Traffic, ConfigErrors> {
+    let mut table = TableReader::new(table)?;
+    let mut node = |key: &'static str, fallback: &str| match (table.value(key), dumbbell) {
+        (None, true) => Some(fallback.to_owned()),
+        (Some(Value::String(node)), false) => Some(node),
+        (found, _) => {
+            let remedy = if dumbbell {
+                "belongs to a graph of `links`; in a dumbbell data go from left to right"
             } else {
-                return Err(ConfigError::at("access", "must be a table"));
-            }
-            registry::read(full).map_err(|e| e.within("access"))?
+                "must name the node where the hosts stand"
+            };
+            table.check(found.is_none() && dumbbell, key, remedy);
+            None
         }
     };
-    let tcp = match table.remove("tcp") {
-        None => None,
-        Some(own) => Some(aqm_tcp::read(aqm_tcp::lay_over(common.tcp, own)).map_err(|e| e.within("tcp"))?),
+    let (from, to) = (node("from", LEFT), node("to", RIGHT));
+    let access = |own: Value| {
+        let mut full = json!(common.access);
+        match (&mut full, own) {
+            (Value::Object(full), Value::Object(own)) => full.extend(own),
+            (full, own) => *full = own,
+        }
+        Access::read(full)
     };
-    let extra_delay = match table.remove("extra_delay") {
-        None => [Span::ZERO; 2],
-        Some(value) => read_range(&value).map_err(|problem| ConfigError::at("extra_delay", problem))?,
-    };
-    let port =
-        number_up_to(table.remove("port"), u16::MAX).map_err(|problem| ConfigError::at("port", problem))?;
-    let dscp = number_up_to(table.remove("dscp"), 63).map_err(|problem| ConfigError::at("dscp", problem))?;
-    let config = aqm_traffic::Config::read(Value::Object(table))?;
+    let access = table.take_with("access", access).unwrap_or_else(|| common.access.clone());
+    let tcp = table.take_with("tcp", |own| aqm_tcp::read(aqm_tcp::lay_over(common.tcp, own)));
+    let extra_delay = table.take_with("extra_delay", read_range).unwrap_or_default();
+    let port = table.take_with("port", |value| number_up_to(&value, u16::MAX)).flatten();
+    let dscp = table.take_with("dscp", |value| number_up_to(&value, 63)).flatten();
     let dscp = dscp.map_or(0, |dscp| dscp as u8);
-    Ok(Traffic { name: name.to_owned(), config, from, to, access, tcp, extra_delay, port, dscp })
+    let config = aqm_traffic::Config::take_from(&mut table);
+    let name = name.to_owned();
+    let read = || {
+        let (from, to, config) = (from?, to?, config?);
+        Some(Traffic { name, config, from, to, access, tcp, extra_delay, port, dscp })
+    };
+    table.finish(read())
 }
 
 /// A whole number up to `most`; null is as good as left out.
-fn number_up_to(value: Option<Value>, most: u16) -> Result<Option<u16>, String> {
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_u64() {
-            Some(number) if number <= most.into() => Ok(Some(number as u16)),
-            _ => Err(format!("must be a whole number from 0 to {most}, not {value}")),
-        },
-    }
+fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
+    let number = value.as_u64().filter(|&number| number <= most.into()).map(|number| number as u16);
+    let problem = format_args!("must be a whole number from 0 to {most}, not {value}");
+    ConfigError::unless(value.is_null() || number.is_some(), "", problem)?;
+    Ok(number)
 }
 
 /// A time, or a pair of times between which each flow draws its own.
-fn read_range(value: &Value) -> Result<[Span; 2], String> {
-    let one = |value: &Value| match value {
-        Value::String(text) => Span::parse(text),
-        other => Err(format!("{other} must be a time such as \"20ms\", or a pair of times")),
+fn read_range(value: Value) -> Result<[Span; 2], ConfigErrors> {
+    let range = match &value {
+        Value::String(_) => [Span::read(value)?; 2],
+        Value::Array(pair) if pair.len() == 2 => [Span::read(pair[0].clone())?, Span::read(pair[1].clone())?],
+        other => {
+            let problem = format!("{other} must be a time such as \"20ms\", or a pair of times");
+            return Err(ConfigError::at("", problem).into());
+        }
     };
-    let range = match value {
-        Value::Array(pair) if pair.len() == 2 => [one(&pair[0])?, one(&pair[1])?],
-        other => [one(other)?; 2],
-    };
-    if range[0] > range[1] {
-        return Err("the first time must not exceed the second".to_owned());
-    }
+    ConfigError::unless(range[0] <= range[1], "", "the first time must not exceed the second")?;
     Ok(range)
 }
 
@@ -469,7 +474,7 @@ pub fn drop_curve(
     averages: &[f64],
     relative_window: f64,
     class: u8,
-) -> Result<Vec<Option<f64>>, ConfigError> {
+) -> Result<Vec<Option<f64>>, ConfigErrors> {
     let config = aqm_queue::Config::read(queue)?;
     config.build(Rate::from_bps(10_000_000))?;
     Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())

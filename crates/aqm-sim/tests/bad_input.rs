@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use aqm_net::{ConfigError, Rng, Streams};
+use aqm_net::{ConfigErrors, Rng, Streams};
 use aqm_sim::{Scenario, digest, run};
 use serde_json::{Map, Value, json};
 
@@ -69,7 +69,7 @@ fn files() -> BTreeMap<String, String> {
     BTreeMap::from([("schedule.csv".to_owned(), "0.5,1000\n1.25,70000\n".to_owned())])
 }
 
-fn read(text: &str) -> Result<Scenario, ConfigError> {
+fn read(text: &str) -> Result<Scenario, ConfigErrors> {
     Scenario::from_toml(text, files())
 }
 
@@ -81,7 +81,8 @@ fn with(old: &str, new: &str) -> String {
 
 #[track_caller]
 fn refused(text: &str, place: &str, parts: &[&str]) {
-    let error = read(text).map(|_| ()).expect_err(text);
+    let errors = read(text).map(|_| ()).expect_err(text);
+    let error = errors.first();
     assert_eq!(error.place, place, "{error}\n{text}");
     for part in parts {
         assert!(error.problem.contains(part), "`{error}` does not say `{part}`\n{text}");
@@ -124,13 +125,13 @@ fn unknown_keys_are_named_with_the_known_ones() {
     ];
     for (old, new, outer, unknown, known) in cases {
         let error = read(&with(old, new)).map(|_| ()).unwrap_err();
-        assert!(error.place.starts_with(outer), "{error}");
+        assert!(error.first().place.starts_with(outer), "{error}");
         let said = error.to_string();
-        assert!(said.contains("unknown field") && said.contains(unknown) && said.contains(known), "{said}");
+        assert!(said.contains("unknown key") && said.contains(unknown) && said.contains(known), "{said}");
     }
-    refused(&with("kind = \"red\"", "kind = \"blue\""), "bottleneck.queue.kind", &["\"blue\"", "`red`"]);
-    refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["\"Web\"", "`web`"]);
-    refused(&with("\"rfc\"", "\"linux\""), "tcp.profile", &["\"linux\"", "`rfc`", "`ns-2.35`"]);
+    refused(&with("kind = \"red\"", "kind = \"blue\""), "bottleneck.queue.kind", &["`blue`", "`red`"]);
+    refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["`Web`; did you mean `web`?"]);
+    refused(&with("\"rfc\"", "\"linux\""), "tcp.profile", &["`linux`", "`rfc`", "`ns-2.35`"]);
 }
 
 #[test]
@@ -225,7 +226,8 @@ fn a_schedule_with_nonsense_is_refused_with_its_line() {
         let files = BTreeMap::from([("schedule.csv".to_owned(), content.to_owned())]);
         match Scenario::from_toml(GRAPH, files) {
             Ok(_) => panic!("{content} is accepted"),
-            Err(error) => {
+            Err(errors) => {
+                let error = errors.first();
                 assert_eq!(error.place, "traffic.replayed.file");
                 assert!(error.problem.contains(part), "{error}");
             }
@@ -446,8 +448,8 @@ fn thousands_of_mangled_scenarios_are_read_or_refused_but_never_break() {
         }
         let text = value.to_string();
         let outcome = catch_unwind(AssertUnwindSafe(|| match Scenario::from_value(value, files()) {
-            Err(error) => {
-                assert!(!error.problem.is_empty());
+            Err(errors) => {
+                assert!(errors.iter().all(|error| !error.problem.is_empty()));
                 (false, false)
             }
             Ok(scenario) => {
@@ -527,7 +529,7 @@ fn what_is_written_in_full_reads_back_as_the_same() {
 fn only_a_table_is_a_scenario() {
     for value in [Value::Null, json!(3), json!("duration"), json!([{ "duration": "1s" }])] {
         let error = Scenario::from_value(value, files()).map(|_| ()).unwrap_err();
-        assert!(error.problem.contains("must be a table"), "{error}");
+        assert!(error.first().problem.contains("must be a table"), "{error}");
     }
     assert!(Scenario::from_value(Value::Object(Map::new()), files()).is_err());
 }

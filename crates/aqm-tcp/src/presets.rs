@@ -3,7 +3,7 @@
 //! Ours: the names, after what the literature calls each pair. What a pair may not be combined with is
 //! found by `Config::build`.
 
-use aqm_net::{ConfigError, registry};
+use aqm_net::{ConfigError, Parameter as _, unknown};
 use serde_json::{Value, json};
 
 use crate::control::Control;
@@ -60,20 +60,16 @@ pub fn transport(text: &str) -> Result<Value, ConfigError> {
     };
     if !Control::NAMES.contains(&law) {
         let problem = if text.contains('/') {
-            format!("unknown window law `{law}`, expected one of {}", list(Control::NAMES.iter().copied()))
+            unknown("window law", law, Control::NAMES)
         } else {
-            let names = list(presets().iter().map(|preset| preset.name));
-            format!("unknown transport `{text}`, expected one of {names}, or LAW/RECOVERY")
+            let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
+            format!("{}, or LAW/RECOVERY", unknown("transport", text, &names))
         };
         return Err(ConfigError::at("", problem));
     }
-    registry::read::<Recovery>(recovery.into())
-        .map_err(|error| ConfigError::at("", format!("unknown recovery: {}", error.problem)))?;
+    Recovery::read(recovery.into())
+        .map_err(|errors| ConfigError::at("", format!("recovery: {}", errors.first().problem)))?;
     Ok(json!({ "control": { "kind": law }, "recovery": recovery }))
-}
-
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -119,17 +115,15 @@ mod tests {
         let problem = |text| transport(text).unwrap_err().to_string();
         assert_eq!(
             problem("vegas"),
-            "unknown transport `vegas`, expected one of `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
+            "unknown transport `vegas`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
              `scalable`, `cubic`, `linux`, or LAW/RECOVERY"
         );
-        assert!(
-            problem("newreno/sack").starts_with("unknown window law `newreno`, expected one of `reno`, ")
-        );
+        assert!(problem("newreno/sack").starts_with("unknown window law `newreno`; allowed: `reno`, "));
         assert_eq!(
             problem("cubic/fack"),
-            "unknown recovery: unknown variant `fack`, expected one of `tahoe`, `reno`, `newreno`, `sack`, `rack`"
+            "recovery: unknown word `fack`; did you mean `rack`? allowed: `tahoe`, `reno`, `newreno`, `sack`, `rack`"
         );
         assert!(problem("").starts_with("unknown transport ``"));
-        assert!(problem("reno/").starts_with("unknown recovery: unknown variant ``"));
+        assert!(problem("reno/").starts_with("recovery: unknown word ``"));
     }
 }

@@ -14,7 +14,7 @@
 //! Ours, where the sources are silent: all connections share one `tick_phase`, which ns-2 draws for
 //! each; the round trip of the handshake is always a sample, though Linux 2.4 forgets it without timestamps.
 
-use aqm_net::{ConfigError, Size, Span, registry};
+use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Size, Span, unknown};
 use serde_json::Value;
 
 use crate::control::{
@@ -303,16 +303,19 @@ fn ns_2_high_speed() -> Control {
 ///
 /// # Errors
 /// If the profile or a parameter is unknown or malformed.
-pub fn read(value: Value) -> Result<Config, ConfigError> {
+pub fn read(value: Value) -> Result<Config, ConfigErrors> {
     let Value::Object(mut table) = value else {
-        return Err(ConfigError::at("", "must be a table"));
+        return Err(ConfigError::at("", "must be a table").into());
     };
     let name = table.remove("profile").unwrap_or_else(|| "rfc".into());
     let known = profiles();
     let Some(profile) = known.into_iter().find(|profile| name == profile.name) else {
-        let names: Vec<String> = profiles().iter().map(|profile| format!("`{}`", profile.name)).collect();
-        let problem = format!("unknown profile {name}, expected one of {}", names.join(", "));
-        return Err(ConfigError::at("profile", problem));
+        let names: Vec<&str> = profiles().iter().map(|profile| profile.name).collect();
+        let problem = match name {
+            Value::String(name) => unknown("profile", &name, &names),
+            other => format!("must be one of {}, not {other}", names.join(", ")),
+        };
+        return Err(ConfigError::at("profile", problem).into());
     };
     let mut base = profile.config;
     // A law named without more is that of the profile's time.
@@ -322,11 +325,7 @@ pub fn read(value: Value) -> Result<Config, ConfigError> {
     }
     let mut full = base.to_value();
     merge(&mut full, Value::Object(table));
-    // A window law is read by itself, so that an error in it has the place of its own field.
-    if let Some(control) = full.get_mut("control") {
-        *control = Control::read(control.take()).map_err(|error| error.within("control"))?.to_value();
-    }
-    registry::read(full)
+    Config::read(full)
 }
 
 /// Lays a `[tcp]` table over another, before either is read; one that names a `profile` stands alone.

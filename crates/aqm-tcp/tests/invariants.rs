@@ -193,7 +193,7 @@ fn settings() -> impl Strategy<Value = [Value; 2]> {
                 let ecn = json!({ "ecn": if capable { "on" } else { "off" } });
                 pair::over(table.clone(), ecn)
             });
-            aqm_tcp::read(ends[0].clone()).and_then(|config| config.build()).ok().map(|_| ends)
+            aqm_tcp::read(ends[0].clone()).ok().and_then(|config| config.build().ok()).map(|_| ends)
         },
     )
 }

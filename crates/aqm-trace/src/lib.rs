@@ -23,8 +23,9 @@ mod tables;
 mod watch;
 mod write;
 
+use aqm_net::Parameters as _;
 use aqm_net::digest::Digest;
-use aqm_net::registry::{Entry, Parameters};
+use aqm_net::registry::{Entry, Family};
 use aqm_net::table::{Table, TableDoc};
 use serde_json::{Value, json};
 
@@ -110,7 +111,7 @@ fn name(scenario: &Scenario, contents: &str) -> String {
 pub fn catalog() -> Vec<Entry> {
     let settings = Entry {
         name: "trace",
-        family: "trace section",
+        family: Family { name: "trace", title: "trace section" },
         about: Settings::about(),
         parameters: Settings::parameters(),
     };

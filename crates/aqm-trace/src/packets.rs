@@ -10,7 +10,7 @@ use crate::{file, generate, watch::Watch};
 
 registry! {
     /// The parameters of any source of packets.
-    pub enum Config: Build, "trace source" {
+    pub enum Config: Build, "trace-sources" = "trace source" {
         "generated" => generate,
         "file" => file,
     }

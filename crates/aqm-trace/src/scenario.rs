@@ -6,8 +6,7 @@
 //! the rate of their link and at lower rates. What is dropped or late here does not slow the senders down:
 //! a trace cannot answer.
 
-use aqm_net::registry;
-use aqm_net::{ConfigError, Rate, Span, parameters};
+use aqm_net::{ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, parameters};
 use aqm_queue::Config as Queue;
 use aqm_queue::edge::Table;
 use serde_json::{Value, json};
@@ -56,31 +55,27 @@ impl Scenario {
     /// Reads and checks a scenario given as a plain value.
     ///
     /// # Errors
-    /// The first thing that is wrong, where, and what is allowed.
-    pub fn from_value(value: Value) -> Result<Self, ConfigError> {
-        let Value::Object(mut table) = value else {
-            return Err(ConfigError::at("", "a scenario must be a table"));
-        };
-        let source = table.remove("source");
-        let queue = table.remove("queue").unwrap_or_else(|| json!({}));
-        let settings: Settings = registry::read(Value::Object(table)).map_err(|mut error| {
-            error.problem = error.problem.replace("expected one of ", "expected one of `source`, `queue`, ");
-            error
-        })?;
-        if settings.idle_timeout.is_zero() {
-            return Err(ConfigError::at("idle_timeout", "must be more than 0s"));
-        }
-        Table::<FlowState, Key>::new(settings.max_flows)?;
-        let source = source.ok_or_else(|| {
-            ConfigError::at("source", "is missing: a table whose kind is `generated` or `file`")
-        })?;
-        let source = Source::read(source)
-            .and_then(|source| source.check().map(|()| source))
-            .map_err(|error| error.within("source"))?;
-        let queue = Queue::read(with_defaults(queue))
-            .and_then(|queue| queue.build(settings.rate).map(|_| queue))
-            .map_err(|error| error.within("queue"))?;
-        Ok(Self { settings, queue, source })
+    /// What is wrong, where, and what is allowed.
+    pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let source = table.require("source", "write a table whose kind is `generated` or `file`");
+        let queue = with_defaults(table.value("queue").unwrap_or_else(|| json!({})));
+        let queue = table.note(Queue::read(queue).map_err(|errors| errors.within("queue")));
+        let settings = Settings::take_from(&mut table);
+        let read = || Some(Self { settings, queue: queue?, source: source? });
+        let scenario: Self = table.finish(read())?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<(), ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let Settings { idle_timeout, max_flows, rate, .. } = self.settings;
+        errors.check(!idle_timeout.is_zero(), "idle_timeout", "must be more than 0s");
+        errors.take(Table::<FlowState, Key>::new(max_flows));
+        errors.take(self.source.check().map_err(|error| error.within("source")));
+        errors.take(self.queue.build(rate).map_err(|error| error.within("queue")));
+        errors.finish(())
     }
 
     /// The scenario in full, every default filled in; reading it gives the same scenario.

@@ -274,17 +274,22 @@ fn what_is_wrong_in_a_scenario_is_named() {
         (json!({"source": {"kind": "generated", "slowest": "1Gbps"}}), "source.slowest", "must be below"),
         (json!({"source": {"kind": "generated", "packet": "30B"}}), "source.packet", "must be between 40B"),
         (json!({"source": {"kind": "file"}}), "source.path", "must be given"),
-        (json!({"source": {"kind": "socket"}}), "source.kind", "expected one of `generated`, `file`"),
+        (json!({"source": {"kind": "socket"}}), "source.kind", "allowed: `generated`, `file`"),
         (json!({"queue": {"kind": "drr", "limit": "0p"}}), "queue.limit", "at least 1p"),
         (json!({"idle_timeout": "0s"}), "idle_timeout", "more than 0s"),
         (json!({"max_flows": 0}), "max_flows", "must be between 1"),
-        (json!({"rat": "1Mbps"}), "rat", "unknown field `rat`, expected one of `source`, `queue`, `rate`"),
+        (
+            json!({"rat": "1Mbps"}),
+            "rat",
+            "unknown key `rat`; did you mean `rate`? allowed: `source`, `queue`, `rate`",
+        ),
     ] {
         let mut value = json!({"source": {"kind": "generated"}});
         for (name, changed) in changes.as_object().unwrap() {
             value[name] = changed.clone();
         }
-        let error = Scenario::from_value(value).unwrap_err();
+        let errors = Scenario::from_value(value).unwrap_err();
+        let error = errors.first();
         assert_eq!(error.place, place, "{error}");
         assert!(error.problem.contains(problem), "{error}");
     }

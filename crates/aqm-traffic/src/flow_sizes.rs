@@ -10,15 +10,12 @@ mod hyperexponential;
 mod pareto;
 mod weibull;
 
-use aqm_net::registry::Parameter;
 use aqm_net::{ConfigError, Rng, Size, registry};
 use dyn_clone::DynClone;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 registry! {
     /// The parameters of any law of sizes.
-    pub enum Config: Build, "size law" {
+    pub enum Config: Build, "sizes" = "size law" {
         "fixed" => fixed,
         "exponential" => exponential,
         "hyperexponential" => hyperexponential,
@@ -30,25 +27,6 @@ registry! {
 impl Default for Config {
     fn default() -> Self {
         Self::exponential(exponential::Config::default())
-    }
-}
-
-impl Serialize for Config {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        self.to_value().serialize(out)
-    }
-}
-
-impl<'de> Deserialize<'de> for Config {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(input)?;
-        Self::read(value).map_err(D::Error::custom)
-    }
-}
-
-impl Parameter for Config {
-    fn kind() -> String {
-        format!("table with a `kind`: {}", Self::NAMES.join(", "))
     }
 }
 

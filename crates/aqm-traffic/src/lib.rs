@@ -31,7 +31,7 @@ use dyn_clone::DynClone;
 
 registry! {
     /// The parameters of any workload.
-    pub enum Config: Build, "traffic" {
+    pub enum Config: Build, "traffic" = "traffic" {
         "ftp" => ftp,
         "web" => web,
         "replay" => replay,

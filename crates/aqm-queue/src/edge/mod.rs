@@ -24,7 +24,7 @@ pub const LONG: u8 = 2;
 
 registry! {
     /// The parameters of any edge.
-    pub enum Config: Build, "edge" {
+    pub enum Config: Build, "edges" = "edge" {
         "short-flows" => short_flows,
         "sfd" => sfd,
     }

@@ -6,7 +6,6 @@
 
 use aqm_net::{ConfigError, Instant, Packet, Rate};
 
-use crate::inner_discipline::InnerDiscipline;
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
 
 /// The running disciplines, by flow.
@@ -23,13 +22,13 @@ pub(super) struct Children {
 
 impl Children {
     /// Children of one kind, for a line of this rate; the parameters are checked.
-    pub fn new(child: &InnerDiscipline, rate: Rate) -> Result<Self, ConfigError> {
+    pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigError> {
         child.build(rate).map_err(|error| error.within("child"))?;
         if child.holds_back() {
             let problem = format!("must send whenever it is asked: `{}` holds packets back", child.kind());
             return Err(ConfigError::at("child.kind", problem));
         }
-        Ok(Self { config: (**child).clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
+        Ok(Self { config: child.clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 
     /// `flow` is new: it gets a child that has seen nothing.

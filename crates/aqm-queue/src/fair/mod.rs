@@ -30,8 +30,7 @@ pub(crate) mod wfq;
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
 
-use crate::inner_discipline::InnerDiscipline;
-use crate::{Context, QueueDiscipline, Reason};
+use crate::{Config, Context, QueueDiscipline, Reason};
 use child::Children;
 use classifier::Classifier;
 use flows::{Flows, Taken};
@@ -64,7 +63,7 @@ macro_rules! scheduler {
                 pub perturb: Option<::aqm_net::Span> = None, "ours: off";
                 /// The discipline that each flow gets for its own queue. Left out: first in, first out,
                 /// without a limit of its own.
-                pub child: Option<$crate::inner_discipline::InnerDiscipline> = None, "ours: off";
+                pub child: Option<Box<$crate::Config>> = None, "ours: off";
             }
         }
 
@@ -90,7 +89,7 @@ macro_rules! scheduler {
                     weights,
                     buckets: *buckets,
                     perturb: *perturb,
-                    child: child.as_ref(),
+                    child: child.as_deref(),
                 }
             }
         }
@@ -105,7 +104,7 @@ struct Common<'a> {
     weights: &'a [u64],
     buckets: Option<u32>,
     perturb: Option<Span>,
-    child: Option<&'a InnerDiscipline>,
+    child: Option<&'a Config>,
 }
 
 impl Common<'_> {

@@ -31,11 +31,12 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use aqm_net::registry::{Field, Parameter, Parameters};
-use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Size, parameters};
-use serde::{Deserialize, Serialize};
+use aqm_net::{
+    Backlog, ConfigError, ConfigErrors, Instant, Packet, Parameter, Rate, Schema, Several, Size, parameters,
+};
+use serde::Serialize;
+use serde_json::Value;
 
-use crate::inner_discipline::InnerDiscipline;
 use crate::packet_label::{Label, Protocol};
 use crate::{Build, ClassCounters, Context, QueueDiscipline};
 use plan::Plan;
@@ -47,7 +48,7 @@ parameters! {
     pub struct Config {
         /// The classes by name. One that others name as their `parent` lends to them and has no queue.
         /// Left out: one for everything, at the rate of the line.
-        pub classes: Classes = Classes::default(), "ours";
+        pub classes: BTreeMap<String, Class> = BTreeMap::new(), "ours";
         /// The leaf for packets that none matches. Left out: the only leaf; with more it must be named.
         pub default: Option<String> = None, "tc-htb: `default`";
         /// A `quantum` that is left out is `rate`, in bytes per second, over this.
@@ -77,7 +78,7 @@ parameters! {
         /// 1000B and at most 200kB.
         pub quantum: Option<Size> = None, "tc-htb";
         /// Of a leaf: its queue, any discipline that does not shape. Left out: `drop-tail` as it comes.
-        pub queue: Option<InnerDiscipline> = None, "ours";
+        pub queue: Option<Box<crate::Config>> = None, "ours";
         /// Of a leaf: which packets are its own; one filter, or a list of which one must match.
         pub r#match: Filters = Filters::default(), "ours: what none matches goes to `default`";
     }
@@ -112,38 +113,16 @@ impl Filter {
 #[serde(transparent)]
 pub struct Filters(Vec<Filter>);
 
-impl<'de> Deserialize<'de> for Filters {
-    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(input)?;
-        let list = match value {
-            serde_json::Value::Array(list) => list,
-            one => vec![one],
-        };
-        let read = |filter| aqm_net::registry::read(filter).map_err(serde::de::Error::custom);
-        list.into_iter().map(read).collect::<Result<_, _>>().map(Self)
-    }
-}
-
 impl Parameter for Filters {
-    fn kind() -> String {
-        "table, or list of tables".to_owned()
+    fn schema() -> Schema {
+        Schema { several: Some(Several::OneOrList), ..Filter::schema() }
     }
-    fn fields() -> Vec<Field> {
-        Filter::parameters()
-    }
-}
-
-/// Classes by name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Classes(BTreeMap<String, Class>);
-
-impl Parameter for Classes {
-    fn kind() -> String {
-        "table of tables, each under the name of its class".to_owned()
-    }
-    fn fields() -> Vec<Field> {
-        Class::parameters()
+    fn read(value: Value) -> Result<Self, ConfigErrors> {
+        if value.is_array() {
+            Vec::read(value).map(Self)
+        } else {
+            Filter::read(value).map(|one| Self(vec![one]))
+        }
     }
 }
 
@@ -162,7 +141,7 @@ impl Build for Config {
     }
 
     fn wants_classes(&self) -> bool {
-        self.classes.0.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_classes())
+        self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_classes())
     }
 
     fn holds_back(&self) -> bool {
@@ -171,7 +150,7 @@ impl Build for Config {
 
     fn names_traffic(&self) -> Vec<(String, &str)> {
         let mut named = Vec::new();
-        for (name, class) in &self.classes.0 {
+        for (name, class) in &self.classes {
             let traffic = class.r#match.0.iter().flat_map(|filter| &filter.traffic);
             named.extend(traffic.map(|traffic| (format!("classes.{name}.match.traffic"), traffic.as_str())));
         }

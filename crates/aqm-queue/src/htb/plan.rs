@@ -92,7 +92,7 @@ fn queue(leaf: &Placed<'_>) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
 /// The classes in the order of their names, each checked by itself and against its parent.
 fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a>>, ConfigError> {
     let mut classes: Vec<(&str, &Class)> =
-        config.classes.0.iter().map(|(name, class)| (name.as_str(), class)).collect();
+        config.classes.iter().map(|(name, class)| (name.as_str(), class)).collect();
     if classes.is_empty() {
         classes.push(("all", everything));
     }
@@ -101,7 +101,6 @@ fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a
     }
     let mut all = Vec::with_capacity(classes.len());
     for &(name, class) in &classes {
-        aqm_net::registry::check_name("classes", name)?;
         let place = |field: &str| format!("classes.{name}.{field}");
         let Some(rate) = class.rate else {
             return wrong(

@@ -8,9 +8,7 @@ mod reno;
 mod scalable;
 mod slow_start;
 
-use aqm_net::registry::Parameter;
 use aqm_net::{ConfigError, Instant, Rate, Span, registry};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
@@ -106,7 +104,7 @@ pub trait Build {
 
 registry! {
     /// A window law and its parameters.
-    pub enum Control: Build, "TCP" {
+    pub enum Control: Build, "tcp" = "TCP" {
         "reno" => reno,
         "highspeed" => highspeed,
         "scalable" => scalable,
@@ -117,24 +115,5 @@ registry! {
 impl Default for Control {
     fn default() -> Self {
         Self::reno(reno::Config::default())
-    }
-}
-
-impl Serialize for Control {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        self.to_value().serialize(out)
-    }
-}
-
-impl<'de> Deserialize<'de> for Control {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(input)?;
-        Self::read(value).map_err(serde::de::Error::custom)
-    }
-}
-
-impl Parameter for Control {
-    fn kind() -> String {
-        format!("table with a `kind`: {}", Self::NAMES.join(", "))
     }
 }

@@ -122,7 +122,10 @@ pub fn scenario(path: &str, changes: Value) -> Value {
 }
 
 pub fn run(value: Value) -> Result<Run, Failure> {
-    aqm_trace::run(&Scenario::from_value(value).map_err(Failure::Config)?, &Watch::default())
+    aqm_trace::run(
+        &Scenario::from_value(value).map_err(|errors| Failure::Config(errors.first().clone()))?,
+        &Watch::default(),
+    )
 }
 
 /// Replays a file with these contents.

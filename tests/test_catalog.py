@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab.catalog import FAMILIES, base_profile, choices, entries, studies
+from aqmlab.catalog import FAMILIES, base_profile, entries, studies
 from aqmlab.cli import app
-from aqmlab.reference import describe, pages
+from aqmlab.reference import allowed, describe, pages
 from aqmlab.scenario import flat
 
 NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
@@ -60,17 +60,28 @@ def test_tcp_is_made_of_laws_recoveries_presets_and_profiles() -> None:
         assert preset.values["recovery"] in recoveries, preset.name
 
 
-def test_words_and_their_meanings_are_told_apart() -> None:
+def test_a_choice_has_words_each_with_a_sentence() -> None:
     seen = 0
     for one in al.catalog():
         for path, row in rows(one.parameters, one.name):
-            kind = row.get("kind", "")
-            words = choices(kind)
-            again = "one of " + ", ".join(f"`{word}` ({meaning})" for word, meaning in words)
-            assert kind.removesuffix("; may be left out") == again if words else "one of" not in kind, path
+            words = row.get("choices", [])
+            assert bool(words) == (row.get("type") == "choice"), path
+            assert all(choice["word"] and choice["doc"].endswith((".", ".)")) for choice in words), path
+            assert row.get("default") is None or not words or row["default"] in [c["word"] for c in words], (
+                path
+            )
             seen += len(words)
     assert seen > 60
-    assert choices("number; may be left out") == []
+
+
+def test_what_may_be_written_is_said_in_words() -> None:
+    assert allowed({"type": "number", "optional": True}) == "number; may be left out"
+    assert allowed({"type": "time", "units": ["ms", "s", "min"], "optional": False}) == "time: ms, s or min"
+    assert allowed({"type": "table", "several": "by-name", "optional": False}) == "table under each name"
+    discipline = {"type": "plug-in", "family": "queues", "optional": False}
+    assert allowed(discipline) == "table with a `kind`: any queue discipline"
+    words = [{"word": "on", "doc": "It is."}, {"word": "off", "doc": "It is not."}]
+    assert allowed({"type": "choice", "choices": words, "optional": False}) == "one of these words"
 
 
 def test_a_profile_gives_the_source_of_all_that_differs() -> None:
@@ -109,7 +120,7 @@ def test_every_parameter_has_a_meaning_a_kind_and_a_source() -> None:
             assert row["doc"].strip(), path
             if one.family != "table":
                 seen += 1
-                assert row["kind"].strip(), path
+                assert row["type"].strip() and allowed(row), path
                 assert row["source"].strip(), path
                 assert "default" in row, path
     assert seen > 80
@@ -118,9 +129,8 @@ def test_every_parameter_has_a_meaning_a_kind_and_a_source() -> None:
 def test_a_quantity_has_its_unit_in_its_default_and_its_kind() -> None:
     for one in al.catalog():
         for path, row in rows(one.parameters, one.name):
-            if one.family != "table" and isinstance(row["default"], str) and row["kind"].startswith("time"):
-                assert row["default"].endswith("s"), path
-                assert "ms" in row["kind"], path
+            if one.family != "table" and isinstance(row["default"], str) and "units" in row:
+                assert row["default"].endswith(tuple(row["units"])), path
 
 
 @pytest.mark.parametrize("name", NAMES)

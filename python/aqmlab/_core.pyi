@@ -31,10 +31,11 @@ __version__: str
 RESULTS_VERSION: int
 
 class ScenarioError(ValueError):
-    """Something is wrong in a scenario."""
+    """Something is wrong in a scenario: a line for each mistake."""
 
     place: str
     problem: str
+    problems: list[tuple[str, str]]
 
 class TraceError(ValueError):
     """A file cannot be read or written, or is no trace."""

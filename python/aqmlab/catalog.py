@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -33,8 +32,10 @@ FAMILIES = {
 class Entry:
     """One named thing.
 
-    `parameters` are rows of name, doc, kind (type and unit), default, source and nested `fields`; a
-    table's rows are its columns. Profiles, presets and recoveries have `values` instead: a `[tcp]` table.
+    `parameters` are rows of name, doc, default, source and what may be written: its `type`, whether it is
+    `optional`, and where they apply `units`, `choices` (rows of word and doc), the `family` of a plug-in,
+    `several` (`list`, `one-or-list` or `by-name`) and the nested `fields`. A table's rows are its columns.
+    Profiles, presets and recoveries have `values` instead: a `[tcp]` table.
     `sources` says, by dotted path, where a profile's values come from that differ from the first profile's.
     """
 
@@ -54,7 +55,12 @@ def catalog() -> tuple[Entry, ...]:
     the queue it studies.
     """
     entries = [
-        Entry(name=one["name"], family=one["family"], about=one["about"], parameters=tuple(one["parameters"]))
+        Entry(
+            name=one["name"],
+            family=one["family"]["title"],
+            about=one["about"],
+            parameters=tuple(one["parameters"]),
+        )
         for one in json.loads(_core.catalog())
     ]
     entries += [
@@ -77,8 +83,13 @@ def catalog() -> tuple[Entry, ...]:
         for one in json.loads(_core.presets())
     ]
     entries += [
-        Entry(name=word, family=FAMILIES["recoveries"], about=f"{meaning}.", values={"recovery": word})
-        for word, meaning in choices(_parameter_of_tcp(entries, "recovery")["kind"])
+        Entry(
+            name=one["word"],
+            family=FAMILIES["recoveries"],
+            about=one["doc"],
+            values={"recovery": one["word"]},
+        )
+        for one in _parameter_of_tcp(entries, "recovery")["choices"]
     ]
     entries += [
         Entry(
@@ -91,15 +102,6 @@ def catalog() -> tuple[Entry, ...]:
     ]
     order = list(FAMILIES.values())
     return tuple(sorted(entries, key=lambda one: order.index(one.family)))
-
-
-def choices(kind: str) -> list[tuple[str, str]]:
-    """The words of a parameter that is one of a few, each with its meaning; none for other kinds."""
-    listed = kind.removeprefix("one of ")
-    if listed == kind:
-        return []
-    end = r"(?=, `[^`]+` \(|; may be left out$|$)"
-    return re.findall(r"`([^`]+)` \((.*?)\)" + end, listed)
 
 
 def entries(name: str) -> list[Entry]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from aqmlab.catalog import FAMILIES, Entry, base_profile, catalog, choices, entries
+from aqmlab.catalog import FAMILIES, Entry, base_profile, catalog, entries
 from aqmlab.scenario import flat
 
 WIDTH = 80
@@ -52,14 +52,35 @@ def _described(one: Entry) -> Iterator[str]:
             f"{path}{default}", WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
         )
         yield from _wrapped(row["doc"], "      ")
-        words = choices(row.get("kind", ""))
-        if words:
-            for word, meaning in words:
-                yield from _wrapped(f"{json.dumps(word)}: {meaning}.", "      ", hang="  ")
-        else:
-            yield from _wrapped(row.get("kind", ""), "      ")
+        if "type" in row:
+            yield from _wrapped(allowed(row), "      ")
+        for choice in row.get("choices", ()):
+            yield from _wrapped(f"{json.dumps(choice['word'])}: {choice['doc']}", "      ", hang="  ")
         if row.get("source"):
             yield from _wrapped(f"source: {row['source']}", "      ")
+
+
+def allowed(row: dict[str, Any]) -> str:
+    """What may be written for a parameter, in words."""
+    one = row["type"]
+    if "choices" in row:
+        one = "one of these words"
+    elif "units" in row:
+        *most, last = row["units"]
+        one = f"{one}: {', '.join(most)} or {last}"
+    elif "family" in row:
+        title = FAMILIES[row["family"]]
+        one = f"table with a `kind`: any {title}"
+    form = _SEVERAL[row.get("several")].format(one)
+    return f"{form}; may be left out" if row["optional"] else form
+
+
+_SEVERAL = {
+    None: "{}",
+    "list": "list, each a {}",
+    "one-or-list": "{}, or a list",
+    "by-name": "{} under each name",
+}
 
 
 def pages() -> dict[str, str]:
@@ -138,14 +159,10 @@ def _parameters(one: Entry) -> Iterator[str]:
 def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
     """A parameter: its default, what it means, its kind and source, and the words it may be."""
     default = "" if row["default"] is None else f" = `{json.dumps(row['default'])}`"
-    words = choices(row["kind"])
-    kind = row["kind"]
-    if words:
-        kind = "one of these; may be left out" if kind.endswith("may be left out") else "one of these"
     source = f"; source: {row['source']}" if row["source"] else ""
-    yield from _flowed(f"`{path}`{default}: {row['doc'].strip()} *({kind}{source})*", "- ")
-    for word, meaning in words:
-        yield from _flowed(f"`{json.dumps(word)}`: {meaning}.", "  - ")
+    yield from _flowed(f"`{path}`{default}: {row['doc'].strip()} *({allowed(row)}{source})*", "- ")
+    for choice in row.get("choices", ()):
+        yield from _flowed(f"`{json.dumps(choice['word'])}`: {choice['doc']}", "  - ")
 
 
 def _differences(profile: Entry) -> Iterator[tuple[str, Any, str, str]]:

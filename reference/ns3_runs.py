@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 import data
-from aqmlab.metrics import mean_active
+from aqmlab.metrics import jain_of, mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job, left_out_case
@@ -240,7 +240,7 @@ def _measures(run: Run) -> Measures:
         "util": link["utilisation"] * (mss + 40) / (mss + 40 + PPP),
         "drop_frac": link["drop_fraction"],
         "mean_q_pkts": float(np.maximum(waiting.astype(np.int64) - 1, 0).mean()),
-        "jain": float(rates.sum() ** 2 / (rates.size * np.square(rates).sum())),
+        "jain": float(jain_of(rates.sum(), np.square(rates).sum(), rates.size)),
         "max_flow_mbps": float(rates.max()),
         "min_flow_mbps": float(rates.min()),
         "flow0_mbps": float(rates[0]),

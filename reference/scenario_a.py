@@ -25,7 +25,7 @@ import numpy.typing as npt
 import polars as pl
 
 import data
-from aqmlab.metrics import mean_active
+from aqmlab.metrics import jain_of, mean_active
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
@@ -154,7 +154,7 @@ def _timeouts(run: Run) -> Measures:
 
 
 def _jain(rates: npt.NDArray[np.float64]) -> float:
-    return float(rates.sum() ** 2 / (rates.size * (rates**2).sum()))
+    return float(jain_of(rates.sum(), (rates**2).sum(), rates.size))
 
 
 # Web objects, alone or beside ten permanent flows

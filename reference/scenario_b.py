@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 
 import data
+from aqmlab.metrics import jain_of
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
@@ -160,7 +161,7 @@ def _measures(run: Run) -> Measures:
             "min_flow_mbps": float(rates.min()),
             "flow1_mbps": float(rates[0]),
             "flow2_mbps": float(rates[-1]),
-            "jain": float(rates.sum() ** 2 / (rates.size * np.square(rates).sum())),
+            "jain": float(jain_of(rates.sum(), np.square(rates).sum(), rates.size)),
         }
     return measures
 

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 import data
+from aqmlab.metrics import jain_of
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
@@ -149,7 +150,7 @@ def _measures(run: Run) -> Measures:
             f"{kind}_time_cv": float(times.std(ddof=1) / times.mean()),
             f"{kind}_time_median": float(np.quantile(times, 0.5)),
             f"{kind}_time_p95": float(np.quantile(times, 0.95)),
-            f"{kind}_jain": float(rates.sum() ** 2 / (rates.size * np.square(rates).sum())),
+            f"{kind}_jain": float(jain_of(rates.sum(), np.square(rates).sum(), rates.size)),
             f"{kind}_frac_rexmit": float(again.mean()),
         }
     return values

@@ -10,6 +10,7 @@ from scipy.stats import sem, t
 
 import aqmlab as al
 from aqmlab.compare import Metric, _with_queue
+from aqmlab.comparison_text import parameters
 from aqmlab.response_times import QUANTILES
 
 
@@ -232,3 +233,15 @@ def test_response_times_are_compared_by_quantiles_and_two_charts(scenario: al.Sc
     body, tail = charts["body-web"].table, charts["tail-web"].table
     assert (body["share"] + tail["left"]).to_numpy() == pytest.approx(1.0)
     assert charts["body-web"].x_limits is not None
+
+
+def test_only_parameters_that_differ_are_told(scenario: al.Scenario) -> None:
+    def tree(limit: str) -> dict[str, object]:
+        return {
+            "kind": "htb",
+            "classes": {"all": {"rate": "1Mbps", "queue": {"kind": "drop-tail", "limit": limit}}},
+        }
+
+    trees = scenario.with_({"queues.short-leaf": tree("20p"), "queues.long-leaf": tree("50p")})
+    found = al.compare(trees, ["short-leaf", "long-leaf"], replications=1)
+    assert parameters(found) == {"classes.all.queue.limit": {("short-leaf",): "20p", ("long-leaf",): "50p"}}

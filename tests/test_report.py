@@ -11,7 +11,7 @@ import pytest
 from test_study import STUDY, FakeScenario
 
 from aqmlab import report, study
-from aqmlab.study import Decision
+from aqmlab.publication import Decision
 
 
 @pytest.fixture(scope="module")

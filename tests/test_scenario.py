@@ -110,4 +110,4 @@ def test_a_scenario_shows_itself_in_a_notebook(small: Path) -> None:
     scenario = al.Scenario.load(small).with_({"traffic.a+b": {"kind": "ftp"}})
     shown = scenario._repr_html_()
     assert "<b>Scenario small</b>" in shown
-    assert "&quot;min_th&quot;: &quot;5p&quot;" in shown
+    assert ">bottleneck.queue.min_th</td>" in shown and ">5p</td>" in shown

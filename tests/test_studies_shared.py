@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from studies import runs
+from study_checks import runs
 
 from aqmlab.stats import Evidence, Verdict, mean_interval
 from aqmlab.studies import shared

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import check_every_scenario, check_result, check_variants, together
+from study_checks import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import metrics, study
 from aqmlab.campaign import from_dict

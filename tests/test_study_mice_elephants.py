@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from studies import check_drop_functions, check_every_scenario, check_result, check_variants, runs, together
+from study_checks import (
+    check_drop_functions,
+    check_every_scenario,
+    check_result,
+    check_variants,
+    runs,
+    together,
+)
 
 from aqmlab import metrics, study
 from aqmlab.scenario import Scenario

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from studies import check_drop_functions, check_every_scenario, check_variants, runs, together
+from study_checks import check_drop_functions, check_every_scenario, check_variants, runs, together
 
 from aqmlab import metrics, stats, study
 from aqmlab.scenario import Scenario

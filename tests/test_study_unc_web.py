@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from studies import check_every_scenario, check_result, check_variants, together
+from study_checks import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import calibrate, study
 from aqmlab.scenario import Scenario

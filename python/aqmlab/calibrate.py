@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab import stats
+from aqmlab.files import write_text
 from aqmlab.metrics import bits_per_second
 from aqmlab.scenario import Scenario, flat
 
@@ -132,7 +133,7 @@ def calibrate(
         kept.parent.mkdir(parents=True, exist_ok=True)
         # Whole or not at all: another program may read it, and this one may be stopped.
         part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(asdict(result)) + "\n", encoding="utf-8")
+        write_text(part, json.dumps(asdict(result)) + "\n")
         part.replace(kept)
     return result
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aqmlab.files import writing
 from aqmlab.progress import progress
 from aqmlab.sweep import Labels, Prepare, Reduce, Row, Run, Runnable, Runs, Sweep
 
@@ -162,11 +163,12 @@ class Store:
     def __enter__(self) -> Store:
         self._file = self.path.open("a", encoding="utf-8")
         if self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
-            self._file.write("\n")
+            self._write("\n")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with writing(self.path):
+            self._file.close()
 
     def _take(self, line: str) -> None:
         try:
@@ -178,8 +180,12 @@ class Store:
     def add(self, record: dict[str, Any]) -> None:
         """Keeps a record, in memory and at once in the file."""
         self.known[record["key"]] = record
-        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
-        self._file.flush()
+        self._write(json.dumps(record, separators=(",", ":")) + "\n")
+
+    def _write(self, text: str) -> None:
+        with writing(self.path):
+            self._file.write(text)
+            self._file.flush()
 
 
 def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: int | None, label: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,11 @@ import typer
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
 from aqmlab.compare import Metric
-from aqmlab.json_text import finite
 from aqmlab.scenario import S, Scenario, ScenarioFileError, parse_setting, with_settings
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.run import Run
 
 app = typer.Typer(
     help="What a router's queue does to the traffic of real users.",
@@ -60,7 +59,10 @@ ReverseTies = Annotated[
 def main() -> None:
     """The entry point: turns what is wrong in the input into one line and exit status 2."""
     try:
-        app(standalone_mode=True)
+        try:
+            app(standalone_mode=True)
+        finally:
+            sys.stdout.flush()
     except (ScenarioError, ScenarioFileError, LookupError, ValueError) as error:
         _fail(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))
     except BrokenPipeError:
@@ -68,7 +70,9 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.filename}: cannot be written: {error.strerror}")
+        if error.filename is None:  # What was printed is lost, and must not be tried again at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
     except KeyboardInterrupt:
         print("aqmlab: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -94,16 +98,21 @@ def run(
     reverse_ties: ReverseTies = False,
 ) -> None:
     """Runs a scenario once and prints what happened."""
+    from aqmlab import metrics, run_text
+
     chosen = _load(scenario, settings, reverse_ties)
     result = chosen.run(seed)
     if out is not None:
-        _write_run(result, out)
+        run_text.write(result, out)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2))
-    else:
-        _print_run(result, chosen.name)
-        if out is not None:
-            print(f"\nTables and manifest are in {out}")
+        return
+    print("\n".join(run_text.lines(result, chosen.name)))
+    warning = metrics.warm_up_warning(result.tables, result.manifest)
+    if warning:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    if out is not None:
+        print(f"\nTables and manifest are in {out}")
 
 
 @app.command()
@@ -140,6 +149,7 @@ def compare(
     """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
     from aqmlab import comparison_text
     from aqmlab.compare import compare as run_comparison
+    from aqmlab.metrics import finite
     from aqmlab.progress import progress
 
     chosen = _load(scenario, settings, reverse_ties)
@@ -205,6 +215,7 @@ def calibrate_(
 ) -> None:
     """Finds the rate of connections that offers a load, on a line where nothing queues."""
     from aqmlab import calibrate
+    from aqmlab.metrics import finite
     from aqmlab.progress import progress
 
     chosen = _load(scenario, settings, False)
@@ -485,68 +496,3 @@ def _first_sentence(text: str) -> str:
     text = " ".join(text.split())
     end = re.search(r"(?<!\b[A-Z])\. ", text)  # The full stop of "V. Jacobson" ends no sentence.
     return text[: end.start() + 1] if end else text
-
-
-def _write_run(result: Run, out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    for name, table in result.tables.items():
-        table.write_parquet(out / f"{name}.parquet")
-    (out / "run.json").write_text(json.dumps(result.to_dict(), indent=2) + "\n", encoding="utf-8")
-
-
-def _print_run(result: Run, name: str) -> None:
-    from aqmlab import metrics
-
-    manifest = result.manifest
-    scenario = manifest["scenario"]
-    print(f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}")
-    if manifest["edges_added"]:
-        nodes = ", ".join(scenario["edges"])
-        print(f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long")
-    for link, row in result.summary["links"].items():
-        tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
-        print(
-            f"  link {link}: utilisation {_percent(row['utilisation'])}, "
-            f"dropped {_percent(row['drop_fraction'])}, marked {_percent(row['mark_fraction'])}, "
-            f"mean queue {_number(row['mean_queue_packets'])} packets "
-            f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
-        )
-        for name, of_class in result.summary["classes"].get(link, {}).items():
-            print(
-                f"    class {name}: {_number(of_class['throughput_bps'], 1e-3)} kbps, "
-                f"dropped {_percent(of_class['drop_fraction'])}, "
-                f"mean queue {_number(of_class['mean_queue_packets'])} packets "
-                f"({_number(of_class['mean_queue_delay_s'], 1e3)} ms)"
-            )
-    for traffic, row in result.summary["flows"].items():
-        # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
-        known = row["mean_delay_s"] is not None
-        delay = f"mean delay {_number(row['mean_delay_s'], 1e3)} ms, " if known else ""
-        fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "
-        print(
-            f"  flows {traffic}: {row['count']}, goodput {_number(row['goodput_bps'], 1e-6)} Mbps in all, "
-            f"{fairness}{delay}dropped {_percent(row['drop_fraction'])}"
-        )
-    for traffic, row in result.summary["transfers"].items():
-        print(
-            f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "
-            f"{_number(row['mean_active'])} active on average), time mean {_number(row['mean_s'])} s, "
-            f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
-            f"99 % {_number(row['p99_s'])} s"
-        )
-    cost = result.performance
-    print(
-        f"  cost: {cost['cpu_s']:.3f} CPU s, {cost['events']:.0f} events, "
-        f"{cost['packets_per_cpu_s'] / 1e6:.2f} million bottleneck packets per CPU s"
-    )
-    warning = metrics.warm_up_warning(result.tables, manifest)
-    if warning:
-        print(f"aqmlab: {warning}", file=sys.stderr)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g} %"
-
-
-def _number(value: float | None, factor: float = 1.0) -> str:
-    return "-" if value is None else f"{value * factor:.4g}"

@@ -164,6 +164,11 @@ class Comparison:
         )
         return {f"cdf-{traffic}": whole}
 
+    def _repr_html_(self) -> str:
+        from aqmlab import comparison_text
+
+        return comparison_text.html(self)
+
     def _times_of(self, traffic: str) -> pl.DataFrame:
         import polars as pl
 

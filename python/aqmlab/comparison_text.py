@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aqmlab import notebook
 from aqmlab.compare import Metric
+from aqmlab.files import write_csv
 from aqmlab.scenario import flat
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def write(result: Comparison, out: Path) -> list[Path]:
     tables = {"intervals": result.intervals(), "differences": result.differences(), "values": result.values}
     written = [out / f"{name}.csv" for name in tables]
     for path, table in zip(written, tables.values(), strict=True):
-        table.write_csv(path)
+        write_csv(path, table)
     for traffic in result.workloads:
         for name, chart in result.charts(traffic).items():
             written.append(plot.save(chart, out, name)["png"])
@@ -34,12 +36,11 @@ def write(result: Comparison, out: Path) -> list[Path]:
 
 
 def show(result: Comparison) -> None:
-    """Prints the means, the parameters, and the differences from the first variant."""
+    """Prints the means, the parameters that differ, and the differences from the first variant."""
     several = result.replications > 1
     runs = f"{result.replications} replications with common random numbers"
     title = f"Mean and 95 % interval over {runs}" if several else "One run of each"
-    parameters = _parameters_of(result)
-    _print_estimates(result, title, result.intervals(), result.variants, parameters)
+    _print_estimates(result, title, result.intervals(), result.variants, parameters(result))
     first, *others = result.variants
     if several and others:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
@@ -50,6 +51,26 @@ def show(result: Comparison) -> None:
     for variant, nodes in result.edges.items():
         why = "short-flows, added because the queue wants packets told short or long"
         print(f"{variant}: edges at {', '.join(nodes)} ({why})")
+
+
+def html(result: Comparison) -> str:
+    """A comparison in a notebook: the means, the differences from the first variant, and the parameters."""
+    columns = ["/".join(names) for names in result.variants]
+    means = notebook.table(["quantity", *columns], _rows(result, result.intervals(), result.variants))
+    apart = notebook.table(
+        ["quantity", *columns[1:]], _rows(result, result.differences(), result.variants[1:])
+    )
+    differing = parameters(result)
+    listed = notebook.table(
+        ["parameter", *columns],
+        [[key, *map(_parameter, values.values())] for key, values in differing.items()],
+    )
+    return notebook.section(
+        f"Mean and 95 % interval over {result.replications} replications",
+        means,
+        notebook.folded(f"Difference from {columns[0]}", apart) if columns[1:] else "",
+        notebook.folded("Parameters that differ", listed) if differing else "",
+    )
 
 
 def crossings(result: Comparison) -> list[dict[str, Any]]:
@@ -82,7 +103,7 @@ def _print_estimates(
     title: str,
     estimates: pl.DataFrame,
     variants: Sequence[Variant],
-    parameters: Mapping[str, Mapping[Variant, Any]],
+    differing: Mapping[str, Mapping[Variant, Any]],
 ) -> None:
     """A column for each variant, a row for each quantity, and below them the parameters."""
     from rich.console import Console
@@ -92,29 +113,33 @@ def _print_estimates(
     table.add_column("quantity")
     for names in variants:
         table.add_column("\n".join(names), justify="right")
-    for (quantity, unit), group in estimates.group_by("quantity", "unit", maintain_order=True):
-        rows = group.iter_rows(named=True)
-        cells = {tuple(row[factor] for factor in result.factors): _estimate(row) for row in rows}
-        label = f"{quantity} ({unit})" if unit else str(quantity)
-        table.add_row(label, *(cells.get(names, "-") for names in variants))
+    for row in _rows(result, estimates, variants):
+        table.add_row(*row)
     table.add_section()
-    for name, values in parameters.items():
+    for name, values in differing.items():
         table.add_row(name, *(_parameter(values.get(names)) for names in variants))
     width = None if sys.stdout.isatty() else 48 + 26 * len(variants)
     Console(width=width, highlight=False).print(table)
 
 
-def _parameters_of(result: Comparison) -> dict[str, dict[Variant, Any]]:
-    """The parameters of every variant by name: the queues' in full, of the TCPs' those that differ."""
-    queues = {name: flat(table) for name, table in result.queues.items()}
-    tcps = {name: flat(table, "tcp.") for name, table in result.tcps.items()}
+def _rows(result: Comparison, estimates: pl.DataFrame, variants: Sequence[Variant]) -> Iterator[list[str]]:
+    """A row for each quantity: its name and unit, and its estimate for each variant."""
+    for (quantity, unit), group in estimates.group_by("quantity", "unit", maintain_order=True):
+        rows = group.iter_rows(named=True)
+        cells = {tuple(row[factor] for factor in result.factors): _estimate(row) for row in rows}
+        label = f"{quantity} ({unit})" if unit else str(quantity)
+        yield [label, *(cells.get(names, "-") for names in variants)]
+
+
+def parameters(result: Comparison) -> dict[str, dict[Variant, Any]]:
+    """The parameters in which the variants differ, each by variant; `None` where a variant has none."""
     found: dict[str, dict[Variant, Any]] = {}
-    for key in sorted({key for table in queues.values() for key in table}):
-        found[key] = {names: queues[names[0]].get(key) for names in result.variants}
-    for key in sorted({key for table in tcps.values() for key in table}):
-        values = {names: tcps[names[-1]].get(key) for names in result.variants}
-        if any(value != next(iter(values.values())) for value in values.values()):
-            found[key] = values
+    for tables, place, prefix in ((result.queues, 0, ""), (result.tcps, -1, "tcp.")):
+        flattened = {name: flat(table, prefix) for name, table in tables.items()}
+        for key in sorted({key for table in flattened.values() for key in table}):
+            values = {names: flattened[names[place]].get(key) for names in result.variants}
+            if any(value != next(iter(values.values())) for value in values.values()):
+                found[key] = values
     return found
 
 

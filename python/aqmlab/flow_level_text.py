@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab import flow_level, plot, stats
+from aqmlab.files import write_csv
 from aqmlab.flow_level import Replications
-from aqmlab.json_text import finite
+from aqmlab.metrics import finite
 from aqmlab.stats import Interval
 
 MOST_LINES = 16
@@ -69,7 +70,7 @@ def write(found: Replications, out: Path) -> list[Path]:
     written = plot.save_all(found.charts(), out)
     for name, rows in (("classes", found.classes), ("link", found.link)):
         written.append(out / f"{name}-runs.csv")
-        rows.write_csv(written[-1])
+        write_csv(written[-1], rows)
     return written
 
 

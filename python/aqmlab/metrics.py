@@ -184,8 +184,15 @@ def carried_by_largest(sizes: npt.NDArray[Any], shares: Sequence[float]) -> list
 
 
 def jain(rate: pl.Expr) -> pl.Expr:
-    """Jain's fairness index: 1 if all rates are equal, 1/n if one flow has everything (Jain 1984)."""
-    return rate.sum() ** 2 / (rate.len() * (rate**2).sum())
+    """Jain's fairness index of the rates of flows."""
+    index: pl.Expr = jain_of(rate.sum(), (rate**2).sum(), rate.len())
+    return index
+
+
+def jain_of(total: Any, squares: Any, count: Any) -> Any:
+    """Jain's fairness index of `count` rates from their sum and that of their squares: 1 if all are equal,
+    1/n if one flow has everything (R. Jain, D. Chiu, W. Hawe 1984)."""
+    return total**2 / (count * squares)
 
 
 def measured_flows(flows: pl.DataFrame, traffic: str, warm_up_s: float) -> pl.DataFrame:
@@ -418,10 +425,19 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
 
 
+def finite(value: Any) -> Any:
+    """The same for programs whose JSON knows no NaN and no infinity: `None` for each number that does not
+    exist, in lists and tables of any depth."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _plain(value: Any) -> float | None:
-    if value is None or math.isnan(value):
-        return None
-    return float(value)
+    number: float | None = finite(None if value is None else float(value))
+    return number
 
 
 def _number(frame: pl.DataFrame) -> float:

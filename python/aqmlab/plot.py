@@ -6,12 +6,15 @@ SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
+
+from aqmlab.files import write_bytes, write_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,12 +147,18 @@ def save(
         figure = draw(chart)
         FigureCanvasAgg(figure)
         if "svg" in paths:
-            figure.savefig(paths["svg"], format="svg", metadata={"Date": None, "Creator": "aqmlab"})
+            _write(figure, paths["svg"], metadata={"Date": None, "Creator": "aqmlab"})
             figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
         if "png" in paths:
-            figure.savefig(paths["png"], format="png", dpi=160, metadata={"Software": "aqmlab"})
-    chart.table.write_csv(paths["csv"])
+            _write(figure, paths["png"], dpi=160, metadata={"Software": "aqmlab"})
+    write_csv(paths["csv"], chart.table)
     return paths
+
+
+def _write(figure: Figure, path: Path, **more: Any) -> None:
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:], **more)
+    write_bytes(path, picture.getvalue())
 
 
 def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:

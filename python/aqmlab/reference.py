@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab.catalog import FAMILIES, Entry, base_profile, catalog, entries
+from aqmlab.files import write_text
 from aqmlab.scenario import flat
 
 WIDTH = 80
@@ -103,7 +104,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_text(folder / name, text)
 
 
 _INTRODUCTIONS = {

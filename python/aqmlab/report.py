@@ -7,14 +7,12 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
+from aqmlab.publication import StudyResult
 from aqmlab.scenario import flat
-
-if TYPE_CHECKING:
-    from aqmlab.study import StudyResult
 
 TEMPLATE = "report.html.jinja"
 _MOST_ROWS = 400

@@ -113,11 +113,9 @@ class Run(Outcome):
         }
 
     def _repr_html_(self) -> str:
-        import html
+        from aqmlab import run_text
 
-        text = html.escape(json.dumps(self.summary, indent=2))
-        digest = html.escape(self.manifest["digest"][:12])
-        return f"<details open><summary><b>Run {digest}</b></summary><pre>{text}</pre></details>"
+        return run_text.html(self)
 
 
 def run(scenario: Scenario) -> Run:

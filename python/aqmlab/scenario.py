@@ -65,6 +65,13 @@ class Given(ABC):
         """The name of its result: covers every parameter, file contents, seed and results version."""
         return self._checked[1]
 
+    def _repr_html_(self) -> str:
+        from aqmlab import notebook
+
+        written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
+        title = f"{type(self).__name__} {self.name}"
+        return notebook.section(title, written, notebook.folded("With every default", full))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario(Given):
@@ -129,13 +136,6 @@ class Scenario(Given):
 
         # Running checks it all again, so a copy with another seed need not be checked by itself.
         return run(self if seed is None else replace(self, given={**self.given, "seed": seed}))
-
-    def _repr_html_(self) -> str:
-        import html
-
-        text = html.escape(json.dumps(self.effective, indent=2))
-        name = html.escape(self.name)
-        return f"<details open><summary><b>Scenario {name}</b></summary><pre>{text}</pre></details>"
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

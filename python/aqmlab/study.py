@@ -1,4 +1,4 @@
-"""Studies: sweeps of scenarios, figures drawn from them, claims judged by them.
+"""Runs studies: makes the runs of their sweeps, draws their figures, judges their claims.
 
 A [`Study`] is data and functions; [`run`] does the work. Each run is reduced at once to a small
 table of numbers by its sweep's `reduce`, and the reduction is written to `runs.jsonl` in the
@@ -14,132 +14,20 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from aqmlab import report
 from aqmlab.campaign import Failure, Plan, Store, collect, execute, from_dict, plan_of, tasks_of, version
-from aqmlab.json_text import finite
-from aqmlab.plot import Chart, save
+from aqmlab.files import write_csv, write_text
+from aqmlab.metrics import finite
+from aqmlab.plot import save
+from aqmlab.publication import Claim, Drawn, Figure, Judged, Study, StudyResult, Table, Variant
 from aqmlab.stats import Evidence
 from aqmlab.sweep import Prepare, Results, Sweep
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A chart of a study."""
-
-    id: str
-    title: str
-    caption: str
-    chart: Callable[[Results], Chart]
-
-    @property
-    def file(self) -> str:
-        """The name of its files, without ending."""
-        return f"figure-{self.id}" if self.id[0].isdigit() else self.id
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of a study, as text to be read."""
-
-    id: str
-    title: str
-    caption: str
-    table: Callable[[Results], pl.DataFrame]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A published conclusion, and how it is judged here."""
-
-    id: str
-    statement: str
-    rule: str
-    """What exactly is compared, with bands; fixed before results are looked at."""
-    judge: Callable[[Results], Evidence]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """Another answer to a question the source leaves open, under which claims are judged again."""
-
-    name: str
-    what: str
-    change: Callable[[dict[str, Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """What we decided where the source is silent."""
-
-    question: str
-    decision: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """A publication as sweeps, figures and claims."""
-
-    name: str
-    title: str
-    paper: str
-    question: str
-    sweeps: tuple[Sweep, ...]
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-    claims: tuple[Claim, ...]
-    decisions: tuple[Decision, ...]
-    answer: Callable[[Mapping[str, Evidence]], list[str]]
-    """The short answer in words, from the evidence by claim."""
-    checks: Callable[[Results], list[str]] = lambda _: []
-    """Warnings worth printing, such as a warm-up that was too short."""
-    sensitivity: tuple[Variant, ...] = ()
-    sensitivity_sweeps: tuple[Sweep, ...] = ()
-    sensitivity_claims: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """A figure with its chart and files, or the reason why it could not be drawn."""
-
-    figure: Figure
-    chart: Chart | None
-    paths: Mapping[str, Path] = field(default_factory=dict)
-    problem: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """A claim with its evidence."""
-
-    claim: Claim
-    evidence: Evidence
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyResult:
-    """Everything a study found."""
-
-    study: Study
-    quick: bool
-    judged: tuple[Judged, ...]
-    drawn: tuple[Drawn, ...]
-    tables: tuple[tuple[Table, pl.DataFrame | str], ...]
-    sensitivity: tuple[tuple[Variant | None, Mapping[str, Evidence]], ...]
-    failures: tuple[Failure, ...]
-    warnings: tuple[str, ...]
-    provenance: Mapping[str, Any]
-    report: Path
-
-    @property
-    def verdicts(self) -> dict[str, str]:
-        """Verdict by claim."""
-        return {judged.claim.id: judged.evidence.verdict for judged in self.judged}
 
 
 def load(name: str) -> Study:
@@ -169,8 +57,6 @@ def run(
     Uses `jobs` threads, all cores if `None`. Runs that `out` already holds are not made again.
     `KeyboardInterrupt` passes through; what is finished by then is kept.
     """
-    from aqmlab import report
-
     make = prepare or from_dict
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -209,8 +95,8 @@ def run(
         report=out / "report.html",
     )
     claims = [_claim_record(judged) for judged in result.judged]
-    (out / "claims.json").write_text(json.dumps(claims, indent=2) + "\n", encoding="utf-8")
-    result.report.write_text(report.render(result), encoding="utf-8")
+    write_text(out / "claims.json", json.dumps(claims, indent=2) + "\n")
+    write_text(result.report, report.render(result))
     return result
 
 
@@ -244,7 +130,7 @@ def _draw(figure: Figure, results: Results, folder: Path) -> Drawn:
 def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:
     try:
         frame = table.table(results)
-        frame.write_csv(folder / f"{table.id}.csv")
+        write_csv(folder / f"{table.id}.csv", frame)
         return frame
     except Exception as problem:  # Nor a table.
         return f"could not be made: {_named(problem)}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aqmlab import plot
+from aqmlab.files import write_csv
 from aqmlab.trace import PUBLISHED_MOST_ACTIVE, TraceRun
 
 
@@ -46,5 +47,5 @@ def write(found: TraceRun, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     for name in ("summary", "distribution"):
         written.append(out / f"{name}.csv")
-        found.tables[name].write_csv(written[-1])
+        write_csv(written[-1], found.tables[name])
     return written

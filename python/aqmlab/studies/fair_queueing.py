@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from aqmlab import stats
+from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.fair_queueing_figures import (
     FIGURES,
@@ -39,7 +40,6 @@ from aqmlab.studies.fair_queueing_runs import (
 )
 from aqmlab.studies.fair_queueing_tables import TABLES
 from aqmlab.studies.shared import tally
-from aqmlab.study import Claim, Decision, Study
 from aqmlab.sweep import Results, Runs
 
 Judge = Callable[[Results], Evidence]

@@ -13,6 +13,7 @@ import polars as pl
 from aqmlab import stats
 from aqmlab.flow_level import relative_load
 from aqmlab.plot import Chart
+from aqmlab.publication import Figure
 from aqmlab.studies.fair_queueing_runs import (
     BLOCKS,
     MIXES,
@@ -31,7 +32,6 @@ from aqmlab.studies.fair_queueing_runs import (
     WINDOW_STEP_S,
 )
 from aqmlab.studies.shared import estimates, means
-from aqmlab.study import Figure
 from aqmlab.sweep import Reduction, Results, Runs
 
 QUEUES = ("FIFO", "FQ")

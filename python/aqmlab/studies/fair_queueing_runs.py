@@ -12,8 +12,8 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.flow_level import FlowRun, demand
+from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, tcp_with
-from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
 RATE_MBPS = 50.0

@@ -9,6 +9,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.flow_level import regime, throughput_law
+from aqmlab.publication import Table
 from aqmlab.studies.fair_queueing_figures import (
     BACKGROUND_NAMES,
     LAW_NAMES,
@@ -34,7 +35,6 @@ from aqmlab.studies.fair_queueing_runs import (
     SCALE_MIXES,
 )
 from aqmlab.studies.shared import shown
-from aqmlab.study import Table
 from aqmlab.sweep import Results, Runs
 
 

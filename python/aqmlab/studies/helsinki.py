@@ -35,6 +35,7 @@ import numpy.typing as npt
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.publication import Claim, Decision, Study, Table
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies import helsinki_kernel as kernel
 from aqmlab.studies.helsinki_figures import (
@@ -55,7 +56,6 @@ from aqmlab.studies.helsinki_runs import (
     VARIANTS,
 )
 from aqmlab.studies.shared import tally
-from aqmlab.study import Claim, Decision, Study, Table
 from aqmlab.sweep import Results, Runs
 
 Judge = Callable[[Results, str, str], Evidence]

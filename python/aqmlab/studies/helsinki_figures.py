@@ -12,6 +12,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.plot import Chart
+from aqmlab.publication import Figure, Table
 from aqmlab.studies import helsinki_kernel as kernel
 from aqmlab.studies.helsinki_runs import (
     DATAGRAMS,
@@ -22,7 +23,6 @@ from aqmlab.studies.helsinki_runs import (
     TRACED_BURSTS,
 )
 from aqmlab.studies.shared import estimates, shown
-from aqmlab.study import Figure, Table
 from aqmlab.sweep import Labels, Results, Runs
 from aqmlab.time_sequence import time_sequence
 

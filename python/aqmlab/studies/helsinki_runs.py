@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from aqmlab import metrics
+from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep
-from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
 # The path of the testbed
@@ -216,8 +217,8 @@ def _sent_again(sequence: Any) -> Any:
 
 
 def _jain(rates: Sequence[float]) -> float:
-    """Jain's index: 1 if all have the same."""
-    return _share(math.fsum(rates) ** 2, len(rates) * math.fsum(rate**2 for rate in rates))
+    squares = math.fsum(rate**2 for rate in rates)
+    return float(metrics.jain_of(math.fsum(rates), squares, len(rates))) if squares else math.nan
 
 
 def _share(part: float, whole: float) -> float:

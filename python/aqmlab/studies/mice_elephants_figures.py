@@ -11,6 +11,7 @@ import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.plot import Chart
+from aqmlab.publication import Figure, Table
 from aqmlab.studies.latency_model import Path, latency
 from aqmlab.studies.mice_elephants_runs import (
     CHOSEN,
@@ -33,7 +34,6 @@ from aqmlab.studies.mice_elephants_runs import (
     discipline,
 )
 from aqmlab.studies.shared import Measure, average, drop_functions, estimates, means, overview, ratio, shown
-from aqmlab.study import Figure, Table
 from aqmlab.sweep import Results, Row, Runs
 
 PUBLISHED: Mapping[tuple[float, str], Mapping[str, int]] = {

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 
 from aqmlab import stats
+from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Evidence
 from aqmlab.studies.shared import gain, ratio, settled_after, tally
 from aqmlab.studies.shred_figures import FIGURES, TABLES, distance, normalised
@@ -24,7 +25,6 @@ from aqmlab.studies.shred_runs import (
     VARIANTS,
     WARM_UP_S,
 )
-from aqmlab.study import Claim, Decision, Study
 from aqmlab.sweep import Results, Runs
 
 # Claims: what is compared, and the bands, were written down before the first run

@@ -13,9 +13,9 @@ import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.plot import Chart
+from aqmlab.publication import Figure, Table
 from aqmlab.studies.shared import average, drop_functions, means, overview, shown
 from aqmlab.studies.shred_runs import DISCIPLINES, DURATION_S, GRID, LONG_BIN_S, QUEUES, REFERENCE, WARM_UP_S
-from aqmlab.study import Figure, Table
 from aqmlab.sweep import Results, Row, Runs
 
 TALK_ACTIVE = 140

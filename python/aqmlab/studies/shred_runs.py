@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
+from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
-from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
 QUEUES = ("Drop Tail", "RED", "SHRED")

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping
 
 from aqmlab import stats
+from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.shared import settled_after, tally
 from aqmlab.studies.unc_web_figures import (
@@ -39,7 +40,6 @@ from aqmlab.studies.unc_web_runs import (
     WARM_UP_S,
     named,
 )
-from aqmlab.study import Claim, Decision, Study
 from aqmlab.sweep import Labels, Results, Runs
 
 Judge = Callable[[Results], Evidence]

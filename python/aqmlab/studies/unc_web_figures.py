@@ -13,6 +13,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.plot import Chart
+from aqmlab.publication import Figure, Table
 from aqmlab.response_times import (
     Crossing,
     Floats,
@@ -40,7 +41,6 @@ from aqmlab.studies.unc_web_runs import (
     UNITS,
     named,
 )
-from aqmlab.study import Figure, Table
 from aqmlab.sweep import Labels, Results, Runs
 
 LEAST = 0.01

@@ -12,8 +12,8 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.calibrate import ROOM, UNCONGESTED
+from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
-from aqmlab.study import Variant
 from aqmlab.sweep import Reduction, Run, Sweep
 
 RATE_MBPS = 10

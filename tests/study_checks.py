@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from aqmlab.campaign import from_dict
-from aqmlab.study import Study, StudyResult
+from aqmlab.publication import Study, StudyResult
 from aqmlab.sweep import Row, Runs
 
 

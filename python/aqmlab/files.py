@@ -1,0 +1,46 @@
+"""Files that are written: an error of the system names the file it is about."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Names `path` in an `OSError` that does not say what it is about, as that of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file."""
+    with writing(path):
+        path.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def write_csv(path: Path, table: pl.DataFrame) -> None:
+    """Writes a table as CSV."""
+    write_text(path, table.write_csv())
+
+
+def write_parquet(path: Path, table: pl.DataFrame) -> None:
+    """Writes a table as Parquet."""
+    file = io.BytesIO()
+    table.write_parquet(file)
+    write_bytes(path, file.getvalue())

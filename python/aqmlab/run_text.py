@@ -1,0 +1,93 @@
+"""A run on a terminal, and in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aqmlab import notebook
+from aqmlab.files import write_parquet, write_text
+
+if TYPE_CHECKING:
+    from aqmlab.run import Run
+
+
+def lines(result: Run, name: str) -> Iterator[str]:
+    """A run in a few lines: links with their classes, flows, transfers, and what it cost."""
+    manifest = result.manifest
+    scenario = manifest["scenario"]
+    yield f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}"
+    if manifest["edges_added"]:
+        nodes = ", ".join(scenario["edges"])
+        yield f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long"
+    for link, row in result.summary["links"].items():
+        tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
+        yield (
+            f"  link {link}: utilisation {_percent(row['utilisation'])}, "
+            f"dropped {_percent(row['drop_fraction'])}, marked {_percent(row['mark_fraction'])}, "
+            f"mean queue {_number(row['mean_queue_packets'])} packets "
+            f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
+        )
+        for class_name, of_class in result.summary["classes"].get(link, {}).items():
+            yield (
+                f"    class {class_name}: {_number(of_class['throughput_bps'], 1e-3)} kbps, "
+                f"dropped {_percent(of_class['drop_fraction'])}, "
+                f"mean queue {_number(of_class['mean_queue_packets'])} packets "
+                f"({_number(of_class['mean_queue_delay_s'], 1e3)} ms)"
+            )
+    for traffic, row in result.summary["flows"].items():
+        # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
+        known = row["mean_delay_s"] is not None
+        delay = f"mean delay {_number(row['mean_delay_s'], 1e3)} ms, " if known else ""
+        fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "
+        yield (
+            f"  flows {traffic}: {row['count']}, goodput {_number(row['goodput_bps'], 1e-6)} Mbps in all, "
+            f"{fairness}{delay}dropped {_percent(row['drop_fraction'])}"
+        )
+    for traffic, row in result.summary["transfers"].items():
+        yield (
+            f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "
+            f"{_number(row['mean_active'])} active on average), time mean {_number(row['mean_s'])} s, "
+            f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
+            f"99 % {_number(row['p99_s'])} s"
+        )
+    cost = result.performance
+    yield (
+        f"  cost: {cost['cpu_s']:.3f} CPU s, {cost['events']:.0f} events, "
+        f"{cost['packets_per_cpu_s'] / 1e6:.2f} million bottleneck packets per CPU s"
+    )
+
+
+def html(result: Run) -> str:
+    """A run in a notebook: a table for each part of its summary."""
+    manifest = result.manifest
+    title = f"Run {manifest['digest'][:12]}, seed {manifest['seed']}"
+    summary = result.summary
+    classes = {
+        f"{link} {name}": row for link, of_link in summary["classes"].items() for name, row in of_link.items()
+    }
+    parts = {
+        "link": summary["links"],
+        "class": classes,
+        "flows": summary["flows"],
+        "transfers": summary["transfers"],
+    }
+    return notebook.section(title, *(notebook.rows_by_name(what, rows) for what, rows in parts.items()))
+
+
+def write(result: Run, out: Path) -> None:
+    """Writes every table as Parquet, and `run.json` with the manifest, into `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in result.tables.items():
+        write_parquet(out / f"{name}.parquet", table)
+    write_text(out / "run.json", json.dumps(result.to_dict(), indent=2) + "\n")
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def _number(value: float | None, factor: float = 1.0) -> str:
+    return "-" if value is None else f"{value * factor:.4g}"

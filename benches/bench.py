@@ -169,10 +169,10 @@ def transport(workload: str, tcp: str, pairs: int) -> Transport:
     """Runs a workload with this TCP and with Reno, in turn."""
     reno = al.Scenario.load(ROOT / "scenarios" / "bench" / f"{workload}.toml")
     law, recovery = tcp.split("/")
-    control = reno.effective["tcp"]["control"] if law == "reno" else {"kind": law}
+    control = reno.effective["tcp"]["congestion_control"] if law == "reno" else {"kind": law}
     # The counted pipe and what a time-out forgets are ns-2's; a scoreboard is what SACK costs.
-    modern = {"tcp.pipe": "scoreboard", "tcp.sacks_at_timeout": "kept", "tcp.dsack": "on"}
-    other = reno.with_({**modern, "tcp.recovery": recovery, "tcp.control": control})
+    modern = {"tcp.sack.pipe": "scoreboard", "tcp.sack.at_timeout": "kept", "tcp.sack.dsack": "on"}
+    other = reno.with_({**modern, "tcp.recovery.kind": recovery, "tcp.congestion_control": control})
 
     def cost(scenario: al.Scenario) -> float:
         performance = scenario.run().performance

@@ -28,7 +28,10 @@ from judge import Quantity, Row, exact, independent
 WHERE = data.LINUX / "helsinki"
 BAND = 0.10
 FLOWS = ("first", "second", "third")
-TCP: Mapping[str, Mapping[str, str]] = {"old": {}, "modern": {"tcp.recovery": "rack", "tcp.frto": "on"}}
+TCP: Mapping[str, Mapping[str, str]] = {
+    "old": {},
+    "modern": {"tcp.recovery.kind": "rack", "tcp.recovery.frto": "on"},
+}
 """The kernel's TCP as of old, and as it comes."""
 TRACES = {
     "tail_old_rto3s_d2": "408ms",
@@ -95,8 +98,8 @@ def trace_case(name: str, phase: str) -> Case:
     changes = {
         **TCP[tcp],
         "links.last.queue.classes.all.queue": base().queues[queue],
-        "tcp.initial_rto": rto.removeprefix("rto"),
-        "tcp.tick_phase": phase,
+        "tcp.rto.initial": rto.removeprefix("rto"),
+        "tcp.rto.tick_phase": phase,
         **starts([own[flow] - TO_BOTTLENECK for flow in (1, 2, 3)]),
         **{f"traffic.own-{place}": packet for place, packet in enumerate(foreign(theirs))},
     }
@@ -211,8 +214,8 @@ def condition_changes(owd: str, tcp: str, rto: str, number: int) -> dict[str, An
     return {
         **TCP[tcp],
         "links.back.delay": f"{2 * int(owd) + 1}ms",
-        "tcp.initial_rto": f"{rto}s",
-        "tcp.tick_phase": f"{73 * number % (10 * PHASES)}ms",
+        "tcp.rto.initial": f"{rto}s",
+        "tcp.rto.tick_phase": f"{73 * number % (10 * PHASES)}ms",
     }
 
 

@@ -49,7 +49,10 @@ def bulk_case(result: str, seeds: int = SEEDS) -> Case:
 
     def jobs() -> list[Job]:
         scenario = Scenario.load(data.SCENARIOS / "linux-bulk.toml")
-        changes = {"links.forth.queue.classes.all.queue": scenario.queues[queue], "tcp.control.kind": control}
+        changes = {
+            "links.forth.queue.classes.all.queue": scenario.queues[queue],
+            "tcp.congestion_control.kind": control,
+        }
         return [
             Job(scenario=scenario.with_(changes), seed=seed, measure=_measures)
             for seed in range(1, seeds + 1)

@@ -49,7 +49,10 @@ def tcp_case(agent: str, limit: int) -> Case:
 
     def jobs() -> list[Job]:
         scenario = Scenario.load(data.SCENARIOS / "micro-tcp.toml")
-        changes = {"bottleneck.queue": scenario.queues[f"limit{limit}"], "tcp.recovery": RECOVERIES[agent]}
+        changes = {
+            "bottleneck.queue": scenario.queues[f"limit{limit}"],
+            "tcp.recovery.kind": RECOVERIES[agent],
+        }
         return [Job(scenario=scenario.with_(changes), seed=1, measure=tcp_trace)]
 
     def judge(measured: Sequence[tuple[list[Event], list[Gauge]]]) -> list[Row]:
@@ -207,7 +210,7 @@ def _losses(losses: Sequence[Mapping[str, str]], run: str) -> Changes:
         ]
         for what, place in places.items()
     }
-    return changes | {"tcp.ecn": "on" if changes["links.out.queue.marked"] else "off"}
+    return changes | {"tcp.ecn.mode": "on" if changes["links.out.queue.marked"] else "off"}
 
 
 def _segments(run: Run) -> list[tuple[float, int]]:

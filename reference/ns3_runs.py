@@ -51,14 +51,14 @@ OTHER_QUEUES = {
 TCPS: dict[str, dict[str, Any]] = {
     "TcpNewReno": {},
     "TcpHighSpeed": {
-        "control": {
+        "congestion_control": {
             "kind": "highspeed",
             "loss_rate": "rounded",
             "timeout_reduction": "by-window",
             "ssthresh_rounding": "down",
         },
     },
-    "TcpCubic": {"reduction_basis": "window", "control": {"kind": "cubic"}},
+    "TcpCubic": {"cwnd": {"reduction_basis": "window"}, "congestion_control": {"kind": "cubic"}},
 }
 """What each TCP of theirs changes of the scenario's `[tcp]`."""
 
@@ -228,7 +228,7 @@ def _measures(run: Run) -> Measures:
     """A run of ours; the two kinds of flow of a mixed case in the order of theirs."""
     link = run.links.row(0, named=True)
     waiting = run.tables["queue"].filter(pl.col("time_s") >= 20.0)["length_packets"].to_numpy()
-    mss = int(run.manifest["scenario"]["tcp"]["mss"].removesuffix("B"))
+    mss = int(run.manifest["scenario"]["tcp"]["connection"]["mss"].removesuffix("B"))
     flows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
     background = flows.filter(pl.col("traffic") == "background")
     permanent = flows.filter(~pl.col("traffic").is_in(["background", "web"]))

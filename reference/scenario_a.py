@@ -37,7 +37,7 @@ ACK_WAY_BACK = 0.0620384
 WARM_UP, END = 20.0, 160.0
 OBJECTS_FROM, OBJECTS_BEFORE = 20.0, 130.0
 PRINTED_QUEUES = frozenset({"droptail"})
-SETTINGS: dict[str, Changes] = {"droptail_oh": {"tcp.send_overhead": "779us"}}
+SETTINGS: dict[str, Changes] = {"droptail_oh": {"tcp.connection.send_overhead": "779us"}}
 
 FTP_QUANTITIES = (
     Quantity(name="goodput_payload_mbps"),

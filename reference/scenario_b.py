@@ -36,9 +36,12 @@ WARM_UP = 20.0
 WIRE = 1000 / 960
 KINDS: dict[str, dict[str, Any]] = {
     "r": {},
-    "s": {"recovery": "sack"},
-    "h": {"recovery": "sack", "control": {"kind": "highspeed", "max_ssthresh": 100}},
-    "k": {"control": {"kind": "highspeed"}},
+    "s": {"recovery": {"kind": "sack"}},
+    "h": {
+        "recovery": {"kind": "sack"},
+        "congestion_control": {"kind": "highspeed", "max_ssthresh": 100},
+    },
+    "k": {"congestion_control": {"kind": "highspeed"}},
 }
 """What each kind of flow changes of the scenario's `[tcp]`."""
 
@@ -111,7 +114,7 @@ def flows_case(
     causes: tuple[Cause, ...] = (),
 ) -> Case:
     """Flows of these kinds behind one queue, beside the runs of one record; senders wait where theirs do."""
-    changes: Changes = {"tcp.send_overhead": "160us"} if recorded == WAITING else {}
+    changes: Changes = {"tcp.connection.send_overhead": "160us"} if recorded == WAITING else {}
     theirs = _theirs(recorded, queue, flows, limit)
     name = f"b {queue} {flows} limit {limit}"
 

@@ -94,7 +94,7 @@ def queue_case(
             files = {**scenario.files, file: data.background(number, 460)}
             for seed, phase in enumerate(TICK_PHASES, 1):
                 replayed = scenario.with_(
-                    {"traffic.background": background, "tcp.tick_phase": phase}, files=files
+                    {"traffic.background": background, "tcp.rto.tick_phase": phase}, files=files
                 )
                 made.append(Job(scenario=replayed, seed=seed, measure=_measures))
         return made

@@ -177,9 +177,9 @@ def measures(run: Run) -> Measures:
 
 def _scenario(load: str, tcp: str, seed: int, *, replayed: bool) -> Scenario:
     scenario = Scenario.load(data.SCENARIOS / "d.toml")
-    changes: dict[str, object] = {"tcp.tick_phase": f"{500 * (seed % SEEDS)}us"}
+    changes: dict[str, object] = {"tcp.rto.tick_phase": f"{500 * (seed % SEEDS)}us"}
     if tcp == "Sack":
-        changes["tcp.recovery"] = "sack"
+        changes["tcp.recovery.kind"] = "sack"
     workloads = {"to_left": ("right", "left"), "to_right": ("left", "right")}
     if not replayed:
         rate = CONNECTIONS * float(load)
@@ -195,7 +195,7 @@ def _scenario(load: str, tcp: str, seed: int, *, replayed: bool) -> Scenario:
 
 def _queue(scenario: Scenario, queue: str) -> Changes:
     changes: dict[str, object] = {f"links.{link}.queue": scenario.queues[queue] for link in LINES.values()}
-    return changes | ({"tcp.ecn": "on"} if "ecn" in queue else {})
+    return changes | ({"tcp.ecn.mode": "on"} if "ecn" in queue else {})
 
 
 def _shares() -> list[dict[str, str]]:

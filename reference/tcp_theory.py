@@ -125,9 +125,9 @@ def periodic_case(recovery: str, b: int, gap: int) -> Case:
     seconds = {100: 400, 1000: 600, 10_000: 1100, 100_000: 1500}[gap]
     changes = {
         **_every(gap),
-        "tcp.recovery": recovery,
-        "tcp.delayed_ack": EVERY[b],
-        "tcp.initial_ssthresh": max(20.0, math.sqrt(gap / b)),
+        "tcp.recovery.kind": recovery,
+        "tcp.receiver.delayed_ack": EVERY[b],
+        "tcp.cwnd.initial_ssthresh": max(20.0, math.sqrt(gap / b)),
         "duration": f"{seconds}s",
     }
 
@@ -152,7 +152,7 @@ def random_case(b: int, p: float, seeds: int = 8) -> Case:
     changes = {
         "bottleneck.queue.probability": p,
         "bottleneck.queue.min_size": DATA_ONLY,
-        "tcp.delayed_ack": EVERY[b],
+        "tcp.receiver.delayed_ack": EVERY[b],
         "record.gauges": ["one"],
         "duration": "1600s" if p < 1e-3 else "1100s",
     }
@@ -180,9 +180,9 @@ def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
     changes = {
         "bottleneck.queue.probability": p,
         "bottleneck.queue.min_size": DATA_ONLY,
-        "tcp.recovery": "reno",
-        "tcp.limited_transmit": "off",
-        "tcp.delayed_ack": EVERY[b],
+        "tcp.recovery.kind": "reno",
+        "tcp.recovery.limited_transmit": "off",
+        "tcp.receiver.delayed_ack": EVERY[b],
     }
 
     def judge(measured: Sequence[Rate]) -> list[Row]:
@@ -209,7 +209,7 @@ def buffer_case(share: float) -> Case:
     changes = {
         "bottleneck.rate": "10Mbps",
         "bottleneck.queue": {"kind": "drop-tail", "limit": f"{limit}p"},
-        "tcp.recovery": "reno",
+        "tcp.recovery.kind": "reno",
     }
 
     def judge(measured: Sequence[float]) -> list[Row]:
@@ -239,7 +239,7 @@ def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
         "bottleneck.delay": "29ms",
         "bottleneck.queue": red if queue == "red" else {"kind": "drop-tail", "limit": "625p"},
         "access.rate": "1Gbps",
-        "tcp.delayed_ack": EVERY[b],
+        "tcp.receiver.delayed_ack": EVERY[b],
         "traffic.one": {"kind": "ftp", "flows": flows, "stagger": "20s", "extra_delay": ["0ms", "40ms"]},
         "warm_up": "40s",
         "duration": "120s",
@@ -338,7 +338,7 @@ def syn_case() -> Case:
         made: list[Job] = []
         for first, lost in wanted:
             queue = {"kind": "drop-nth", "packets": list(range(1, lost + 1))}
-            changes = {"bottleneck.queue": queue, "tcp.initial_rto": f"{first}s"}
+            changes = {"bottleneck.queue": queue, "tcp.rto.initial": f"{first}s"}
             made += _jobs({**_transfers(10, 0.0, flows=1), **changes}, _seconds)
         return made
 
@@ -363,10 +363,10 @@ def _transfers(segments: int, p: float, flows: int, window: int = 2) -> dict[str
     """Transfers of so many full segments at random times."""
     return {
         "bottleneck.queue.probability": p,
-        "tcp.recovery": "reno",
-        "tcp.initial_ssthresh": None,
-        "tcp.initial_window": window,
-        "tcp.initial_window_after_syn_loss": window,
+        "tcp.recovery.kind": "reno",
+        "tcp.cwnd.initial_ssthresh": None,
+        "tcp.cwnd.initial": window,
+        "tcp.cwnd.initial_after_syn_loss": window,
         "traffic.one": {"kind": "ftp", "flows": flows, "size": f"{960 * segments}B", "stagger": "100s"},
         "duration": "300s",
         "warm_up": "0s",
@@ -417,8 +417,8 @@ def highspeed_case(gap: int) -> Case:
     theory = laws.highspeed_window(gap)
     changes = {
         **_every(gap),
-        "tcp.control": {"kind": "highspeed"},
-        "tcp.initial_ssthresh": theory,
+        "tcp.congestion_control": {"kind": "highspeed"},
+        "tcp.cwnd.initial_ssthresh": theory,
         "duration": "600s",
     }
     return _windows(name, changes, lambda ours: [_law(name, "window, RFC 3649", theory, ours, 0.05)])
@@ -429,8 +429,8 @@ def scalable_case(gap: int) -> Case:
     name = f"tcp scalable loss every {gap}"
     changes = {
         **_every(gap),
-        "tcp.control": {"kind": "scalable"},
-        "tcp.initial_ssthresh": laws.scalable_window(gap),
+        "tcp.congestion_control": {"kind": "scalable"},
+        "tcp.cwnd.initial_ssthresh": laws.scalable_window(gap),
         "duration": "400s",
     }
 
@@ -453,8 +453,8 @@ def cubic_case(gap: int, rtt: float, yields: bool = False) -> Case:
     changes = {
         **_every(gap, first=round(3 * top)),
         "bottleneck.delay": f"{round(1000 * rtt) // 2 - 1}ms",
-        "tcp.control": {"kind": "cubic", "fast_convergence": yields},
-        "tcp.initial_ssthresh": top,
+        "tcp.congestion_control": {"kind": "cubic", "fast_convergence": yields},
+        "tcp.cwnd.initial_ssthresh": top,
         "duration": "300s" if rtt < RTT else "600s",
     }
     return _windows(

@@ -36,8 +36,8 @@ def test_a_name_is_unique_in_its_family() -> None:
 
 def test_only_parts_of_tcp_share_their_names() -> None:
     shared = [one for one in al.catalog() if len(entries(one.name)) > 1]
-    assert {one.family for one in shared} <= {FAMILIES[key] for key in ("tcp", "recoveries", "presets")}
-    assert [one.family for one in entries("reno")] == ["TCP", "TCP recovery", "TCP preset"]
+    assert {one.family for one in shared} <= {FAMILIES[key] for key in ("tcp", "recoveries", "aliases")}
+    assert [one.family for one in entries("reno")] == ["TCP", "TCP recovery", "TCP alias"]
     assert al.entry("reno").parameters
 
 
@@ -50,14 +50,14 @@ def test_what_the_issue_names_is_there() -> None:
     assert {"rfc", "ns-2.35", "flows", "transfers", "pages", "drops", "queue", "gauges"} <= set(NAMES)
 
 
-def test_tcp_is_made_of_laws_recoveries_presets_and_profiles() -> None:
+def test_tcp_is_made_of_congestion_controls_recoveries_aliases_and_profiles() -> None:
     assert {"reno", "highspeed", "scalable", "cubic"} <= {one.name for one in members("tcp")}
     assert {"tahoe", "reno", "newreno", "sack", "rack"} == {one.name for one in members("recoveries")}
-    laws = {one.name for one in members("tcp")} - {"tcp"}
+    controls = {one.name for one in members("tcp")} - {"tcp"}
     recoveries = {one.name for one in members("recoveries")}
-    for preset in members("presets"):
-        assert preset.values["control"]["kind"] in laws, preset.name
-        assert preset.values["recovery"] in recoveries, preset.name
+    for alias in members("aliases"):
+        assert alias.values["congestion_control"]["kind"] in controls, alias.name
+        assert alias.values["recovery"]["kind"] in recoveries, alias.name
 
 
 def test_a_choice_has_words_each_with_a_sentence() -> None:
@@ -100,10 +100,10 @@ def test_a_profile_gives_the_source_of_all_that_differs() -> None:
 
 def test_a_profile_shows_what_differs_with_its_source() -> None:
     text = describe("ns-2.35")
-    assert '  mss = "1kB"\n      rfc: "1460B"\n      source: ' in text
+    assert '  connection.mss = "1kB"\n      rfc: "1460B"\n      source: ' in text
     assert text.count("source: ") == len(al.entry("ns-2.35").sources)
     assert "srtt_gain" not in text
-    assert "  srtt_gain = 0.125" in describe("rfc")
+    assert "  rto.srtt_gain = 0.125" in describe("rfc")
 
 
 def test_what_is_shown_fits_a_terminal() -> None:
@@ -178,7 +178,7 @@ def test_tcp_is_listed_in_four_groups_with_a_line_for_each_member() -> None:
         "Profiles",
     ]
     listed = [[line.split()[0] for line in group[1:]] for group in groups[:4]]
-    wanted = [[one.name for one in members(key)] for key in ("tcp", "recoveries", "presets", "profiles")]
+    wanted = [[one.name for one in members(key)] for key in ("tcp", "recoveries", "aliases", "profiles")]
     wanted[0].remove("tcp")
     assert listed == wanted
     ends = [line for group in groups[:4] for line in group[1:] if not line.endswith(".")]

@@ -77,7 +77,7 @@ def test_run_takes_a_seed_and_settings(cli: Cli, small: Path) -> None:
     assert manifest["seed"] == manifest["scenario"]["seed"] == 8
     assert manifest["scenario"]["bottleneck"]["queue"]["max_p"] == 0.2
     assert manifest["scenario"]["bottleneck"]["delay"] == "40ms"
-    assert manifest["scenario"]["tcp"]["rto_arithmetic"] == "ticks"
+    assert manifest["scenario"]["tcp"]["rto"]["arithmetic"] == "ticks"
 
 
 def test_run_is_the_run_of_the_library(cli: Cli, small: Path) -> None:
@@ -163,10 +163,10 @@ def test_compare_takes_tcps_and_pairs_them_with_queues(cli: Cli, small: Path, tm
     words = ["--tcp", "reno/newreno, cubic/sack", "--replications", "2", "--out", "here"]
     done = cli("compare", small, *words)
     assert done.returncode == 0, done.stderr
-    for part in ("reno/newreno", "cubic/sack", "tcp.recovery", "tcp.control.kind"):
+    for part in ("reno/newreno", "cubic/sack", "tcp.recovery.kind", "tcp.congestion_control.kind"):
         assert part in done.stdout, part
     assert "Difference from reno/newreno" in done.stdout
-    assert "initial_window" not in done.stdout, "only parameters that differ are shown"
+    assert "initial_after_syn_loss" not in done.stdout, "only parameters that differ are shown"
     assert set(pl.read_csv(tmp_path / "here/differences.csv")["tcp"]) == {"cubic/sack"}
     done = cli("compare", small, "--queues", "red,short", *words)
     assert done.returncode == 0, done.stderr

@@ -108,16 +108,18 @@ def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
 
 
 def test_tcps_meet_the_same_seeds_and_keep_what_else_the_scenario_says(scenario: al.Scenario) -> None:
-    scenario = scenario.with_({"tcp": {"initial_window": 4}})
+    scenario = scenario.with_({"tcp": {"cwnd": {"initial": 4}}})
     found = al.compare(scenario, tcps=["reno/newreno", "reno/sack", "cubic/sack"], replications=2)
     assert found.factors == ("tcp",)
     seen = found.values.select("tcp", "seed").unique(maintain_order=True).rows()
     assert seen == [(tcp, seed) for seed in (3, 4) for tcp in ("reno/newreno", "reno/sack", "cubic/sack")]
     assert "queue" not in found.values.columns
-    assert found.tcps["cubic/sack"]["control"]["kind"] == "cubic"
-    assert found.tcps["reno/newreno"]["recovery"] == "newreno"
-    assert {one["initial_window"] for one in found.tcps.values()} == {4}
-    run = scenario.with_({"tcp.control": {"kind": "cubic"}, "tcp.recovery": "sack"}).run(seed=4)
+    assert found.tcps["cubic/sack"]["congestion_control"]["kind"] == "cubic"
+    assert found.tcps["reno/newreno"]["recovery"]["kind"] == "newreno"
+    assert {one["cwnd"]["initial"] for one in found.tcps.values()} == {4}
+    run = scenario.with_({"tcp.congestion_control": {"kind": "cubic"}, "tcp.recovery.kind": "sack"}).run(
+        seed=4
+    )
     row = found.values.filter(tcp="cubic/sack", seed=4, quantity="utilisation")
     assert row["value"].to_list() == [100 * run.summary["links"]["bottleneck"]["utilisation"]]
     chart = found.charts("web")["cdf-web"]
@@ -125,7 +127,7 @@ def test_tcps_meet_the_same_seeds_and_keep_what_else_the_scenario_says(scenario:
     assert (chart.by, chart.panel) == ("tcp", None)
 
 
-def test_a_preset_is_the_pair_it_stands_for(scenario: al.Scenario) -> None:
+def test_an_alias_is_the_pair_it_stands_for(scenario: al.Scenario) -> None:
     found = al.compare(scenario, tcps=["cubic", "cubic/sack"], replications=1)
     assert found.tcps["cubic"] == found.tcps["cubic/sack"]
     one, other = (found.values.filter(tcp=name).drop("tcp") for name in ("cubic", "cubic/sack"))
@@ -137,7 +139,7 @@ def test_queues_and_tcps_give_every_pair(scenario: al.Scenario) -> None:
     found = al.compare(scenario, ["red", "short"], tcps=tcps, replications=2)
     assert found.variants == [(queue, tcp) for queue in ("red", "short") for tcp in tcps]
     assert found.values.select("queue", "tcp").unique(maintain_order=True).rows() == found.variants
-    alone = al.compare(scenario.with_({"tcp.recovery": "reno"}), ["red", "short"], replications=2)
+    alone = al.compare(scenario.with_({"tcp.recovery.kind": "reno"}), ["red", "short"], replications=2)
     paired = found.values.filter(tcp="reno/reno").drop("tcp")
     assert paired.equals(alone.values)
     chart = found.charts("web")["cdf-web"]
@@ -146,13 +148,13 @@ def test_queues_and_tcps_give_every_pair(scenario: al.Scenario) -> None:
     assert chart.table.select("queue", "tcp").unique(maintain_order=True).rows() == found.variants
 
 
-def test_a_law_that_is_there_already_keeps_its_parameters(scenario: al.Scenario) -> None:
-    given = scenario.with_({"tcp": {"profile": "ns-2.35", "control": {"max_ssthresh": 50.0}}})
+def test_a_congestion_control_that_is_there_already_keeps_its_parameters(scenario: al.Scenario) -> None:
+    given = scenario.with_({"tcp": {"profile": "ns-2.35", "congestion_control": {"max_ssthresh": 50.0}}})
     found = al.compare(given, tcps=["reno/newreno", "highspeed/sack"], replications=1)
-    kept = {**given.effective["tcp"], "recovery": "newreno"}
+    kept = given.with_({"tcp.recovery.kind": "newreno"}).effective["tcp"]
     assert found.tcps["reno/newreno"] == kept
-    assert found.tcps["highspeed/sack"]["control"]["kind"] == "highspeed"
-    assert found.tcps["highspeed/sack"]["mss"] == given.effective["tcp"]["mss"]
+    assert found.tcps["highspeed/sack"]["congestion_control"]["kind"] == "highspeed"
+    assert found.tcps["highspeed/sack"]["connection"] == given.effective["tcp"]["connection"]
 
 
 def test_differences_are_those_of_pairs_of_runs(scenario: al.Scenario) -> None:
@@ -185,7 +187,7 @@ def test_a_difference_needs_both_runs_of_a_seed(
 
 
 def test_a_workload_with_a_tcp_of_its_own_keeps_it(scenario: al.Scenario) -> None:
-    own = {"control": {"kind": "reno"}, "recovery": "newreno"}
+    own = {"congestion_control": {"kind": "reno"}, "recovery": {"kind": "newreno"}}
     found = al.compare(
         scenario.with_({"traffic.web.tcp": own}), tcps=["reno/newreno", "cubic/sack"], replications=1
     )
@@ -194,16 +196,18 @@ def test_a_workload_with_a_tcp_of_its_own_keeps_it(scenario: al.Scenario) -> Non
     with pytest.raises(ValueError, match=r"`cubic/sack`: no workload would use it.*traffic\.ftp\.tcp"):
         al.compare(everyone, tcps=["cubic/sack"], replications=1)
     # What such a table does not set is still the scenario's.
-    larger = {"initial_window": 3}
+    larger = {"cwnd": {"initial": 3}}
     some = scenario.with_({"traffic.web.tcp": larger, "traffic.ftp.tcp": larger})
-    assert al.compare(some, tcps=["cubic/sack"], replications=1).tcps["cubic/sack"]["recovery"] == "sack"
+    assert (
+        al.compare(some, tcps=["cubic/sack"], replications=1).tcps["cubic/sack"]["recovery"]["kind"] == "sack"
+    )
 
 
 def test_a_tcp_that_makes_no_sense_is_refused_with_its_place(scenario: al.Scenario) -> None:
     for name, problem in {
         "vegas": r"TCP `vegas`: .*expected one of .*`cubic`",
         "cubic/fack": r"TCP `cubic/fack`: .*`fack`.*`newreno`",
-        "cubic/tahoe": r"TCP `cubic/tahoe`: tcp\.recovery: must not be tahoe",
+        "cubic/tahoe": r"TCP `cubic/tahoe`: tcp\.recovery\.kind: must not be tahoe",
     }.items():
         with pytest.raises(ValueError, match=problem):
             al.compare(scenario, tcps=["reno/sack", name], replications=1)

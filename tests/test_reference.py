@@ -42,7 +42,7 @@ def test_micro_traces_agree_event_by_event(case: Case) -> None:
 
 def test_another_phase_of_the_clock_shifts_what_follows_the_first_timeout_and_nothing_before() -> None:
     scenario = Scenario.load(data.SCENARIOS / "micro-tcp.toml")
-    shifted = scenario.with_({"bottleneck.queue": scenario.queues["limit30"], "tcp.tick_phase": "1ms"})
+    shifted = scenario.with_({"bottleneck.queue": scenario.queues["limit30"], "tcp.rto.tick_phase": "1ms"})
     events, _ = micro.tcp_trace(shifted.run())
     first = micro.first_timeout(micro.their_variables("reno", 30))
     rows = micro.judge_events("shifted", micro.their_events("reno", 30), events, first)

@@ -41,10 +41,12 @@ def test_a_default_written_out_does_not_change_the_digest_and_a_changed_value_do
 def test_with_leaves_the_original_alone(small: Path) -> None:
     scenario = al.Scenario.load(small)
     before = json.dumps(scenario.given)
-    changed = scenario.with_({"bottleneck.queue": {"kind": "shred"}, "traffic.web": None, "tcp.mss": "1000B"})
+    changed = scenario.with_(
+        {"bottleneck.queue": {"kind": "shred"}, "traffic.web": None, "tcp.connection.mss": "1000B"}
+    )
     assert changed.effective["bottleneck"]["queue"]["kind"] == "shred"
     assert list(changed.effective["traffic"]) == ["ftp"]
-    assert changed.effective["tcp"]["mss"] == "1kB"
+    assert changed.effective["tcp"]["connection"]["mss"] == "1kB"
     assert json.dumps(scenario.given) == before
     assert scenario.effective["bottleneck"]["queue"]["kind"] == "red"
 

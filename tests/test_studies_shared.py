@@ -24,12 +24,16 @@ def test_the_tally_names_claims_that_do_not_hold() -> None:
 
 def test_a_change_of_a_queue_leaves_queues_of_other_kinds_alone() -> None:
     def scenario(kind: str) -> dict[str, Any]:
-        return {"bottleneck": {"queue": {"kind": kind, "gentle": True}}, "tcp": {"mss": "500B"}}
+        return {
+            "bottleneck": {"queue": {"kind": kind, "gentle": True}},
+            "tcp": {"connection": {"mss": "500B"}},
+        }
 
     change = shared.queue_with("red", gentle=False)
     assert change(scenario("red"))["bottleneck"]["queue"] == {"kind": "red", "gentle": False}
     assert change(scenario("shred")) == scenario("shred")
-    assert shared.tcp_with(tick="10ms")(scenario("red"))["tcp"] == {"mss": "500B", "tick": "10ms"}
+    tcp = shared.tcp_with({"rto.tick": "10ms"})(scenario("red"))["tcp"]
+    assert tcp == {"connection": {"mss": "500B"}, "rto": {"tick": "10ms"}}
 
 
 def test_a_gain_is_in_percent_and_of_nothing_there_is_none() -> None:

@@ -45,8 +45,8 @@ def test_the_grid_is_that_of_the_talk() -> None:
     rate = table["traffic"]["forward"]["connections_per_second"]
     assert rate == pytest.approx(0.8 * FULL_LOAD["as decided"])
     assert float(table["duration"][:-1]) == pytest.approx(120 + 250_000 / rate, abs=1)
-    assert (table["tcp"]["recovery"], table["tcp"]["ecn"]) == ("sack", "on")
-    assert grid.scenario(queue="ARED", tcp="Reno", load=80, pairs=1)["tcp"]["ecn"] == "off"
+    assert (table["tcp"]["recovery"]["kind"], table["tcp"]["ecn"]["mode"]) == ("sack", "on")
+    assert grid.scenario(queue="ARED", tcp="Reno", load=80, pairs=1)["tcp"]["ecn"]["mode"] == "off"
 
 
 def test_every_figure_and_claim_of_the_talk_is_there() -> None:

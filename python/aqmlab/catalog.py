@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -14,7 +15,7 @@ FAMILIES = {
     "queues": "queue discipline",
     "tcp": "TCP",
     "recoveries": "TCP recovery",
-    "presets": "TCP preset",
+    "aliases": "TCP alias",
     "profiles": "TCP profile",
     "traffic": "traffic",
     "edges": "edge",
@@ -35,7 +36,7 @@ class Entry:
     `parameters` are rows of name, doc, default, source and what may be written: its `type`, whether it is
     `optional`, and where they apply `units`, `choices` (rows of word and doc), the `family` of a plug-in,
     `several` (`list`, `one-or-list` or `by-name`) and the nested `fields`. A table's rows are its columns.
-    Profiles, presets and recoveries have `values` instead: a `[tcp]` table.
+    Profiles, aliases and recoveries have `values` instead: a `[tcp]` table.
     `sources` says, by dotted path, where a profile's values come from that differ from the first profile's.
     """
 
@@ -51,8 +52,8 @@ class Entry:
 def catalog() -> tuple[Entry, ...]:
     """Every entry, by family in the order of `FAMILIES`.
 
-    A name is unique in its family; `cubic` is a window law and a preset, and a study may be named after
-    the queue it studies.
+    A name is unique in its family; `cubic` is a congestion control and an alias, and a study may be named
+    after the queue it studies.
     """
     entries = [
         Entry(
@@ -76,20 +77,20 @@ def catalog() -> tuple[Entry, ...]:
     entries += [
         Entry(
             name=one["name"],
-            family=FAMILIES["presets"],
+            family=FAMILIES["aliases"],
             about=one["about"],
             values=json.loads(_core.transport(one["name"])),
         )
-        for one in json.loads(_core.presets())
+        for one in json.loads(_core.aliases())
     ]
     entries += [
         Entry(
             name=one["word"],
             family=FAMILIES["recoveries"],
             about=one["doc"],
-            values={"recovery": one["word"]},
+            values={"recovery": {"kind": one["word"]}},
         )
-        for one in _parameter_of_tcp(entries, "recovery")["choices"]
+        for one in _parameter_of_tcp(entries, "recovery", "kind")["choices"]
     ]
     entries += [
         Entry(
@@ -125,9 +126,12 @@ def base_profile() -> Entry:
     return next(one for one in catalog() if one.family == FAMILIES["profiles"])
 
 
-def _parameter_of_tcp(entries: list[Entry], name: str) -> dict[str, Any]:
-    tcp = next(one for one in entries if one.name == "tcp")
-    return next(row for row in tcp.parameters if row["name"] == name)
+def _parameter_of_tcp(entries: list[Entry], *path: str) -> dict[str, Any]:
+    rows: Iterable[dict[str, Any]] = next(one for one in entries if one.name == "tcp").parameters
+    for name in path:
+        found = next(row for row in rows if row["name"] == name)
+        rows = found.get("fields", ())
+    return found
 
 
 def studies() -> dict[str, str]:

@@ -125,7 +125,7 @@ def compare(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="TCPs, separated by commas: LAW/RECOVERY such as cubic/sack, or a preset, from "
+            help="TCPs, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias, from "
             "`aqmlab list tcp`. Laid over the scenario's [tcp]; what a workload's own [traffic.NAME.tcp] "
             "sets stays.",
         ),
@@ -485,7 +485,7 @@ def _list_tcp() -> None:
     for title, lines in (
         ('Window laws: control.kind = "NAME" in [tcp]', laws),
         ('Recoveries: recovery = "NAME" in [tcp]', _listed("recoveries")),
-        ("Presets, a law with a recovery: aqmlab compare --tcp NAME, or LAW/RECOVERY", _listed("presets")),
+        ("Aliases: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", _listed("aliases")),
         ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', _listed("profiles")),
     ):
         print(title, *(f"  {line}" for line in lines), sep="\n", end="\n\n")

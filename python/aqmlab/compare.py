@@ -226,12 +226,13 @@ def compare(
     with common random numbers.
 
     A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. Every managed
-    link gets it. A TCP is a window law with a recovery, `LAW/RECOVERY`, or a preset (`aqmlab list tcp`); it
-    is laid over the scenario's `tcp` table, so what else that says, its `profile` too, stays, and so does
-    what a workload says in a `tcp` table of its own. Seeds count up from `first_seed`, by default the
-    scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles of response times, and the charts
-    show where their distributions cross. `told` is called after each run. A run that fails is named in
-    `failures` and does not lose the others; Ctrl-C keeps what is finished (`interrupted`).
+    link gets it. A TCP is a congestion control with a recovery, `CONTROL/RECOVERY`, or an alias
+    (`aqmlab list tcp`); it is laid over the scenario's `tcp` table, so what else that says, its `profile`
+    too, stays, and so does what a workload says in a `tcp` table of its own. Seeds count up from
+    `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
+    of response times, and the charts show where their distributions cross. `told` is called after each
+    run. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps what is finished
+    (`interrupted`).
     """
     import polars as pl
 
@@ -322,7 +323,8 @@ def _queue_of(scenario: Scenario) -> dict[str, Any]:
 def _with_tcp(scenario: Scenario, name: str) -> Scenario:
     try:
         table = json.loads(_core.transport(name))
-        changed = scenario.with_(_laid_over(scenario, table))
+        laid_over = _core.lay_over(json.dumps(scenario.given.get("tcp", {})), json.dumps(table))
+        changed = scenario.with_({"tcp": json.loads(laid_over)})
     except _core.ScenarioError as error:
         raise ValueError(f"TCP `{name}`: {error}") from None
     wanted = flat(table).items()
@@ -333,21 +335,6 @@ def _with_tcp(scenario: Scenario, name: str) -> Scenario:
             f"take what it sets out of {', '.join(f'traffic.{one}.tcp' for one in traffic)}"
         )
     return changed
-
-
-def _laid_over(scenario: Scenario, table: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that lay `table` over `tcp`; a law that is there already keeps its parameters.
-
-    The core lays a workload's `tcp` over the scenario's as both are written. Here the law may also be
-    there unwritten, by the profile or by default, and only the effective scenario tells its kind.
-    """
-    changes: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping) and scenario.effective["tcp"][key]["kind"] == value["kind"]:
-            changes |= {f"tcp.{key}.{inner}": one for inner, one in value.items()}
-        else:
-            changes[f"tcp.{key}"] = value
-    return changes
 
 
 def _reduced(

@@ -109,10 +109,11 @@ def main() -> None:
 
 _INTRODUCTIONS = {
     "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
-    "tcp": "The `[tcp]` table, and the window laws that the `kind` of its `control` table may name.",
-    "recoveries": 'How losses are found and repaired: `recovery = "NAME"` in the `[tcp]` table.',
-    "presets": "Short names for a window law with a recovery: `aqmlab compare --tcp NAME,NAME`, which also "
-    "takes `LAW/RECOVERY`. Each is laid over the scenario's `[tcp]` table.",
+    "tcp": "The `[tcp]` table, whose parameters stand in tables of their own: `rto.min` is `min` of "
+    "`[tcp.rto]`, or `rto.min` within `[tcp]`. Below it the kinds of `[tcp.congestion_control]`.",
+    "recoveries": 'How losses are found and repaired: `kind = "NAME"` in the `[tcp.recovery]` table.',
+    "aliases": "Short names of a congestion control with a recovery: `aqmlab compare --tcp NAME,NAME`, which "
+    "also takes `CONTROL/RECOVERY`. Each is laid over the scenario's `[tcp]` table.",
     "profiles": 'Named sets of TCP parameters: `profile = "NAME"` in the `[tcp]` table, which may then '
     "override them one by one. The first one holds where a scenario names none; the others are shown by "
     "what differs from it.",

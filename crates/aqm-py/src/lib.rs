@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use aqm_net::table::{Table, TableDoc};
 use aqm_net::{ConfigError, ConfigErrors};
 use aqm_sim::Scenario;
-use pyo3::exceptions::{PyKeyError, PyRuntimeError};
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -144,21 +144,29 @@ fn profiles() -> String {
     Value::Array(tables.collect()).to_string()
 }
 
-/// The short names for TCPs as JSON: name, what it is, its window law and its recovery.
+/// The short names of TCPs as JSON: name, what it is, its congestion control and its recovery.
 #[pyfunction]
-fn presets() -> String {
-    let tables = aqm_sim::tcp_presets().iter().map(|one| {
+fn aliases() -> String {
+    let tables = aqm_sim::tcp_aliases().iter().map(|one| {
         serde_json::json!({
-            "name": one.name, "about": one.about, "control": one.control, "recovery": one.recovery,
+            "name": one.name, "about": one.about, "congestion_control": one.congestion_control, "recovery": one.recovery,
         })
     });
     Value::Array(tables.collect()).to_string()
 }
 
-/// What `LAW/RECOVERY` or a short name means: the JSON table to lay over `[tcp]`.
+/// What `CONTROL/RECOVERY` or a short name means: the JSON table to lay over `[tcp]`.
 #[pyfunction]
 fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
     aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
+}
+
+/// Lays a `[tcp]` table over another, both as JSON.
+#[pyfunction]
+fn lay_over(base: &str, over: &str) -> PyResult<String> {
+    let [base, over] = [base, over].map(serde_json::from_str::<Value>);
+    let wrong = |error: serde_json::Error| PyValueError::new_err(error.to_string());
+    Ok(aqm_sim::lay_tcp_over(&base.map_err(wrong)?, over.map_err(wrong)?).to_string())
 }
 
 /// The schema of every table, as JSON.
@@ -206,8 +214,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace::write_trace, module)?)?;
     module.add_function(wrap_pyfunction!(catalog, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
-    module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(aliases, module)?)?;
     module.add_function(wrap_pyfunction!(transport, module)?)?;
+    module.add_function(wrap_pyfunction!(lay_over, module)?)?;
     module.add_function(wrap_pyfunction!(table_catalog, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     Ok(())

@@ -162,17 +162,22 @@ pub fn tcp_profiles() -> Vec<TcpProfile> {
     aqm_tcp::profiles().into_iter().map(plain).collect()
 }
 
-/// The short names of TCPs: a window law and a recovery each.
-pub fn tcp_presets() -> &'static [aqm_tcp::Preset] {
-    aqm_tcp::presets()
+/// The short names of TCPs: a congestion control and a recovery each.
+pub fn tcp_aliases() -> &'static [aqm_tcp::Alias] {
+    aqm_tcp::aliases()
 }
 
-/// Turns `LAW[/RECOVERY]` or a short name into a table to lay over a scenario's `tcp`.
+/// Turns `CONTROL[/RECOVERY]` or a short name into a table to lay over a scenario's `tcp`.
 ///
 /// # Errors
 /// If a word is unknown; the problem says what is allowed.
 pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
     aqm_tcp::transport(text)
+}
+
+/// Lays a `[tcp]` table over another: what a workload's own table does to the scenario's.
+pub fn lay_tcp_over(base: &Value, over: Value) -> Value {
+    aqm_tcp::lay_over(base, over)
 }
 
 /// The schema of every table.

@@ -304,7 +304,7 @@ impl Scenario {
         &self,
         position: usize,
         topology: &Topology,
-    ) -> Result<Box<dyn Workload>, ConfigError> {
+    ) -> Result<Box<dyn Workload>, ConfigErrors> {
         let one = &self.traffic[position];
         let tcp = match &one.tcp {
             None => self.tcp.build().map_err(|e| e.within("tcp"))?,
@@ -318,7 +318,7 @@ impl Scenario {
             cut: &Segments(tcp),
             file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
         };
-        one.config.build(&context).map_err(|e| e.within(&format!("traffic.{}", one.name)))
+        Ok(one.config.build(&context).map_err(|e| e.within(&format!("traffic.{}", one.name)))?)
     }
 
     fn check_queue(&self, queue: &aqm_queue::Config, rate: Rate) -> Result<(), ConfigError> {
@@ -334,7 +334,7 @@ impl Scenario {
     }
 
     /// Builds everything once, so that whatever is wrong is found before a run.
-    fn check_everything(&mut self, jitter: Option<Span>) -> Result<(), ConfigError> {
+    fn check_everything(&mut self, jitter: Option<Span>) -> Result<(), ConfigErrors> {
         let tcp = self.tcp.build().map_err(|e| e.within("tcp"))?;
         for link in &self.links {
             if let Some(queue) = &link.queue {
@@ -352,7 +352,7 @@ impl Scenario {
         let full_packet = tcp.wire_bytes(2 * tcp.payload()) - tcp.wire_bytes(tcp.payload());
         self.jitter = jitter.unwrap_or_else(|| topology.slowest_managed().pace().time_for(full_packet));
         if self.jitter > Span::from_millis(1000) && jitter.is_some() {
-            return Err(ConfigError::at("host.jitter", "must be at most 1s"));
+            return Err(ConfigError::at("host.jitter", "must be at most 1s").into());
         }
         for position in 0..self.traffic.len() {
             self.workload(position, &topology)?;
@@ -363,7 +363,7 @@ impl Scenario {
         {
             if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
                 let problem = format!("no workload is named `{name}`; there is {}", known.join(", "));
-                return Err(ConfigError::at(place, problem));
+                return Err(ConfigError::at(place, problem).into());
             }
         }
         let managed = || self.links.iter().filter(|link| link.queue.is_some()).map(|link| link.name.as_str());
@@ -371,7 +371,7 @@ impl Scenario {
             if !managed().any(|link| link == name) {
                 let links: Vec<&str> = managed().collect();
                 let problem = format!("no managed link is named `{name}`; there is {}", links.join(", "));
-                return Err(ConfigError::at("record.packets", problem));
+                return Err(ConfigError::at("record.packets", problem).into());
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ queues.short = { kind = "drop-tail", limit = "3000B" }
 access = { rate = "1Gbps", delay = "100us" }
 host.jitter = "1ms"
 record = { gauges = ["long"], packets = ["one"], histories = ["long"], queue_every = "1s" }
-tcp = { profile = "ns-2.35", control = { kind = "reno", ssthresh_rounding = "exact" } }
+tcp = { profile = "ns-2.35", congestion_control = { kind = "reno", ssthresh_rounding = "exact" } }
 
 [traffic.long]
 kind = "ftp"
@@ -118,7 +118,7 @@ fn unknown_keys_are_named_with_the_known_ones() {
         ("warm_up = \"1s\"", "warmup = \"1s\"", "", "`warmup`", "`warm_up`"),
         ("delay = \"60ms\"", "dealy = \"60ms\"", "bottleneck", "`dealy`", "`delay`"),
         ("min_th", "min_thresh", "bottleneck.queue", "`min_thresh`", "`min_th`"),
-        ("profile = \"rfc\"", "iw = 3", "tcp", "`iw`", "`initial_window`"),
+        ("profile = \"rfc\"", "cwnd.intial = 3", "tcp.cwnd", "`intial`", "`initial`"),
         ("flows = 2", "flow = 2", "traffic.long", "`flow`", "`flows`"),
         ("load = 0.5", "laod = 0.5", "traffic.web", "`laod`", "`load`"),
         ("[tcp]", "[acess]\n[tcp]", "", "`acess`", "`access`"),
@@ -168,10 +168,11 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
         "traffic.datagrams.load",
         &["not both"],
     );
-    refused(&with("profile = \"rfc\"", "mss = \"0B\""), "tcp.mss", &["at least 1B"]);
-    refused(&with("profile = \"rfc\"", "mss = \"64kB\"\nheader = \"2kB\""), "tcp.mss", &["65535B"]);
-    refused(&with("profile = \"rfc\"", "min_rto = \"2min\""), "tcp.max_rto", &["min_rto"]);
-    refused(&with("profile = \"rfc\"", "srtt_gain = 2"), "tcp.srtt_gain", &["0 to 1"]);
+    refused(&with("profile = \"rfc\"", "connection.mss = \"0B\""), "tcp.connection.mss", &["at least 1B"]);
+    let segment = "connection = { mss = \"64kB\", header = \"2kB\" }";
+    refused(&with("profile = \"rfc\"", segment), "tcp.connection.mss", &["65535B"]);
+    refused(&with("profile = \"rfc\"", "rto.min = \"2min\""), "tcp.rto.max", &["below min"]);
+    refused(&with("profile = \"rfc\"", "rto.srtt_gain = 2"), "tcp.rto.srtt_gain", &["0 to 1"]);
     refused(&with("[tcp]", "[host]\njitter = \"2s\"\n[tcp]"), "host.jitter", &["at most 1s"]);
     refused(&with("[tcp]", "[record]\ngauges = [\"ftp\"]\n[tcp]"), "record.gauges", &["`ftp`", "long"]);
     refused(&with("[tcp]", "[record]\nhistories = [\"ftp\"]\n[tcp]"), "record.histories", &["`ftp`", "long"]);

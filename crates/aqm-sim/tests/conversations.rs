@@ -49,7 +49,7 @@ fn fast(workload: &Value) -> Run {
         "duration": format!("{SECONDS}s"),
         "host": { "jitter": "0s" },
         "access": { "rate": "1000Gbps", "delay": "200us" },
-        "tcp": { "mss": format!("{PAYLOAD}B") },
+        "tcp": { "connection": { "mss": format!("{PAYLOAD}B") } },
         "links": { "there": line("left", "right"), "back": line("right", "left") },
         "traffic": { "one": with("left", "right"), "other": with("right", "left") },
     }))

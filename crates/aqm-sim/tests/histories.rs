@@ -12,7 +12,7 @@ fn small(record: Value) -> Value {
         "duration": "30s",
         "seed": 4,
         "bottleneck": { "rate": "1Mbps", "delay": "20ms", "queue": { "kind": "drop-tail", "limit": "8p" } },
-        "tcp": { "recovery": "sack" },
+        "tcp": { "recovery": { "kind": "sack" } },
         "record": record,
         "traffic": {
             "files": { "kind": "ftp", "flows": 3, "size": "200kB", "stagger": "1s" },

@@ -57,7 +57,7 @@ fn any_case(number: u64) -> Case {
         "bottleneck": { "rate": format!("{rate_mbps}Mbps"), "delay": format!("{delay_ms}ms"), "queue": queue },
         "tcp": {
             "profile": choose(&mut rng, &["rfc", "ns-2.35"]),
-            "delayed_ack": choose(&mut rng, &["off", "every-second"]),
+            "receiver": { "delayed_ack": choose(&mut rng, &["off", "every-second"]) },
         },
         "record": { "packets": ["bottleneck"], "queue_every": "500ms" },
         "traffic": traffic,
@@ -281,7 +281,7 @@ fn in_the_closed_loop_an_object_that_tcp_gives_up_does_not_stop_its_user() {
     let found = run(json!({
         "duration": "600s",
         "bottleneck": { "rate": "10Mbps", "delay": "10ms", "queue": { "kind": "drop-random", "probability": 1.0 } },
-        "tcp": { "max_syn_retries": 2 },
+        "tcp": { "connection": { "max_syn_retries": 2 } },
         "traffic": { "web": { "kind": "sessions", "users": 1, "think_from": "page-end", "objects": [1, 1] } },
     }));
     // A page takes the 7 s of three SYNs at least, and 9.5 s to think on average.

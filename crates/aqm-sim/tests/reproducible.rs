@@ -86,7 +86,7 @@ fn another_queue_or_tcp_meets_the_same_traffic() {
         ("/bottleneck/queue", json!({ "kind": "drop-tail", "limit": "3p" })),
         ("/bottleneck/queue", json!({ "kind": "shred" })),
         ("/bottleneck/delay", json!("100ms")),
-        ("/tcp", json!({ "initial_window": 2, "delayed_ack": "off" })),
+        ("/tcp", json!({ "cwnd": { "initial": 2 }, "receiver": { "delayed_ack": "off" } })),
     ];
     for (place, change) in changes {
         let mut value = small(1);

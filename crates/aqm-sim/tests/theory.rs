@@ -181,8 +181,8 @@ fn one_reno(rate: &str, queue: Value, seconds: u32) -> Value {
         "access": { "rate": "100Gbps", "delay": "500us" },
         "host": { "jitter": "0s" },
         "tcp": {
-            "mss": "960B", "delayed_ack": "off", "initial_ssthresh": 20.0, "receiver_window": 100_000,
-            "min_rto": "200ms",
+            "connection": { "mss": "960B" }, "cwnd": { "initial_ssthresh": 20.0 }, "rto": { "min": "200ms" },
+            "receiver": { "delayed_ack": "off", "window": 100_000 },
         },
         "record": { "drops": false, "queue_every": "0s" },
         "traffic": { "one": { "kind": "ftp", "stagger": "0s" } },
@@ -258,8 +258,8 @@ fn one_transfer(segments: u64, initial_window: u64, queue: Value) -> Value {
         "access": { "rate": "100Mbps", "delay": "1ms" },
         "host": { "jitter": "0s" },
         "tcp": {
-            "delayed_ack": "off", "initial_window": initial_window,
-            "initial_window_after_syn_loss": initial_window,
+            "receiver": { "delayed_ack": "off" },
+            "cwnd": { "initial": initial_window, "initial_after_syn_loss": initial_window },
         },
         "traffic": { "one": {
             "kind": "ftp", "size": format!("{}B", 1460 * segments), "stagger": "0s", "start": "1s",

@@ -11,7 +11,7 @@
 
 use aqm_net::Instant;
 
-use crate::profile::Config;
+use crate::config::Config;
 use crate::recovery::TimerContext;
 
 /// What a receiver knows of the gaps. Times are in ticks, as the kernel has them.
@@ -30,7 +30,7 @@ pub(crate) struct Adaptive {
 impl Adaptive {
     /// Data came in order.
     pub fn on_data(&mut self, at: TimerContext<'_>, config: &Config) {
-        let (now, least) = (at.rules.ticked(at.now), least(at, config));
+        let (now, least) = (at.config.ticked(at.now), least(at, config));
         let gap = now - self.last;
         if self.delay == 0 {
             self.hurry(config);
@@ -60,17 +60,17 @@ impl Adaptive {
         at: TimerContext<'_>,
         config: &Config,
     ) -> Option<Instant> {
-        if self.quick > 0 || expected - self.told > config.mss.bytes() || grows(expected, config) {
+        if self.quick > 0 || expected - self.told > config.connection.mss.bytes() || grows(expected, config) {
             return None;
         }
-        let (tick, least) = (at.rules.tick, least(at, config));
+        let (tick, least) = (at.config.tick, least(at, config));
         let longest = at.srtt().map_or(u64::MAX, |srtt| srtt.nanos().div_ceil(tick.nanos()).max(least));
         let half_a_second = HALF_A_SECOND / tick.nanos();
         let delay = if self.delay > least { self.delay.min(longest).min(half_a_second) } else { self.delay };
         if pending <= at.now + tick.saturating_mul(delay / 4) {
             return None;
         }
-        Some(at.rules.expiry(at.now, tick.saturating_mul(delay)).min(pending))
+        Some(at.config.expiry(at.now, tick.saturating_mul(delay)).min(pending))
     }
 
     /// An acknowledgement waited until its time ran out.
@@ -84,15 +84,15 @@ impl Adaptive {
         if self.quick > 0 && owed {
             self.quick -= 1;
             if self.quick == 0 {
-                self.delay = config.delayed_ack_timer.nanos().div_ceil(config.tick.nanos());
+                self.delay = config.receiver.delayed_ack_timer.nanos().div_ceil(config.rto.tick.nanos());
             }
         }
     }
 
     /// The next acknowledgements leave at once.
     fn hurry(&mut self, config: &Config) {
-        let half = (config.window_at_first() / 2).max(2);
-        self.quick = self.quick.max(half.min(config.quick_acks));
+        let half = (config.receiver.window_at_first() / 2).max(2);
+        self.quick = self.quick.max(half.min(config.receiver.quick_acks));
     }
 }
 
@@ -101,18 +101,19 @@ const HALF_A_SECOND: u64 = 500_000_000;
 
 /// Whether the receiver's window grows by two segments with each that comes.
 fn grows(expected: u64, config: &Config) -> bool {
-    let arrived = expected / config.mss.bytes();
-    arrived > config.window_at_first() && config.grown_window(arrived) < config.receiver_window
+    let arrived = expected / config.connection.mss.bytes();
+    arrived > config.receiver.window_at_first()
+        && config.receiver.grown_window(arrived) < config.receiver.window
 }
 
 /// The delay to begin with (`TCP_ATO_MIN`), in ticks.
 fn least(at: TimerContext<'_>, config: &Config) -> u64 {
-    config.delayed_ack_timer.nanos().div_ceil(at.rules.tick.nanos())
+    config.receiver.delayed_ack_timer.nanos().div_ceil(at.config.tick.nanos())
 }
 
 /// The retransmission time-out, in ticks.
 fn time_out(at: TimerContext<'_>) -> u64 {
-    at.rto().nanos().div_ceil(at.rules.tick.nanos())
+    at.rto().nanos().div_ceil(at.config.tick.nanos())
 }
 
 #[cfg(test)]
@@ -121,8 +122,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::CheckedConfig;
     use crate::rtt::Estimator;
-    use crate::settings::CheckedConfig;
 
     /// A receiver that segments of one byte each come to, and what it answers with.
     struct Bench {
@@ -137,12 +138,12 @@ mod tests {
         /// One whose round trip is 100 ms, so that its time-out is 300 ms.
         fn new(window: u64, first: u64) -> Self {
             let tcp = crate::read(json!({
-                "delayed_ack": "adaptive", "quick_acks": 4, "tick": "10ms", "timer_clock": "wheel", "mss": "1B",
-                "receiver_window": window, "first_receiver_window": first, "min_rto": "200ms",
+                "receiver": { "delayed_ack": "adaptive", "quick_acks": 4, "window": window, "first_window": first },
+                "rto": { "tick": "10ms", "clock": "wheel", "min": "200ms" }, "connection": { "mss": "1B" },
             }));
             let tcp = tcp.unwrap().build().unwrap();
-            let mut estimator = Estimator::new(&tcp.rules);
-            estimator.sample(Instant::START, Instant::from_nanos(100_000_000), &tcp.rules);
+            let mut estimator = Estimator::new(&tcp.config.rto);
+            estimator.sample(Instant::START, Instant::from_nanos(100_000_000), &tcp.config.rto);
             let now = Instant::from_nanos(1_000_000_000);
             Self { tcp, estimator, adaptive: Adaptive::default(), now, arrived: 0 }
         }
@@ -151,7 +152,7 @@ mod tests {
         fn after(&mut self, millis: u64) -> Option<u64> {
             self.now += Span::from_millis(millis);
             self.arrived += 1;
-            let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.tcp.config.rto };
             self.adaptive.on_data(at, &self.tcp.config);
             let until = self.adaptive.wait(self.arrived, Instant::NEVER, at, &self.tcp.config);
             if let Some(until) = until {
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(bench.after(290), Some(50));
         assert_eq!([(); 5].map(|()| bench.after(350).is_none()), [true; 5], "each gap brings more");
         assert_eq!([(); 4].map(|()| bench.after(50).is_none()), [true, true, true, false]);
-        let at = TimerContext { now: bench.now, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let at = TimerContext { now: bench.now, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         bench.adaptive.on_old(at, &bench.tcp.config);
         assert_eq!([(); 5].map(|()| bench.after(50).is_none()), [true, true, true, true, false]);
     }

@@ -12,14 +12,16 @@ use std::sync::Arc;
 
 use aqm_net::{Instant, Rng, Span};
 
+use crate::config::CheckedConfig;
+use crate::config::connection::{Close, FinAck, Handshake, HandshakeAck, RepeatedSyn};
+use crate::config::ecn::EcnMode;
+use crate::config::sack::SackBytes;
 use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
-use crate::profile::{Close, EcnUse, FinAck, Handshake, HandshakeAck, RepeatedSyn, SackBytes};
 use crate::receiver::Receiver;
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
-use crate::settings::CheckedConfig;
 
 /// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +86,7 @@ impl Endpoint {
     /// Gives it the chance it needs for `send_overhead`; without it the parameter has no effect.
     #[must_use]
     pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
-        let longest = self.tcp.config.send_overhead;
+        let longest = self.tcp.config.connection.send_overhead;
         if !longest.is_zero() {
             self.sender.set_overhead(Overhead::new(longest, chance()));
         }
@@ -96,8 +98,8 @@ impl Endpoint {
         if self.phase != Phase::Closed {
             return;
         }
-        if self.tcp.config.handshake == Handshake::None {
-            self.sender.ecn = self.tcp.config.ecn == EcnUse::On;
+        if self.tcp.config.connection.handshake == Handshake::None {
+            self.sender.ecn = self.tcp.config.ecn.mode == EcnMode::On;
             self.establish(now);
         } else {
             self.phase = Phase::Opening;
@@ -110,7 +112,7 @@ impl Endpoint {
         if self.phase != Phase::Closed {
             return;
         }
-        if self.tcp.config.handshake == Handshake::None {
+        if self.tcp.config.connection.handshake == Handshake::None {
             self.open(now);
         } else {
             self.phase = Phase::Listening;
@@ -130,7 +132,7 @@ impl Endpoint {
     /// Nothing more will be written: the end closes when all is sent.
     pub fn finish(&mut self) {
         if self.sender.end < ENDLESS {
-            self.sender.fin = self.tcp.config.close == Close::Fin;
+            self.sender.fin = self.tcp.config.connection.close == Close::Fin;
         }
         self.finished = true;
         if self.phase == Phase::Open {
@@ -145,7 +147,7 @@ impl Endpoint {
         }
         if segment.flags.has(Flags::SYN) {
             // The answer to it was lost, or to its answer (RFC 9293, 3.10.7.4).
-            if self.tcp.config.handshake == Handshake::ThreeWay {
+            if self.tcp.config.connection.handshake == Handshake::ThreeWay {
                 self.receiver.acknowledge();
             } else if !segment.flags.has(Flags::ACK) {
                 self.ahead = Ahead::Syn;
@@ -154,14 +156,15 @@ impl Endpoint {
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
-            let at = TimerContext { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
+            let at =
+                TimerContext { now, estimator: &self.sender.timer.estimator, config: &self.tcp.config.rto };
             self.receiver.on_segment(segment, at, &self.tcp.config);
         }
         if self.sender.sent() > self.sender.una() {
             self.sender.on_ack(segment, !carries, now, &self.tcp);
         }
         if self.receiver.has_fin() && !self.finished {
-            if self.tcp.config.fin_ack == FinAck::Alone {
+            if self.tcp.config.connection.fin_ack == FinAck::Alone {
                 self.ahead = Ahead::Ack;
             }
             self.finish();
@@ -171,7 +174,7 @@ impl Endpoint {
 
     /// Time has passed: timers may be due.
     pub fn on_timer(&mut self, now: Instant) {
-        let at = TimerContext { now, estimator: &self.sender.timer.estimator, rules: &self.tcp.rules };
+        let at = TimerContext { now, estimator: &self.sender.timer.estimator, config: &self.tcp.config.rto };
         self.receiver.on_timer(at);
         self.sender.on_timer(now, &self.tcp);
         if !self.sender.timer.is_due(now) {
@@ -180,14 +183,14 @@ impl Endpoint {
         self.sender.counts.timeouts += 1;
         let opening = matches!(self.phase, Phase::Opening | Phase::Answering);
         let config = &self.tcp.config;
-        let limit = if opening { config.max_syn_retries } else { config.max_retries };
+        let limit = if opening { config.connection.max_syn_retries } else { config.connection.max_retries };
         if limit.is_some_and(|limit| self.sender.timer.retries >= limit) {
             self.gave_up = Some(if opening { GaveUp::NoAnswer } else { GaveUp::NoProgress });
             self.phase = Phase::Failed;
             self.sender.timer.stop();
         } else if opening {
             self.ahead = Ahead::Syn;
-            self.sender.timer.back_off(now, &self.tcp.rules);
+            self.sender.timer.back_off(now, &self.tcp.config.rto);
         } else {
             self.sender.on_timeout(now, &self.tcp);
         }
@@ -209,14 +212,14 @@ impl Endpoint {
             Some(segment) => segment,
             None if self.receiver.is_due() && self.phase != Phase::Failed => {
                 self.sender.counts.acks_sent += 1;
-                let wire = self.tcp.config.ack_size.bytes() as u16;
+                let wire = self.tcp.config.connection.ack_size.bytes() as u16;
                 Segment { seq: self.sender.sent(), wire, ..Segment::default() }
             }
             None => return None,
         };
         self.receiver.tell(&mut segment, &self.tcp.config);
         if !segment.sacks.is_empty() {
-            let option = match self.tcp.config.sack_bytes {
+            let option = match self.tcp.config.sack.option_bytes {
                 SackBytes::Counted => 4, // kind, length, and padding to a word
                 SackBytes::Blocks => 0,
             };
@@ -282,17 +285,17 @@ impl Endpoint {
 
     /// The smoothed round-trip time.
     pub fn srtt(&self) -> Option<Span> {
-        self.sender.timer.estimator.srtt(&self.tcp.rules)
+        self.sender.timer.estimator.srtt(&self.tcp.config.rto)
     }
 
     /// The round-trip time's variation.
     pub fn rttvar(&self) -> Option<Span> {
-        self.sender.timer.estimator.rttvar(&self.tcp.rules)
+        self.sender.timer.estimator.rttvar(&self.tcp.config.rto)
     }
 
     /// The retransmission time-out, backed off.
     pub fn rto(&self) -> Span {
-        self.sender.timer.rto(&self.tcp.rules)
+        self.sender.timer.rto(&self.tcp.config.rto)
     }
 
     /// By what the time-out is multiplied.
@@ -313,8 +316,8 @@ impl Endpoint {
     /// Takes a segment before the connection is open or after it is closed; whether there is more to it.
     #[cold]
     fn shakes_hands(&mut self, segment: &Segment, now: Instant) -> bool {
-        let three_way = self.tcp.config.handshake == Handshake::ThreeWay;
-        let capable = self.tcp.config.ecn == EcnUse::On;
+        let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
+        let capable = self.tcp.config.ecn.mode == EcnMode::On;
         let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
@@ -332,19 +335,19 @@ impl Endpoint {
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
-                    if self.tcp.config.handshake_ack == HandshakeAck::Alone {
+                    if self.tcp.config.connection.handshake_ack == HandshakeAck::Alone {
                         self.ahead = Ahead::Ack;
                     }
                 }
                 false
             }
             Phase::Answering if syn => {
-                if !ack && self.tcp.config.repeated_syn != RepeatedSyn::Ignored {
+                if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
                     self.ahead = Ahead::Syn;
                     // The answer to two SYNs is not a round trip (Karn).
                     self.sender.timer.forget();
-                    if self.tcp.config.repeated_syn == RepeatedSyn::Restarts {
-                        self.sender.timer.restart(now, &self.tcp.rules);
+                    if self.tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
+                        self.sender.timer.restart(now, &self.tcp.config.rto);
                     }
                 }
                 false
@@ -359,8 +362,8 @@ impl Endpoint {
 
     /// What it sent to open the connection is answered.
     fn on_answer(&mut self, now: Instant) {
-        let sampled = self.sender.timer.on_ack(0, now, &self.tcp.rules);
-        if let Some(rto) = self.tcp.config.rto_after_syn_loss.filter(|_| !sampled) {
+        let sampled = self.sender.timer.on_ack(0, now, &self.tcp.config.rto);
+        if let Some(rto) = self.tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
             self.sender.timer.estimator.restart_from(rto);
         }
         self.establish(now);
@@ -378,7 +381,7 @@ impl Endpoint {
     fn close_if_over(&mut self) {
         if self.finished
             && self.sender.is_acknowledged()
-            && (self.receiver.has_fin() || self.tcp.config.close == Close::None)
+            && (self.receiver.has_fin() || self.tcp.config.connection.close == Close::None)
         {
             self.phase = Phase::Done;
         }
@@ -388,18 +391,18 @@ impl Endpoint {
         self.ahead = Ahead::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        let (mut flags, size) = match (opening, config.ecn == EcnUse::On, self.sender.ecn) {
-            (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.syn_size),
-            (true, false, _) => (Flags::SYN, config.syn_size),
-            (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.ack_size),
-            (false, _, false) => (Flags::SYN.union(Flags::ACK), config.ack_size),
+        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.ecn) {
+            (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.connection.syn_size),
+            (true, false, _) => (Flags::SYN, config.connection.syn_size),
+            (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.connection.ack_size),
+            (false, _, false) => (Flags::SYN.union(Flags::ACK), config.connection.ack_size),
         };
         let keeps_state = matches!(self.phase, Phase::Opening | Phase::Answering);
         if self.syns_sent > 0 {
             flags = flags.union(Flags::RETRANSMISSION);
         } else if keeps_state {
             self.sender.timer.time(0, now);
-            self.sender.timer.restart(now, &self.tcp.rules);
+            self.sender.timer.restart(now, &self.tcp.config.rto);
         }
         self.syns_sent += 1;
         self.sender.counts.segments_sent += u64::from(keeps_state);

@@ -8,32 +8,23 @@
 //! sent again (`recovery`), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
 
 mod adaptive_ack;
+mod aliases;
+pub mod config;
 pub mod control;
 mod counts;
 mod endpoint;
 mod overhead;
-mod presets;
-mod profile;
 mod profiles;
 mod receiver;
 mod recovery;
 pub mod rtt;
 mod segment;
 mod sender;
-mod settings;
 mod timer;
 
+pub use aliases::{Alias, aliases, transport};
+pub use config::{CheckedConfig, Config};
 pub use counts::{Counts, GaveUp};
 pub use endpoint::Endpoint;
-pub use presets::{Preset, presets, transport};
-pub use profile::{
-    BackOffEnd, Close, Config, DelayedAck, Doubtful, Dsack, EcnUse, ExitAck, ExitWindow, FastRetransmitGuard,
-    FinAck, Frto, GrowthWhenLimited, Handshake, HandshakeAck, Hint, IdleRestart, Inflation, LastSegment,
-    LimitedTransmit, MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, PrrShare, Recovery, Reduction,
-    ReductionBasis, RepeatedSyn, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimeoutLoses,
-    TimerFollows, TimerRestart, Undo,
-};
 pub use profiles::{Profile, lay_over, profiles, read};
-pub use rtt::{MinRto, RtoArithmetic, TimerClock};
 pub use segment::{Flags, Sacks, Segment};
-pub use settings::CheckedConfig;

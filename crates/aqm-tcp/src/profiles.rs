@@ -5,30 +5,34 @@
 //! `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` as a release of ns-2 left them unless told otherwise,
 //! after its `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
 //! `tcp-sack1.cc` and `tcp-sink.cc`: 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, 2.35 of 4 November 2011.
-//! With `recovery = "newreno"` or `"sack"` they are that release's `Newreno` and `Sack1`.
+//! With `recovery.kind = "newreno"` or `"sack"` they are that release's `Newreno` and `Sack1`.
 //!
 //! `linux-*` are kernels: 2.4.17 of 2001 after its `tcp.h`, `tcp_input.c` of the 2.4 series and P. Sarolahti,
 //! A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 after its `tcp.h`, `tcp_input.c`,
 //! `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
 //!
-//! Ours, where the sources are silent: all connections share one `tick_phase`, which ns-2 draws for
+//! Ours, where the sources are silent: all connections share one `rto.tick_phase`, which ns-2 draws for
 //! each; the round trip of the handshake is always a sample, though Linux 2.4 forgets it without timestamps.
 
 use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Size, Span, unknown};
 use serde_json::Value;
 
+use crate::config::Config;
+use crate::config::connection::{Close, FinAck, Handshake, HandshakeAck, LastSegment, Nagle, RepeatedSyn};
+use crate::config::cwnd::{GrowthWhenLimited, IdleRestart, ReductionBasis, RepeatedTimeout};
+use crate::config::ecn::MarkResponse;
+use crate::config::receiver::DelayedAck;
+use crate::config::recovery::{
+    ExitAck, ExitWindow, FastRetransmitGuard, Frto, Inflation, LimitedTransmit, PartialAckTimer, PrrBound,
+    PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo,
+};
+use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
+use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
+use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::control::{
     Control, CubicConfig, Decrease, Growth, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
     RenoConfig, SlowStartEnd, SsthreshRounding,
 };
-use crate::profile::{
-    BackOffEnd, Close, Config, DelayedAck, Doubtful, Dsack, ExitAck, ExitWindow, FastRetransmitGuard, FinAck,
-    Frto, GrowthWhenLimited, Handshake, HandshakeAck, IdleRestart, Inflation, LastSegment, LimitedTransmit,
-    MarkResponse, Nagle, PartialAckTimer, Pipe, PrrBound, PrrShare, Recovery, Reduction, ReductionBasis,
-    RepeatedSyn, RepeatedTimeout, RttSamples, SackBytes, SacksAtTimeout, TimeoutLoses, TimerFollows,
-    TimerRestart, Undo,
-};
-use crate::rtt::{MinRto, RtoArithmetic, TimerClock};
 
 /// A named set of parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,34 +43,34 @@ pub struct Profile {
     pub about: &'static str,
     /// The parameters.
     pub config: Config,
-    /// Those that differ from `rfc`, and the source of each; `control.beta` is `beta` of the table
-    /// `control`, and `control.kind` stands for a law with its own defaults.
+    /// Those that differ from `rfc` by their paths within `[tcp]`, and the source of each;
+    /// `congestion_control.kind` stands for a congestion control with its own defaults.
     pub sources: Vec<(&'static str, &'static str)>,
-    /// Other window laws as they were then, where that is not their default.
-    pub laws: Vec<Control>,
+    /// Other congestion controls as they were then, where that is not their default.
+    pub controls: Vec<Control>,
 }
 
 impl Profile {
     fn new(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, config: Config::default(), sources: Vec::new(), laws: Vec::new() }
+        Self { name, about, config: Config::default(), sources: Vec::new(), controls: Vec::new() }
     }
 }
 
-/// Sets parameters of a profile and notes where the values come from; `control.x` is one of Reno's.
+/// Sets parameters of a profile and notes where the values come from; `congestion_control.x` is one of Reno's.
 macro_rules! set {
-    (@ $profile:ident, control, $value:expr, $source:literal) => {
-        $profile.config.control = $value;
-        $profile.sources.push(("control.kind", $source));
+    (@ $profile:ident, congestion_control, $value:expr, $source:literal) => {
+        $profile.config.congestion_control = $value;
+        $profile.sources.push(("congestion_control.kind", $source));
     };
-    (@ $profile:ident, control.$field:ident, $value:expr, $source:literal) => {
-        if let Control::reno(law) = &mut $profile.config.control {
-            law.$field = $value;
+    (@ $profile:ident, congestion_control.$field:ident, $value:expr, $source:literal) => {
+        if let Control::reno(reno) = &mut $profile.config.congestion_control {
+            reno.$field = $value;
         }
-        $profile.sources.push((concat!("control.", stringify!($field)), $source));
+        $profile.sources.push((concat!("congestion_control.", stringify!($field)), $source));
     };
-    (@ $profile:ident, $field:ident, $value:expr, $source:literal) => {
-        $profile.config.$field = $value;
-        $profile.sources.push((stringify!($field), $source));
+    (@ $profile:ident, $table:ident.$field:ident, $value:expr, $source:literal) => {
+        $profile.config.$table.$field = $value;
+        $profile.sources.push((concat!(stringify!($table), ".", stringify!($field)), $source));
     };
     ($profile:ident: $( $($part:ident).+ = $value:expr, $source:literal; )+) => {
         $( set!(@ $profile, $($part).+, $value, $source); )+
@@ -83,23 +87,23 @@ pub fn profiles() -> Vec<Profile> {
 fn ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = Profile::new(name, about);
     set! { ns:
-        initial_window = 2, "windowInit_ 2, since 26 May 2001";
-        ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any time-out";
-        receiver_window = 20, "window_ 20";
-        recovery_burst = Some(2), "tcp-newreno.cc, recv: send_much(0, 0, 2)";
-        pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
-        sacks_at_timeout = SacksAtTimeout::Forgotten, "tcp-sack1.cc, timeout: ClearScoreBoard";
-        sack_bytes = SackBytes::Blocks, "tcp-sink.cc: 8 B for each block";
-        dsack = Dsack::Off, "generateDSacks_ false";
-        reduction_basis = ReductionBasis::Window, "tcp.cc, slowdown: window()";
-        growth_when_limited = GrowthWhenLimited::Grows, "control_increase_ 0";
-        repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF each time";
-        rto_arithmetic = RtoArithmetic::Ticks, "tcp.cc, rtt_update";
-        max_syn_retries = None, "tcp.cc never gives up";
-        max_retries = None, "tcp.cc never gives up";
-        delayed_ack = DelayedAck::Off, "Agent/TCPSink acknowledges each segment";
-        delayed_ack_timer = Span::from_millis(100), "Agent/TCPSink/DelAck: interval_ 100ms";
-        control.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: one more below ssthresh_";
+        cwnd.initial = 2, "windowInit_ 2, since 26 May 2001";
+        cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any time-out";
+        receiver.window = 20, "window_ 20";
+        recovery.max_burst = Some(2), "tcp-newreno.cc, recv: send_much(0, 0, 2)";
+        sack.pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
+        sack.at_timeout = SacksAtTimeout::Forgotten, "tcp-sack1.cc, timeout: ClearScoreBoard";
+        sack.option_bytes = SackBytes::Blocks, "tcp-sink.cc: 8 B for each block";
+        sack.dsack = Dsack::Off, "generateDSacks_ false";
+        cwnd.reduction_basis = ReductionBasis::Window, "tcp.cc, slowdown: window()";
+        cwnd.growth_when_limited = GrowthWhenLimited::Grows, "control_increase_ 0";
+        cwnd.repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF each time";
+        rto.arithmetic = RtoArithmetic::Ticks, "tcp.cc, rtt_update";
+        connection.max_syn_retries = None, "tcp.cc never gives up";
+        connection.max_retries = None, "tcp.cc never gives up";
+        receiver.delayed_ack = DelayedAck::Off, "Agent/TCPSink acknowledges each segment";
+        receiver.delayed_ack_timer = Span::from_millis(100), "Agent/TCPSink/DelAck: interval_ 100ms";
+        congestion_control.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: one more below ssthresh_";
     }
     ns
 }
@@ -108,13 +112,13 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
 fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
-        idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
-        mss = Size::from_bytes(1000), "packetSize_ 1000";
-        handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
-        close = Close::None, "one-way TCP has no FIN";
-        last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
-        exit_ack = ExitAck::Grows, "tcp-reno.cc, recv: recv_newack_helper opens the window";
-        rto_after_syn_loss = None, "tcp.cc: only a sample ends the back-off";
+        cwnd.idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
+        connection.mss = Size::from_bytes(1000), "packetSize_ 1000";
+        connection.handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
+        connection.close = Close::None, "one-way TCP has no FIN";
+        connection.last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
+        recovery.exit_ack = ExitAck::Grows, "tcp-reno.cc, recv: recv_newack_helper opens the window";
+        rto.after_syn_loss = None, "tcp.cc: only a sample ends the back-off";
     }
     ns
 }
@@ -123,12 +127,12 @@ fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
 fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = one_way_ns_2(name, about);
     set! { ns:
-        initial_window_after_syn_loss = 2, "windowInit_ stays: bugfix_ss_ came on 13 June 2006";
-        partial_ack_timer = PartialAckTimer::Each, "newreno_changes1_ 0, until 5 May 2003";
-        exit_window = ExitWindow::Ssthresh, "partial_window_deflation_ 0, until 5 May 2003";
-        initial_rto = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
-        max_rto = Span::from_millis(100_000_000), "maxrto_ 100000, until 28 March 2007";
-        control.ssthresh_rounding = SsthreshRounding::Whole, "precisionReduce_ false, until 24 January 2006";
+        cwnd.initial_after_syn_loss = 2, "windowInit_ stays: bugfix_ss_ came on 13 June 2006";
+        recovery.partial_ack_timer = PartialAckTimer::Each, "newreno_changes1_ 0, until 5 May 2003";
+        recovery.exit_window = ExitWindow::Ssthresh, "partial_window_deflation_ 0, until 5 May 2003";
+        rto.initial = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
+        rto.max = Span::from_millis(100_000_000), "maxrto_ 100000, until 28 March 2007";
+        congestion_control.ssthresh_rounding = SsthreshRounding::Whole, "precisionReduce_ false, until 24 January 2006";
     }
     ns
 }
@@ -137,10 +141,10 @@ fn ns_2001() -> Profile {
     let about = "ns-2.1b8's Agent/TCP/Reno and Agent/TCPSink with the defaults of June 2001.";
     let mut ns = early_ns_2("ns-2.2001", about);
     set! { ns:
-        header = Size::from_bytes(0), "useHeaders_ false, until 28 November 2001: packetSize_ is all";
-        limited_transmit = LimitedTransmit::Off, "singledup_ 0, until 28 November 2001";
-        tick = Span::from_millis(100), "tcpTick_ 0.1, until 7 March 2002";
-        min_rto_applies = MinRto::AfterBackOff, "rfc2988_ came on 7 March 2002";
+        connection.header = Size::from_bytes(0), "useHeaders_ false, until 28 November 2001: packetSize_ is all";
+        recovery.limited_transmit = LimitedTransmit::Off, "singledup_ 0, until 28 November 2001";
+        rto.tick = Span::from_millis(100), "tcpTick_ 0.1, until 7 March 2002";
+        rto.min_applies = MinRto::AfterBackOff, "rfc2988_ came on 7 March 2002";
     }
     ns
 }
@@ -149,8 +153,8 @@ fn ns_2003() -> Profile {
     let about = "ns-2.26's Agent/TCP/Reno and Agent/TCPSink with the defaults of February 2003.";
     let mut ns = early_ns_2("ns-2.2003", about);
     set! { ns:
-        limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
-        tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
+        recovery.limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
+        rto.tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
     }
     ns
 }
@@ -159,8 +163,8 @@ fn ns_2_35() -> Profile {
     let about = "ns-2.35's Agent/TCP/Reno and Agent/TCPSink with their defaults.";
     let mut ns = later(one_way_ns_2("ns-2.35", about));
     set! { ns:
-        limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
-        fast_retransmit_guard = FastRetransmitGuard::RecoverOrFirst, "bugFix_ true, bugfix_ss_ 1";
+        recovery.limited_transmit = LimitedTransmit::Next, "singledup_ 1, since 28 November 2001; tcp.cc, send_one";
+        recovery.fast_retransmit_guard = FastRetransmitGuard::RecoverOrFirst, "bugFix_ true, bugfix_ss_ 1";
     }
     ns
 }
@@ -169,20 +173,20 @@ fn ns_2_35_full() -> Profile {
     let about = "ns-2.35's two-way Agent/TCP/FullTcp with its defaults.";
     let mut ns = later(ns_2("ns-2.35-full", about));
     set! { ns:
-        mss = Size::from_bytes(536), "segsize_ 536";
-        handshake_ack = HandshakeAck::Alone, "tcp-full.cc, recv: a pure ACK";
-        repeated_syn = RepeatedSyn::Ignored, "tcp-full.cc, recv in TCPS_SYN_RECEIVED";
-        fin_ack = FinAck::Alone, "tcp-full.cc, recv acknowledges, then the application closes";
-        nagle = Nagle::On, "nodelay_ false";
-        idle_restart = IdleRestart::ToInitialWindow, "tcp-full.cc, foutput: slowdown(CLOSE_CWND_INIT)";
-        limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv does nothing before the third duplicate";
-        fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
-        inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
-        mark_response = MarkResponse::FullTcp, "tcp.cc, ecn; tcp-full.cc, recv, timeout_action, foutput";
-        exit_ack = ExitAck::GrowsWithSack, "tcp-full.cc, recv: opencwnd after ack_action";
-        initial_window_after_syn_loss = 2, "bugfix_ss_ is that of one-way TCP";
-        back_off_end = BackOffEnd::Progress, "tcp-full.cc, newack: t_backoff_ = 1";
-        timer_restart = TimerRestart::BeforeSample, "tcp-full.cc, newack: set_rtx_timer stands first";
+        connection.mss = Size::from_bytes(536), "segsize_ 536";
+        connection.handshake_ack = HandshakeAck::Alone, "tcp-full.cc, recv: a pure ACK";
+        connection.repeated_syn = RepeatedSyn::Ignored, "tcp-full.cc, recv in TCPS_SYN_RECEIVED";
+        connection.fin_ack = FinAck::Alone, "tcp-full.cc, recv acknowledges, then the application closes";
+        connection.nagle = Nagle::On, "nodelay_ false";
+        cwnd.idle_restart = IdleRestart::ToInitialWindow, "tcp-full.cc, foutput: slowdown(CLOSE_CWND_INIT)";
+        recovery.limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv does nothing before the third duplicate";
+        recovery.fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
+        recovery.inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
+        ecn.response = MarkResponse::Ns2Full, "tcp.cc, ecn; tcp-full.cc, recv, timeout_action, foutput";
+        recovery.exit_ack = ExitAck::GrowsWithSack, "tcp-full.cc, recv: opencwnd after ack_action";
+        cwnd.initial_after_syn_loss = 2, "bugfix_ss_ is that of one-way TCP";
+        rto.back_off_end = BackOffEnd::Progress, "tcp-full.cc, newack: t_backoff_ = 1";
+        rto.restart = TimerRestart::BeforeSample, "tcp-full.cc, newack: set_rtx_timer stands first";
     }
     ns
 }
@@ -190,14 +194,14 @@ fn ns_2_35_full() -> Profile {
 /// With what ns-2.35's agents have in common beside.
 fn later(mut ns: Profile) -> Profile {
     set! { ns:
-        exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
-        tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
-        initial_rto = Span::from_millis(3000), "rtxcur_init_ 3.0, since 21 January 2006";
-        min_rto = Span::from_millis(200), "minrto_ 0.2, since 14 October 2004";
-        control.ssthresh_rounding = SsthreshRounding::Down, "precisionReduce_ true, since 24 January 2006";
-        control.limited_slow_start = LimitedSlowStart::UntilReduction, "tcp.cc, opencwnd and reset";
+        recovery.exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
+        rto.tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
+        rto.initial = Span::from_millis(3000), "rtxcur_init_ 3.0, since 21 January 2006";
+        rto.min = Span::from_millis(200), "minrto_ 0.2, since 14 October 2004";
+        congestion_control.ssthresh_rounding = SsthreshRounding::Down, "precisionReduce_ true, since 24 January 2006";
+        congestion_control.limited_slow_start = LimitedSlowStart::UntilReduction, "tcp.cc, opencwnd and reset";
     }
-    ns.laws = vec![ns_2_high_speed()];
+    ns.controls = vec![ns_2_high_speed()];
     ns
 }
 
@@ -205,27 +209,27 @@ fn linux_2_4() -> Profile {
     let about = "Linux 2.4.17 with SACK, and without timestamps as the Helsinki testbed ran it.";
     let mut linux = Profile::new("linux-2.4", about);
     set! { linux:
-        syn_size = Size::from_bytes(52), "RFC 9293, RFC 2018, RFC 7323: MSS, SACK-permitted, window scale";
-        handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
-        initial_window = 2, "tcp_input.c, tcp_init_cwnd: 2 unless the round trip is below 20 ms";
-        ssthresh_after_syn_loss = Some(2.0), "tcp_input.c, tcp_enter_loss; later kernels undo it";
-        receiver_window = 44, "ip-sysctl.txt: tcp_rmem 87380 gives a window of 65535 B";
-        recovery = Recovery::Sack, "tcp_input.c: sysctl_tcp_sack 1";
-        reduction = Reduction::RateHalving, "tcp_input.c, tcp_cwnd_down";
-        reduction_basis = ReductionBasis::Window, "tcp.h, tcp_recalc_ssthresh: half of snd_cwnd";
-        rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
-        rtt_samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue and tcp_ack_no_tstamp";
-        control.growth = Growth::Segments, "tcp_input.c, tcp_cong_avoid: snd_cwnd_cnt";
-        control.ssthresh_rounding = SsthreshRounding::Segments, "tcp.h, tcp_recalc_ssthresh: snd_cwnd >> 1";
-        first_receiver_window = Some(4), "tcp_output.c, tcp_select_initial_window: 5840 B";
-        delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv; tcp_grow_window";
-        tick = Span::from_millis(10), "asm-i386/param.h: HZ 100";
-        initial_rto = Span::from_millis(3000), "tcp.h: TCP_TIMEOUT_INIT";
-        rto_after_syn_loss = None, "tcp_input.c, tcp_init_metrics: only a sample ends the back-off";
-        min_rto = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
-        max_rto = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
-        max_syn_retries = Some(5), "tcp.h: TCP_SYN_RETRIES";
-        quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
+        connection.syn_size = Size::from_bytes(52), "RFC 9293, RFC 2018, RFC 7323: MSS, SACK-permitted, window scale";
+        connection.handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
+        cwnd.initial = 2, "tcp_input.c, tcp_init_cwnd: 2 unless the round trip is below 20 ms";
+        cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp_input.c, tcp_enter_loss; later kernels undo it";
+        receiver.window = 44, "ip-sysctl.txt: tcp_rmem 87380 gives a window of 65535 B";
+        recovery.kind = RecoveryKind::Sack, "tcp_input.c: sysctl_tcp_sack 1";
+        recovery.reduction = Reduction::RateHalving, "tcp_input.c, tcp_cwnd_down";
+        cwnd.reduction_basis = ReductionBasis::Window, "tcp.h, tcp_recalc_ssthresh: half of snd_cwnd";
+        rto.arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
+        rto.samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue and tcp_ack_no_tstamp";
+        congestion_control.growth = Growth::Segments, "tcp_input.c, tcp_cong_avoid: snd_cwnd_cnt";
+        congestion_control.ssthresh_rounding = SsthreshRounding::Segments, "tcp.h, tcp_recalc_ssthresh: snd_cwnd >> 1";
+        receiver.first_window = Some(4), "tcp_output.c, tcp_select_initial_window: 5840 B";
+        receiver.delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv; tcp_grow_window";
+        rto.tick = Span::from_millis(10), "asm-i386/param.h: HZ 100";
+        rto.initial = Span::from_millis(3000), "tcp.h: TCP_TIMEOUT_INIT";
+        rto.after_syn_loss = None, "tcp_input.c, tcp_init_metrics: only a sample ends the back-off";
+        rto.min = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
+        rto.max = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
+        connection.max_syn_retries = Some(5), "tcp.h: TCP_SYN_RETRIES";
+        receiver.quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
     }
     linux
 }
@@ -234,40 +238,40 @@ fn linux_6() -> Profile {
     let about = "Linux 6.1 with its defaults: CUBIC, SACK with RACK-TLP and PRR, timestamps.";
     let mut linux = Profile::new("linux-6", about);
     set! { linux:
-        mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B less for data";
-        header = Size::from_bytes(52), "tcp_timestamps 1: RFC 7323, appendix A";
-        syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
-        ack_size = Size::from_bytes(52), "as `header`";
-        handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
-        repeated_syn = RepeatedSyn::Restarts, "tcp_minisocks.c, tcp_check_req: mod_timer_pending";
-        initial_window_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 from the second loss on";
-        recovery = Recovery::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
-        reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
-        prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
-        prr_share = PrrShare::Window, "tcp_input.c, tcp_cwnd_reduction: prior_cwnd";
-        doubtful = Doubtful::Waits, "tcp_output.c, tcp_xmit_retransmit_queue: only what is marked lost";
-        timeout_loses = TimeoutLoses::Late, "tcp_input.c, tcp_timeout_mark_lost";
-        frto = Frto::On, "tcp_frto 2; tcp_input.c, tcp_process_loss";
-        undo = Undo::Dsack, "tcp_input.c, tcp_may_undo: undo_retrans";
-        exit_ack = ExitAck::GrowsWithSack, "tcp_input.c, tcp_cong_control follows tcp_fastretrans_alert";
-        growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "tcp_output.c, tcp_cwnd_validate";
-        repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";
-        abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
-        reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
-        rto_arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
-        rtt_samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue: first_ackt, then first_sackt";
-        timer_follows = TimerFollows::OldestSegment, "tcp_input.c, tcp_rearm_rto; FLAG_SET_XMIT_TIMER";
-        timer_clock = TimerClock::Wheel, "kernel/time/timer.c, calc_index";
-        tick = Span::from_millis(4), "kernel/Kconfig.hz: HZ 250";
-        delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv";
-        min_rto = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
-        max_rto = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
-        max_syn_retries = Some(6), "tcp.h: TCP_SYN_RETRIES";
-        quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
-        control = Control::cubic(linux_cubic()), "the kernel's default since 2.6.19";
+        connection.mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B less for data";
+        connection.header = Size::from_bytes(52), "tcp_timestamps 1: RFC 7323, appendix A";
+        connection.syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
+        connection.ack_size = Size::from_bytes(52), "as `connection.header`";
+        connection.handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
+        connection.repeated_syn = RepeatedSyn::Restarts, "tcp_minisocks.c, tcp_check_req: mod_timer_pending";
+        cwnd.initial_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 from the second loss on";
+        recovery.kind = RecoveryKind::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
+        recovery.reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
+        recovery.prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
+        recovery.prr_share = PrrShare::Window, "tcp_input.c, tcp_cwnd_reduction: prior_cwnd";
+        sack.next_seg = NextSeg::LostOnly, "tcp_output.c, tcp_xmit_retransmit_queue: only what is marked lost";
+        recovery.timeout_loses = TimeoutLoses::Late, "tcp_input.c, tcp_timeout_mark_lost";
+        recovery.frto = Frto::On, "tcp_frto 2; tcp_input.c, tcp_process_loss";
+        recovery.undo = Undo::Dsack, "tcp_input.c, tcp_may_undo: undo_retrans";
+        recovery.exit_ack = ExitAck::GrowsWithSack, "tcp_input.c, tcp_cong_control follows tcp_fastretrans_alert";
+        cwnd.growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "tcp_output.c, tcp_cwnd_validate";
+        cwnd.repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";
+        cwnd.abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
+        cwnd.reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
+        rto.arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
+        rto.samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue: first_ackt, then first_sackt";
+        rto.restarted_by = RestartedBy::OldestSegment, "tcp_input.c, tcp_rearm_rto; FLAG_SET_XMIT_TIMER";
+        rto.clock = TimerClock::Wheel, "kernel/time/timer.c, calc_index";
+        rto.tick = Span::from_millis(4), "kernel/Kconfig.hz: HZ 250";
+        receiver.delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv";
+        rto.min = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
+        rto.max = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
+        connection.max_syn_retries = Some(6), "tcp.h: TCP_SYN_RETRIES";
+        receiver.quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
+        congestion_control = Control::cubic(linux_cubic()), "the kernel's default since 2.6.19";
     }
-    linux.sources.push(("control.ssthresh_rounding", "tcp_cubic.c, cubictcp_recalc_ssthresh"));
-    linux.laws = vec![linux_reno(), Control::cubic(linux_cubic())];
+    linux.sources.push(("congestion_control.ssthresh_rounding", "tcp_cubic.c, cubictcp_recalc_ssthresh"));
+    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
 }
 
@@ -318,13 +322,15 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
         return Err(ConfigError::at("profile", problem).into());
     };
     let mut base = profile.config;
-    // A law named without more is that of the profile's time.
-    let kind = table.get("control").and_then(|control| control.get("kind"));
-    if let Some(law) = profile.laws.into_iter().find(|law| kind.is_some_and(|kind| kind == law.kind())) {
-        base.control = law;
+    // A congestion control named without more is that of the profile's time.
+    let kind = table.get("congestion_control").and_then(|control| control.get("kind"));
+    if let Some(control) =
+        profile.controls.into_iter().find(|control| kind.is_some_and(|kind| kind == control.kind()))
+    {
+        base.congestion_control = control;
     }
     let mut full = base.to_value();
-    merge(&mut full, Value::Object(table));
+    merge(&mut full, Value::Object(table), base.congestion_control.kind());
     Config::read(full)
 }
 
@@ -334,20 +340,38 @@ pub fn lay_over(base: &Value, over: Value) -> Value {
         return over;
     }
     let mut both = base.clone();
-    merge(&mut both, over);
+    merge(&mut both, over, &kind_of(base));
     both
 }
 
-/// Lays `over` on `base`, table by table; a table of another `kind` replaces the old one.
-fn merge(base: &mut Value, over: Value) {
+/// The kind of the congestion control of a `[tcp]` table, which may name only a profile that implies it.
+fn kind_of(table: &Value) -> String {
+    if let Some(Value::String(kind)) = table.pointer("/congestion_control/kind") {
+        return kind.clone();
+    }
+    let name = table.get("profile").and_then(Value::as_str).unwrap_or("rfc");
+    let profile = profiles().into_iter().find(|profile| profile.name == name);
+    profile.map_or_else(String::new, |profile| profile.config.congestion_control.kind().to_owned())
+}
+
+/// Lays `over` on `base`, table by table. A congestion control of another kind than `kind`, that of `base`,
+/// takes nothing from the one it replaces.
+fn merge(base: &mut Value, over: Value, kind: &str) {
+    let named = over.pointer("/congestion_control/kind");
+    if let (Some(named), Some(table)) = (named, base.as_object_mut())
+        && named != kind
+    {
+        table.remove("congestion_control");
+    }
+    fill(base, over);
+}
+
+/// Sets in `base` all that `over` has.
+fn fill(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
-            if over.get("kind").is_some_and(|kind| base.get("kind") != Some(kind)) {
-                *base = over;
-                return;
-            }
             for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
+                fill(base.entry(key).or_insert(Value::Null), value);
             }
         }
         (base, over) => *base = over,

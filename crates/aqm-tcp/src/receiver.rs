@@ -10,7 +10,10 @@
 use aqm_net::{Ecn, Instant};
 
 use crate::adaptive_ack::Adaptive;
-use crate::profile::{Config, DelayedAck, Dsack, Recovery};
+use crate::config::Config;
+use crate::config::receiver::DelayedAck;
+use crate::config::recovery::RecoveryKind;
+use crate::config::sack::Dsack;
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
 
@@ -85,7 +88,7 @@ impl Receiver {
         } else {
             let before = self.expected;
             self.store(segment.seq, end);
-            if config.delayed_ack == DelayedAck::Adaptive {
+            if config.receiver.delayed_ack == DelayedAck::Adaptive {
                 let advances = self.expected > before;
                 let adaptive = self.adaptive();
                 if end <= before {
@@ -101,11 +104,11 @@ impl Receiver {
     /// Until when the acknowledgement of a segment in order may wait; none if it may not.
     #[inline]
     fn wait(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
-        let first = self.timer == Instant::NEVER && self.segments > config.quick_acks;
-        match config.delayed_ack {
+        let first = self.timer == Instant::NEVER && self.segments > config.receiver.quick_acks;
+        match config.receiver.delayed_ack {
             DelayedAck::Off => None,
-            DelayedAck::EverySecond => first.then(|| at.now + config.delayed_ack_timer),
-            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config.delayed_ack_timer)),
+            DelayedAck::EverySecond => first.then(|| at.now + config.receiver.delayed_ack_timer),
+            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config.receiver.delayed_ack_timer)),
             DelayedAck::Adaptive => {
                 let (expected, pending) = (self.expected, self.timer);
                 let adaptive = self.adaptive();
@@ -151,9 +154,9 @@ impl Receiver {
         segment.flags =
             segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
         if let Some(disorder) = &mut self.disorder
-            && matches!(config.recovery, Recovery::Sack | Recovery::Rack)
+            && matches!(config.recovery.kind, RecoveryKind::Sack | RecoveryKind::Rack)
         {
-            segment.sacks = disorder.sacks(self.expected, config.dsack);
+            segment.sacks = disorder.sacks(self.expected, config.sack.dsack);
         }
     }
 
@@ -273,8 +276,8 @@ mod tests {
     /// A moment that tells nothing of the path.
     fn moment() -> TimerContext<'static> {
         let tcp: &'static CheckedConfig = Box::leak(Box::new(config(json!({})).build().unwrap()));
-        let estimator = Box::leak(Box::new(Estimator::new(&tcp.rules)));
-        TimerContext { now: Instant::START, estimator, rules: &tcp.rules }
+        let estimator = Box::leak(Box::new(Estimator::new(&tcp.config.rto)));
+        TimerContext { now: Instant::START, estimator, config: &tcp.config.rto }
     }
 
     fn told(receiver: &mut Receiver, config: &Config) -> Segment {
@@ -285,7 +288,7 @@ mod tests {
 
     #[test]
     fn pieces_that_overlap_and_touch_are_joined() {
-        let config = config(json!({ "delayed_ack": "off" }));
+        let config = config(json!({ "receiver": { "delayed_ack": "off" } }));
         let mut receiver = Receiver::new();
         let mut give = |from, to| {
             receiver.on_segment(&data(from, to), moment(), &config);
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_data_is_acknowledged_at_once() {
-        let config = config(json!({ "delayed_ack": "every-second" }));
+        let config = config(json!({ "receiver": { "delayed_ack": "every-second" } }));
         let mut receiver = Receiver::new();
         receiver.on_segment(&data(0, 50), moment(), &config);
         assert!(!receiver.is_due());
@@ -320,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_first_segments_are_acknowledged_at_once_if_so_many_are_quick() {
-        let config = config(json!({ "quick_acks": 3 }));
+        let config = config(json!({ "receiver": { "quick_acks": 3 } }));
         let mut receiver = Receiver::new();
         let mut due = Vec::new();
         for number in 0..6 {
@@ -337,7 +340,7 @@ mod tests {
     fn the_block_that_changed_last_comes_first() {
         // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh
         // are lost.
-        let config = config(json!({ "recovery": "sack" }));
+        let config = config(json!({ "recovery": { "kind": "sack" } }));
         let mut receiver = Receiver::new();
         receiver.on_segment(&data(0, 5000), moment(), &config);
         let mut told_of = Vec::new();
@@ -357,7 +360,7 @@ mod tests {
     #[test]
     fn what_came_twice_is_told_once() {
         // RFC 2883, section 4: below the acknowledgement, and within a block.
-        let config = config(json!({ "recovery": "sack" }));
+        let config = config(json!({ "recovery": { "kind": "sack" } }));
         let mut receiver = Receiver::new();
         let blocks = |receiver: &mut Receiver| {
             let segment = told(receiver, &config);
@@ -375,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_echoed_until_the_window_was_reduced() {
-        let config = config(json!({ "delayed_ack": "off", "ecn": "on" }));
+        let config = config(json!({ "receiver": { "delayed_ack": "off" }, "ecn": { "mode": "on" } }));
         let mut receiver = Receiver::new();
         let mut echo = |from, ecn, flags| {
             receiver.on_segment(&Segment { ecn, flags, ..data(from, from + 1) }, moment(), &config);

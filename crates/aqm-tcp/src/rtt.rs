@@ -9,70 +9,11 @@
 //! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
 //! rounds only the time-out.
 
-use aqm_net::{Instant, Span, choices};
+use aqm_net::{Instant, Span};
 
-choices! {
-    /// The arithmetic of the estimate.
-    pub enum RtoArithmetic {
-        /// As RFC 6298 writes it, without rounding; a tick is only the clock granularity `G`.
-        Exact = "exact",
-        /// ns-2 and BSD: times in whole ticks, SRTT with 3 and RTTVAR with 2 binary digits, the
-        /// minimum before the back-off, and SRTT forgotten after a back-off beyond 8.
-        Ticks = "ticks",
-        /// Linux: the variation is the largest of a round trip, falls slowly, is not raised by a round
-        /// trip that was much shorter, and its term in the time-out is never below `min_rto`.
-        Linux = "linux",
-    }
-}
+use crate::config::rto::{MinRto, Rto, RtoArithmetic, TimerClock};
 
-choices! {
-    /// Where the least time-out stands.
-    pub enum MinRto {
-        /// Below the back-off, which multiplies it (RFC 6298, rule 2.4 before rule 5.5).
-        BeforeBackOff = "before-back-off",
-        /// Above the back-off: only a time-out that is still too short after it is raised (ns-2 before
-        /// March 2002: `rfc2988_ false`).
-        AfterBackOff = "after-back-off",
-    }
-}
-
-choices! {
-    /// When a timer runs out that was set for some time.
-    pub enum TimerClock {
-        /// When the time has passed.
-        Exact = "exact",
-        /// Not before the next tick: a wait of 63 ticks and more only on each 8th tick, of 504 and more on
-        /// each 64th (Linux since 4.8).
-        Wheel = "wheel",
-    }
-}
-
-/// The settings of an [`Estimator`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
-    /// Which arithmetic.
-    pub arithmetic: RtoArithmetic,
-    /// Clock granularity `G`; zero for none.
-    pub tick: Span,
-    /// How long before the start of the run the clock ticked last (ns-2: `boot_time_`).
-    pub tick_phase: Span,
-    /// Weight of a sample in SRTT (`alpha`).
-    pub srtt_gain: f64,
-    /// Weight of a sample in RTTVAR (`beta`).
-    pub rttvar_gain: f64,
-    /// The time-out before any sample.
-    pub initial: Span,
-    /// The least time-out.
-    pub min: Span,
-    /// Whether the back-off multiplies it.
-    pub min_applies: MinRto,
-    /// The greatest time-out, backed off or not.
-    pub max: Span,
-    /// When timers run out.
-    pub clock: TimerClock,
-}
-
-impl Rules {
+impl Rto {
     /// When a timer runs out that is set for `wait` at `now`.
     #[inline]
     pub fn expiry(&self, now: Instant, wait: Span) -> Instant {
@@ -156,8 +97,8 @@ const MAX_BACKOFF: u32 = 1 << 30;
 
 impl Estimator {
     /// An estimator without a sample.
-    pub fn new(rules: &Rules) -> Self {
-        Self { smoothed: Smoothed::Nothing { sent: 0 }, base: rules.initial, backoff: 1 }
+    pub fn new(config: &Rto) -> Self {
+        Self { smoothed: Smoothed::Nothing { sent: 0 }, base: config.initial, backoff: 1 }
     }
 
     /// Everything below `acknowledged` is acknowledged, everything below `sent` has been sent: round trips are
@@ -172,18 +113,18 @@ impl Estimator {
 
     /// A segment sent at `sent` and never retransmitted was acknowledged at `now`. Ends the
     /// back-off (RFC 6298, section 5, note after 5.7; Karn's algorithm).
-    pub fn sample(&mut self, sent: Instant, now: Instant, rules: &Rules) {
+    pub fn sample(&mut self, sent: Instant, now: Instant, config: &Rto) {
         self.backoff = 1;
-        match rules.arithmetic {
-            RtoArithmetic::Exact => self.sample_exact(now.since(sent).nanos() as f64, rules),
-            RtoArithmetic::Ticks => self.sample_ticks(sent, now, rules),
-            RtoArithmetic::Linux => self.sample_linux(now.since(sent).nanos() as f64, rules),
+        match config.arithmetic {
+            RtoArithmetic::Exact => self.sample_exact(now.since(sent).nanos() as f64, config),
+            RtoArithmetic::Ticks => self.sample_ticks(sent, now, config),
+            RtoArithmetic::Linux => self.sample_linux(now.since(sent).nanos() as f64, config),
         }
     }
 
     /// The time-out passed without an acknowledgement (RFC 6298, 5.5).
-    pub fn back_off(&mut self, rules: &Rules) {
-        if self.backoff < 64 || self.rto(rules) < rules.max {
+    pub fn back_off(&mut self, config: &Rto) {
+        if self.backoff < 64 || self.rto(config) < config.max {
             self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
         }
         if let Smoothed::Ticks { srtt, rttvar } = &mut self.smoothed
@@ -206,25 +147,25 @@ impl Estimator {
     }
 
     /// Whether more time than the time-out, without its minimum and back-off, has passed since `then`.
-    pub fn has_passed(&self, then: Instant, now: Instant, rules: &Rules) -> bool {
-        match rules.arithmetic {
+    pub fn has_passed(&self, then: Instant, now: Instant, config: &Rto) -> bool {
+        match config.arithmetic {
             RtoArithmetic::Exact | RtoArithmetic::Linux => now.since(then) > self.base,
-            RtoArithmetic::Ticks => rules.tick.saturating_mul(ticks(then, now, rules)) > self.base,
+            RtoArithmetic::Ticks => config.tick.saturating_mul(ticks(then, now, config)) > self.base,
         }
     }
 
     /// The time-out, backed off and within its limits.
     #[inline]
-    pub fn rto(&self, rules: &Rules) -> Span {
+    pub fn rto(&self, config: &Rto) -> Span {
         let backoff = u64::from(self.backoff);
-        let rto = match rules.min_applies {
-            MinRto::BeforeBackOff => self.base.max(rules.min).saturating_mul(backoff),
-            MinRto::AfterBackOff => self.base.saturating_mul(backoff).max(rules.min),
+        let rto = match config.min_applies {
+            MinRto::BeforeBackOff => self.base.max(config.min).saturating_mul(backoff),
+            MinRto::AfterBackOff => self.base.saturating_mul(backoff).max(config.min),
         };
-        let rto = rto.min(rules.max);
-        match rules.arithmetic {
+        let rto = rto.min(config.max);
+        match config.arithmetic {
             RtoArithmetic::Exact | RtoArithmetic::Linux => rto,
-            RtoArithmetic::Ticks => rto.max(rules.tick.saturating_mul(2)),
+            RtoArithmetic::Ticks => rto.max(config.tick.saturating_mul(2)),
         }
     }
 
@@ -242,43 +183,43 @@ impl Estimator {
     }
 
     /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
-    pub fn srtt(&self, rules: &Rules) -> Option<Span> {
+    pub fn srtt(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } | Smoothed::Ticks { srtt: 0, .. } => None,
             Smoothed::Exact { srtt, .. } => Some(nanos(*srtt)),
             Smoothed::Linux(linux) => Some(nanos(linux.srtt)),
-            Smoothed::Ticks { srtt, .. } => Some(rules.tick.saturating_mul(*srtt as u64 >> 3)),
+            Smoothed::Ticks { srtt, .. } => Some(config.tick.saturating_mul(*srtt as u64 >> 3)),
         }
     }
 
     /// The round-trip time's variation, if there was a sample.
-    pub fn rttvar(&self, rules: &Rules) -> Option<Span> {
+    pub fn rttvar(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } => None,
             Smoothed::Exact { rttvar, .. } => Some(nanos(*rttvar)),
             Smoothed::Linux(linux) => Some(nanos(linux.rttvar / 4.0)),
             Smoothed::Ticks { rttvar, .. } => {
-                Some(Span::from_nanos(rules.tick.saturating_mul(*rttvar as u64).nanos() / 4))
+                Some(Span::from_nanos(config.tick.saturating_mul(*rttvar as u64).nanos() / 4))
             }
         }
     }
 
-    fn sample_exact(&mut self, rtt: f64, rules: &Rules) {
+    fn sample_exact(&mut self, rtt: f64, config: &Rto) {
         let (srtt, rttvar) = match self.smoothed {
             Smoothed::Exact { srtt, rttvar } => {
                 let distance = (srtt - rtt).abs();
                 // 2.3: RTTVAR first, with the old SRTT.
-                let rttvar = rttvar + rules.rttvar_gain * (distance - rttvar);
-                (srtt + rules.srtt_gain * (rtt - srtt), rttvar)
+                let rttvar = rttvar + config.rttvar_gain * (distance - rttvar);
+                (srtt + config.srtt_gain * (rtt - srtt), rttvar)
             }
             _ => (rtt, rtt / 2.0), // 2.2
         };
         self.smoothed = Smoothed::Exact { srtt, rttvar };
-        self.base = nanos(srtt + (4.0 * rttvar).max(rules.tick.nanos() as f64));
+        self.base = nanos(srtt + (4.0 * rttvar).max(config.tick.nanos() as f64));
     }
 
-    fn sample_linux(&mut self, rtt: f64, rules: &Rules) {
-        let floor = rules.min.nanos() as f64;
+    fn sample_linux(&mut self, rtt: f64, config: &Rto) {
+        let floor = config.min.nanos() as f64;
         let begun = if let Smoothed::Nothing { sent } = self.smoothed { sent } else { 0 };
         let Smoothed::Linux(linux) = &mut self.smoothed else {
             let deviation = 2.0 * rtt;
@@ -315,8 +256,8 @@ impl Estimator {
         self.base = nanos(linux.srtt + linux.rttvar.max(floor));
     }
 
-    fn sample_ticks(&mut self, sent: Instant, now: Instant, rules: &Rules) {
-        let rtt = ticks(sent, now, rules).max(1) as i64;
+    fn sample_ticks(&mut self, sent: Instant, now: Instant, config: &Rto) {
+        let rtt = ticks(sent, now, config).max(1) as i64;
         let (srtt, rttvar) = match self.smoothed {
             Smoothed::Ticks { srtt, rttvar } if srtt != 0 => {
                 let error = rtt - (srtt >> 3);
@@ -326,14 +267,14 @@ impl Estimator {
             _ => (rtt << 3, rtt << 1),
         };
         self.smoothed = Smoothed::Ticks { srtt, rttvar };
-        self.base = rules.tick.saturating_mul(((rttvar << 3) + srtt) as u64 >> 3);
+        self.base = config.tick.saturating_mul(((rttvar << 3) + srtt) as u64 >> 3);
     }
 }
 
 /// How often a clock ticks between two moments.
-fn ticks(from: Instant, to: Instant, rules: &Rules) -> u64 {
-    let tick = rules.tick.nanos();
-    let past_tick = (from.nanos() + rules.tick_phase.nanos()) % tick;
+fn ticks(from: Instant, to: Instant, config: &Rto) -> u64 {
+    let tick = config.tick.nanos();
+    let past_tick = (from.nanos() + config.tick_phase.nanos()) % tick;
     (to.since(from).nanos() + past_tick) / tick
 }
 
@@ -345,35 +286,20 @@ fn nanos(value: f64) -> Span {
 mod tests {
     use super::*;
 
-    fn rules() -> Rules {
-        Rules {
-            arithmetic: RtoArithmetic::Exact,
-            tick: Span::ZERO,
-            tick_phase: Span::ZERO,
-            srtt_gain: 0.125,
-            rttvar_gain: 0.25,
-            initial: Span::from_millis(1000),
-            min: Span::from_millis(1000),
-            min_applies: MinRto::BeforeBackOff,
-            max: Span::from_millis(60_000),
-            clock: TimerClock::Exact,
-        }
-    }
-
-    fn after(rules: &Rules, samples: &[u64]) -> Vec<(f64, f64)> {
-        let mut estimator = Estimator::new(rules);
+    fn after(config: &Rto, samples: &[u64]) -> Vec<(f64, f64)> {
+        let mut estimator = Estimator::new(config);
         let millis = |span: Option<Span>| span.unwrap().nanos() as f64 / 1e6;
         let step = |&rtt: &u64| {
-            estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), rules);
-            (millis(estimator.srtt(rules)), millis(estimator.rttvar(rules)))
+            estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), config);
+            (millis(estimator.srtt(config)), millis(estimator.rttvar(config)))
         };
         samples.iter().map(step).collect()
     }
 
     #[test]
     fn the_time_out_of_linux_is_never_below_srtt_and_the_least() {
-        let rules = Rules { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..rules() };
-        let mut estimator = Estimator::new(&rules);
+        let config = Rto { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..Rto::default() };
+        let mut estimator = Estimator::new(&config);
         let mut now = Instant::START;
         let mut rounds = 0;
         let mut rto_after = |rtt: u64, times: usize| {
@@ -382,9 +308,9 @@ mod tests {
                 now += Span::from_millis(rtt);
                 rounds += 1;
                 estimator.reach(rounds, rounds);
-                estimator.sample(sent, now, &rules);
+                estimator.sample(sent, now, &config);
             }
-            (estimator.rto(&rules).nanos() + 500_000) / 1_000_000
+            (estimator.rto(&config).nanos() + 500_000) / 1_000_000
         };
         assert_eq!(rto_after(100, 1), 300, "first sample: SRTT and four times its half");
         assert_eq!(rto_after(100, 200), 300);
@@ -399,8 +325,11 @@ mod tests {
 
     #[test]
     fn published_samples_give_published_estimates() {
-        assert_eq!(after(&rules(), &[1000, 1200, 900]), [(1000., 500.), (1025., 425.), (1009.375, 350.)]);
-        let gains = |gain| Rules { srtt_gain: gain, rttvar_gain: gain, ..rules() };
+        assert_eq!(
+            after(&Rto::default(), &[1000, 1200, 900]),
+            [(1000., 500.), (1025., 425.), (1009.375, 350.)]
+        );
+        let gains = |gain| Rto { srtt_gain: gain, rttvar_gain: gain, ..Rto::default() };
         assert_eq!(after(&gains(0.1), &[1200, 950, 1400]), [(1200., 600.), (1175., 565.), (1197.5, 531.)]);
         assert_eq!(after(&gains(0.0), &[1000, 2000, 3000]), [(1000., 500.); 3]);
         assert_eq!(after(&gains(1.0), &[1000, 2500, 7000]), [(1000., 500.), (2500., 1500.), (7000., 4500.)]);
@@ -408,19 +337,19 @@ mod tests {
 
     #[test]
     fn before_any_sample_the_time_out_is_the_initial_one() {
-        let estimator = Estimator::new(&rules());
-        assert_eq!(estimator.rto(&rules()), Span::from_millis(1000));
-        assert_eq!((estimator.srtt(&rules()), estimator.rttvar(&rules())), (None, None));
+        let estimator = Estimator::new(&Rto::default());
+        assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
+        assert_eq!((estimator.srtt(&Rto::default()), estimator.rttvar(&Rto::default())), (None, None));
     }
 
     #[test]
     fn the_time_out_is_srtt_and_four_variations_within_its_limits() {
-        let wide = Rules { min: Span::from_millis(1), ..rules() };
+        let wide = Rto { min: Span::from_millis(1), ..Rto::default() };
         let mut estimator = Estimator::new(&wide);
         estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &wide);
         assert_eq!(estimator.rto(&wide), Span::from_millis(300));
-        assert_eq!(estimator.rto(&rules()), Span::from_millis(1000));
-        let coarse = Rules { tick: Span::from_millis(500), ..wide };
+        assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
+        let coarse = Rto { tick: Span::from_millis(500), ..wide };
         estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &coarse);
         assert_eq!(estimator.rto(&coarse), Span::from_millis(600), "4 RTTVAR counts as no less than a tick");
     }
@@ -428,29 +357,29 @@ mod tests {
     #[test]
     fn the_back_off_doubles_until_the_maximum_and_ends_with_a_sample() {
         for arithmetic in [RtoArithmetic::Exact, RtoArithmetic::Ticks] {
-            let rules = Rules { arithmetic, tick: Span::from_millis(10), ..rules() };
-            let mut estimator = Estimator::new(&rules);
+            let config = Rto { arithmetic, tick: Span::from_millis(10), ..Rto::default() };
+            let mut estimator = Estimator::new(&config);
             let mut seconds = Vec::new();
             for _ in 0..60 {
-                seconds.push(estimator.rto(&rules).nanos() / 1_000_000_000);
-                estimator.back_off(&rules);
+                seconds.push(estimator.rto(&config).nanos() / 1_000_000_000);
+                estimator.back_off(&config);
             }
             assert_eq!(seconds[..9], [1, 2, 4, 8, 16, 32, 60, 60, 60]);
             assert_eq!(seconds[59], 60);
-            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &rules);
-            assert_eq!((estimator.backoff(), estimator.rto(&rules)), (1, Span::from_millis(1000)));
+            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &config);
+            assert_eq!((estimator.backoff(), estimator.rto(&config)), (1, Span::from_millis(1000)));
         }
     }
 
     #[test]
     fn the_least_time_out_is_backed_off_or_bounds_the_backed_off_one() {
         let seconds = |min_applies| {
-            let rules = Rules { min_applies, ..rules() };
-            let mut estimator = Estimator::new(&rules);
-            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &rules);
+            let config = Rto { min_applies, ..Rto::default() };
+            let mut estimator = Estimator::new(&config);
+            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &config);
             [(); 4].map(|()| {
-                let rto = estimator.rto(&rules);
-                estimator.back_off(&rules);
+                let rto = estimator.rto(&config);
+                estimator.back_off(&config);
                 rto.nanos() as f64 / 1e9
             })
         };
@@ -462,8 +391,8 @@ mod tests {
     fn a_timer_on_the_wheel_runs_out_on_a_tick_later_the_coarser_the_longer_it_waits() {
         let millis = Span::from_millis;
         let at = |clock, phase, now, wait| {
-            let rules = Rules { clock, tick: millis(10), tick_phase: millis(phase), ..rules() };
-            rules.expiry(Instant::START + millis(now), millis(wait)).nanos() / 1_000_000
+            let config = Rto { clock, tick: millis(10), tick_phase: millis(phase), ..Rto::default() };
+            config.expiry(Instant::START + millis(now), millis(wait)).nanos() / 1_000_000
         };
         let wheel = |now, wait| at(TimerClock::Wheel, 0, now, wait);
         assert_eq!(at(TimerClock::Exact, 0, 13, 41), 54);
@@ -479,14 +408,14 @@ mod tests {
 
     #[test]
     fn in_linux_a_round_trip_is_over_when_what_was_sent_in_it_is_acknowledged() {
-        let rules = Rules { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..rules() };
+        let config = Rto { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..Rto::default() };
         let rto = |acknowledged: u64| {
-            let mut estimator = Estimator::new(&rules);
+            let mut estimator = Estimator::new(&config);
             for rtt in [400, 400, 400] {
                 estimator.reach(acknowledged, 10);
-                estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), &rules);
+                estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), &config);
             }
-            estimator.rto(&rules).nanos() / 1_000_000
+            estimator.rto(&config).nanos() / 1_000_000
         };
         assert_eq!(rto(10), 1200, "the first variation lasts");
         assert!(rto(11) < 1200);
@@ -494,17 +423,17 @@ mod tests {
 
     #[test]
     fn ticks_count_from_the_phase_of_the_clock() {
-        let with = |phase| Rules {
+        let with = |phase| Rto {
             arithmetic: RtoArithmetic::Ticks,
             tick: Span::from_millis(10),
             tick_phase: Span::from_millis(phase),
             min: Span::from_millis(200),
-            ..rules()
+            ..Rto::default()
         };
-        let srtt = |rules: Rules| {
-            let mut estimator = Estimator::new(&rules);
-            estimator.sample(Instant::START, Instant::from_nanos(44_768_000), &rules);
-            estimator.srtt(&rules).unwrap()
+        let srtt = |config: Rto| {
+            let mut estimator = Estimator::new(&config);
+            estimator.sample(Instant::START, Instant::from_nanos(44_768_000), &config);
+            estimator.srtt(&config).unwrap()
         };
         assert_eq!(srtt(with(5)), Span::from_millis(40));
         assert_eq!(srtt(with(6)), Span::from_millis(50));
@@ -512,35 +441,36 @@ mod tests {
 
     #[test]
     fn in_ticks_a_long_back_off_forgets_the_estimate() {
-        let rules = Rules { arithmetic: RtoArithmetic::Ticks, tick: Span::from_millis(10), ..rules() };
-        let mut estimator = Estimator::new(&rules);
-        estimator.sample(Instant::START, Instant::START + Span::from_millis(300), &rules);
+        let config = Rto { arithmetic: RtoArithmetic::Ticks, tick: Span::from_millis(10), ..Rto::default() };
+        let mut estimator = Estimator::new(&config);
+        estimator.sample(Instant::START, Instant::START + Span::from_millis(300), &config);
         for _ in 0..3 {
-            estimator.back_off(&rules);
-            assert_eq!(estimator.srtt(&rules), Some(Span::from_millis(300)));
+            estimator.back_off(&config);
+            assert_eq!(estimator.srtt(&config), Some(Span::from_millis(300)));
         }
-        estimator.back_off(&rules);
-        assert_eq!(estimator.srtt(&rules), None);
-        estimator.sample(Instant::START, Instant::START + Span::from_millis(50), &rules);
-        assert_eq!(estimator.srtt(&rules), Some(Span::from_millis(50)));
+        estimator.back_off(&config);
+        assert_eq!(estimator.srtt(&config), None);
+        estimator.sample(Instant::START, Instant::START + Span::from_millis(50), &config);
+        assert_eq!(estimator.srtt(&config), Some(Span::from_millis(50)));
     }
 
     #[test]
     fn in_ticks_nothing_is_shorter_than_a_tick_and_no_time_out_than_two() {
         let millis = Span::from_millis;
-        let rules = Rules { arithmetic: RtoArithmetic::Ticks, tick: millis(10), min: millis(1), ..rules() };
-        let mut estimator = Estimator::new(&rules);
-        estimator.sample(Instant::START, Instant::START + millis(1), &rules);
-        assert_eq!(estimator.srtt(&rules), Some(millis(10)));
-        let short = Rules { initial: millis(1), ..rules };
+        let config =
+            Rto { arithmetic: RtoArithmetic::Ticks, tick: millis(10), min: millis(1), ..Rto::default() };
+        let mut estimator = Estimator::new(&config);
+        estimator.sample(Instant::START, Instant::START + millis(1), &config);
+        assert_eq!(estimator.srtt(&config), Some(millis(10)));
+        let short = Rto { initial: millis(1), ..config };
         assert_eq!(Estimator::new(&short).rto(&short), millis(20));
     }
 
     #[test]
     fn the_back_off_itself_goes_to_64_even_beyond_the_maximum() {
-        let rules = Rules { max: Span::from_millis(2000), ..rules() };
-        let mut estimator = Estimator::new(&rules);
-        (0..20).for_each(|_| estimator.back_off(&rules));
-        assert_eq!((estimator.backoff(), estimator.rto(&rules)), (64, rules.max));
+        let config = Rto { max: Span::from_millis(2000), ..Rto::default() };
+        let mut estimator = Estimator::new(&config);
+        (0..20).for_each(|_| estimator.back_off(&config));
+        assert_eq!((estimator.backoff(), estimator.rto(&config)), (64, config.max));
     }
 }

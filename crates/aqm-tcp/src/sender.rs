@@ -10,19 +10,24 @@
 
 use aqm_net::{Ecn, Instant, Span};
 
+use crate::config::CheckedConfig;
+use crate::config::Config;
+use crate::config::connection::Nagle;
+use crate::config::cwnd::{GrowthWhenLimited, Hint, IdleRestart, ReductionBasis, RepeatedTimeout};
+use crate::config::ecn::MarkResponse;
+use crate::config::receiver::DelayedAck;
+use crate::config::recovery::{
+    ExitAck, ExitWindow, Frto, Inflation, PartialAckTimer, RecoveryKind, TimeoutLoses, Undo,
+};
+use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
+use crate::config::sack::Pipe;
 use crate::control::{AckInfo, Congestion, CongestionControl, Sign, Start};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
-use crate::profile::{
-    BackOffEnd, Config, DelayedAck, ExitAck, ExitWindow, Frto, GrowthWhenLimited, Hint, IdleRestart,
-    Inflation, MarkResponse, Nagle, PartialAckTimer, Pipe, Recovery, ReductionBasis, RepeatedTimeout,
-    RttSamples, TimeoutLoses, TimerFollows, TimerRestart, Undo,
-};
 use crate::recovery::{
     AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Windows,
 };
 use crate::segment::{Flags, Segment};
-use crate::settings::CheckedConfig;
 use crate::timer::Timer;
 
 /// The sending half of an end: the board, what the timer has learnt, what else every packet needs, and the
@@ -92,9 +97,9 @@ impl Sender {
         let start = Start { window: 1.0, ssthresh: first_ssthresh(tcp) };
         Self {
             recovery: AnyRecovery::new(&tcp.config),
-            timer: Timer::new(&tcp.rules),
+            timer: Timer::new(&tcp.config.rto),
             window: start.window,
-            control: tcp.config.control.build(start),
+            control: tcp.config.congestion_control.build(start),
             end: 0,
             last_sent: Instant::START,
             marked_up_to: 0,
@@ -118,8 +123,8 @@ impl Sender {
     /// The handshake is over: data may flow. `again` says whether it needed a retransmission.
     pub fn begin(&mut self, again: bool, tcp: &CheckedConfig) {
         let config = &tcp.config;
-        let window = if again { config.initial_window_after_syn_loss } else { config.initial_window };
-        let after_loss = config.ssthresh_after_syn_loss.filter(|_| again);
+        let window = if again { config.cwnd.initial_after_syn_loss } else { config.cwnd.initial };
+        let after_loss = config.cwnd.ssthresh_after_syn_loss.filter(|_| again);
         let ssthresh = after_loss.unwrap_or(first_ssthresh(tcp));
         self.control.on_open(Start { window: window as f64, ssthresh });
         self.timer.retries = 0;
@@ -138,13 +143,13 @@ impl Sender {
 
     /// Data may leave after a pause: everything before is acknowledged.
     fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
-        let initial = tcp.config.initial_window as f64;
-        let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.rules);
-        match tcp.config.idle_restart {
+        let initial = tcp.config.cwnd.initial as f64;
+        let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
+        match tcp.config.cwnd.idle_restart {
             IdleRestart::InitialWindow if rto_passed => self.control.cap(initial, now),
             IdleRestart::OneSegment if rto_passed => self.control.cap(1.0, now),
             IdleRestart::ToInitialWindow
-                if self.timer.estimator.has_passed(self.last_sent, now, &tcp.rules) =>
+                if self.timer.estimator.has_passed(self.last_sent, now, &tcp.config.rto) =>
             {
                 self.control.cap(initial, now);
                 self.open_by(initial - self.control.window(), now, tcp);
@@ -158,7 +163,7 @@ impl Sender {
     pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let used = self.recovery.outstanding();
         let ack_info = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
-        let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let at = TimerContext { now, estimator: &self.timer.estimator, config: &tcp.config.rto };
         let outcome = self.recovery.on_ack(&ack_info, at, &tcp.config);
         let echo = self.ecn && segment.flags.has(Flags::ECE);
         if echo && (outcome.acked > 0 || !answers_as_full_tcp(tcp)) {
@@ -167,7 +172,7 @@ impl Sender {
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
         self.apply(outcome, (!echo).then_some(used), now, tcp);
         if self.waits_for_timer(tcp) && (echo || self.timer.at == Instant::NEVER) {
-            self.timer.restart(now, &tcp.rules);
+            self.timer.restart(now, &tcp.config.rto);
         }
     }
 
@@ -178,9 +183,9 @@ impl Sender {
             overhead.on_timer(now);
         }
         if now >= self.recovery.alarm() {
-            let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+            let at = TimerContext { now, estimator: &self.timer.estimator, config: &tcp.config.rto };
             let outcome = self.recovery.on_alarm(at, &tcp.config);
-            self.timer.restart(now, &tcp.rules);
+            self.timer.restart(now, &tcp.config.rto);
             self.apply(outcome, None, now, tcp);
             self.count_from(outcome.since, now, tcp);
         }
@@ -189,16 +194,18 @@ impl Sender {
     /// The retransmission timer ran out.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
-        let repeated = match config.repeated_timeout {
+        let repeated = match config.cwnd.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
             RepeatedTimeout::HoldsInRecovery => self.timer.retries > 0 || self.in_recovery,
             RepeatedTimeout::Halves => false,
         };
         let before = self.restorable();
         let mut congestion = self.congestion(Sign::Loss, now, tcp);
-        if config.inflation == Inflation::InWindow && self.recovery.dupacks() >= config.dupthresh {
+        if config.recovery.inflation == Inflation::InWindow
+            && self.recovery.dupacks() >= config.recovery.dupthresh
+        {
             congestion.basis =
-                (congestion.basis + self.recovery.inflation()).min(config.receiver_window as f64);
+                (congestion.basis + self.recovery.inflation()).min(config.receiver.window as f64);
         }
         if self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp) {
             self.control.cap(1.0, now);
@@ -210,9 +217,9 @@ impl Sender {
         if !repeated {
             self.note_prior(before, tcp);
         }
-        let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let at = TimerContext { now, estimator: &self.timer.estimator, config: &tcp.config.rto };
         self.recovery.on_timeout(at, config);
-        if config.timeout_loses == TimeoutLoses::Late {
+        if config.recovery.timeout_loses == TimeoutLoses::Late {
             let left = self.recovery.outstanding() / tcp.mss;
             self.control.restore((left + 1) as f64, 0.0);
         }
@@ -220,7 +227,7 @@ impl Sender {
         self.note_reduction();
         if self.recovery.una() < self.recovery.sent() {
             self.refresh(tcp);
-            self.timer.back_off(now, &tcp.rules);
+            self.timer.back_off(now, &tcp.config.rto);
         } else {
             // Nothing is lost: a window below a segment has waited.
             self.end_pause(now, tcp);
@@ -236,9 +243,9 @@ impl Sender {
         if self.cold.is_some() && self.must_wait(now, tcp) {
             return None;
         }
-        let at = TimerContext { now, estimator: &self.timer.estimator, rules: &tcp.rules };
+        let at = TimerContext { now, estimator: &self.timer.estimator, config: &tcp.config.rto };
         let Some(sending) = self.recovery.next(self.stream(tcp), at) else {
-            if tcp.config.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
+            if tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
                 self.note_usage(tcp);
             }
             return None;
@@ -263,14 +270,14 @@ impl Sender {
             }
         }
         let oldest = sending.again && sending.seq == self.recovery.una();
-        if oldest && tcp.config.timer_follows == TimerFollows::OldestSegment {
-            self.timer.restart(now, &tcp.rules);
+        if oldest && tcp.config.rto.restarted_by == RestartedBy::OldestSegment {
+            self.timer.restart(now, &tcp.config.rto);
         }
-        self.timer.start(now, &tcp.rules);
-        if tcp.config.delayed_ack == DelayedAck::Adaptive && self.pushes(sending.seq, end, tcp) {
+        self.timer.start(now, &tcp.config.rto);
+        if tcp.config.receiver.delayed_ack == DelayedAck::Adaptive && self.pushes(sending.seq, end, tcp) {
             flags = flags.union(Flags::PUSH);
         }
-        let header = if len > 0 { tcp.config.header } else { tcp.config.syn_size };
+        let header = if len > 0 { tcp.config.connection.header } else { tcp.config.connection.syn_size };
         let wire = (len + header.bytes()) as u16;
         Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
     }
@@ -317,8 +324,8 @@ impl Sender {
     #[inline]
     pub fn window_hint(&self, tcp: &CheckedConfig) -> u16 {
         let window = self.whole_window();
-        let told = match tcp.config.hint {
-            Hint::Clipped => window.min(tcp.config.receiver_window),
+        let told = match tcp.config.cwnd.hint {
+            Hint::Clipped => window.min(tcp.config.receiver.window),
             Hint::Raw => window,
         };
         told.clamp(1, u16::MAX.into()) as u16
@@ -329,24 +336,24 @@ impl Sender {
     fn apply(&mut self, outcome: AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
         if outcome.acked > 0 {
             self.timer.retries = 0;
-            let before = tcp.config.timer_restart == TimerRestart::BeforeSample;
+            let before = tcp.config.rto.restart == TimerRestart::BeforeSample;
             if before {
-                self.timer.restart(now, &tcp.rules);
+                self.timer.restart(now, &tcp.config.rto);
             }
-            if tcp.config.back_off_end == BackOffEnd::Progress {
+            if tcp.config.rto.back_off_end == BackOffEnd::Progress {
                 self.timer.estimator.end_back_off();
             }
             self.sample(&outcome, now, tcp);
             if self.recovery.una() == self.recovery.sent() {
                 self.timer.at = Instant::NEVER;
             } else if !before && (outcome.what != AckKind::Partial || self.restarts_timer(tcp)) {
-                self.timer.restart(now, &tcp.rules);
+                self.timer.restart(now, &tcp.config.rto);
             }
             self.count_from(outcome.since, now, tcp);
-        } else if outcome.restarts && tcp.config.timer_follows == TimerFollows::OldestSegment {
+        } else if outcome.restarts && tcp.config.rto.restarted_by == RestartedBy::OldestSegment {
             self.sample(&outcome, now, tcp);
-            self.timer.restart(now, &tcp.rules);
-        } else if tcp.config.rtt_samples == RttSamples::FirstSegment {
+            self.timer.restart(now, &tcp.config.rto);
+        } else if tcp.config.rto.samples == RttSamples::FirstSegment {
             self.sample(&outcome, now, tcp);
         }
         if outcome.undone {
@@ -368,7 +375,7 @@ impl Sender {
             AckKind::Exit => {
                 self.in_recovery = false;
                 self.leave(now, tcp);
-                let grows = match tcp.config.exit_ack {
+                let grows = match tcp.config.recovery.exit_ack {
                     ExitAck::Deflates => false,
                     ExitAck::Grows => !is_selective(&tcp.config),
                     ExitAck::GrowsWithSack => true,
@@ -388,7 +395,7 @@ impl Sender {
             }
         }
         let idle = self.timer.at == Instant::NEVER && self.control.window() >= 1.0;
-        if tcp.config.idle_restart == IdleRestart::ToInitialWindow && idle {
+        if tcp.config.cwnd.idle_restart == IdleRestart::ToInitialWindow && idle {
             self.end_pause(now, tcp);
         }
         self.refresh(tcp);
@@ -397,16 +404,16 @@ impl Sender {
     /// The retransmission timer, if it runs, has run since the oldest segment left.
     fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
         if since != Instant::NEVER && self.timer.at != Instant::NEVER {
-            let end = since + self.timer.rto(&tcp.rules);
+            let end = since + self.timer.rto(&tcp.config.rto);
             let left = if end > now { end.since(now) } else { Span::ZERO };
-            self.timer.at = tcp.rules.expiry(now, left);
+            self.timer.at = tcp.config.rto.expiry(now, left);
         }
     }
 
     #[inline]
     fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
-        let (config, rules) = (&tcp.config, &tcp.rules);
-        if config.rtt_samples == RttSamples::Window || !keeps_times(config) {
+        let (config, rules) = (&tcp.config, &tcp.config.rto);
+        if config.rto.samples == RttSamples::Window || !keeps_times(config) {
             self.timer.on_ack(self.recovery.una(), now, rules);
         } else if outcome.sent != Instant::NEVER {
             self.timer.forget();
@@ -418,14 +425,14 @@ impl Sender {
     /// Whether a partial acknowledgement restarts the timer.
     fn restarts_timer(&self, tcp: &CheckedConfig) -> bool {
         let config = &tcp.config;
-        config.recovery != Recovery::NewReno
-            || config.partial_ack_timer == PartialAckTimer::Each
+        config.recovery.kind != RecoveryKind::NewReno
+            || config.recovery.partial_ack_timer == PartialAckTimer::Each
             || !self.partial
     }
 
     #[inline]
     fn grow(&mut self, outcome: &AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
-        let may_grow = used.is_some_and(|used| match tcp.config.growth_when_limited {
+        let may_grow = used.is_some_and(|used| match tcp.config.cwnd.growth_when_limited {
             GrowthWhenLimited::Grows => true,
             GrowthWhenLimited::Holds => used >= self.whole_window().saturating_mul(tcp.mss),
             GrowthWhenLimited::GrowsIfUsed => {
@@ -436,8 +443,8 @@ impl Sender {
             }
         });
         let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
-        let counted = tcp.config.abc_limit.map_or(acked, |limit| acked.min(limit));
-        let srtt = self.timer.estimator.srtt(&tcp.rules);
+        let counted = tcp.config.cwnd.abc_limit.map_or(acked, |limit| acked.min(limit));
+        let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.control.on_ack(AckInfo { now, acked, counted, may_grow, srtt });
     }
 
@@ -461,14 +468,14 @@ impl Sender {
     fn open_by(&mut self, segments: f64, now: Instant, tcp: &CheckedConfig) {
         let room = (self.control.ssthresh() - self.control.window()).max(0.0);
         let acked = segments.min(room);
-        let srtt = self.timer.estimator.srtt(&tcp.rules);
+        let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.control.on_ack(AckInfo { now, acked, counted: acked, may_grow: true, srtt });
     }
 
     /// Fast recovery is over.
     fn leave(&mut self, now: Instant, tcp: &CheckedConfig) {
-        if tcp.config.recovery == Recovery::NewReno {
-            match tcp.config.exit_window {
+        if tcp.config.recovery.kind == RecoveryKind::NewReno {
+            match tcp.config.recovery.exit_window {
                 ExitWindow::Ssthresh => {}
                 ExitWindow::Deflated => self.control.cap(self.window, now),
                 ExitWindow::Flight => {
@@ -487,7 +494,7 @@ impl Sender {
 
     /// The window and `ssthresh` may be taken back to `prior`.
     fn note_prior(&mut self, prior: (f64, f64), tcp: &CheckedConfig) {
-        if tcp.config.undo == Undo::Dsack || tcp.config.frto == Frto::On {
+        if tcp.config.recovery.undo == Undo::Dsack || tcp.config.recovery.frto == Frto::On {
             self.cold.get_or_insert_default().usage.prior = prior;
         }
     }
@@ -500,7 +507,7 @@ impl Sender {
         let from = self.window;
         self.note_prior(self.restorable(), tcp);
         let congestion = self.congestion(Sign::Loss, now, tcp);
-        if tcp.config.recovery == Recovery::Tahoe {
+        if tcp.config.recovery.kind == RecoveryKind::Tahoe {
             self.control.on_timeout(Congestion { repeated: self.is_reduced(), ..congestion });
             self.note_reduction();
         } else {
@@ -512,12 +519,12 @@ impl Sender {
                 self.control.cap(congestion.basis / 2.0, now);
             }
         }
-        if tcp.config.inflation == Inflation::InWindow && !is_selective(&tcp.config) {
+        if tcp.config.recovery.inflation == Inflation::InWindow && !is_selective(&tcp.config) {
             // It becomes `ssthresh` and the duplicates, so a fraction of a segment is lost.
             self.control.cap(self.control.ssthresh(), now);
         }
         self.recovery.on_reduction(from, self.control.window());
-        self.timer.restart(now, &tcp.rules);
+        self.timer.restart(now, &tcp.config.rto);
     }
 
     fn on_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
@@ -554,7 +561,7 @@ impl Sender {
 
     /// Whether a segment ends what the application wrote so far, or half a window of it (Linux: `forced_push`).
     fn pushes(&self, seq: u64, end: u64, tcp: &CheckedConfig) -> bool {
-        let pushed = tcp.config.window_at_first() / 2 + 1;
+        let pushed = tcp.config.receiver.window_at_first() / 2 + 1;
         end >= self.end || seq / tcp.mss % pushed == pushed - 1
     }
 
@@ -572,10 +579,10 @@ impl Sender {
         if deflation > 0.0 {
             self.window = (self.window - deflation).max(1.0);
         }
-        let receiver = match tcp.config.first_receiver_window {
+        let receiver = match tcp.config.receiver.first_window {
             _ if self.waits_for_timer(tcp) => 0,
-            None => tcp.config.receiver_window,
-            Some(_) => tcp.config.grown_window(self.recovery.una() / tcp.mss),
+            None => tcp.config.receiver.window,
+            Some(_) => tcp.config.receiver.grown_window(self.recovery.una() / tcp.mss),
         };
         let windows = Windows { congestion: self.whole_window(), receiver, mss: tcp.mss };
         self.recovery.open(windows, &tcp.config);
@@ -590,7 +597,7 @@ impl Sender {
     /// What there is to send, as far as Nagle's algorithm lets go of it.
     #[inline]
     fn stream(&self, tcp: &CheckedConfig) -> Stream {
-        if tcp.config.nagle == Nagle::On && self.holds_rest(tcp) {
+        if tcp.config.connection.nagle == Nagle::On && self.holds_rest(tcp) {
             return Stream { end: self.recovery.sent(), fin: false, mss: tcp.mss };
         }
         Stream { end: self.end, fin: self.fin, mss: tcp.mss }
@@ -605,13 +612,13 @@ impl Sender {
 
     fn congestion(&self, sign: Sign, now: Instant, tcp: &CheckedConfig) -> Congestion {
         let config = &tcp.config;
-        let basis = match config.reduction_basis {
+        let basis = match config.cwnd.reduction_basis {
             ReductionBasis::FlightSize => {
                 let flight = self.recovery.flight() as f64 / tcp.mss as f64;
                 if is_selective(config) { flight.min(self.window) } else { flight }
             }
             ReductionBasis::Pipe => self.recovery.outstanding() as f64 / tcp.mss as f64,
-            ReductionBasis::Window => self.window.min(config.receiver_window as f64),
+            ReductionBasis::Window => self.window.min(config.receiver.window as f64),
         };
         Congestion { now, sign, basis, repeated: false }
     }
@@ -637,19 +644,19 @@ impl Sender {
 pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
 fn answers_as_full_tcp(tcp: &CheckedConfig) -> bool {
-    tcp.config.mark_response == MarkResponse::FullTcp
+    tcp.config.ecn.response == MarkResponse::Ns2Full
 }
 
 fn is_selective(config: &Config) -> bool {
-    matches!(config.recovery, Recovery::Sack | Recovery::Rack)
+    matches!(config.recovery.kind, RecoveryKind::Sack | RecoveryKind::Rack)
 }
 
 /// Whether the board knows when each segment was sent.
 fn keeps_times(config: &Config) -> bool {
-    config.recovery == Recovery::Rack
-        || (config.recovery == Recovery::Sack && config.pipe == Pipe::Scoreboard)
+    config.recovery.kind == RecoveryKind::Rack
+        || (config.recovery.kind == RecoveryKind::Sack && config.sack.pipe == Pipe::Scoreboard)
 }
 
 fn first_ssthresh(tcp: &CheckedConfig) -> f64 {
-    tcp.config.initial_ssthresh.unwrap_or(tcp.config.receiver_window as f64)
+    tcp.config.cwnd.initial_ssthresh.unwrap_or(tcp.config.receiver.window as f64)
 }

@@ -5,7 +5,8 @@
 
 use aqm_net::{Instant, Span};
 
-use crate::rtt::{Estimator, Rules};
+use crate::config::rto::Rto;
+use crate::rtt::Estimator;
 
 /// The timer, its estimator and the segment that is timed.
 #[repr(C)]
@@ -25,27 +26,27 @@ pub(crate) struct Timer {
 const NOT_TIMED: u64 = u64::MAX;
 
 impl Timer {
-    pub fn new(rules: &Rules) -> Self {
+    pub fn new(config: &Rto) -> Self {
         Self {
             at: Instant::NEVER,
             timed: NOT_TIMED,
             timed_since: Instant::START,
-            estimator: Estimator::new(rules),
+            estimator: Estimator::new(config),
             retries: 0,
         }
     }
 
     /// Starts it anew.
     #[inline]
-    pub fn restart(&mut self, now: Instant, rules: &Rules) {
-        self.at = rules.expiry(now, self.estimator.rto(rules));
+    pub fn restart(&mut self, now: Instant, config: &Rto) {
+        self.at = config.expiry(now, self.estimator.rto(config));
     }
 
     /// Starts it if it is off.
     #[inline]
-    pub fn start(&mut self, now: Instant, rules: &Rules) {
+    pub fn start(&mut self, now: Instant, config: &Rto) {
         if self.at == Instant::NEVER {
-            self.restart(now, rules);
+            self.restart(now, config);
         }
     }
 
@@ -71,21 +72,21 @@ impl Timer {
 
     /// Takes a sample if `ack` acknowledges what is timed; whether it did.
     #[inline]
-    pub fn on_ack(&mut self, ack: u64, now: Instant, rules: &Rules) -> bool {
+    pub fn on_ack(&mut self, ack: u64, now: Instant, config: &Rto) -> bool {
         if ack < self.timed || self.timed == NOT_TIMED {
             return false;
         }
         self.timed = NOT_TIMED;
-        self.estimator.sample(self.timed_since, now, rules);
+        self.estimator.sample(self.timed_since, now, config);
         true
     }
 
     /// It ran out, and runs again for longer (RFC 6298, 5.5 and 5.6).
-    pub fn back_off(&mut self, now: Instant, rules: &Rules) {
+    pub fn back_off(&mut self, now: Instant, config: &Rto) {
         self.retries += 1;
         self.timed = NOT_TIMED;
-        self.estimator.back_off(rules);
-        self.restart(now, rules);
+        self.estimator.back_off(config);
+        self.restart(now, config);
     }
 
     /// Whether it ran out.
@@ -94,7 +95,7 @@ impl Timer {
     }
 
     /// The time-out, backed off.
-    pub fn rto(&self, rules: &Rules) -> Span {
-        self.estimator.rto(rules)
+    pub fn rto(&self, config: &Rto) -> Span {
+        self.estimator.rto(config)
     }
 }

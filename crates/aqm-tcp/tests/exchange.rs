@@ -12,7 +12,7 @@ use serde_json::json;
 
 #[test]
 fn without_loss_a_transfer_is_a_handshake_and_its_rounds() {
-    let pair = exchange(rfc(json!({"initial_window": 2})), 5, &[]);
+    let pair = exchange(rfc(json!({"cwnd": {"initial": 2}})), 5, &[]);
     assert_table(
         &pair,
         "0 > SYN
@@ -45,7 +45,8 @@ fn slow_start_takes_the_rounds_of_the_formula() {
             for (window, rounds) in [1, 2, 4, 10].into_iter().zip(rounds) {
                 // The delay exceeds a round trip, so that only a second segment ends it.
                 let settings = json!({
-                    "initial_window": window, "delayed_ack": delayed_ack, "delayed_ack_timer": "500ms",
+                    "cwnd": { "initial": window },
+                    "receiver": { "delayed_ack": delayed_ack, "delayed_ack_timer": "500ms" },
                 });
                 let mut pair = exchange(rfc(settings), segments, &[]);
                 pair.first_sent[0].dedup();
@@ -57,7 +58,9 @@ fn slow_start_takes_the_rounds_of_the_formula() {
 
 #[test]
 fn an_acknowledgement_waits_for_a_second_segment_or_the_timer() {
-    let settings = rfc(json!({"delayed_ack": "every-second", "initial_window": 3, "close": "none"}));
+    let settings = rfc(json!({
+        "receiver": {"delayed_ack": "every-second"}, "cwnd": {"initial": 3}, "connection": {"close": "none"},
+    }));
     assert_table(
         &exchange(settings, 3, &[]),
         "0 > SYN
@@ -74,7 +77,8 @@ fn an_acknowledgement_waits_for_a_second_segment_or_the_timer() {
 fn with_a_heartbeat_it_waits_for_the_next_multiple_of_the_timer_since_the_start() {
     for (timer, ack_info) in [("100ms", 200), ("150ms", 300), ("160ms", 160), ("7ms", 154)] {
         let settings = rfc(json!({
-            "delayed_ack": "heartbeat", "delayed_ack_timer": timer, "initial_window": 3, "close": "none",
+            "receiver": { "delayed_ack": "heartbeat", "delayed_ack_timer": timer }, "cwnd": { "initial": 3 },
+            "connection": { "close": "none" },
         }));
         let pair = exchange(settings, 3, &[]);
         assert_part(&pair, 150, 500, &format!("150 < ack 2\n{ack_info} < ack 3"));
@@ -83,14 +87,14 @@ fn with_a_heartbeat_it_waits_for_the_next_multiple_of_the_timer_since_the_start(
 
 #[test]
 fn a_fin_is_acknowledged_at_once() {
-    let pair = exchange(rfc(json!({"delayed_ack": "every-second"})), 1, &[]);
+    let pair = exchange(rfc(json!({"receiver": {"delayed_ack": "every-second"}})), 1, &[]);
     assert_eq!(between(&pair, 150, 150), ["< FIN ack FIN"]);
 }
 
 #[test]
 fn data_out_of_order_and_the_filling_of_a_gap_are_acknowledged_at_once() {
     let path = Path::default().and_delaying(&["> 2"], 5);
-    let pair = transfer(rfc(json!({"delayed_ack": "every-second"})), 10, path);
+    let pair = transfer(rfc(json!({"receiver": {"delayed_ack": "every-second"}})), 10, path);
     let acks = between(&pair, 150, 155);
     assert_eq!(acks[..8], ["< ack 1"; 8], "the one that waited leaves with the first out of order");
     // Two duplicates had released nothing: all was sent. The filling brings one acknowledgement.
@@ -100,7 +104,8 @@ fn data_out_of_order_and_the_filling_of_a_gap_are_acknowledged_at_once() {
 #[test]
 fn the_first_segments_are_acknowledged_quickly_if_so_many_are() {
     let settings = json!({
-        "delayed_ack": "every-second", "quick_acks": 3, "initial_window": 8, "close": "none",
+        "receiver": { "delayed_ack": "every-second", "quick_acks": 3 }, "cwnd": { "initial": 8 },
+        "connection": { "close": "none" },
     });
     let pair = exchange(rfc(settings), 8, &[]);
     assert_eq!(between(&pair, 150, 150), ["< ack 1", "< ack 2", "< ack 3", "< ack 5", "< ack 7"]);
@@ -122,7 +127,13 @@ fn a_lost_first_segment_is_sent_again_by_the_third_duplicate() {
 #[test]
 fn a_lost_segment_in_the_middle_is_sent_again_once_and_without_a_time_out() {
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
-        let pair = exchange(rfc(json!({"initial_window": 2, "recovery": recovery})), 100, &["> 11"]);
+        let pair = exchange(
+            rfc(json!({
+                "cwnd": {"initial": 2}, "recovery": {"kind": recovery},
+            })),
+            100,
+            &["> 11"],
+        );
         let counts = pair.client().counts();
         let found = (counts.retransmitted, counts.fast_retransmits, counts.timeouts);
         // Tahoe sends again whatever follows the loss, until an acknowledgement skips it.
@@ -156,7 +167,13 @@ fn a_lost_acknowledgement_costs_nothing_if_another_follows() {
 
 #[test]
 fn if_all_acknowledgements_of_a_window_are_lost_the_timer_resends_only_the_first() {
-    let pair = exchange(rfc(json!({"initial_window": 4})), 8, &["< ack 1", "< ack 2", "< ack 3", "< ack 4"]);
+    let pair = exchange(
+        rfc(json!({
+            "cwnd": {"initial": 4},
+        })),
+        8,
+        &["< ack 1", "< ack 2", "< ack 3", "< ack 4"],
+    );
     assert_table(
         &pair,
         "0 > SYN
@@ -192,7 +209,7 @@ fn reordering_by_fewer_than_three_is_no_loss() {
             let slow: Vec<String> = (1..=10).map(|number| format!("> {number}")).collect();
             let slow = slow.iter().filter(|name| !names.contains(name)).map(String::as_str);
             let path = Path::default().and_delaying(&slow.collect::<Vec<_>>(), 1);
-            let pair = transfer(rfc(json!({"recovery": recovery})), 20, path);
+            let pair = transfer(rfc(json!({"recovery": {"kind": recovery}})), 20, path);
             let counts = pair.client().counts();
             assert_eq!(counts.timeouts, 0);
             assert_eq!(counts.retransmitted > 0, retransmitted, "{recovery}, by {later}");
@@ -204,7 +221,7 @@ fn reordering_by_fewer_than_three_is_no_loss() {
 #[test]
 fn what_arrives_twice_is_delivered_once() {
     let path = Path::default().and_doubling(&["> 1", "> 3", "< ack 2", "> 5 FIN"]);
-    let pair = transfer(rfc(json!({"initial_window": 2})), 5, path);
+    let pair = transfer(rfc(json!({"cwnd": {"initial": 2}})), 5, path);
     assert_eq!(pair.client().counts().retransmitted, 0);
 }
 
@@ -238,7 +255,7 @@ fn a_time_out_halves_the_flight_into_ssthresh() {
 
 #[test]
 fn the_time_out_doubles_up_to_its_maximum_until_the_sender_gives_up() {
-    let mut pair = Pair::one_way(rfc(json!({"max_retries": 8})), MSS);
+    let mut pair = Pair::one_way(rfc(json!({"connection": {"max_retries": 8}})), MSS);
     pair.run(HOUR, &mut losing(Sent::has_data));
     let sent: Vec<u64> = pair
         .log
@@ -256,7 +273,7 @@ fn the_time_out_doubles_up_to_its_maximum_until_the_sender_gives_up() {
 
 #[test]
 fn progress_starts_the_count_of_retries_again() {
-    let settings = rfc(json!({"max_retries": 1, "initial_window": 1}));
+    let settings = rfc(json!({"connection": {"max_retries": 1}, "cwnd": {"initial": 1}}));
     let pair = exchange(settings, 3, &["> 1", "> 2", "> 3 FIN"]);
     assert_eq!((pair.client().counts().timeouts, pair.client().gave_up()), (2, None));
 }
@@ -266,7 +283,7 @@ fn a_retransmission_gives_no_round_trip_sample() {
     let pair = exchange(rfc(json!({})), 2, &["> 1", "> 2 FIN"]);
     assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "only the SYN was timed");
     assert_eq!(pair.client().backoff(), 2, "without a sample the back-off stays");
-    let pair = exchange(rfc(json!({"back_off_end": "progress"})), 2, &["> 1", "> 2 FIN"]);
+    let pair = exchange(rfc(json!({"rto": {"back_off_end": "progress"}})), 2, &["> 1", "> 2 FIN"]);
     assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)));
     assert_eq!(pair.client().backoff(), 1, "progress ends it");
 }
@@ -274,7 +291,9 @@ fn a_retransmission_gives_no_round_trip_sample() {
 #[test]
 fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
     for (order, last) in [("after-sample", "2200 > 2 again"), ("before-sample", "3200 > 2 again")] {
-        let settings = json!({ "initial_window": 2, "back_off_end": "progress", "timer_restart": order });
+        let settings = json!({
+            "cwnd": { "initial": 2 }, "rto": { "back_off_end": "progress", "restart": order },
+        });
         let pair = exchange(rfc(settings), 3, &["> 1", "> 2", "> 2 again"]);
         assert!(pair.log.iter().any(|line| line.trim() == last), "{order}: {:#?}", pair.log);
     }
@@ -282,7 +301,7 @@ fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
 
 #[test]
 fn ns_2_halves_again_at_every_time_out() {
-    let mut pair = Pair::endless(ns2(json!({"initial_window": 20})));
+    let mut pair = Pair::endless(ns2(json!({"cwnd": {"initial": 20}})));
     pair.run(at(410), &mut losing(Sent::has_data));
     assert_eq!((pair.client().counts().timeouts, pair.client().ssthresh()), (1, 10.0));
     pair.run(at(2000), &mut losing(Sent::has_data));
@@ -291,14 +310,14 @@ fn ns_2_halves_again_at_every_time_out() {
 
 #[test]
 fn ns_2_halves_no_more_than_the_receivers_window() {
-    let mut pair = Pair::endless(ns2(json!({"receiver_window": 8, "initial_window": 20})));
+    let mut pair = Pair::endless(ns2(json!({"receiver": {"window": 8}, "cwnd": {"initial": 20}})));
     pair.run(at(410), &mut losing(Sent::has_data));
     assert_eq!((pair.client().counts().timeouts, pair.client().ssthresh()), (1, 4.0));
 }
 
 #[test]
 fn ns_2_pads_the_last_segment_and_sends_no_fin() {
-    let mut pair = Pair::one_way(ns2(json!({"handshake": "none"})), 1001);
+    let mut pair = Pair::one_way(ns2(json!({"connection": {"handshake": "none"}})), 1001);
     let mut sizes = Vec::new();
     pair.run(HOUR, &mut |sent| {
         sizes.push((sent.segment.wire, sent.segment.flags.has(Flags::FIN)));
@@ -311,10 +330,12 @@ fn ns_2_pads_the_last_segment_and_sends_no_fin() {
 
 #[test]
 fn the_receivers_window_bounds_what_is_in_flight_and_stops_growth() {
-    let mut pair = Pair::endless(rfc(json!({"receiver_window": 4, "initial_ssthresh": 100.0})));
+    let mut pair = Pair::endless(rfc(json!({
+        "receiver": {"window": 4}, "cwnd": {"initial_ssthresh": 100.0},
+    })));
     pair.run(at(2000), &mut |_| arrives());
     assert_eq!((pair.client().in_flight(), pair.client().cwnd()), (4 * MSS, 10.0));
-    let mut pair = Pair::endless(ns2(json!({"receiver_window": 4})));
+    let mut pair = Pair::endless(ns2(json!({"receiver": {"window": 4}})));
     pair.run(at(2000), &mut |_| arrives());
     assert_eq!(pair.client().in_flight(), 4 * MSS);
     assert!(pair.client().cwnd() > 8.0, "ns-2's window grows unused: {}", pair.client().cwnd());
@@ -328,9 +349,14 @@ fn the_window_told_is_whole_uninflated_and_clipped() {
         pair.client().window_hint()
     };
     assert_eq!(hint(json!({})), 10);
-    assert_eq!(hint(json!({"receiver_window": 4})), 4);
-    assert_eq!(hint(json!({"receiver_window": 4, "hint": "raw"})), 10);
-    assert_eq!(hint(json!({"initial_window": 1_000_000, "receiver_window": 1_000, "hint": "raw"})), u16::MAX);
+    assert_eq!(hint(json!({"receiver": {"window": 4}})), 4);
+    assert_eq!(hint(json!({"receiver": {"window": 4}, "cwnd": {"hint": "raw"}})), 10);
+    assert_eq!(
+        hint(json!({
+            "cwnd": {"initial": 1_000_000, "hint": "raw"}, "receiver": {"window": 1_000},
+        })),
+        u16::MAX
+    );
 }
 
 #[test]
@@ -342,7 +368,7 @@ fn a_loss_that_never_comes_fails_its_test() {
 #[test]
 #[should_panic(expected = "> 5 FIN")]
 fn a_table_without_the_last_line_fails_its_test() {
-    let pair = exchange(rfc(json!({ "close": "fin" })), 5, &[]);
+    let pair = exchange(rfc(json!({ "connection": { "close": "fin" } })), 5, &[]);
     let but_one = pair.log[..pair.log.len() - 1].join("\n");
     assert_table(&pair, &but_one);
 }

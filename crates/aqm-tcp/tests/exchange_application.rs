@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// A request of one segment and a response of three, with acknowledgements that wait for 40 ms.
 fn talk() -> Pair {
-    Pair::new(rfc(json!({ "initial_window": 2, "delayed_ack": "every-second" })))
+    Pair::new(rfc(json!({ "cwnd": { "initial": 2 }, "receiver": { "delayed_ack": "every-second" } })))
         .plan(Client, When::At(0), Act::Write(MSS))
         .plan(Server, When::Received(MSS), Act::Write(3 * MSS))
         .plan(Client, When::Received(3 * MSS), Act::Finish)
@@ -89,7 +89,7 @@ fn data_that_crosses_acknowledges_and_is_no_duplicate() {
 fn after_a_pause_the_window_starts_again_unless_told_otherwise() {
     // 14 segments take the window to 9; the pause is 4.6 s, longer than the time-out of 1 s.
     for (idle_restart, window) in [("initial-window", 2), ("one-segment", 1), ("off", 9)] {
-        let pair = Pair::new(rfc(json!({ "initial_window": 2, "idle_restart": idle_restart })))
+        let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2, "idle_restart": idle_restart } })))
             .plan(Client, When::At(0), Act::Write(14 * MSS))
             .plan(Client, When::At(5000), Act::Write(30 * MSS))
             .plan(Client, When::At(5000), Act::Finish)
@@ -103,7 +103,9 @@ fn after_a_pause_the_window_starts_again_unless_told_otherwise() {
 fn ns_2_s_full_tcp_opens_a_smaller_window_after_a_pause_too() {
     // A mark leaves a window of one, and what follows leaves 4.9 s later.
     for (idle_restart, window) in [("to-initial-window", 2), ("initial-window", 1), ("off", 1)] {
-        let settings = json!({ "ecn": "on", "initial_window": 2, "idle_restart": idle_restart });
+        let settings = json!({
+            "ecn": { "mode": "on" }, "cwnd": { "initial": 2, "idle_restart": idle_restart },
+        });
         let pair = Pair::new(full_tcp(settings))
             .plan(Client, When::At(0), Act::Write(MSS))
             .plan(Client, When::At(5000), Act::Write(30 * MSS))
@@ -116,7 +118,7 @@ fn ns_2_s_full_tcp_opens_a_smaller_window_after_a_pause_too() {
 
 #[test]
 fn a_pause_shorter_than_a_time_out_changes_nothing() {
-    let pair = Pair::new(rfc(json!({ "initial_window": 2 })))
+    let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2 } })))
         .plan(Client, When::At(0), Act::Write(14 * MSS))
         .plan(Client, When::At(1300), Act::Write(30 * MSS))
         .plan(Client, When::At(1300), Act::Finish)
@@ -131,7 +133,8 @@ fn a_pause_is_not_counted_into_the_growth_of_the_window() {
         let run =
             |pause: u64| {
                 let settings = json!({
-                    "idle_restart": "off", "initial_ssthresh": 10.0, "control": { "kind": law },
+                    "cwnd": { "idle_restart": "off", "initial_ssthresh": 10.0 },
+                    "congestion_control": { "kind": law },
                 });
                 let mut pair = Pair::new(rfc(settings))
                     .plan(Client, When::At(0), Act::Write(100 * MSS))
@@ -151,7 +154,9 @@ fn a_pause_is_not_counted_into_the_growth_of_the_window() {
 fn no_law_opens_a_window_that_is_not_used() {
     for law in Control::NAMES {
         for (word, grows) in [("holds", false), ("grows", true)] {
-            let settings = json!({ "growth_when_limited": word, "control": { "kind": law } });
+            let settings = json!({
+                "cwnd": { "growth_when_limited": word }, "congestion_control": { "kind": law },
+            });
             let mut pair = Pair::new(rfc(settings));
             for second in 0..20 {
                 pair = pair.plan(Client, When::At(400 * second), Act::Write(2 * MSS));
@@ -168,8 +173,8 @@ fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
     for law in Control::NAMES {
         let window = |limit: serde_json::Value| {
             let settings = json!({
-                "initial_window": 12, "delayed_ack": "every-second", "abc_limit": limit,
-                "control": { "kind": law },
+                "cwnd": { "initial": 12, "abc_limit": limit }, "receiver": { "delayed_ack": "every-second" },
+                "congestion_control": { "kind": law },
             });
             let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(12 * MSS));
             pair.run(HOUR, &mut |_| arrives());
@@ -189,14 +194,14 @@ fn the_acknowledgement_of_a_fin_may_leave_alone_before_what_is_left_to_send() {
             .over(Path::default())
     };
     assert_part(&pair(json!({})), 150, 210, "150 < FIN ack FIN\n200 > ack FIN");
-    let alone = pair(json!({ "fin_ack": "alone" }));
+    let alone = pair(json!({ "connection": { "fin_ack": "alone" } }));
     assert_part(&alone, 150, 210, "150 < ack FIN\n150 < FIN\n200 > ack FIN");
     assert_done(&alone, [1, 0]);
 }
 
 /// A message of the client of so many bytes, with Nagle's algorithm.
 fn message(bytes: u64, more: serde_json::Value) -> Pair {
-    let settings = over(json!({ "nagle": "on", "initial_window": 2 }), more);
+    let settings = over(json!({ "connection": { "nagle": "on" }, "cwnd": { "initial": 2 } }), more);
     Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(bytes)).plan(
         Client,
         When::At(0),
@@ -217,9 +222,9 @@ fn with_nagles_algorithm_the_rest_of_a_message_waits_for_what_went_before_and_it
          300 > ack FIN",
     );
     // A lone segment has to wait only for the acknowledgement that the receiver delays.
-    let pair = message(1001, json!({ "delayed_ack": "every-second" })).over(Path::default());
+    let pair = message(1001, json!({ "receiver": { "delayed_ack": "every-second" } })).over(Path::default());
     assert_part(&pair, 101, 240, "190 < ack 1\n240 > 2 FIN");
-    let pair = message(2001, json!({ "delayed_ack": "every-second" })).over(Path::default());
+    let pair = message(2001, json!({ "receiver": { "delayed_ack": "every-second" } })).over(Path::default());
     assert_part(&pair, 101, 200, "150 < ack 2\n200 > 3 FIN");
 }
 
@@ -232,7 +237,7 @@ fn nagles_algorithm_holds_no_first_segment_no_full_one_and_no_fin_alone() {
     assert_eq!(sent(1), ["1 FIN"]);
     assert_eq!(sent(1000), ["1 FIN"]);
     assert_eq!(sent(2000), ["1", "2 FIN"]);
-    let pair = Pair::new(rfc(json!({ "nagle": "on" })))
+    let pair = Pair::new(rfc(json!({ "connection": { "nagle": "on" } })))
         .plan(Client, When::At(0), Act::Write(MSS))
         .plan(Client, When::At(120), Act::Finish)
         .over(Path::default());
@@ -241,7 +246,7 @@ fn nagles_algorithm_holds_no_first_segment_no_full_one_and_no_fin_alone() {
 
 #[test]
 fn what_nagles_algorithm_holds_leaves_when_more_data_fills_the_segment() {
-    let pair = Pair::new(rfc(json!({ "nagle": "on" })))
+    let pair = Pair::new(rfc(json!({ "connection": { "nagle": "on" } })))
         .plan(Client, When::At(0), Act::Write(400))
         .plan(Client, When::At(110), Act::Write(700))
         .plan(Client, When::At(120), Act::Write(400))
@@ -258,7 +263,7 @@ fn nagles_algorithm_holds_nothing_that_was_sent_before() {
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
         // The first segment is lost, so the rest waits for its retransmission; then the rest is lost.
         let path = Path::losing(&["> 1", "> 4 FIN"]);
-        let settings = json!({ "recovery": recovery, "initial_window": 10 });
+        let settings = json!({ "recovery": { "kind": recovery }, "cwnd": { "initial": 10 } });
         let pair = message(3500, settings).over(path);
         let done = (pair.server().received(), pair.client().is_done(), pair.server().is_done());
         assert_eq!(done, (3500, true, true), "{recovery}\n{}", pair.log.join("\n"));

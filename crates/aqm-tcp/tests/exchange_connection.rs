@@ -45,7 +45,7 @@ fn a_lost_syn_ack_costs_as_much_as_a_lost_syn() {
 #[test]
 fn a_repeated_syn_may_be_left_to_the_timer_of_the_answer() {
     assert_table(
-        &exchange(rfc(json!({"repeated_syn": "ignored"})), 1, &["< SYN-ACK"]),
+        &exchange(rfc(json!({"connection": {"repeated_syn": "ignored"}})), 1, &["< SYN-ACK"]),
         "0 > SYN
          50 < SYN-ACK lost
          1000 > SYN again
@@ -59,7 +59,7 @@ fn a_repeated_syn_may_be_left_to_the_timer_of_the_answer() {
 #[test]
 fn the_server_sends_its_answer_again_by_its_own_timer() {
     // The client would try again only after three seconds.
-    let client = rfc(json!({ "initial_rto": "3s" }));
+    let client = rfc(json!({ "rto": { "initial": "3s" } }));
     let pair = Pair::between(client, rfc(json!({})))
         .plan(Client, When::At(0), Act::Write(MSS))
         .plan(Client, When::At(0), Act::Finish)
@@ -82,7 +82,7 @@ fn the_server_sends_its_answer_again_by_its_own_timer() {
 
 #[test]
 fn the_last_step_of_the_handshake_goes_alone_where_that_is_chosen() {
-    let settings = || rfc(json!({ "handshake_ack": "alone" }));
+    let settings = || rfc(json!({ "connection": { "handshake_ack": "alone" } }));
     assert_table(
         &exchange(settings(), 1, &[]),
         "0 > SYN
@@ -101,14 +101,14 @@ fn the_last_step_of_the_handshake_goes_alone_where_that_is_chosen() {
 #[test]
 fn a_lost_last_step_of_the_handshake_is_made_up_for_by_data() {
     // The acknowledgement rides on 1; 2 opens the connection as well as 1 would have.
-    let pair = exchange(rfc(json!({ "initial_window": 4 })), 8, &["> 1"]);
+    let pair = exchange(rfc(json!({ "cwnd": { "initial": 4 } })), 8, &["> 1"]);
     assert_eq!(pair.server().counts().handshake_done, Some(at(150)));
     assert_eq!(pair.server().counts().retransmitted, 0);
 }
 
 #[test]
 fn a_client_with_nothing_to_send_is_asked_again_for_the_last_step() {
-    let pair = Pair::new(rfc(json!({ "initial_window": 2 })))
+    let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2 } })))
         .plan(Server, When::At(0), Act::Write(2 * MSS))
         .plan(Server, When::At(0), Act::Finish)
         .over(Path::losing(&["> ack 0"]));
@@ -132,7 +132,7 @@ fn a_client_with_nothing_to_send_is_asked_again_for_the_last_step() {
 #[test]
 fn an_answer_that_was_sent_again_is_not_timed() {
     // The SYN comes again before the timer of the server, 3 s, runs out.
-    let server = rfc(json!({ "initial_rto": "3s" }));
+    let server = rfc(json!({ "rto": { "initial": "3s" } }));
     let mut path = Path::losing(&["< SYN-ACK"]);
     let mut pair = Pair::between(rfc(json!({})), server);
     pair.run(at(1160), &mut |sent| path.fate(sent));
@@ -178,7 +178,7 @@ fn an_end_without_an_answer_gives_up_as_it_says() {
     );
     assert_eq!(pair.client().counts().segments_sent, 8);
     // A server that is never answered, too: the client has nothing to say and its acknowledgement is lost.
-    let mut pair = Pair::new(rfc(json!({ "max_syn_retries": 2 })));
+    let mut pair = Pair::new(rfc(json!({ "connection": { "max_syn_retries": 2 } })));
     pair.run(HOUR, &mut losing(|sent| sent.from == Client && !sent.segment.flags.has(Flags::SYN)));
     assert_eq!((pair.server().gave_up(), pair.now), (Some(GaveUp::NoAnswer), at(50 + 7000)));
 }
@@ -311,7 +311,7 @@ fn a_lost_last_acknowledgement_is_asked_for_again() {
 
 #[test]
 fn without_a_fin_each_end_is_done_when_its_data_is_acknowledged() {
-    let pair = open_pair(rfc(json!({ "close": "none" })))
+    let pair = open_pair(rfc(json!({ "connection": { "close": "none" } })))
         .plan(Client, When::Received(MSS), Act::Finish)
         .plan(Server, When::Received(MSS), Act::Finish)
         .over(Path::default());

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const ALL: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "rack"];
 
 fn ecn(more: Value) -> Value {
-    rfc(over(json!({ "ecn": "on", "initial_window": 8 }), more))
+    rfc(over(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } }), more))
 }
 
 /// Both ends write a segment; routers mark whatever they may.
@@ -31,7 +31,7 @@ fn agreed(client: Value, server: Value) -> Pair {
 
 #[test]
 fn ecn_needs_both_ends() {
-    let (on, off) = (json!({ "ecn": "on" }), json!({ "ecn": "off" }));
+    let (on, off) = (json!({ "ecn": { "mode": "on" } }), json!({ "ecn": { "mode": "off" } }));
     assert_table(
         &agreed(on.clone(), on.clone()),
         "0 > SYN ECE CWR marked
@@ -73,7 +73,7 @@ fn a_syn_that_is_sent_again_still_asks() {
 fn only_data_sent_for_the_first_time_may_be_marked() {
     for recovery in ALL {
         let mut path = Path::losing(&["> SYN", "> 2", "> 5", "> 20 FIN", "< FIN"]);
-        let mut pair = Pair::one_way(ecn(json!({ "recovery": recovery })), 20 * MSS);
+        let mut pair = Pair::one_way(ecn(json!({ "recovery": { "kind": recovery } })), 20 * MSS);
         let (mut may, mut may_not) = (0, 0);
         pair.run(HOUR, &mut |sent| {
             let flags = sent.segment.flags;
@@ -90,7 +90,7 @@ fn only_data_sent_for_the_first_time_may_be_marked() {
 fn a_mark_is_echoed_until_the_window_was_reduced() {
     // 9 and 10 leave with the first acknowledgement. The second finds 8 in flight, so the window is 4; 11 may leave
     // with the seventh, tells of the reduction and ends the echo.
-    let pair = transfer(ecn(json!({ "close": "none" })), 20, Path::marking(&["> 2"]));
+    let pair = transfer(ecn(json!({ "connection": { "close": "none" } })), 20, Path::marking(&["> 2"]));
     assert_part(
         &pair,
         150,
@@ -129,7 +129,7 @@ fn an_acknowledgement_with_an_echo_opens_no_window() {
 #[test]
 fn several_marks_in_a_window_reduce_it_once_and_a_mark_in_the_next_again() {
     for recovery in ALL {
-        let settings = ecn(json!({ "recovery": recovery }));
+        let settings = ecn(json!({ "recovery": { "kind": recovery } }));
         let pair = transfer(settings.clone(), 30, Path::marking(&["> 2", "> 3", "> 7", "> 10"]));
         let client = pair.client();
         assert_eq!((client.counts().marks_heeded, client.ssthresh()), (1, 4.0), "{recovery}");
@@ -142,7 +142,7 @@ fn several_marks_in_a_window_reduce_it_once_and_a_mark_in_the_next_again() {
 fn a_loss_and_a_mark_in_one_window_reduce_it_once() {
     for recovery in ALL {
         for (lost, marked) in [("> 5", "> 2"), ("> 2", "> 5"), ("> 2", "> 8")] {
-            let settings = ecn(json!({ "recovery": recovery }));
+            let settings = ecn(json!({ "recovery": { "kind": recovery } }));
             let pair = transfer(settings, 40, Path::losing(&[lost]).and_marking(&[marked]));
             let client = pair.client();
             // Half of 8 in flight, or of the 9 that are if the loss is seen after an acknowledgement.
@@ -162,7 +162,10 @@ fn a_loss_counts_where_no_router_marks() {
     for law in Control::NAMES {
         for recovery in ["reno", "newreno", "sack", "rack"] {
             let end = |ecn| {
-                let settings = json!({ "recovery": recovery, "control": { "kind": law }, "ecn": ecn });
+                let settings = json!({
+                    "recovery": { "kind": recovery }, "congestion_control": { "kind": law },
+                    "ecn": { "mode": ecn },
+                });
                 let pair = exchange(rfc(settings), 40, &["> 2"]);
                 assert_eq!(pair.client().counts().marks_heeded, 0);
                 (pair.client().ssthresh(), pair.client().counts().fast_retransmits, pair.now)
@@ -177,7 +180,7 @@ fn a_loss_counts_where_no_router_marks() {
 fn a_reduction_after_a_time_out_is_told_too() {
     // The mark of 2 reduces, the time-out reduces once more; the echo of what was sent before does not.
     let path = Path::marking(&["> 2"]).and_losing(&["> 3", "> 4", "> 5", "> 6"]);
-    let pair = transfer(ecn(json!({ "initial_window": 4 })), 20, path);
+    let pair = transfer(ecn(json!({ "cwnd": { "initial": 4 } })), 20, path);
     let counts = pair.client().counts();
     assert_eq!((counts.marks_heeded, counts.timeouts), (1, 1), "{}", pair.log.join("\n"));
     let told: Vec<&String> = pair.log.iter().filter(|line| line.contains("CWR ECT")).collect();
@@ -187,7 +190,7 @@ fn a_reduction_after_a_time_out_is_told_too() {
 #[test]
 fn a_lost_report_of_a_reduction_is_a_loss_and_ends_the_echo_later() {
     let pair =
-        transfer(ecn(json!({ "initial_window": 4 })), 40, Path::marking(&["> 2"]).and_losing(&["> 7"]));
+        transfer(ecn(json!({ "cwnd": { "initial": 4 } })), 40, Path::marking(&["> 2"]).and_losing(&["> 7"]));
     let log = pair.log.join("\n");
     assert!(log.contains("> 7 CWR ECT lost"), "{log}");
     assert_eq!(pair.client().counts().marks_heeded, 1, "{log}");
@@ -197,7 +200,7 @@ fn a_lost_report_of_a_reduction_is_a_loss_and_ends_the_echo_later() {
 #[test]
 fn marks_never_close_the_window_below_its_floor_nor_open_a_window_of_one() {
     let settle = |initial_window| {
-        let mut pair = Pair::endless(ecn(json!({ "initial_window": initial_window })));
+        let mut pair = Pair::endless(ecn(json!({ "cwnd": { "initial": initial_window } })));
         pair.run(at(5000), &mut |sent| vec![Copy { after: ONE_WAY, marked: sent.from == Client }]);
         (pair.client().cwnd(), pair.server().received() / MSS)
     };
@@ -208,7 +211,7 @@ fn marks_never_close_the_window_below_its_floor_nor_open_a_window_of_one() {
 
 #[test]
 fn ns_2_s_full_tcp_halves_a_window_of_one_and_waits_for_its_timer() {
-    let mut pair = Pair::endless(full_tcp(json!({ "ecn": "on", "initial_window": 1 })));
+    let mut pair = Pair::endless(full_tcp(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 1 } })));
     let mut path = Path::marking(&["> 1"]);
     pair.run(at(700), &mut |sent| path.fate(sent));
     // Two round trips of ten ticks make a time-out of 250 ms from 200 ms on; a quiet connection has its
@@ -230,7 +233,7 @@ fn ns_2_s_full_tcp_halves_a_window_of_one_and_waits_for_its_timer() {
 
 #[test]
 fn ns_2_s_full_tcp_may_be_marked_again_and_hears_no_echo_in_duplicates() {
-    let settings = full_tcp(json!({ "ecn": "on", "initial_window": 8 }));
+    let settings = full_tcp(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } }));
     let pair = transfer(settings, 8, Path::losing(&["> 1"]).and_marking(&["> 2", "> 1 again"]));
     let again = pair.log.iter().find(|line| line.contains("> 1 again")).unwrap();
     assert!(again.contains("CWR ECT marked"), "{again}");
@@ -252,7 +255,7 @@ fn marks_in_both_directions_are_echoed_apart() {
 
 #[test]
 fn without_a_handshake_there_is_nothing_to_agree_on() {
-    let settings = ecn(json!({ "handshake": "none" }));
+    let settings = ecn(json!({ "connection": { "handshake": "none" } }));
     let pair = transfer(settings, 20, Path::marking(&["> 2"]));
     assert_eq!(pair.client().counts().marks_heeded, 1);
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const ALL: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "rack"];
 
 fn with(recovery: &str) -> Value {
-    rfc(json!({ "recovery": recovery }))
+    rfc(json!({ "recovery": { "kind": recovery } }))
 }
 
 /// Segments 1, 3 and 6 of the first ten are lost.
@@ -158,7 +158,9 @@ fn rack_repairs_the_same_holes_once() {
 #[test]
 fn only_the_third_duplicate_sends_again_and_cuts_the_window_once() {
     for recovery in ALL {
-        let mut pair = Pair::endless(rfc(json!({ "initial_window": 40, "recovery": recovery })));
+        let mut pair = Pair::endless(rfc(json!({
+            "cwnd": { "initial": 40 }, "recovery": { "kind": recovery },
+        })));
         let mut path = Path::losing(&["> 1"]);
         pair.run(at(240), &mut |sent| path.fate(sent));
         let client = pair.client();
@@ -170,8 +172,13 @@ fn only_the_third_duplicate_sends_again_and_cuts_the_window_once() {
 #[test]
 fn a_lost_retransmission_waits_for_the_timer_and_then_one_segment_is_sent() {
     for recovery in ["tahoe", "reno", "newreno", "sack"] {
-        let pair =
-            exchange(rfc(json!({ "initial_window": 6, "recovery": recovery })), 12, &["> 1", "> 1 again"]);
+        let pair = exchange(
+            rfc(json!({
+                "cwnd": { "initial": 6 }, "recovery": { "kind": recovery },
+            })),
+            12,
+            &["> 1", "> 1 again"],
+        );
         let counts = pair.client().counts();
         assert_eq!((counts.fast_retransmits, counts.timeouts), (1, 1), "{recovery}");
         // The timer was started anew with the fast retransmit, at 200 ms.
@@ -206,7 +213,7 @@ fn after_a_time_out_one_segment_leaves() {
 fn what_limited_transmit_sends_depends_on_its_setting() {
     for recovery in ["reno", "newreno", "sack"] {
         for (word, released) in [("off", &[][..]), ("new", &["11", "12"])] {
-            let settings = rfc(json!({ "recovery": recovery, "limited_transmit": word }));
+            let settings = rfc(json!({ "recovery": { "kind": recovery, "limited_transmit": word } }));
             // The fourth and later segments are late: two duplicates come alone.
             let late: Vec<String> = (4..=10).map(|number| format!("> {number}")).collect();
             let late: Vec<&str> = late.iter().map(String::as_str).collect();
@@ -261,7 +268,9 @@ fn a_retransmission_that_is_sacked_leaves_the_pipe() {
 
 /// When segments leave while a window of 20, its first segment lost, is answered millisecond by millisecond.
 fn paced(reduction: &str) -> Vec<u64> {
-    let settings = rfc(json!({ "recovery": "sack", "reduction": reduction, "initial_window": 20 }));
+    let settings = rfc(json!({
+        "recovery": { "kind": "sack", "reduction": reduction }, "cwnd": { "initial": 20 },
+    }));
     let mut path = Path::losing(&["> 1"]);
     for number in 2..=20 {
         path = path.and_delaying(&[&format!("> {number}")], number);
@@ -295,8 +304,9 @@ fn a_window_of_gigabytes_comes_down_without_overflow() {
     // 40,000 segments of 64 kB: products of byte counts exceed 32 bits by far.
     for reduction in ["at-once", "prr", "rate-halving"] {
         let settings = json!({
-            "mss": "65000B", "delayed_ack": "off", "recovery": "sack", "reduction": reduction,
-            "initial_window": 40_000, "receiver_window": 100_000, "initial_ssthresh": 1e6,
+            "connection": { "mss": "65000B" }, "receiver": { "delayed_ack": "off", "window": 100_000 },
+            "recovery": { "kind": "sack", "reduction": reduction },
+            "cwnd": { "initial": 40_000, "initial_ssthresh": 1e6 },
         });
         let mut pair = Pair::one_way(settings, 80_000 * 65_000);
         pair.logs = false;
@@ -363,7 +373,7 @@ fn rack_tolerates_reordering_that_counting_takes_for_loss() {
     let late = |settings| transfer(settings, 60, Path::default().and_delaying(&["> 11"], 10));
     let counting = late(with("sack"));
     assert_eq!(counting.client().counts().retransmitted, 1);
-    let settings = over(with("rack"), json!({ "dupthresh": 100 }));
+    let settings = over(with("rack"), json!({ "recovery": { "dupthresh": 100 } }));
     let pair = late(settings);
     assert_eq!((pair.client().counts().retransmitted, pair.client().counts().fast_retransmits), (0, 0));
 }
@@ -382,7 +392,9 @@ fn a_time_out_keeps_or_forgets_what_sack_told() {
     for (word, again) in
         [("kept", vec!["1", "3", "5", "7", "9"]), ("forgotten", vec!["1", "3", "4", "5", "7", "9"])]
     {
-        let settings = rfc(json!({ "recovery": "sack", "sacks_at_timeout": word, "dupthresh": 9 }));
+        let settings = rfc(json!({
+            "recovery": { "kind": "sack", "dupthresh": 9 }, "sack": { "at_timeout": word },
+        }));
         let pair = exchange(settings, 10, &["> 1", "> 3", "> 5", "> 7", "> 9"]);
         let lines = pair.log.iter().filter_map(|line| line.split_once("> ")).map(|two| two.1);
         let sent: Vec<&str> = lines.filter_map(|line| line.strip_suffix(" again")).collect();
@@ -395,7 +407,7 @@ fn a_retransmission_is_not_timed_in_recovery() {
     for recovery in ALL {
         for samples in ["window", "segment"] {
             // 11 is the segment that is timed in the second round.
-            let settings = rfc(json!({ "recovery": recovery, "rtt_samples": samples }));
+            let settings = rfc(json!({ "recovery": { "kind": recovery }, "rto": { "samples": samples } }));
             let pair = exchange(settings, 40, &["> 11"]);
             assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "{recovery} {samples}");
         }
@@ -403,14 +415,16 @@ fn a_retransmission_is_not_timed_in_recovery() {
     for recovery in ALL {
         for samples in ["window", "segment"] {
             // The first of ten comes 60 ms late, and is answered 60 ms after it was sent again.
-            let settings = rfc(json!({ "recovery": recovery, "rtt_samples": samples, "dupthresh": 2 }));
+            let settings = rfc(json!({
+                "recovery": { "kind": recovery, "dupthresh": 2 }, "rto": { "samples": samples },
+            }));
             let pair = transfer(settings, 40, Path::default().and_delaying(&["> 1"], 60));
             assert_eq!(sent_at(&pair, 200).iter().filter(|name| name.ends_with("again")).count(), 1);
             assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "{recovery} {samples}");
         }
     }
     for recovery in ["sack", "rack"] {
-        let settings = rfc(json!({ "recovery": recovery, "rtt_samples": "segment" }));
+        let settings = rfc(json!({ "recovery": { "kind": recovery }, "rto": { "samples": "segment" } }));
         let pair = exchange(settings, 40, &["> 1", "> 3", "> 6", "> 14", "> 14 again"]);
         assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "{recovery}");
     }

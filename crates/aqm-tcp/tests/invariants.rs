@@ -11,8 +11,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aqm_net::{Ecn, Instant, Rng, Span, Streams};
+use aqm_tcp::config::connection::{Close, Handshake};
+use aqm_tcp::config::ecn::{EcnMode, MarkResponse};
+use aqm_tcp::config::recovery::RecoveryKind;
+use aqm_tcp::config::sack::Pipe;
 use aqm_tcp::control::Control;
-use aqm_tcp::{Close, Config, EcnUse, Endpoint, Flags, GaveUp, MarkResponse, Pipe, Recovery};
+use aqm_tcp::{Config, Endpoint, Flags, GaveUp};
 use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
@@ -29,35 +33,35 @@ const MSS: u64 = 100;
 
 /// Parameters and the words they may take; half of the time a parameter stays as the profile has it.
 const CHOICES: &[(&str, &[&str])] = &[
-    ("recovery", &["tahoe", "reno", "newreno", "sack", "rack"]),
-    ("pipe", &["counted", "scoreboard"]),
-    ("reduction", &["at-once", "prr", "rate-halving"]),
-    ("prr_bound", &["crb", "ssrb", "safe-ack"]),
-    ("sacks_at_timeout", &["kept", "forgotten"]),
-    ("dsack", &["off", "on"]),
-    ("handshake", &["three-way", "two-way", "none"]),
-    ("handshake_ack", &["with-data", "alone"]),
-    ("close", &["fin", "none"]),
-    ("fin_ack", &["with-data", "alone"]),
-    ("nagle", &["off", "on"]),
-    ("back_off_end", &["sample", "progress"]),
-    ("last_segment", &["exact", "padded"]),
-    ("delayed_ack", &["off", "every-second", "heartbeat"]),
-    ("limited_transmit", &["off", "new", "next"]),
-    ("fast_retransmit_guard", &["none", "recover", "recover-or-first", "after-timeout"]),
-    ("exit_ack", &["deflates", "grows", "grows-with-sack"]),
-    ("inflation", &["beside", "in-window"]),
-    ("timer_restart", &["after-sample", "before-sample"]),
-    ("repeated_syn", &["answered", "ignored"]),
-    ("mark_response", &["rfc", "ns-2-full"]),
-    ("exit_window", &["flight", "ssthresh", "deflated"]),
-    ("partial_ack_timer", &["first", "each"]),
-    ("reduction_basis", &["flight-size", "window", "pipe"]),
-    ("growth_when_limited", &["holds", "grows"]),
-    ("repeated_timeout", &["holds", "halves"]),
-    ("rtt_samples", &["window", "segment"]),
-    ("sack_bytes", &["counted", "blocks"]),
-    ("idle_restart", &["off", "initial-window", "one-segment", "to-initial-window"]),
+    ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack"]),
+    ("sack.pipe", &["counted", "scoreboard"]),
+    ("recovery.reduction", &["at-once", "prr", "rate-halving"]),
+    ("recovery.prr_bound", &["crb", "ssrb", "safe-ack"]),
+    ("sack.at_timeout", &["kept", "forgotten"]),
+    ("sack.dsack", &["off", "on"]),
+    ("connection.handshake", &["three-way", "two-way", "none"]),
+    ("connection.handshake_ack", &["with-data", "alone"]),
+    ("connection.close", &["fin", "none"]),
+    ("connection.fin_ack", &["with-data", "alone"]),
+    ("connection.nagle", &["off", "on"]),
+    ("rto.back_off_end", &["sample", "progress"]),
+    ("connection.last_segment", &["exact", "padded"]),
+    ("receiver.delayed_ack", &["off", "every-second", "heartbeat"]),
+    ("recovery.limited_transmit", &["off", "new", "next"]),
+    ("recovery.fast_retransmit_guard", &["none", "recover", "recover-or-first", "after-timeout"]),
+    ("recovery.exit_ack", &["deflates", "grows", "grows-with-sack"]),
+    ("recovery.inflation", &["beside", "in-window"]),
+    ("rto.restart", &["after-sample", "before-sample"]),
+    ("connection.repeated_syn", &["answered", "ignored"]),
+    ("ecn.response", &["rfc-3168", "ns-2-full"]),
+    ("recovery.exit_window", &["flight", "ssthresh", "deflated"]),
+    ("recovery.partial_ack_timer", &["first", "each"]),
+    ("cwnd.reduction_basis", &["flight-size", "window", "pipe"]),
+    ("cwnd.growth_when_limited", &["holds", "grows"]),
+    ("cwnd.repeated_timeout", &["holds", "halves"]),
+    ("rto.samples", &["window", "segment"]),
+    ("sack.option_bytes", &["counted", "blocks"]),
+    ("cwnd.idle_restart", &["off", "initial-window", "one-segment", "to-initial-window"]),
 ];
 
 /// How bad a path is.
@@ -100,7 +104,7 @@ enum Script {
 impl Script {
     /// Plans it. An end closes when nobody has more to write that depends on it.
     fn plan(&self, mut pair: Pair) -> Pair {
-        let both_close = pair.configs[0].close == Close::None;
+        let both_close = pair.configs[0].connection.close == Close::None;
         match self {
             Self::OneWay(side, bytes) => {
                 pair =
@@ -167,30 +171,32 @@ fn settings() -> impl Strategy<Value = [Value; 2]> {
         |(profile, law, words, sizes, flags)| {
             let (receiver_window, initial_window, dupthresh, quick_acks, burst, retries) = sizes;
             let mut table = json!({
-                "profile": profile, "mss": "100B", "receiver_window": receiver_window,
-                "initial_window": initial_window, "dupthresh": dupthresh, "quick_acks": quick_acks,
-                "max_retries": retries, "max_syn_retries": retries,
+                "profile": profile,
+                "connection": { "mss": "100B", "max_retries": retries, "max_syn_retries": retries },
+                "receiver": { "window": receiver_window, "quick_acks": quick_acks },
+                "cwnd": { "initial": initial_window }, "recovery": { "dupthresh": dupthresh },
             });
             for (&(parameter, words), word) in CHOICES.iter().zip(words) {
                 let at = usize::from(word) % (2 * words.len());
                 if at >= words.len() {
-                    table[parameter] = json!(words[at - words.len()]);
+                    let (inner, name) = parameter.split_once('.').expect("the table and the parameter");
+                    table[inner][name] = json!(words[at - words.len()]);
                 }
             }
             if law >= Control::NAMES.len() {
-                table["control"] = json!({ "kind": Control::NAMES[law - Control::NAMES.len()] });
+                table["congestion_control"] = json!({ "kind": Control::NAMES[law - Control::NAMES.len()] });
             }
             if flags[0] {
-                table["recovery_burst"] = json!(burst);
+                table["recovery"]["max_burst"] = json!(burst);
             }
             if flags[1] {
-                table["send_overhead"] = json!("7ms");
+                table["connection"]["send_overhead"] = json!("7ms");
             }
             if flags[4] {
-                table["abc_limit"] = if flags[5] { json!(2.0) } else { Value::Null };
+                table["cwnd"]["abc_limit"] = if flags[5] { json!(2.0) } else { Value::Null };
             }
             let ends = [flags[2], flags[3]].map(|capable| {
-                let ecn = json!({ "ecn": if capable { "on" } else { "off" } });
+                let ecn = json!({ "ecn": { "mode": if capable { "on" } else { "off" } } });
                 pair::over(table.clone(), ecn)
             });
             aqm_tcp::read(ends[0].clone()).ok().and_then(|config| config.build().ok()).map(|_| ends)
@@ -265,7 +271,7 @@ impl Watch {
         assert!(matches!(segment.ecn, Ecn::NotEct | Ecn::Ect0));
         if segment.ecn == Ecn::Ect0 {
             assert!(agreed, "ECN-capable without agreement");
-            let may = !again || config.mark_response == MarkResponse::FullTcp;
+            let may = !again || config.ecn.response == MarkResponse::Ns2Full;
             assert!(sent.has_data() && may, "only data sent for the first time may be ECN-capable");
         }
         if flags.has(Flags::SYN) {
@@ -306,7 +312,7 @@ impl Watch {
         for (from, to) in self.claims.drain(..) {
             assert_eq!(self.arrived.within(from, to), to - from, "it tells of what has not arrived");
         }
-        assert!(end.in_flight() <= config.receiver_window * MSS + 1, "beyond the receiver's window");
+        assert!(end.in_flight() <= config.receiver.window * MSS + 1, "beyond the receiver's window");
         let counts = end.counts();
         if counts.timeouts > self.timeouts {
             (self.timeouts, self.timed_out_at) = (counts.timeouts, self.sent);
@@ -326,13 +332,13 @@ impl Watch {
     fn check_window(&self, end: &Endpoint, config: &aqm_tcp::Config) {
         let window = (end.cwnd() as u64).max(1);
         let in_flight = end.in_flight();
-        let (allowed, used) = match config.recovery {
+        let (allowed, used) = match config.recovery.kind {
             // Each duplicate adds a segment: by limited transmit, or as it inflates the window.
-            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => {
+            RecoveryKind::Tahoe | RecoveryKind::Reno | RecoveryKind::NewReno => {
                 (window + u64::from(end.dupacks()), in_flight)
             }
             // An estimate in recovery; there the receiver's window is the only bound.
-            Recovery::Sack if config.pipe == Pipe::Counted => {
+            RecoveryKind::Sack if config.sack.pipe == Pipe::Counted => {
                 if self.acked < self.recovers_to.max(self.timed_out_at) {
                     return;
                 }
@@ -381,8 +387,8 @@ impl Case {
 fn check(case: &Case) -> bool {
     let (mut pair, mut rng) = case.begin();
     pair.logs = false;
-    let agreed = pair.configs.iter().all(|config| config.ecn == EcnUse::On)
-        || (pair.configs[0].handshake == aqm_tcp::Handshake::None);
+    let agreed = pair.configs.iter().all(|config| config.ecn.mode == EcnMode::On)
+        || (pair.configs[0].connection.handshake == Handshake::None);
     let mut watches = [Watch::default(), Watch::default()];
     let mut steps = 0;
     let configs = pair.configs.clone();
@@ -395,7 +401,7 @@ fn check(case: &Case) -> bool {
         }
         for (side, watch) in watches.iter_mut().enumerate() {
             // A probe may leave whatever the window (RFC 8985, 7.3).
-            let probes = pair.arrived.is_none() && pair.configs[side].recovery == Recovery::Rack;
+            let probes = pair.arrived.is_none() && pair.configs[side].recovery.kind == RecoveryKind::Rack;
             watch.is_new &= !probes;
             watch.check(&pair.ends[side], &pair.configs[side]);
             assert!(pair.ends[side].received() <= pair.written[1 - side], "more arrived than was written");
@@ -423,8 +429,8 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
         let counts = end.counts();
         let config = &pair.configs[side];
         let limit = match end.gave_up() {
-            Some(GaveUp::NoAnswer) => config.max_syn_retries,
-            Some(GaveUp::NoProgress) => config.max_retries,
+            Some(GaveUp::NoAnswer) => config.connection.max_syn_retries,
+            Some(GaveUp::NoProgress) => config.connection.max_retries,
             None => Some(0),
         };
         let tried = limit.is_some_and(|limit| end.gave_up().is_none() || counts.timeouts > limit);

@@ -46,19 +46,20 @@ macro_rules! case {
     };
 }
 
-const TAHOE: Case = case!("tahoe_limit10", json!({ "recovery": "tahoe" }), 10, [1728, 46, 0, 13]);
-const RENO_10: Case = case!("reno_limit10", json!({ "recovery": "reno" }), 10, [1850, 45, 1, 16]);
-const RENO_30: Case = case!("reno_limit30", json!({ "recovery": "reno" }), 30, [1862, 73, 1, 4]);
+const TAHOE: Case = case!("tahoe_limit10", json!({ "recovery": { "kind": "tahoe" } }), 10, [1728, 46, 0, 13]);
+const RENO_10: Case = case!("reno_limit10", json!({ "recovery": { "kind": "reno" } }), 10, [1850, 45, 1, 16]);
+const RENO_30: Case = case!("reno_limit30", json!({ "recovery": { "kind": "reno" } }), 30, [1862, 73, 1, 4]);
 const NEWRENO: Case = case!(
     "newreno_limit10",
-    json!({ "recovery": "newreno", "exit_window": "deflated", "recovery_burst": 2 }),
+    json!({ "recovery": { "kind": "newreno", "exit_window": "deflated", "max_burst": 2 } }),
     10,
     [1868, 48, 1, 16]
 );
 const SACK: Case = case!(
     "sack_limit30",
     json!({
-        "recovery": "sack", "pipe": "counted", "exit_ack": "deflates", "sack_bytes": "blocks", "dsack": "off",
+        "recovery": { "kind": "sack", "exit_ack": "deflates" },
+        "sack": { "pipe": "counted", "option_bytes": "blocks", "dsack": "off" },
     }),
     30,
     [1913, 39, 0, 4]
@@ -171,13 +172,12 @@ struct Path {
 
 impl Path {
     fn run(case: &Case, tick_phase: &str) -> Self {
-        let mut table = json!({
-            "profile": "ns-2.35", "mss": format!("{MSS}B"), "receiver_window": 10_000, "tick_phase": tick_phase,
+        let table = json!({
+            "profile": "ns-2.35", "connection": { "mss": format!("{MSS}B") },
+            "receiver": { "window": 10_000 }, "rto": { "tick_phase": tick_phase },
         });
-        if let (Value::Object(table), Value::Object(recovery)) = (&mut table, (case.recovery)()) {
-            table.extend(recovery);
-        }
-        let tcp = Arc::new(aqm_tcp::read(table).unwrap().build().unwrap());
+        let tcp =
+            Arc::new(aqm_tcp::read(aqm_tcp::lay_over(&table, (case.recovery)())).unwrap().build().unwrap());
         let mut path = Self {
             sender: tcp.endpoint(),
             receiver: tcp.endpoint(),

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aqm_net::{Instant, Size, Span};
+use aqm_tcp::config::recovery::RecoveryKind;
+use aqm_tcp::config::rto::MinRto;
 use aqm_tcp::control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
-use aqm_tcp::{Config, Endpoint, MinRto, Recovery, Segment, profiles, read};
+use aqm_tcp::{Config, Endpoint, Segment, profiles, read};
 use serde_json::{Value, json};
 
 fn problem(value: Value) -> String {
@@ -19,25 +21,29 @@ fn profile(name: &str) -> Config {
     read(json!({ "profile": name })).unwrap()
 }
 
-/// What `values` has otherwise than `base`; what only one of them has does not count.
-fn differing<'a>(values: &'a Value, base: &'a Value, inside: &str) -> Vec<String> {
-    let (values, base) = (values.as_object().unwrap(), base.as_object().unwrap());
-    let differ = |(name, value): &(&String, &Value)| base.get(*name).is_some_and(|other| other != *value);
-    values.iter().filter(differ).map(|(name, _)| format!("{inside}{name}")).collect()
+/// The paths of what `values` has otherwise than `base`; what only one of them has does not count.
+fn differing(values: &Value, base: &Value, path: &str) -> Vec<String> {
+    let (Value::Object(values), Value::Object(base)) = (values, base) else {
+        return if values == base { vec![] } else { vec![path.to_owned()] };
+    };
+    let inside = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let both = values.iter().filter_map(|(name, value)| Some((name, value, base.get(name)?)));
+    both.flat_map(|(name, value, other)| differing(value, other, &inside(name))).collect()
 }
 
-/// The parameters by which `config` differs from `rfc`; a law of another kind from its own defaults.
+/// The parameters by which `config` differs from `rfc`; a congestion control of another kind from its own
+/// defaults.
 fn differences(config: &Config) -> Vec<String> {
-    let (full, rfc) = (config.to_value(), Config::default().to_value());
-    let law = Control::every().into_iter().find(|law| law.kind() == config.control.kind()).unwrap();
-    let mut names = differing(&full, &rfc, "");
-    names.retain(|name| name != "control");
-    if config.control.kind() != Config::default().control.kind() {
-        names.push("control.kind".to_owned());
+    let (full, mut rfc) = (config.to_value(), Config::default().to_value());
+    let kind = config.congestion_control.kind();
+    let own = Control::every().into_iter().find(|control| control.kind() == kind).unwrap();
+    rfc["congestion_control"] = own.to_value();
+    let mut paths = differing(&full, &rfc, "");
+    if kind != Config::default().congestion_control.kind() {
+        paths.push("congestion_control.kind".to_owned());
     }
-    names.extend(differing(&full["control"], &law.to_value(), "control."));
-    names.sort();
-    names
+    paths.sort();
+    paths
 }
 
 #[test]
@@ -73,7 +79,7 @@ fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
     let row = |name| {
         let config = profile(name);
         let millis = |span: Span| span.nanos() / 1_000_000;
-        (config.initial_window, millis(config.initial_rto), millis(config.min_rto), millis(config.tick))
+        (config.cwnd.initial, millis(config.rto.initial), millis(config.rto.min), millis(config.rto.tick))
     };
     assert_eq!(row("rfc"), (10, 1000, 1000, 0));
     assert_eq!(row("ns-2.2001"), (2, 6000, 1000, 100));
@@ -85,15 +91,15 @@ fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
 
 #[test]
 fn eras_differ_in_law_recovery_and_arithmetic() {
-    let law = |name| profile(name).control.to_value();
+    let law = |name| profile(name).congestion_control.to_value();
     assert_eq!(law("ns-2.2001")["ssthresh_rounding"], "whole");
     assert_eq!(law("ns-2.2003")["ssthresh_rounding"], "whole");
     assert_eq!(law("ns-2.35")["ssthresh_rounding"], "down");
     assert_eq!(law("linux-6")["kind"], "cubic");
-    let recovery = |name| profile(name).recovery;
-    assert_eq!((recovery("rfc"), recovery("ns-2.35")), (Recovery::Reno, Recovery::Reno));
-    assert_eq!((recovery("linux-2.4"), recovery("linux-6")), (Recovery::Sack, Recovery::Rack));
-    let applies = |name| profile(name).min_rto_applies;
+    let recovery = |name| profile(name).recovery.kind;
+    assert_eq!((recovery("rfc"), recovery("ns-2.35")), (RecoveryKind::Reno, RecoveryKind::Reno));
+    assert_eq!((recovery("linux-2.4"), recovery("linux-6")), (RecoveryKind::Sack, RecoveryKind::Rack));
+    let applies = |name| profile(name).rto.min_applies;
     assert_eq!((applies("ns-2.2001"), applies("ns-2.2003")), (MinRto::AfterBackOff, MinRto::BeforeBackOff));
 }
 
@@ -163,7 +169,7 @@ fn a_pause_takes_the_window_to_one_segment_in_ns_2_and_to_the_initial_one_by_the
         ends[0].write(Some(1000), Instant::from_nanos(120_000_000_000));
         (before > 6.0, ends[0].cwnd())
     };
-    let ns2 = |more: &str| json!({"profile": "ns-2.35", "idle_restart": more});
+    let ns2 = |more: &str| json!({"profile": "ns-2.35", "cwnd": {"idle_restart": more}});
     assert_eq!(window_after_a_pause(json!({"profile": "ns-2.35"})), (true, 1.0));
     assert_eq!(window_after_a_pause(ns2("initial-window")), (true, 2.0));
     assert!(window_after_a_pause(ns2("off")).1 > 6.0);
@@ -180,13 +186,16 @@ fn segments_are_as_long_on_the_wire_as_in_their_time() {
 
 #[test]
 fn a_profile_is_overridden_one_by_one() {
-    let table = json!({"profile": "ns-2.35", "mss": "960B", "control": {"slow_start_end": "at-threshold"}});
+    let table = json!({
+        "profile": "ns-2.35", "connection": {"mss": "960B"},
+        "congestion_control": {"slow_start_end": "at-threshold"},
+    });
     let config = read(table).unwrap();
-    assert_eq!((config.mss, config.initial_window), (Size::from_bytes(960), 2));
-    let Control::reno(law) = profile("ns-2.35").control else { unreachable!("it is Reno") };
+    assert_eq!((config.connection.mss, config.cwnd.initial), (Size::from_bytes(960), 2));
+    let Control::reno(law) = profile("ns-2.35").congestion_control else { unreachable!("it is Reno") };
     assert_eq!(law.ssthresh_rounding, SsthreshRounding::Down);
     let law = RenoConfig { slow_start_end: SlowStartEnd::AtThreshold, ..law };
-    assert_eq!(config.control, Control::reno(law));
+    assert_eq!(config.congestion_control, Control::reno(law));
 }
 
 #[test]
@@ -196,31 +205,39 @@ fn an_error_names_place_and_remedy() {
         "profile: unknown profile `bsd`; allowed: `rfc`, `ns-2.2001`, `ns-2.2003`, `ns-2.35`, \
          `ns-2.35-full`, `linux-2.4`, `linux-6`"
     );
-    assert!(problem(json!({"mms": "1B"})).starts_with("mms: unknown key `mms`; did you mean `mss`?"));
+    assert!(problem(json!({"mms": "1B"})).starts_with("mms: unknown key `mms`; allowed: `connection`, "));
+    let inside = |table: Value| problem(json!({"congestion_control": table}));
     assert!(
-        problem(json!({"control": {"kind": "cubik"}}))
-            .starts_with("control.kind: unknown kind `cubik`; did you mean `cubic`?")
+        inside(json!({"kind": "cubik"}))
+            .starts_with("congestion_control.kind: unknown kind `cubik`; did you mean `cubic`?")
     );
-    assert!(problem(json!({"control": {"beta": 1}})).starts_with("control.beta: unknown key `beta`"));
-    assert_eq!(problem(json!({"mss": "70kB"})), "mss: must be at most 65535B, header included");
+    assert!(inside(json!({"beta": 1})).starts_with("congestion_control.beta: unknown key `beta`"));
+    assert!(problem(json!({"connection": {"mms": "1B"}})).contains("did you mean `mss`?"));
     assert_eq!(
-        problem(json!({"rto_arithmetic": "ticks"})),
-        "tick: must not be 0s: `rto_arithmetic` counts in ticks"
+        problem(json!({"connection": {"mss": "70kB"}})),
+        "connection.mss: must be at most 65535B, header included"
     );
-    assert_eq!(problem(json!({"tick_phase": "1ms"})), "tick_phase: must be below tick");
-    assert_eq!(problem(json!({"initial_window": 0})), "initial_window: must be 1 to 1000000000 segments");
-    assert_eq!(problem(json!({"max_rto": "10ms"})), "max_rto: must not be below min_rto");
-    assert!(problem(json!({"profile": "ns-2.35", "srtt_gain": 0.5})).starts_with("srtt_gain: must be left"));
+    assert_eq!(
+        problem(json!({"rto": {"arithmetic": "ticks"}})),
+        "rto.tick: must not be 0s: `arithmetic` counts in ticks"
+    );
+    assert_eq!(problem(json!({"rto": {"tick_phase": "1ms"}})), "rto.tick_phase: must be below tick");
+    assert_eq!(problem(json!({"cwnd": {"initial": 0}})), "cwnd.initial: must be 1 to 1000000000 segments");
+    assert_eq!(problem(json!({"rto": {"max": "10ms"}})), "rto.max: must not be below min");
+    assert!(
+        problem(json!({"profile": "ns-2.35", "rto": {"srtt_gain": 0.5}}))
+            .starts_with("rto.srtt_gain: must be left")
+    );
     assert!(problem(json!([])).contains("must be a table"));
 }
 
 #[test]
 fn wire_bytes_count_syn_data_and_fin() {
     let build = |value| read(value).unwrap().build().unwrap();
-    let ns2 = build(json!({"profile": "ns-2.35", "mss": "934B"}));
+    let ns2 = build(json!({"profile": "ns-2.35", "connection": {"mss": "934B"}}));
     assert_eq!((ns2.segments(935), ns2.wire_bytes(935)), (2, 40 + 2 * 974));
     let rfc = build(json!({}));
     assert_eq!(rfc.wire_bytes(1461), 40 + 1500 + 41);
     assert_eq!(rfc.wire_bytes(0), 80);
-    assert_eq!(build(json!({"handshake": "none", "close": "none"})).wire_bytes(1), 41);
+    assert_eq!(build(json!({"connection": {"handshake": "none", "close": "none"}})).wire_bytes(1), 41);
 }

@@ -105,12 +105,10 @@ def tcp(recovery: str) -> dict[str, Any]:
     """The TCP of ns-2 as it was in September 2005, without a limit by the receiver."""
     return {
         "profile": "ns-2.2003",
-        "mss": f"{PAYLOAD}B",
-        "receiver_window": 100_000,
-        "recovery": recovery,
-        "min_rto": "200ms",
-        "exit_window": "deflated",
-        "partial_ack_timer": "first",
+        "connection": {"mss": f"{PAYLOAD}B"},
+        "recovery": {"kind": recovery, "exit_window": "deflated", "partial_ack_timer": "first"},
+        "rto": {"min": "200ms"},
+        "receiver": {"window": 100_000},
     }
 
 
@@ -118,7 +116,7 @@ def bottlenecked(law: str, flows: int) -> dict[str, Any]:
     """Permanent flows of one window law, begun at random within the first second."""
     if law == UNRESPONSIVE:
         return {"kind": "udp", "flows": flows, "rate": "40Mbps", "size": f"{PACKET}B"}
-    return {"kind": "ftp", "flows": flows, "stagger": "1s", "tcp": {"control": dict(LAWS[law])}}
+    return {"kind": "ftp", "flows": flows, "stagger": "1s", "tcp": {"congestion_control": dict(LAWS[law])}}
 
 
 def link(*, queue: str, buffer: int, recovery: str, end: int) -> dict[str, Any]:
@@ -726,14 +724,15 @@ def _at_once(table: dict[str, Any]) -> dict[str, Any]:
 
 def _of_today(table: dict[str, Any]) -> dict[str, Any]:
     old = table["tcp"]
-    table["tcp"] = {key: old[key] for key in ("mss", "receiver_window", "recovery")}
+    kept = {key: old[key] for key in ("connection", "receiver")}
+    table["tcp"] = {**kept, "recovery": {"kind": old["recovery"]["kind"]}}
     return table
 
 
 def _limited_slow_start(table: dict[str, Any]) -> dict[str, Any]:
     for name, workload in table["traffic"].items():
         if name in LAWS:
-            workload["tcp"]["control"]["max_ssthresh"] = 100
+            workload["tcp"]["congestion_control"]["max_ssthresh"] = 100
     return table
 
 
@@ -753,7 +752,7 @@ VARIANTS = (
         what="Slow start limited above 100 segments (RFC 3742).",
         change=_limited_slow_start,
     ),
-    Variant(name="least RTO 1 s", what="The least time-out is 1 s.", change=tcp_with(min_rto="1s")),
+    Variant(name="least RTO 1 s", what="The least time-out is 1 s.", change=tcp_with({"rto.min": "1s"})),
 )
 
 _SENSITIVE = {"recovery": ("newreno",), "end": (320,)}

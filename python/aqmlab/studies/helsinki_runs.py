@@ -11,6 +11,7 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.publication import Variant
+from aqmlab.scenario import changed
 from aqmlab.studies.shared import Change, keep
 from aqmlab.sweep import Reduction, Run, Sweep
 
@@ -28,19 +29,17 @@ _LENGTHS: Mapping[str, Any] = {"mss": "1460B", "header": "54B", "syn_size": "66B
 
 _KERNEL: dict[str, Any] = {
     "profile": "linux-6",
-    **_LENGTHS,
-    "control": {"kind": "reno"},
-    "initial_window": 2,
-    "initial_window_after_syn_loss": 2,
-    "first_receiver_window": 44,
-    "tick": "10ms",
-    "close": "none",
+    "connection": {**_LENGTHS, "close": "none"},
+    "congestion_control": {"kind": "reno"},
+    "cwnd": {"initial": 2, "initial_after_syn_loss": 2},
+    "rto": {"tick": "10ms"},
+    "receiver": {"first_window": 44},
 }
 """How the kernel of the runs beside ours was set: Reno, no timestamps (so its window first grows after
 64 kB), a clock of 100 Hz; its programs left connections open."""
 
 SYSTEMS: Mapping[str, dict[str, Any]] = {
-    "linux-2.4": {"profile": "linux-2.4", **_LENGTHS, "close": "none"},
+    "linux-2.4": {"profile": "linux-2.4", "connection": {**_LENGTHS, "close": "none"}},
     "linux-6": _KERNEL,
 }
 """The `[tcp]` table of each system; the second is today's Linux with Reno and without timestamps."""
@@ -456,8 +455,7 @@ def _maximum(probability: float) -> Change:
 
 
 def _other_initial_rto(table: dict[str, Any]) -> dict[str, Any]:
-    table["tcp"]["initial_rto"] = "1s" if table["tcp"]["profile"] == "linux-2.4" else "3s"
-    return table
+    return changed(table, {"tcp.rto.initial": "1s" if table["tcp"]["profile"] == "linux-2.4" else "3s"})
 
 
 def _voice(size: int, gap_s: float = GAP_S) -> Change:
@@ -470,7 +468,8 @@ def _voice(size: int, gap_s: float = GAP_S) -> Change:
 
 
 def _without_ethernet(table: dict[str, Any]) -> dict[str, Any]:
-    table["tcp"] |= {"header": "40B", "syn_size": "52B", "ack_size": "40B"}
+    lengths = {"header": "40B", "syn_size": "52B", "ack_size": "40B"}
+    table = changed(table, {f"tcp.connection.{name}": length for name, length in lengths.items()})
     return _voice(DATAGRAM - 14)(table)
 
 
@@ -504,7 +503,8 @@ def _old_buffers(table: dict[str, Any]) -> dict[str, Any]:
 
 def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
     if table["tcp"]["profile"] == "linux-2.4":
-        table["tcp"] = {**_KERNEL, "initial_rto": "3s", "recovery": "sack", "frto": "off"}
+        old = {"rto.initial": "3s", "recovery.kind": "sack", "recovery.frto": "off"}
+        table["tcp"] = changed(_KERNEL, old)
         for leaf in _leaves(table):
             if leaf["kind"] == "red":
                 leaf["preset"] = "linux"

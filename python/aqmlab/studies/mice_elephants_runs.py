@@ -99,12 +99,11 @@ def tcp(queue: str, initial_rto_s: float) -> dict[str, Any]:
     """NewReno of the ns-2 of 2001 with the windows and timers of Table III."""
     return {
         "profile": "ns-2.2001",
-        "recovery": "newreno",
-        "mss": f"{PACKET}B",
-        "receiver_window": 128,
-        "tick": "100ms",
-        "initial_rto": f"{initial_rto_s:g}s",
-        "ecn": "off" if queue == "Drop Tail" else "on",
+        "connection": {"mss": f"{PACKET}B"},
+        "recovery": {"kind": "newreno"},
+        "rto": {"initial": f"{initial_rto_s:g}s", "tick": "100ms"},
+        "receiver": {"window": 128},
+        "ecn": {"mode": "off" if queue == "Drop Tail" else "on"},
     }
 
 
@@ -651,7 +650,7 @@ VARIANTS = (
         what="The average of all packets moves only when a short one arrives, as in ns-2's rio.cc.",
         change=queue_with("rio-ps", total_average="in-arrivals"),
     ),
-    Variant(name="ITO 1 s", what="An initial time-out of 1 s.", change=tcp_with(initial_rto="1s")),
+    Variant(name="ITO 1 s", what="An initial time-out of 1 s.", change=tcp_with({"rto.initial": "1s"})),
     Variant(
         name="thinking after the page",
         what="A user thinks from the end of a page on, so that congestion slows requests (closed loop).",

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from aqmlab import metrics, stats
+from aqmlab.scenario import changed
 from aqmlab.sweep import Run, Runs
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -21,14 +22,10 @@ def keep(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def tcp_with(**changes: Any) -> Change:
-    """Other parameters for the TCP of all."""
-
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        table["tcp"].update(changes)
-        return table
-
-    return change
+def tcp_with(changes: Mapping[str, Any]) -> Change:
+    """Other parameters for the TCP of all, by their paths within `[tcp]`."""
+    paths = {f"tcp.{path}": value for path, value in changes.items()}
+    return lambda table: changed(table, paths)
 
 
 def queue_with(kind: str, **changes: Any) -> Change:

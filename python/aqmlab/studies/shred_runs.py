@@ -86,7 +86,7 @@ def scenario(
             "queue": copy.deepcopy((DISCIPLINES | HINT_ON_PI)[queue]),
         },
         "access": {"rate": "100Mbps", "delay": "1ms"},
-        "tcp": {"profile": "ns-2.35", "mss": "934B", "receiver_window": 10_000},
+        "tcp": {"profile": "ns-2.35", "connection": {"mss": "934B"}, "receiver": {"window": 10_000}},
         "traffic": traffic,
         "record": record or {"drops": False, "queue_every": "0s"},
     }
@@ -366,7 +366,7 @@ def _red(**changes: Any) -> Change:
 
 
 def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
-    return _red(mean_packet="1040B")(tcp_with(mss="1000B")(table))
+    return _red(mean_packet="1040B")(tcp_with({"connection.mss": "1000B"})(table))
 
 
 def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
@@ -404,17 +404,17 @@ VARIANTS = (
     Variant(
         name="window 20",
         what="The receiver's window of ns-2's defaults.",
-        change=tcp_with(receiver_window=20),
+        change=tcp_with({"receiver.window": 20}),
     ),
     Variant(
         name="RTO 1 s and 3 s",
         what="Minimum time-out 1 s, initial 3 s.",
-        change=tcp_with(min_rto="1s", initial_rto="3s"),
+        change=tcp_with({"rto.min": "1s", "rto.initial": "3s"}),
     ),
     Variant(
         name="RTO 1 s and 6 s",
         what="Minimum time-out 1 s, initial 6 s: ns-2's defaults when the talk was given.",
-        change=tcp_with(min_rto="1s", initial_rto="6s"),
+        change=tcp_with({"rto.min": "1s", "rto.initial": "6s"}),
     ),
     Variant(
         name="sizes redrawn",

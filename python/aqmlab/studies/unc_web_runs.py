@@ -112,17 +112,13 @@ def _two_way(queue: str, tcp: str, rate: float, pairs: int) -> dict[str, Any]:
         "host": {"jitter": "0s"},
         "links": {name: {**way, **copy.deepcopy(line)} for name, way in ways.items()},
         "tcp": {
-            "mss": "1460B",
-            "recovery": tcp.lower(),
-            "initial_window": 2,
-            "receiver_window": 44,
-            "initial_rto": "3s",
-            "min_rto": "1s",
-            "delayed_ack_timer": "100ms",
-            "nagle": "on",
-            "limited_transmit": "off",
-            "dsack": "off",
-            "ecn": "on" if "ECN" in queue else "off",
+            "connection": {"mss": "1460B", "nagle": "on"},
+            "cwnd": {"initial": 2},
+            "recovery": {"kind": tcp.lower(), "limited_transmit": "off"},
+            "sack": {"dsack": "off"},
+            "rto": {"initial": "3s", "min": "1s"},
+            "receiver": {"window": 44, "delayed_ack_timer": "100ms"},
+            "ecn": {"mode": "on" if "ECN" in queue else "off"},
         },
         "traffic": {name: {**way, **web} for name, way in ways.items()},
         "record": {"drops": True, "queue_every": "0s"},
@@ -150,7 +146,7 @@ def _web(**changes: Any) -> Change:
 
 VARIED: Mapping[str, Change] = {
     "as decided": keep,
-    "MSS 536": tcp_with(mss="536B", receiver_window=122),
+    "MSS 536": tcp_with({"connection.mss": "536B", "receiver.window": 122}),
     "HTTP/1.1": _web(http="1.1"),
 }
 """Traffic that needs a calibration of its own."""
@@ -325,10 +321,10 @@ def _marking(**changes: Any) -> Change:
 VARIANTS = (
     Variant(name="as decided", what="The main reading on fewer pairs, to compare with.", change=keep),
     Variant(name="MSS 536", what="ns-2's segment of FullTcp, at the same load.", change=same_load("MSS 536")),
-    Variant(name="minimum RTO 0.2 s", what="ns-2's of 2004.", change=tcp_with(min_rto="200ms")),
-    Variant(name="initial RTO 1 s", what="Today's (RFC 6298).", change=tcp_with(initial_rto="1s")),
-    Variant(name="initial RTO 6 s", what="ns-2's until 2006.", change=tcp_with(initial_rto="6s")),
-    Variant(name="initial window 10", what="Today's (RFC 6928).", change=tcp_with(initial_window=10)),
+    Variant(name="minimum RTO 0.2 s", what="ns-2's of 2004.", change=tcp_with({"rto.min": "200ms"})),
+    Variant(name="initial RTO 1 s", what="Today's (RFC 6298).", change=tcp_with({"rto.initial": "1s"})),
+    Variant(name="initial RTO 6 s", what="ns-2's until 2006.", change=tcp_with({"rto.initial": "6s"})),
+    Variant(name="initial window 10", what="Today's (RFC 6928).", change=tcp_with({"cwnd.initial": 10})),
     Variant(
         name="twice the buffer",
         what="Drop Tail's is 222 packets.",

@@ -15,7 +15,8 @@
 use std::collections::VecDeque;
 
 use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
-use crate::profile::{Config, LimitedTransmit};
+use crate::config::Config;
+use crate::config::recovery::LimitedTransmit;
 
 /// The board of `pipe = "counted"`.
 #[derive(Clone, Debug, Default)]
@@ -197,8 +198,8 @@ impl CountedPipe {
 
     fn on_duplicate(&mut self, config: &Config) -> AckKind {
         self.dupacks += 1;
-        if self.dupacks < config.dupthresh {
-            self.single = match config.limited_transmit {
+        if self.dupacks < config.recovery.dupthresh {
+            self.single = match config.recovery.limited_transmit {
                 LimitedTransmit::Off => false,
                 LimitedTransmit::New => self.nxt >= self.max,
                 LimitedTransmit::Next => true,
@@ -206,12 +207,14 @@ impl CountedPipe {
             return AckKind::Duplicate;
         }
         self.single = false;
-        if self.dupacks > config.dupthresh || !config.fast_retransmit_guard.allows(self.una, self.recover) {
+        if self.dupacks > config.recovery.dupthresh
+            || !config.recovery.fast_retransmit_guard.allows(self.una, self.recover)
+        {
             return AckKind::Duplicate;
         }
         self.recover = self.max;
-        let sent = (self.max - self.una).div_ceil(config.mss.bytes());
-        self.pipe = sent as i64 - i64::from(config.dupthresh);
+        let sent = (self.max - self.una).div_ceil(config.connection.mss.bytes());
+        self.pipe = sent as i64 - i64::from(config.recovery.dupthresh);
         self.in_recovery = true;
         self.retransmit = true;
         self.waits = true;
@@ -296,9 +299,9 @@ mod tests {
     use aqm_net::{Instant, Size};
 
     use super::*;
+    use crate::config::CheckedConfig;
     use crate::rtt::Estimator;
     use crate::segment::Sacks;
-    use crate::settings::CheckedConfig;
 
     const WINDOW: u64 = 10;
 
@@ -313,8 +316,10 @@ mod tests {
     impl Bench {
         /// With so many segments sent; two for limited transmit may follow.
         fn filled(congestion: u64) -> Self {
-            let tcp = Config { mss: Size::from_bytes(1), ..Config::default() }.build().unwrap();
-            let estimator = Estimator::new(&tcp.rules);
+            let mut config = Config::default();
+            config.connection.mss = Size::from_bytes(1);
+            let tcp = config.build().unwrap();
+            let estimator = Estimator::new(&tcp.config.rto);
             let mut bench = Self { recovery: CountedPipe::default(), tcp, estimator, congestion };
             assert_eq!(bench.send(), (0..congestion).collect::<Vec<u64>>());
             bench
@@ -323,7 +328,11 @@ mod tests {
         fn hear(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
             let mut sacks = Sacks::default();
             ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
-            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext {
+                now: Instant::START,
+                estimator: &self.estimator,
+                config: &self.tcp.config.rto,
+            };
             self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.tcp.config).what
         }
 
@@ -331,7 +340,11 @@ mod tests {
         fn send(&mut self) -> Vec<u64> {
             let windows = Windows { congestion: self.congestion, receiver: 100, mss: 1 };
             self.recovery.open(windows, &self.tcp.config);
-            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext {
+                now: Instant::START,
+                estimator: &self.estimator,
+                config: &self.tcp.config.rto,
+            };
             let (recovery, endless) = (&mut self.recovery, Stream { end: 1000, fin: false, mss: 1 });
             std::iter::from_fn(|| recovery.next(endless, at)).map(|sending| sending.seq).collect()
         }
@@ -390,7 +403,8 @@ mod tests {
         let outcome: Vec<AckKind> = (14..17).map(|end| bench.hear(12, &[(13, end)])).collect();
         assert_eq!(outcome, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
 
-        let at = TimerContext { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let at =
+            TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         bench.recovery.on_timeout(at, &bench.tcp.config);
         bench.congestion = 1;
         assert_eq!(bench.send(), [12]);

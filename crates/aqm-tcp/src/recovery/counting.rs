@@ -10,11 +10,12 @@
 //!
 //! Ours, where the sources are silent: the window counts whole segments; a partial acknowledgement of
 //! less than a full segment leaves it alone. As in ns-2, a time-out of Tahoe does not forget the
-//! duplicates before it, and `recovery_burst` binds NewReno with every duplicate from the third on,
+//! duplicates before it, and `max_burst` binds NewReno with every duplicate from the third on,
 //! except those whose segments `send_overhead` delays.
 
 use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
-use crate::profile::{Config, FastRetransmitGuard, Inflation, LimitedTransmit, Recovery};
+use crate::config::Config;
+use crate::config::recovery::{FastRetransmitGuard, Inflation, LimitedTransmit, RecoveryKind};
 
 /// The board of Tahoe, Reno and NewReno.
 #[derive(Clone, Debug, Default)]
@@ -61,10 +62,10 @@ impl LossRecovery for Counting {
     fn on_timeout(&mut self, _at: TimerContext<'_>, config: &Config) {
         self.nxt = self.una;
         self.recover = self.max;
-        if config.recovery != Recovery::Tahoe {
+        if config.recovery.kind != RecoveryKind::Tahoe {
             self.dupacks = 0;
         }
-        self.release = if self.dupacks < config.dupthresh { 0 } else { u32::MAX };
+        self.release = if self.dupacks < config.recovery.dupthresh { 0 } else { u32::MAX };
         self.inflation = 0;
         self.deflation = 0;
         self.limited = 0;
@@ -87,7 +88,7 @@ impl LossRecovery for Counting {
 
     fn is_urgent(&self, config: &Config) -> bool {
         let released = self.nxt < self.una + u64::from(self.release);
-        self.retransmit || (released && (1..config.dupthresh).contains(&self.dupacks))
+        self.retransmit || (released && (1..config.recovery.dupthresh).contains(&self.dupacks))
     }
 
     #[inline]
@@ -154,9 +155,9 @@ impl Counting {
     /// New data is acknowledged after duplicates.
     fn repair(&mut self, ack: u64, config: &Config) -> AckOutcome {
         self.limited = 0;
-        if self.in_recovery && config.recovery == Recovery::NewReno && ack < self.recover {
+        if self.in_recovery && config.recovery.kind == RecoveryKind::NewReno && ack < self.recover {
             let outcome = self.advance(ack, AckKind::Partial);
-            self.deflate((outcome.acked / config.mss.bytes()) as u32);
+            self.deflate((outcome.acked / config.connection.mss.bytes()) as u32);
             self.retransmit = true;
             self.throttle(config);
             return outcome;
@@ -166,7 +167,7 @@ impl Counting {
             false if self.inflation > 0 => AckKind::Opened,
             false => AckKind::Advance,
         };
-        if self.in_recovery && config.fast_retransmit_guard == FastRetransmitGuard::AfterTimeout {
+        if self.in_recovery && config.recovery.fast_retransmit_guard == FastRetransmitGuard::AfterTimeout {
             self.recover = 0;
         }
         self.dupacks = 0;
@@ -181,8 +182,8 @@ impl Counting {
             self.inflation = 0;
         }
         self.dupacks += 1;
-        if self.dupacks < config.dupthresh {
-            let may = match config.limited_transmit {
+        if self.dupacks < config.recovery.dupthresh {
+            let may = match config.recovery.limited_transmit {
                 LimitedTransmit::Off => false,
                 LimitedTransmit::New => self.nxt >= self.max,
                 LimitedTransmit::Next => true,
@@ -191,22 +192,24 @@ impl Counting {
             return AckKind::Duplicate;
         }
         let mut what = AckKind::Duplicate;
-        if self.dupacks == config.dupthresh && config.fast_retransmit_guard.allows(self.una, self.recover) {
+        if self.dupacks == config.recovery.dupthresh
+            && config.recovery.fast_retransmit_guard.allows(self.una, self.recover)
+        {
             what = AckKind::Loss;
             self.recover = self.max;
-            if config.recovery == Recovery::Tahoe {
+            if config.recovery.kind == RecoveryKind::Tahoe {
                 self.nxt = self.una;
             } else {
                 self.in_recovery = true;
                 self.retransmit = true;
-                self.inflation = config.dupthresh;
+                self.inflation = config.recovery.dupthresh;
             }
-            if config.inflation == Inflation::InWindow {
+            if config.recovery.inflation == Inflation::InWindow {
                 self.release = self.within(0, config);
                 return what;
             }
         } else if self.in_recovery
-            || (config.inflation == Inflation::InWindow && self.dupacks > config.dupthresh)
+            || (config.recovery.inflation == Inflation::InWindow && self.dupacks > config.recovery.dupthresh)
         {
             self.inflation += 1;
         }
@@ -230,8 +233,9 @@ impl Counting {
 
     /// Sets how much this acknowledgement releases.
     fn throttle(&mut self, config: &Config) {
-        let bound = config.recovery == Recovery::NewReno && config.send_overhead.is_zero();
-        self.release = match config.recovery_burst {
+        let bound =
+            config.recovery.kind == RecoveryKind::NewReno && config.connection.send_overhead.is_zero();
+        self.release = match config.recovery.max_burst {
             Some(segments) if bound => self.within(segments, config),
             _ => u32::MAX,
         };
@@ -239,7 +243,7 @@ impl Counting {
 
     /// Where so many more segments would end, beyond `una`.
     fn within(&self, segments: u64, config: &Config) -> u32 {
-        let end = self.nxt - self.una + segments.saturating_mul(config.mss.bytes());
+        let end = self.nxt - self.una + segments.saturating_mul(config.connection.mss.bytes());
         u32::try_from(end).unwrap_or(u32::MAX)
     }
 
@@ -247,7 +251,7 @@ impl Counting {
     fn inflated(&self, windows: Windows, window: u64, config: &Config) -> u64 {
         let Windows { congestion, receiver, mss } = windows;
         let release = u64::from(self.release);
-        if self.dupacks < config.dupthresh {
+        if self.dupacks < config.recovery.dupthresh {
             window.max(((congestion + u64::from(self.dupacks)).min(receiver) * mss).min(release))
         } else {
             ((congestion + u64::from(self.inflation)).max(1).min(receiver) * mss).min(release)
@@ -272,9 +276,9 @@ mod tests {
     use aqm_net::{Instant, Size};
 
     use super::*;
+    use crate::config::CheckedConfig;
     use crate::rtt::Estimator;
     use crate::segment::Sacks;
-    use crate::settings::CheckedConfig;
 
     const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
     const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
@@ -289,8 +293,8 @@ mod tests {
 
     impl Bench {
         fn new(config: Config) -> Self {
-            let tcp = Config { mss: Size::from_bytes(1), ..config }.build().unwrap();
-            let estimator = Estimator::new(&tcp.rules);
+            let tcp = with(config, |config| config.connection.mss = Size::from_bytes(1)).build().unwrap();
+            let estimator = Estimator::new(&tcp.config.rto);
             Self { recovery: Counting::default(), tcp, estimator }
         }
 
@@ -302,7 +306,11 @@ mod tests {
         }
 
         fn hear(&mut self, ack: u64, bare: bool) -> AckOutcome {
-            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext {
+                now: Instant::START,
+                estimator: &self.estimator,
+                config: &self.tcp.config.rto,
+            };
             self.recovery.on_ack(&ReceivedAck { ack, sacks: &Sacks::default(), bare }, at, &self.tcp.config)
         }
 
@@ -317,19 +325,32 @@ mod tests {
         /// Sends all it may; returns what.
         fn send(&mut self, windows: Windows) -> Vec<u64> {
             self.recovery.open(windows, &self.tcp.config);
-            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext {
+                now: Instant::START,
+                estimator: &self.estimator,
+                config: &self.tcp.config.rto,
+            };
             let recovery = &mut self.recovery;
             std::iter::from_fn(|| recovery.next(ENDLESS, at)).map(|sending| sending.seq).collect()
         }
 
         fn time_out(&mut self) {
-            let at = TimerContext { now: Instant::START, estimator: &self.estimator, rules: &self.tcp.rules };
+            let at = TimerContext {
+                now: Instant::START,
+                estimator: &self.estimator,
+                config: &self.tcp.config.rto,
+            };
             self.recovery.on_timeout(at, &self.tcp.config);
         }
     }
 
-    fn config(recovery: Recovery) -> Config {
-        Config { recovery, ..Config::default() }
+    fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
+        change(&mut config);
+        config
+    }
+
+    fn config(kind: RecoveryKind) -> Config {
+        with(Config::default(), |config| config.recovery.kind = kind)
     }
 
     #[test]
@@ -355,9 +376,9 @@ mod tests {
 
     #[test]
     fn only_the_duplicate_at_the_threshold_shows_a_loss() {
-        for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
+        for recovery in [RecoveryKind::Tahoe, RecoveryKind::Reno, RecoveryKind::NewReno] {
             for guard in [FastRetransmitGuard::None, FastRetransmitGuard::Recover] {
-                let config = Config { fast_retransmit_guard: guard, ..config(recovery) };
+                let config = with(config(recovery), |config| config.recovery.fast_retransmit_guard = guard);
                 let outcome = Bench::filled(config).duplicates(9);
                 assert_eq!(outcome[2], AckKind::Loss);
                 assert_eq!(outcome.iter().filter(|&&what| what == AckKind::Loss).count(), 1);
@@ -375,7 +396,7 @@ mod tests {
             (AfterTimeout, false, false),
         ] {
             for (una, expected) in [(0, at_first), (5, later)] {
-                let config = Config { fast_retransmit_guard: guard, ..Config::default() };
+                let config = with(Config::default(), |config| config.recovery.fast_retransmit_guard = guard);
                 let mut bench = Bench::filled(config);
                 bench.ack(una);
                 bench.time_out();
@@ -392,7 +413,9 @@ mod tests {
         for (guard, expected) in
             [(None, true), (Recover, false), (RecoverOrFirst, false), (AfterTimeout, true)]
         {
-            let mut bench = Bench::filled(Config { fast_retransmit_guard: guard, ..Config::default() });
+            let mut bench = Bench::filled(with(Config::default(), |config| {
+                config.recovery.fast_retransmit_guard = guard
+            }));
             bench.duplicates(4);
             assert_eq!(bench.ack(5), AckKind::Exit);
             assert_eq!(bench.duplicates(3).contains(&AckKind::Loss), expected, "{guard:?}");
@@ -406,7 +429,9 @@ mod tests {
             (LimitedTransmit::New, vec![10], vec![]),
             (LimitedTransmit::Next, vec![10], vec![1]),
         ] {
-            let mut bench = Bench::filled(Config { limited_transmit, ..Config::default() });
+            let mut bench = Bench::filled(with(Config::default(), |config| {
+                config.recovery.limited_transmit = limited_transmit
+            }));
             bench.duplicates(1);
             assert_eq!(bench.recovery.is_urgent(&bench.tcp.config), !fresh.is_empty());
             assert_eq!(bench.send(WINDOWS), fresh);
@@ -429,7 +454,7 @@ mod tests {
 
     #[test]
     fn reno_ends_fast_recovery_with_the_next_new_acknowledgement() {
-        let mut bench = Bench::filled(config(Recovery::Reno));
+        let mut bench = Bench::filled(config(RecoveryKind::Reno));
         bench.duplicates(3);
         assert_eq!(bench.send(Windows { congestion: 5, ..WINDOWS }), [0]);
         bench.duplicates(4);
@@ -441,7 +466,7 @@ mod tests {
 
     #[test]
     fn duplicates_open_the_window_itself_if_they_are_told_to_after_a_time_out_too() {
-        let tcp = Config { inflation: Inflation::InWindow, ..config(Recovery::Reno) };
+        let tcp = with(config(RecoveryKind::Reno), |config| config.recovery.inflation = Inflation::InWindow);
         let mut bench = Bench::filled(tcp);
         assert_eq!(bench.duplicates(3)[2], AckKind::Loss);
         assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only what is missing");
@@ -462,7 +487,7 @@ mod tests {
 
     #[test]
     fn tahoe_starts_again_from_the_hole() {
-        let mut bench = Bench::filled(config(Recovery::Tahoe));
+        let mut bench = Bench::filled(config(RecoveryKind::Tahoe));
         bench.ack(2);
         bench.duplicates(3);
         assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one allows it");
@@ -475,7 +500,7 @@ mod tests {
 
     #[test]
     fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
-        let mut bench = Bench::filled(config(Recovery::NewReno));
+        let mut bench = Bench::filled(config(RecoveryKind::NewReno));
         bench.duplicates(3);
         let half = Windows { congestion: 5, ..WINDOWS };
         assert_eq!(bench.send(half), [0]);
@@ -501,7 +526,7 @@ mod tests {
     #[test]
     fn without_inflation_left_a_partial_acknowledgement_lowers_the_window_itself() {
         for end in [AckKind::Exit, AckKind::Advance] {
-            let mut bench = Bench::filled(config(Recovery::NewReno));
+            let mut bench = Bench::filled(config(RecoveryKind::NewReno));
             bench.duplicates(3);
             assert_eq!((bench.ack(7), bench.recovery.deflation()), (AckKind::Partial, 4.0));
             assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 5.0));
@@ -516,8 +541,10 @@ mod tests {
 
     #[test]
     fn in_newreno_s_recovery_an_acknowledgement_may_release_a_bounded_burst() {
-        for (recovery_burst, expected) in [(None, 4), (Some(2), 2)] {
-            let mut bench = Bench::filled(Config { recovery_burst, ..config(Recovery::NewReno) });
+        for (max_burst, expected) in [(None, 4), (Some(2), 2)] {
+            let mut bench = Bench::filled(with(config(RecoveryKind::NewReno), |config| {
+                config.recovery.max_burst = max_burst
+            }));
             bench.duplicates(3);
             assert_eq!(bench.send(WINDOWS).len(), 1 + expected.min(3), "the retransmission is not counted");
             bench.duplicates(1);
@@ -530,7 +557,8 @@ mod tests {
     #[test]
     fn a_retransmission_ends_where_transmissions_did() {
         let mut bench = Bench::new(Config::default());
-        let at = TimerContext { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let at =
+            TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         let (long, mut recovery) = (Windows { mss: 10, ..WINDOWS }, bench.recovery.clone());
         recovery.open(long, &bench.tcp.config);
         let short = Stream { end: 4, fin: false, mss: 10 };
@@ -538,7 +566,8 @@ mod tests {
         assert!(!recovery.has_next(short) && recovery.has_next(Stream { fin: true, ..short }));
         bench.recovery = recovery;
         bench.duplicates(3);
-        let at = TimerContext { now: Instant::START, estimator: &bench.estimator, rules: &bench.tcp.rules };
+        let at =
+            TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         let more = Stream { end: 40, fin: true, mss: 10 };
         assert_eq!(bench.recovery.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
     }

@@ -13,8 +13,11 @@ mod sent;
 
 use aqm_net::{Instant, Span};
 
-use crate::profile::{Config, Pipe, Recovery};
-use crate::rtt::{Estimator, Rules};
+use crate::config::Config;
+use crate::config::recovery::RecoveryKind;
+use crate::config::rto::Rto;
+use crate::config::sack::Pipe;
+use crate::rtt::Estimator;
 use crate::segment::Sacks;
 
 pub(crate) use counted_pipe::CountedPipe;
@@ -26,18 +29,18 @@ pub(crate) use selective::Selective;
 pub(crate) struct TimerContext<'a> {
     pub now: Instant,
     pub estimator: &'a Estimator,
-    pub rules: &'a Rules,
+    pub config: &'a Rto,
 }
 
 impl TimerContext<'_> {
     /// The smoothed round-trip time.
     pub fn srtt(&self) -> Option<Span> {
-        self.estimator.srtt(self.rules)
+        self.estimator.srtt(self.config)
     }
 
     /// The retransmission time-out.
     pub fn rto(&self) -> Span {
-        self.estimator.rto(self.rules)
+        self.estimator.rto(self.config)
     }
 }
 
@@ -65,7 +68,7 @@ pub(crate) struct AckOutcome {
     /// Whether it shows that the last reduction was needless.
     pub undone: bool,
     /// Whether it restarts the retransmission timer though it acknowledges nothing new
-    /// (`TimerFollows::OldestSegment`).
+    /// (`RestartedBy::OldestSegment`).
     pub restarts: bool,
     /// When the oldest segment left, if the retransmission timer runs from then on; `NEVER` if from now.
     pub since: Instant,
@@ -206,10 +209,14 @@ pub(crate) enum AnyRecovery {
 
 impl AnyRecovery {
     pub fn new(config: &Config) -> Self {
-        match config.recovery {
-            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => Self::Counting(Counting::default()),
-            Recovery::Sack if config.pipe == Pipe::Counted => Self::Other(Box::new(CountedPipe::default())),
-            Recovery::Sack | Recovery::Rack => Self::Other(Box::new(Selective::new(config))),
+        match config.recovery.kind {
+            RecoveryKind::Tahoe | RecoveryKind::Reno | RecoveryKind::NewReno => {
+                Self::Counting(Counting::default())
+            }
+            RecoveryKind::Sack if config.sack.pipe == Pipe::Counted => {
+                Self::Other(Box::new(CountedPipe::default()))
+            }
+            RecoveryKind::Sack | RecoveryKind::Rack => Self::Other(Box::new(Selective::new(config))),
         }
     }
 }

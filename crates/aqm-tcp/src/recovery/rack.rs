@@ -131,7 +131,7 @@ impl Rack {
         if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && is_due(stamp))
             && overtaken(stamp)
         {
-            self.alarm = at.rules.late_expiry(at.now, (stamp.sent + patience).since(at.now));
+            self.alarm = at.config.late_expiry(at.now, (stamp.sent + patience).since(at.now));
         }
         while let Some(&(number, since)) = self.resent.front() {
             if let Some(end) = sent.resent(number, since) {
@@ -140,7 +140,7 @@ impl Rack {
                     return;
                 }
                 if !is_due(stamp) {
-                    let due = at.rules.late_expiry(at.now, (since + patience).since(at.now));
+                    let due = at.config.late_expiry(at.now, (since + patience).since(at.now));
                     self.alarm = self.alarm.min(due);
                     return;
                 }
@@ -206,7 +206,7 @@ pub(crate) struct Probe {
     /// A probe is to be sent.
     pub due: bool,
     /// When it is to leave, if that was set when the last acknowledgement came or new data left
-    /// (`TimerFollows::OldestSegment`).
+    /// (`RestartedBy::OldestSegment`).
     pub at: Instant,
     /// The end of what was sent when the probe left that is not answered (`TLP.end_seq`).
     end: Option<u64>,
@@ -261,7 +261,7 @@ impl Probe {
             Some(srtt) if alone => srtt.saturating_mul(2) + ACK_DELAY,
             Some(srtt) => srtt.saturating_mul(2) + LEAST_WAIT,
         };
-        self.at = at.rules.expiry(at.now, if time_out.is_zero() { wait } else { wait.min(time_out) });
+        self.at = at.config.expiry(at.now, if time_out.is_zero() { wait } else { wait.min(time_out) });
     }
 
     /// Whether one is under way.

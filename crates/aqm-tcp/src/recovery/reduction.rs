@@ -9,7 +9,7 @@
 //! acknowledgement that shows the loss is taken in (`FlightSize` with limited transmit, not `pipe`), and what
 //! that acknowledgement delivers counts. Rate halving counts acknowledgements that tell something new.
 
-use crate::profile::{PrrBound, Reduction};
+use crate::config::recovery::{PrrBound, Reduction};
 
 /// The way down, once a loss was found.
 #[derive(Clone, Copy, Debug)]

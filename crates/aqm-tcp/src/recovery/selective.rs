@@ -20,10 +20,12 @@ use super::rack::{Rack, Round, duplicate};
 use super::reduction::{Descent, Falling, Progress};
 use super::sent::{Arrival, Number, Sent};
 use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
-use crate::profile::{
-    Config, Doubtful, Frto, LimitedTransmit, PrrBound, PrrShare, Recovery, Reduction, RttSamples,
-    SacksAtTimeout, TimeoutLoses, TimerFollows, Undo,
+use crate::config::Config;
+use crate::config::recovery::{
+    Frto, LimitedTransmit, PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo,
 };
+use crate::config::rto::{RestartedBy, RttSamples};
+use crate::config::sack::{NextSeg, SacksAtTimeout};
 
 /// The board of a sender with SACK.
 #[derive(Clone, Debug)]
@@ -55,7 +57,7 @@ pub(crate) struct Selective {
     reduction: (Reduction, PrrBound, PrrShare),
     /// Whether round trips are those of the first segment that arrived.
     first_timed: bool,
-    doubtful: Doubtful,
+    doubtful: NextSeg,
     /// Whether the timer of the probe is set as Linux does.
     scheduled: bool,
     /// It is to be set anew before anything is sent.
@@ -103,7 +105,7 @@ enum Choice {
     /// New data of so many sequence numbers (rule (2)).
     New(u64),
     /// A segment that may be lost (rule (3)).
-    Doubtful(Number),
+    NextSeg(Number),
     /// The last segment (rule (4), or a probe).
     Last(Number),
     /// New data, as a probe.
@@ -112,7 +114,7 @@ enum Choice {
 
 impl Selective {
     pub fn new(config: &Config) -> Self {
-        let mss = config.mss.bytes();
+        let mss = config.connection.mss.bytes();
         Self {
             sent: Sent::new(mss),
             window: 0,
@@ -127,12 +129,12 @@ impl Selective {
             falling: Falling::AtOnce,
             entry: 0,
             probed: 0,
-            rack: (config.recovery == Recovery::Rack).then(Box::default),
+            rack: (config.recovery.kind == RecoveryKind::Rack).then(Box::default),
             mss,
-            reduction: (config.reduction, config.prr_bound, config.prr_share),
-            first_timed: config.rtt_samples == RttSamples::FirstSegment,
-            doubtful: config.doubtful,
-            scheduled: config.timer_follows == TimerFollows::OldestSegment,
+            reduction: (config.recovery.reduction, config.recovery.prr_bound, config.recovery.prr_share),
+            first_timed: config.rto.samples == RttSamples::FirstSegment,
+            doubtful: config.sack.next_seg,
+            scheduled: config.rto.restarted_by == RestartedBy::OldestSegment,
             reschedule: false,
             undo: None,
             timed_out_at: None,
@@ -166,7 +168,7 @@ impl LossRecovery for Selective {
         if self.phase == Phase::Open || (self.phase == Phase::Loss && !repeated) {
             self.begin_undo(config);
         }
-        let looks = config.frto == Frto::On && (self.phase == Phase::Open || repeated);
+        let looks = config.recovery.frto == Frto::On && (self.phase == Phase::Open || repeated);
         self.spurious = if looks { Spurious::Waits } else { Spurious::Off };
         self.phase = Phase::Loss;
         self.recover = self.sent.end();
@@ -176,9 +178,9 @@ impl LossRecovery for Selective {
         self.urgent = false;
         self.falling = Falling::AtOnce;
         let discarded = self.sent.is_sacked(self.sent.first());
-        let spares = config.timeout_loses == TimeoutLoses::Late;
+        let spares = config.recovery.timeout_loses == TimeoutLoses::Late;
         let since = self.rack.as_ref().filter(|_| spares).and_then(|rack| rack.since(at.now));
-        self.sent.lose_all(discarded || config.sacks_at_timeout == SacksAtTimeout::Forgotten, since);
+        self.sent.lose_all(discarded || config.sack.at_timeout == SacksAtTimeout::Forgotten, since);
         if let Some(rack) = &mut self.rack {
             rack.on_timeout();
         }
@@ -203,7 +205,7 @@ impl LossRecovery for Selective {
             return AckOutcome { since, ..AckOutcome::NONE };
         }
         let recovering = self.phase != Phase::Open;
-        rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.dupthresh });
+        rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.recovery.dupthresh });
         if self.begins(config) {
             // Linux counts a segment as delivered (`tcp_rack_reo_timeout`).
             let delivered = if self.scheduled { self.mss } else { 0 };
@@ -244,7 +246,7 @@ impl LossRecovery for Selective {
         let Windows { congestion, receiver, mss } = windows;
         self.receiver_end = self.sent.una() + receiver * mss;
         self.window = self.falling.window().unwrap_or(congestion.max(1) * mss);
-        if config.limited_transmit == LimitedTransmit::Off && self.phase == Phase::Open {
+        if config.recovery.limited_transmit == LimitedTransmit::Off && self.phase == Phase::Open {
             // What SACK covers leaves the network but makes no room.
             self.window = self.window.saturating_sub(self.sent.sacked().bytes);
         }
@@ -256,7 +258,7 @@ impl LossRecovery for Selective {
 
     fn is_urgent(&self, config: &Config) -> bool {
         let probes = self.rack.as_ref().is_some_and(|rack| rack.probe.due);
-        let limited = self.phase == Phase::Open && (1..config.dupthresh).contains(&self.dupacks);
+        let limited = self.phase == Phase::Open && (1..config.recovery.dupthresh).contains(&self.dupacks);
         self.urgent || probes || limited
     }
 
@@ -425,7 +427,7 @@ impl Selective {
             rack.on_arrival(arrival, at.now);
             rack.adapt(ack_info, &self.sent, ends);
             let recovering = self.phase != Phase::Open;
-            rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.dupthresh });
+            rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.recovery.dupthresh });
             if acked > 0 {
                 rack.start(at);
             }
@@ -434,7 +436,7 @@ impl Selective {
             }
             self.miss_probe(at.now);
         } else {
-            self.sent.lose_uncovered(config.dupthresh);
+            self.sent.lose_uncovered(config.recovery.dupthresh);
         }
         let begins = (self.probed > 0 && !self.scheduled) || self.begins(config);
         if begins {
@@ -447,7 +449,7 @@ impl Selective {
     #[inline]
     fn begins(&mut self, config: &Config) -> bool {
         let first = self.sent.first();
-        let counted = self.rack.is_none() && self.dupacks >= config.dupthresh;
+        let counted = self.rack.is_none() && self.dupacks >= config.recovery.dupthresh;
         match self.phase {
             Phase::Recovery => false,
             Phase::Open if self.sent.due().is_some() => true,
@@ -459,7 +461,7 @@ impl Selective {
                 begins
             }
             Phase::Loss => {
-                let guard = config.fast_retransmit_guard;
+                let guard = config.recovery.fast_retransmit_guard;
                 let begins = counted && guard.allows(self.sent.una(), self.recover);
                 if begins {
                     self.sent.lose_again(first);
@@ -471,7 +473,8 @@ impl Selective {
 
     /// From now on a reduction may turn out to be needless.
     fn begin_undo(&mut self, config: &Config) {
-        self.undo = (config.undo == Undo::Dsack).then(|| Undoing { from: self.sent.una(), open: None });
+        self.undo =
+            (config.recovery.undo == Undo::Dsack).then(|| Undoing { from: self.sent.una(), open: None });
     }
 
     /// Whether all that was sent again had arrived before, as the acknowledgement of so many bytes tells.
@@ -562,7 +565,7 @@ impl Selective {
         let choice = self.choose(stream)?;
         let sending = match choice {
             Choice::New(len) | Choice::NewProbe(len) => self.send(len, at),
-            Choice::Lost(number) | Choice::Doubtful(number) | Choice::Last(number) => {
+            Choice::Lost(number) | Choice::NextSeg(number) | Choice::Last(number) => {
                 self.resend(number, at.now)
             }
         };
@@ -574,7 +577,7 @@ impl Selective {
             }
             Choice::New(_) => {}
             Choice::Lost(_) => self.urgent = false,
-            Choice::Doubtful(number) => self.doubted = number + 1,
+            Choice::NextSeg(number) => self.doubted = number + 1,
             Choice::Last(_) | Choice::NewProbe(_) => self.on_tail_sent(sending.again),
         }
         self.falling.on_sent(sending.len);
@@ -632,11 +635,11 @@ impl Selective {
 
     /// A segment that is not known to be lost (rules (3) and (4) of `NextSeg`).
     fn last_resort(&self) -> Option<Choice> {
-        if self.phase != Phase::Recovery || self.rack.is_some() || self.doubtful == Doubtful::Waits {
+        if self.phase != Phase::Recovery || self.rack.is_some() || self.doubtful == NextSeg::LostOnly {
             return None;
         }
         if let Some(number) = self.sent.doubtful(self.doubted) {
-            return Some(Choice::Doubtful(number));
+            return Some(Choice::NextSeg(number));
         }
         let last = self.sent.last().filter(|&last| !self.sent.is_underway(last))?;
         (self.sent.una() > self.rescue).then_some(Choice::Last(last))

@@ -6,23 +6,27 @@ use super::{MSS, Pair, Path};
 
 /// `rfc`, with 1000-byte segments and prompt acknowledgements.
 pub fn rfc(more: Value) -> Value {
-    over(json!({"mss": "1000B", "delayed_ack": "off"}), more)
+    over(json!({"connection": {"mss": "1000B"}, "receiver": {"delayed_ack": "off"}}), more)
 }
 
 /// `ns-2.35`, with a receiver's window that does not limit.
 pub fn ns2(more: Value) -> Value {
-    over(json!({"profile": "ns-2.35", "receiver_window": 1000}), more)
+    over(json!({"profile": "ns-2.35", "receiver": {"window": 1000}}), more)
 }
 
 /// `ns-2.35-full`, with 1000-byte segments and a receiver's window that does not limit.
 pub fn full_tcp(more: Value) -> Value {
-    over(json!({"profile": "ns-2.35-full", "mss": "1000B", "receiver_window": 1000}), more)
+    over(
+        json!({
+            "profile": "ns-2.35-full", "connection": {"mss": "1000B"}, "receiver": {"window": 1000},
+        }),
+        more,
+    )
 }
 
 /// `table` with the entries of `more` laid over it.
-pub fn over(mut table: Value, more: Value) -> Value {
-    table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    table
+pub fn over(table: Value, more: Value) -> Value {
+    aqm_tcp::lay_over(&table, more)
 }
 
 /// Sends `segments` full segments one way over a path that loses these; both ends must be done.

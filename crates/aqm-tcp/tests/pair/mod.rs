@@ -17,7 +17,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aqm_net::{Ecn, Instant, Span};
-use aqm_tcp::{CheckedConfig, Close, Config, Endpoint, Flags, LastSegment, Segment};
+use aqm_tcp::config::connection::{Close, LastSegment};
+use aqm_tcp::{CheckedConfig, Config, Endpoint, Flags, Segment};
 use serde_json::Value;
 
 pub use Side::{Client, Server};
@@ -189,7 +190,7 @@ impl Pair {
     /// The client sends so many bytes and closes; the server writes nothing.
     pub fn one_way(settings: Value, bytes: u64) -> Self {
         let mut pair = Self::new(settings).plan(Client, When::At(0), Act::Write(bytes));
-        if pair.configs[1].close == Close::None {
+        if pair.configs[1].connection.close == Close::None {
             pair = pair.plan(Server, When::At(0), Act::Finish);
         }
         pair.plan(Client, When::At(0), Act::Finish)
@@ -284,7 +285,7 @@ impl Pair {
 
     /// What `bytes` bytes are on the wire without headers, if `side` writes them.
     pub fn padded(&self, side: Side, bytes: u64) -> u64 {
-        match self.configs[side as usize].last_segment {
+        match self.configs[side as usize].connection.last_segment {
             LastSegment::Exact => bytes,
             LastSegment::Padded => self.tcp[side as usize].segments(bytes) * self.mss(side),
         }

@@ -6,7 +6,10 @@ use std::collections::BinaryHeap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::profile::{FastRetransmitGuard, LimitedTransmit, PrrBound, Recovery, Reduction, SacksAtTimeout};
+use crate::config::recovery::{
+    FastRetransmitGuard, LimitedTransmit, PrrBound, Recovery, RecoveryKind, Reduction,
+};
+use crate::config::sack::{Sack, SacksAtTimeout};
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 fn draw(state: &mut u64, below: u64) -> u64 {
@@ -114,7 +117,7 @@ impl Run {
             }
         } else if self.hand.recovery.alarm().nanos() == next {
             let outcome = self.hand.alarm();
-            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
             self.on_news(outcome);
         } else {
             self.cwnd = 1.0;
@@ -124,8 +127,8 @@ impl Run {
             {
                 self.told.fill(false);
             }
-            self.hand.estimator.back_off(&self.hand.rules);
-            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+            self.hand.estimator.back_off(&self.hand.config.rto);
+            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
         }
         self.transmit();
         true
@@ -144,9 +147,9 @@ impl Run {
         assert!(outcome.sent == Instant::NEVER || outcome.sent < self.hand.now);
         if outcome.acked > 0 {
             if outcome.sent != Instant::NEVER {
-                self.hand.estimator.sample(outcome.sent, self.hand.now, &self.hand.rules);
+                self.hand.estimator.sample(outcome.sent, self.hand.now, &self.hand.config.rto);
             }
-            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
         }
         self.on_news(outcome);
         if self.hand.recovery.una() == self.hand.recovery.sent() {
@@ -179,8 +182,11 @@ impl Run {
             let recovery = &self.hand.recovery;
             let (pipe, urgent) = (recovery.outstanding(), recovery.is_urgent(&self.hand.config));
             let (window, sent) = (recovery.window, recovery.sent());
-            let at =
-                TimerContext { now: self.hand.now, estimator: &self.hand.estimator, rules: &self.hand.rules };
+            let at = TimerContext {
+                now: self.hand.now,
+                estimator: &self.hand.estimator,
+                config: &self.hand.config.rto,
+            };
             let wanted = recovery.has_next(self.hand.stream);
             let sending = self.hand.recovery.next(self.hand.stream, at);
             assert_eq!(wanted, sending.is_some());
@@ -195,7 +201,7 @@ impl Run {
             assert_eq!(again, end <= sent);
             assert!(seq >= self.hand.recovery.una());
             if self.timer == Instant::NEVER {
-                self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.rules);
+                self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
             }
             self.path.enter(self.hand.now, || Event::Data(seq, len));
         }
@@ -209,13 +215,19 @@ fn configs() -> impl Strategy<Value = Config> {
     let bound = prop_oneof![Just(PrrBound::Crb), Just(PrrBound::Ssrb), Just(PrrBound::SafeAck)];
     (any::<bool>(), any::<bool>(), 1..5u32, limited, guard, reduction, bound).prop_map(
         |(rack, kept, dupthresh, limited_transmit, fast_retransmit_guard, reduction, prr_bound)| Config {
-            recovery: if rack { Recovery::Rack } else { Recovery::Sack },
-            sacks_at_timeout: if kept { SacksAtTimeout::Kept } else { SacksAtTimeout::Forgotten },
-            dupthresh,
-            limited_transmit,
-            fast_retransmit_guard,
-            reduction,
-            prr_bound,
+            recovery: Recovery {
+                kind: if rack { RecoveryKind::Rack } else { RecoveryKind::Sack },
+                dupthresh,
+                limited_transmit,
+                fast_retransmit_guard,
+                reduction,
+                prr_bound,
+                ..Recovery::default()
+            },
+            sack: Sack {
+                at_timeout: if kept { SacksAtTimeout::Kept } else { SacksAtTimeout::Forgotten },
+                ..Sack::default()
+            },
             ..Config::default()
         },
     )
@@ -233,7 +245,7 @@ proptest! {
         writes in proptest::collection::vec(1..400u64, 1..12),
     ) {
         let mut hand = Hand::new(0, config);
-        hand.config.mss = Size::from_bytes(UNIT);
+        hand.config.connection.mss = Size::from_bytes(UNIT);
         hand.recovery = Selective::new(&hand.config);
         hand.stream.mss = UNIT;
         let total: u64 = writes.iter().sum();

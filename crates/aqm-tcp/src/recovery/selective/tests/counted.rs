@@ -1,10 +1,11 @@
 //! Losses found by counting (RFC 6675).
 
 use super::*;
-use crate::profile::{FastRetransmitGuard, LimitedTransmit, PrrBound, Recovery, Reduction, SacksAtTimeout};
+use crate::config::recovery::{FastRetransmitGuard, LimitedTransmit, PrrBound, RecoveryKind, Reduction};
+use crate::config::sack::SacksAtTimeout;
 
 fn sack() -> Config {
-    Config { recovery: Recovery::Sack, ..Config::default() }
+    with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
 /// Ten segments of which the first is lost.
@@ -151,7 +152,10 @@ fn a_tail_is_rescued_once_a_recovery() {
 
 #[test]
 fn prr_sends_a_segment_more_if_an_acknowledgement_shows_no_further_loss() {
-    let config = Config { reduction: Reduction::Prr, prr_bound: PrrBound::SafeAck, ..sack() };
+    let config = with(sack(), |config| {
+        config.recovery.reduction = Reduction::Prr;
+        config.recovery.prr_bound = PrrBound::SafeAck;
+    });
     let opened = [(1, vec![]), (1, vec![(6, 9)])].map(|(ack, ranges)| {
         let mut hand = Hand::filled(12, config.clone());
         hand.ack(0, &[(2, 5)]);
@@ -236,7 +240,8 @@ fn pieces_and_a_fin_are_sent_again_as_they_were_sent() {
 #[test]
 fn limited_transmit_is_not_part_of_the_flight_size() {
     for (limited_transmit, new) in [(LimitedTransmit::New, vec![10, 11]), (LimitedTransmit::Off, vec![])] {
-        let mut hand = Hand::filled(10, Config { limited_transmit, ..sack() });
+        let mut hand =
+            Hand::filled(10, with(sack(), |config| config.recovery.limited_transmit = limited_transmit));
         hand.window = 10;
         hand.write(10);
         hand.ack(0, &[(1, 2)]);
@@ -255,7 +260,7 @@ fn limited_transmit_is_not_part_of_the_flight_size() {
 fn the_receivers_window_bounds_new_data() {
     let mut hand = Hand::new(20, sack());
     let windows = Windows { congestion: 100, receiver: 5, mss: MSS };
-    let at = TimerContext { now: hand.now, estimator: &hand.estimator, rules: &hand.rules };
+    let at = TimerContext { now: hand.now, estimator: &hand.estimator, config: &hand.config.rto };
     hand.recovery.open(windows, &hand.config);
     let sent = std::iter::from_fn(|| hand.recovery.next(hand.stream, at)).count();
     assert_eq!(sent, 5);
@@ -267,7 +272,7 @@ fn after_a_time_out_only_holes_are_sent_again_unless_sack_is_forgotten() {
         (SacksAtTimeout::Kept, vec![0, 1, 4, 7, 8, 9]),
         (SacksAtTimeout::Forgotten, vec![0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ] {
-        let mut hand = Hand::filled(10, Config { sacks_at_timeout, ..sack() });
+        let mut hand = Hand::filled(10, with(sack(), |config| config.sack.at_timeout = sacks_at_timeout));
         hand.ack(0, &[(5, 7), (2, 4)]);
         hand.send();
         hand.time_out();
@@ -304,7 +309,8 @@ fn no_recovery_begins_after_a_time_out_unless_the_guard_allows() {
         [(None, true, true), (Recover, false, false), (RecoverOrFirst, true, false)]
     {
         for (una, expected) in [(0, at_first), (5, later)] {
-            let mut hand = Hand::filled(20, Config { fast_retransmit_guard: guard, ..sack() });
+            let mut hand =
+                Hand::filled(20, with(sack(), |config| config.recovery.fast_retransmit_guard = guard));
             hand.ack(una, &[]);
             hand.time_out();
             assert_eq!(hand.send().len() as u64, 20 - una);
@@ -383,7 +389,7 @@ fn the_newest_arrival_that_was_sent_once_is_timed() {
 
 #[test]
 fn prr_lets_half_as_much_go_as_arrives() {
-    let mut hand = Hand::filled(20, Config { reduction: Reduction::Prr, ..sack() });
+    let mut hand = Hand::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
     hand.write(20);
     assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
     hand.window = 10;
@@ -403,7 +409,8 @@ fn prr_lets_half_as_much_go_as_arrives() {
 
 #[test]
 fn rate_halving_lets_one_go_with_every_second_acknowledgement() {
-    let mut hand = Hand::filled(20, Config { reduction: Reduction::RateHalving, ..sack() });
+    let mut hand =
+        Hand::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::RateHalving));
     hand.write(20);
     hand.ack(0, &[(1, 4)]);
     hand.window = 10;

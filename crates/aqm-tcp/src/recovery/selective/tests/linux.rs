@@ -1,30 +1,38 @@
 //! What Linux does otherwise than the RFCs.
 
 use super::*;
-use crate::profile::{
-    Doubtful, Frto, PrrBound, PrrShare, Recovery, Reduction, RttSamples, TimeoutLoses, TimerFollows, Undo,
-};
+use crate::config::recovery::{Frto, PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo};
+use crate::config::rto::{RestartedBy, RttSamples};
+use crate::config::sack::NextSeg;
+
+fn rack() -> Config {
+    with(Config::default(), |config| config.recovery.kind = RecoveryKind::Rack)
+}
 
 fn sack() -> Config {
-    Config { recovery: Recovery::Sack, ..Config::default() }
+    with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
 #[test]
 fn what_may_be_lost_waits_until_it_is_known_to_be() {
-    let again = |doubtful| {
-        let mut hand = Hand::filled(8, Config { doubtful, ..sack() });
+    let again = |next_seg| {
+        let mut hand = Hand::filled(8, with(sack(), |config| config.sack.next_seg = next_seg));
         hand.window = 20;
         hand.ack(1, &[(2, 5), (6, 7)]);
         hand.send()
     };
-    assert_eq!(again(Doubtful::SentAgain), [1, 5], "the last lies beyond all that came");
-    assert_eq!(again(Doubtful::Waits), [1]);
+    assert_eq!(again(NextSeg::AllRules), [1, 5], "the last lies beyond all that came");
+    assert_eq!(again(NextSeg::LostOnly), [1]);
 }
 
 #[test]
 fn prr_may_divide_by_the_window_before_it_fell() {
     let sends = |prr_share| {
-        let config = Config { reduction: Reduction::Prr, prr_bound: PrrBound::SafeAck, prr_share, ..sack() };
+        let config = with(sack(), |config| {
+            config.recovery.reduction = Reduction::Prr;
+            config.recovery.prr_bound = PrrBound::SafeAck;
+            config.recovery.prr_share = prr_share;
+        });
         let mut hand = Hand::filled(12, config);
         hand.write(8);
         hand.ack(0, &[(1, 4)]);
@@ -41,7 +49,7 @@ fn prr_may_divide_by_the_window_before_it_fell() {
 
 #[test]
 fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
-    let mut hand = Hand::new(1, Config { rtt_samples: RttSamples::FirstSegment, ..sack() });
+    let mut hand = Hand::new(1, with(sack(), |config| config.rto.samples = RttSamples::FirstSegment));
     for _ in 0..6 {
         hand.send();
         hand.write(1);
@@ -68,7 +76,7 @@ fn sack_of_what_left_before_the_oldest_restarts_the_timer() {
 
 #[test]
 fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
-    let mut hand = Hand::filled(8, Config { undo: Undo::Dsack, ..sack() });
+    let mut hand = Hand::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
     assert_eq!(hand.ack(0, &[(2, 5)]).what, AckKind::Loss);
     assert_eq!(hand.send(), [0, 1]);
     let outcome = hand.ack(8, &[]);
@@ -81,7 +89,7 @@ fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
 #[test]
 fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
     let timed_out = || {
-        let mut hand = Hand::filled(6, Config { frto: Frto::On, ..sack() });
+        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
         hand.window = 1;
         hand.time_out();
         assert_eq!(hand.send(), [0]);
@@ -103,7 +111,7 @@ fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
 
 #[test]
 fn a_time_out_in_a_recovery_is_not_doubted() {
-    let mut hand = Hand::filled(6, Config { frto: Frto::On, ..sack() });
+    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
     hand.ack(0, &[(1, 4)]);
     hand.send();
     hand.time_out();
@@ -117,7 +125,7 @@ fn a_time_out_in_a_recovery_is_not_doubted() {
 #[test]
 fn a_time_out_may_spare_what_left_within_the_last_round_trip() {
     let lost = |timeout_loses| {
-        let mut hand = Hand::new(1, Config { recovery: Recovery::Rack, timeout_loses, ..Config::default() });
+        let mut hand = Hand::new(1, with(rack(), |config| config.recovery.timeout_loses = timeout_loses));
         hand.send();
         hand.advance(100);
         hand.sample(100);
@@ -136,8 +144,7 @@ fn a_time_out_may_spare_what_left_within_the_last_round_trip() {
 
 #[test]
 fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
-    let config =
-        Config { recovery: Recovery::Rack, timer_follows: TimerFollows::OldestSegment, ..Config::default() };
+    let config = with(rack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment);
     let mut hand = Hand::new(4, config);
     hand.send();
     hand.advance(100);

@@ -8,21 +8,25 @@ mod timed;
 use aqm_net::{Instant, Size, Span};
 
 use super::Selective;
-use crate::profile::Config;
+use crate::config::Config;
 use crate::recovery::{
     AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
 };
-use crate::rtt::{Estimator, Rules};
+use crate::rtt::Estimator;
 use crate::segment::Sacks;
 
 const MSS: u64 = 1000;
 const NOTHING: [u64; 0] = [];
 
+fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
+    change(&mut config);
+    config
+}
+
 /// A board and what its sender would know, moved by hand. Segments are counted from 0.
 struct Hand {
     recovery: Selective,
     config: Config,
-    rules: Rules,
     estimator: Estimator,
     stream: Stream,
     now: Instant,
@@ -33,12 +37,10 @@ struct Hand {
 impl Hand {
     /// Of `segments` full segments, with a window that never limits.
     fn new(segments: u64, config: Config) -> Self {
-        let config = Config { mss: Size::from_bytes(MSS), ..config };
-        let rules = config.build().unwrap().rules;
+        let config = with(config, |config| config.connection.mss = Size::from_bytes(MSS));
         Self {
             recovery: Selective::new(&config),
-            estimator: Estimator::new(&rules),
-            rules,
+            estimator: Estimator::new(&config.rto),
             config,
             stream: Stream { end: segments * MSS, fin: false, mss: MSS },
             now: Instant::START,
@@ -69,7 +71,7 @@ impl Hand {
 
     fn next(&mut self) -> Option<Sending> {
         self.open();
-        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let wanted = self.recovery.has_next(self.stream);
         let sending = self.recovery.next(self.stream, at);
         assert_eq!(wanted, sending.is_some());
@@ -93,7 +95,7 @@ impl Hand {
         for &(from, to) in ranges {
             sacks.push(ack, from, to);
         }
-        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let outcome = self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.config);
         self.recovery.sent.check();
         self.open();
@@ -102,11 +104,11 @@ impl Hand {
 
     fn sample(&mut self, millis: u64) {
         let sent = Instant::from_nanos(self.now.nanos() - millis * 1_000_000);
-        self.estimator.sample(sent, self.now, &self.rules);
+        self.estimator.sample(sent, self.now, &self.config.rto);
     }
 
     fn time_out(&mut self) {
-        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         self.recovery.on_timeout(at, &self.config);
         self.recovery.sent.check();
     }
@@ -115,7 +117,7 @@ impl Hand {
     fn alarm(&mut self) -> AckOutcome {
         self.now = self.recovery.alarm();
         assert_ne!(self.now, Instant::NEVER, "no alarm");
-        let at = TimerContext { now: self.now, estimator: &self.estimator, rules: &self.rules };
+        let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let outcome = self.recovery.on_alarm(at, &self.config);
         self.recovery.sent.check();
         outcome

@@ -1,10 +1,10 @@
 //! Losses found by time, and probes (RFC 8985).
 
 use super::*;
-use crate::profile::{Recovery, Reduction};
+use crate::config::recovery::{RecoveryKind, Reduction};
 
 fn rack() -> Config {
-    Config { recovery: Recovery::Rack, ..Config::default() }
+    with(Config::default(), |config| config.recovery.kind = RecoveryKind::Rack)
 }
 
 /// Segments 0 to 9, sent a millisecond apart from 100 ms on; the round trip is 100 ms.
@@ -148,7 +148,7 @@ fn a_retransmission_is_not_overtaken_by_what_left_at_the_same_instant() {
 
 #[test]
 fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
-    let config = Config { reduction: Reduction::Prr, ..rack() };
+    let config = with(rack(), |config| config.recovery.reduction = Reduction::Prr);
     let mut hand = Hand::new(1, config);
     hand.send();
     hand.advance(100);

@@ -1,0 +1,140 @@
+//! Short names for a congestion control with a recovery, as `aqmlab compare --tcp` takes them.
+//!
+//! Ours: the names, after what the literature calls each pair. What a pair may not be combined with is
+//! found by `Config::build`.
+
+use aqm_net::{ConfigError, Parameter as _, unknown};
+use serde_json::{Value, json};
+
+use crate::config::recovery::RecoveryKind;
+use crate::control::Control;
+
+/// A congestion control with a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// The `kind` of its congestion control.
+    pub congestion_control: &'static str,
+    /// Its recovery, as the parameter writes it.
+    pub recovery: &'static str,
+}
+
+/// All aliases.
+pub fn aliases() -> &'static [Alias] {
+    ALIASES
+}
+
+const ALIASES: &[Alias] = &[
+    alias("tahoe", "Slow start after every loss (V. Jacobson 1988).", "reno", "tahoe"),
+    alias("reno", "Fast recovery that ends with the first new acknowledgement (RFC 5681).", "reno", "reno"),
+    alias("newreno", "Fast recovery that repairs a whole window (RFC 6582).", "reno", "newreno"),
+    alias("sack", "Reno's window with SACK (RFC 6675).", "reno", "sack"),
+    alias("highspeed", "HighSpeed TCP (RFC 3649) with SACK.", "highspeed", "sack"),
+    alias("scalable", "Scalable TCP (T. Kelly 2003) with SACK.", "scalable", "sack"),
+    alias("cubic", "CUBIC (RFC 9438) with SACK.", "cubic", "sack"),
+    alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in today's Linux.", "cubic", "rack"),
+];
+
+const fn alias(
+    name: &'static str,
+    about: &'static str,
+    congestion_control: &'static str,
+    recovery: &'static str,
+) -> Alias {
+    Alias { name, about, congestion_control, recovery }
+}
+
+/// Turns `CONTROL/RECOVERY`, an alias or the kind of a congestion control into a `[tcp]` table that sets both, to
+/// lay over another. A congestion control without an alias of its own recovers with SACK.
+///
+/// # Errors
+/// If a word is unknown; the problem says which are not.
+pub fn transport(text: &str) -> Result<Value, ConfigError> {
+    let (control, recovery) = match (text.split_once('/'), aliases().iter().find(|alias| alias.name == text))
+    {
+        (Some((control, recovery)), _) => (control, recovery),
+        (None, Some(alias)) => (alias.congestion_control, alias.recovery),
+        (None, None) => (text, "sack"),
+    };
+    if !Control::NAMES.contains(&control) {
+        let problem = if text.contains('/') {
+            unknown("congestion control", control, Control::NAMES)
+        } else {
+            let names: Vec<&str> = aliases().iter().map(|alias| alias.name).collect();
+            format!("{}, or CONTROL/RECOVERY", unknown("transport", text, &names))
+        };
+        return Err(ConfigError::at("", problem));
+    }
+    RecoveryKind::read(recovery.into())
+        .map_err(|errors| ConfigError::at("", format!("recovery: {}", errors.first().problem)))?;
+    Ok(json!({ "congestion_control": { "kind": control }, "recovery": { "kind": recovery } }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profiles::read;
+
+    #[test]
+    fn every_alias_is_a_transport_that_builds() {
+        for alias in aliases() {
+            let table = transport(alias.name).unwrap();
+            assert_eq!(
+                table,
+                json!({
+                    "congestion_control": {"kind": alias.congestion_control}, "recovery": {"kind": alias.recovery},
+                })
+            );
+            let config = read(table).unwrap();
+            config.build().unwrap();
+            assert_eq!(config.congestion_control.kind(), alias.congestion_control);
+        }
+    }
+
+    #[test]
+    fn every_congestion_control_is_a_transport_by_itself_and_with_every_recovery_but_tahoe() {
+        for control in Control::NAMES {
+            assert_eq!(transport(control).unwrap()["congestion_control"]["kind"], *control);
+            for recovery in ["reno", "newreno", "sack", "rack"] {
+                let table = transport(&format!("{control}/{recovery}")).unwrap();
+                assert_eq!(table["recovery"]["kind"], recovery);
+                read(table).unwrap().build().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_aliases_share_a_name_or_a_pair() {
+        for (index, one) in aliases().iter().enumerate() {
+            for other in &aliases()[..index] {
+                assert_ne!(one.name, other.name);
+                assert_ne!(
+                    (one.congestion_control, one.recovery),
+                    (other.congestion_control, other.recovery)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_is_told_what_is_allowed() {
+        let problem = |text| transport(text).unwrap_err().to_string();
+        assert_eq!(
+            problem("vegas"),
+            "unknown transport `vegas`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
+             `scalable`, `cubic`, `linux`, or CONTROL/RECOVERY"
+        );
+        assert!(
+            problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")
+        );
+        assert_eq!(
+            problem("cubic/fack"),
+            "recovery: unknown word `fack`; did you mean `sack`? allowed: `tahoe`, `reno`, `newreno`, `sack`, `rack`"
+        );
+        assert!(problem("").starts_with("unknown transport ``"));
+        assert!(problem("reno/").starts_with("recovery: unknown word ``"));
+    }
+}

@@ -1,0 +1,57 @@
+//! `[tcp.receiver]`: the window it offers, and when it acknowledges.
+//!
+//! RFC 9293, section 3.8.6 (windows); RFC 5681, section 4.2 (delayed acknowledgements).
+//!
+//! Ours, where the sources are silent: a window that never limits, and the delay of an acknowledgement within
+//! RFC 5681's bound, which is that of Linux.
+
+use aqm_net::{Span, choices, parameters};
+
+choices! {
+    /// When in-order data is acknowledged.
+    pub enum DelayedAck {
+        /// At once.
+        Off = "off",
+        /// With every second segment, or after `delayed_ack_timer`.
+        EverySecond = "every-second",
+        /// With every second segment, or when the clock next passes a multiple of `delayed_ack_timer`: one
+        /// timer for all connections (BSD's fast timer of 200 ms; ns-2's FullTcp).
+        Heartbeat = "heartbeat",
+        /// As `every-second`, but the delay adapts to the gaps between segments, from `delayed_ack_timer` on;
+        /// `quick_acks` follow also a gap longer than the time-out and whatever came twice, and the segment
+        /// that ends half a window of what the application wrote is acknowledged at once (Linux).
+        Adaptive = "adaptive",
+    }
+}
+
+parameters! {
+    /// The window a receiver offers, and when it acknowledges (RFC 9293, RFC 5681).
+    pub struct Receiver {
+        /// The receiver's window (`rwnd`), in segments.
+        pub window: u64 = 10_000, "ours: never limits";
+        /// The window that a receiver begins with, in segments, which then grows by two with each segment up to
+        /// `receiver_window`, once as many have come; left out, it does not grow. Linux without timestamps begins with 64 kB, takes the
+        /// time in which they came for the round trip, and so gives much more room from then on.
+        pub first_window: Option<u64> = None, "ours: it does not grow";
+        /// When in-order data is acknowledged.
+        pub delayed_ack: DelayedAck = DelayedAck::EverySecond, "RFC 5681, 4.2";
+        /// The longest an acknowledgement is delayed.
+        pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
+        /// The first so many data segments are acknowledged at once, delayed acknowledgements or not; with
+        /// `adaptive` at most a segment for each two of the receiver's window.
+        pub quick_acks: u64 = 0, "ours; Linux: 16";
+    }
+}
+
+impl Receiver {
+    /// The window when the connection opens, in segments.
+    pub(crate) fn window_at_first(&self) -> u64 {
+        self.first_window.unwrap_or(self.window)
+    }
+
+    /// The window when so many segments have come in order.
+    pub(crate) fn grown_window(&self, segments: u64) -> u64 {
+        let first = self.window_at_first();
+        (first + 2 * segments.saturating_sub(first + 1)).min(self.window)
+    }
+}

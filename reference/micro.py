@@ -31,7 +31,7 @@ NS2_EVENTS = {"start": "start_tx", "deliver": "arrive_r2", "enqueue": "enqueue",
 
 Event = tuple[float, str, int]
 """Time, what, and the number of the segment; the SYN is 0."""
-Gauge = tuple[float, float, float]
+SenderState = tuple[float, float, float]
 """Time, congestion window, slow-start threshold."""
 
 
@@ -55,17 +55,17 @@ def tcp_case(agent: str, limit: int) -> Case:
         }
         return [Job(scenario=scenario.with_(changes), seed=1, measure=tcp_trace)]
 
-    def judge(measured: Sequence[tuple[list[Event], list[Gauge]]]) -> list[Row]:
-        [(events, gauges)] = measured
+    def judge(measured: Sequence[tuple[list[Event], list[SenderState]]]) -> list[Row]:
+        [(events, states)] = measured
         variables = their_variables(agent, limit)
         first = first_timeout(variables)
         rows = judge_events(name, their_events(agent, limit), events, first)
-        return [*rows, *_judge_gauges(name, variables, gauges, first)]
+        return [*rows, *_judge_senders(name, variables, states, first)]
 
     return Case(name=name, jobs=jobs, judge=judge)
 
 
-def tcp_trace(run: Run) -> tuple[list[Event], list[Gauge]]:
+def tcp_trace(run: Run) -> tuple[list[Event], list[SenderState]]:
     """The events at the bottleneck and the windows of the sender."""
     packets = run.tables["packets"].select(
         "time_s", pl.col("event").cast(pl.String), "sequence_bytes", "payload_bytes"
@@ -74,8 +74,8 @@ def tcp_trace(run: Run) -> tuple[list[Event], list[Gauge]]:
         (time, NS2_EVENTS[event], first // SEGMENT + 1 if payload else 0)
         for time, event, first, payload in packets.iter_rows()
     ]
-    gauges = run.tables["gauges"].select("time_s", "cwnd_segments", "ssthresh_segments")
-    return events, list(gauges.iter_rows())
+    states = run.tables["senders"].select("time_s", "cwnd_segments", "ssthresh_segments")
+    return events, list(states.iter_rows())
 
 
 def their_events(agent: str, limit: int) -> list[Event]:
@@ -129,15 +129,15 @@ def judge_events(case: str, theirs: list[Event], ours: list[Event], first_timeou
     ]
 
 
-def _judge_gauges(
-    case: str, theirs: Sequence[tuple[float, str, float]], ours: Sequence[Gauge], first_timeout: float
+def _judge_senders(
+    case: str, theirs: Sequence[tuple[float, str, float]], ours: Sequence[SenderState], first_timeout: float
 ) -> list[Row]:
     """Compares the values after every event at the sender, in the order of events."""
     rows = []
     for place, name, printed in ((1, "cwnd", 0.0005), (2, "ssthresh", 0.0)):
         told = [(time, value) for time, variable, value in theirs if variable == name and time > 0]
         a = _changes(told, printed)
-        b = _changes([(gauge[0], gauge[place]) for gauge in ours], printed)
+        b = _changes([(state[0], state[place]) for state in ours], printed)
         # Theirs is first told when it changes, ours from the first acknowledgement on.
         b = b[len(b) - len(a) :] if name == "ssthresh" else b
         same = 0

@@ -98,8 +98,8 @@ def _rate(run: Run) -> Rate:
     link = run.links.row(0, named=True)
     flow = run.flows.row(0, named=True)
     events = flow["timeouts"] + flow["fast_retransmits"]
-    gauges = run.tables["gauges"]
-    steady = gauges["cwnd_segments"].filter(gauges["time_s"] > WARM_UP)
+    sender = run.tables["senders"]
+    steady = sender["cwnd_segments"].filter(sender["time_s"] > WARM_UP)
     seconds = flow["delivered_bytes"] * 8 / flow["goodput_bps"]
     return Rate(
         per_second=link["arrivals"] / seconds,
@@ -153,7 +153,7 @@ def random_case(b: int, p: float, seeds: int = 8) -> Case:
         "bottleneck.queue.probability": p,
         "bottleneck.queue.min_size": DATA_ONLY,
         "tcp.receiver.delayed_ack": EVERY[b],
-        "record.gauges": ["one"],
+        "record.senders": ["one"],
         "duration": "1600s" if p < 1e-3 else "1100s",
     }
 

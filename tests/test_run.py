@@ -105,12 +105,12 @@ def test_what_a_run_costs_is_counted(run: al.Run) -> None:
     assert cost["packets_per_cpu_s"] == pytest.approx(cost["packets_forwarded"] / cost["cpu_s"])
 
 
-def test_gauges_and_packets_are_recorded_for_what_was_asked_and_change_nothing(small: Path) -> None:
+def test_senders_and_packets_are_recorded_for_what_was_asked_and_change_nothing(small: Path) -> None:
     scenario = al.Scenario.load(small)
     quiet = scenario.run()
-    assert len(quiet.tables["gauges"]) == len(quiet.tables["packets"]) == 0
-    loud = scenario.with_({"record": {"gauges": ["ftp"], "packets": ["bottleneck"]}}).run()
-    assert set(loud.tables["gauges"]["traffic"].cast(pl.String)) == {"ftp"}
+    assert len(quiet.tables["senders"]) == len(quiet.tables["packets"]) == 0
+    loud = scenario.with_({"record": {"senders": ["ftp"], "packets": ["bottleneck"]}}).run()
+    assert set(loud.tables["senders"]["traffic"].cast(pl.String)) == {"ftp"}
     assert len(loud.tables["packets"]) > 2000
     assert loud.flows.equals(quiet.flows)
     assert loud.transfers.equals(quiet.transfers)

@@ -21,6 +21,7 @@ from aqmlab.scenario import S, Scenario, ScenarioFileError, parse_setting, with_
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.plot import Chart
 
 app = typer.Typer(
     help="What a router's queue does to the traffic of real users.",
@@ -290,20 +291,44 @@ def plot_time_sequence(
     settings: Settings = None,
 ) -> None:
     """Draws what a flow sent and what was acknowledged over time; the numbers drawn are beside it, as CSV."""
-    from aqmlab import plot, time_sequence
+    from aqmlab import time_sequence
 
-    path = out or Path(f"time-sequence-{flow}.png")
-    if path.suffix not in (".png", ".svg"):
-        raise ValueError(f"--out {path}: must end in .png or .svg")
+    path = _picture(out, f"time-sequence-{flow}")
     if run.is_dir():
-        if settings:
-            raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
+        _refuse_settings(settings)
         tables: Mapping[str, pl.DataFrame] = time_sequence.load(run)
     else:
         tables = time_sequence.recorded(_load(run, settings, False)).run().tables
-    chart = time_sequence.of_tables(tables, flow, link=link)
-    written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")])
-    print("Plot and numbers: " + ", ".join(str(file) for file in written.values()))
+    _draw(time_sequence.of_tables(tables, flow, link=link), path)
+
+
+@plot_app.command("gauge")
+def plot_gauge(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="A folder that `aqmlab run --out` wrote, or a scenario file, which is run."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="The gauge, such as average or probability.")],
+    at: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Only this link's queue, or the edge at this node.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Draws what queues and edges show of their state over time; the numbers drawn are beside it, as CSV."""
+    from aqmlab import gauges
+
+    path = _picture(out, f"gauge-{name}")
+    if run.is_dir():
+        _refuse_settings(settings)
+        samples = gauges.load(run)
+    else:
+        samples = _load(run, settings, False).run().tables["gauges"]
+    _draw(gauges.chart(samples, name, place=at), path)
 
 
 @trace_app.command("active-flows")
@@ -459,6 +484,26 @@ def _changed(scenario: S, path: Path, settings: Sequence[str] | None) -> S:
         return with_settings(scenario, settings or [])
     except ScenarioError as error:
         raise ScenarioFileError(f"{path} with --set: {error}") from None
+
+
+def _picture(out: Path | None, name: str) -> Path:
+    """The file of a picture, by default called so."""
+    path = out or Path(f"{name}.png")
+    if path.suffix not in (".png", ".svg"):
+        raise ValueError(f"--out {path}: must end in .png or .svg")
+    return path
+
+
+def _refuse_settings(settings: Sequence[str] | None) -> None:
+    if settings:
+        raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
+
+
+def _draw(chart: Chart, path: Path) -> None:
+    from aqmlab import plot
+
+    written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")])
+    print("Plot and numbers: " + ", ".join(str(file) for file in written.values()))
 
 
 def _fail(message: str) -> NoReturn:

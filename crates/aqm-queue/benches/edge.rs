@@ -43,7 +43,7 @@ fn main() {
             warm.sort_by(f64::total_cmp);
             let (best, median) = (warm[0], warm[warm.len() / 2]);
             let mut alive = 0.0;
-            edge.gauges(&mut |name, value| alive = if name == "flows" { value } else { alive });
+            edge.gauges(&mut |gauge| alive = if gauge.name == "flows" { gauge.value } else { alive });
             println!(
                 "{:<12} {order} {best:6.1} ns, median {median:6.1} ns, {alive} flows alive",
                 config.kind()

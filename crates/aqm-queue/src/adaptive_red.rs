@@ -19,7 +19,7 @@ use crate::automatic::{Thresholds, wrong};
 use crate::curve::Curve;
 use crate::red::{self, EcnRule, Red};
 use crate::spacing::{PacketScaling, Spacing};
-use crate::{Build, Context, QueueDiscipline};
+use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
     /// Adaptive RED: RED that moves `max_p` so that the average queue stays midway between the
@@ -324,9 +324,9 @@ impl QueueDiscipline for AdaptiveRed {
         self.red.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.red.gauges(show);
-        show("max_p", self.adaptation.max_p);
+        show(Gauge::number("max_p", self.adaptation.max_p));
     }
 }
 

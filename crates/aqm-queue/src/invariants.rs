@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use aqm_net::{Backlog, ConfigError, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
-use crate::{ClassCounters, Config, Context, Label, Observer, QueueDiscipline, Reason};
+use crate::{ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason};
 
 /// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
 ///
@@ -105,7 +105,7 @@ impl QueueDiscipline for Watched {
         self.inner.on_label(number, label);
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.inner.gauges(show);
     }
 
@@ -132,15 +132,19 @@ impl Watched {
             }
             None => {}
         }
-        self.inner.gauges(&mut |name, value| {
+        let mut names = Vec::new();
+        self.inner.gauges(&mut |Gauge { name, unit, value }| {
             assert!(value.is_finite(), "gauge {name} is {value}");
+            assert!(!names.contains(&name), "two gauges are called {name}");
+            names.push(name);
             let kind = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
             match (kind, self.expected.average_unit) {
                 ("probability" | "max_p", _) => assert!((0.0..=1.0).contains(&value), "{name} is {value}"),
                 ("packets", _) => assert!(value <= packets as f64, "{name} is {value}, and {packets} wait"),
-                ("average", Some(unit)) => {
+                ("average", Some(expected)) => {
+                    assert_eq!(unit, Gauge::length(name, value, expected).unit, "the unit of {name}");
                     // Sums of rounded parts may exceed the whole by a rounding.
-                    let most = self.book.most.in_unit_of(unit) as f64 * (1.0 + 1e-9);
+                    let most = self.book.most.in_unit_of(expected) as f64 * (1.0 + 1e-9);
                     assert!((0.0..=most).contains(&value), "average is {value}, longest queue {most}");
                 }
                 _ => {}

@@ -15,6 +15,7 @@ mod drop_tail;
 pub mod edge;
 mod fair;
 mod fifo;
+mod gauge;
 mod hash_index;
 mod htb;
 pub mod invariants;
@@ -38,6 +39,7 @@ use dyn_clone::DynClone;
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
 pub use fifo::Fifo;
+pub use gauge::Gauge;
 pub use packet_label::{Label, Protocol};
 pub use port::{Counters, Departure, Port, Ties};
 
@@ -136,8 +138,9 @@ pub trait QueueDiscipline: DynClone + Send + Sync {
     /// Packets that carry this `number` have the headers that `label` says: told before the first of them.
     fn on_label(&mut self, _number: u16, _label: &Label) {}
 
-    /// Shows the values worth plotting, by name, such as `average` and `probability`.
-    fn gauges(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
+    /// Shows the values worth plotting, each with a name of its own. The table `gauges` has a row for each; that of
+    /// the name `average` also stands beside each packet of a link whose packets are recorded.
+    fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
     /// Shows what each service class did up to `now`, by name, in a fixed order.
     fn classes(&self, _now: Instant, _show: &mut dyn FnMut(&str, ClassCounters)) {}

@@ -28,7 +28,7 @@ use crate::fifo::Admission;
 use crate::red::{self, EcnRule, Preset, check_lengths};
 use crate::spacing::{PacketScaling, Spacing};
 use crate::tc::{self, Clock, IdleTable};
-use crate::{Context, Fifo, QueueDiscipline, Reason};
+use crate::{Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 /// What the kernel is told, but for the table of idle times.
 #[derive(Clone)]
@@ -277,9 +277,9 @@ impl QueueDiscipline for LinuxRed {
         self.settings.fifo.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let average = self.average as f64 * tc::power_of_half(self.settings.weight_log);
-        show("average", average);
-        show("probability", self.settings.curve().probability(average));
+        show(Gauge::new("average", average, "bytes"));
+        show(Gauge::number("probability", self.settings.curve().probability(average)));
     }
 }

@@ -17,7 +17,7 @@
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Size, Span, choices, parameters};
 
-use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
+use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// PI: a proportional-integral controller that moves the drop probability until the queue is at a
@@ -123,8 +123,8 @@ impl QueueDiscipline for Pi {
         self.fifo.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("probability", self.controller.p);
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::number("probability", self.controller.p));
     }
 }
 

@@ -13,7 +13,7 @@
 use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
 
 use crate::pi::{self, Pi};
-use crate::{Build, Context, QueueDiscipline};
+use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
     /// PIMC: PI that spares packets of congestion windows below a threshold. Packets must carry their
@@ -59,7 +59,7 @@ impl QueueDiscipline for Pimc {
         self.pi.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.pi.gauges(show);
     }
 }

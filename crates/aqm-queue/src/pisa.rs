@@ -15,7 +15,7 @@ use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
 
 use crate::pi::{self, Pi};
 use crate::window_average::WindowAverage;
-use crate::{Build, Context, QueueDiscipline};
+use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
     /// PISA: PI that drops packets of small congestion windows less often, and of large ones more often.
@@ -56,7 +56,7 @@ impl QueueDiscipline for Pisa {
         self.pi.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.pi.gauges(show);
         self.windows.gauges(show);
     }

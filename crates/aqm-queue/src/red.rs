@@ -25,7 +25,7 @@ use crate::average::Average;
 use crate::curve::Curve;
 use crate::linux_red::LinuxRed;
 use crate::spacing::{DropSpacing, PacketScaling, Spacing};
-use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
+use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// RED: drops (or marks) at random before the queue is full, with a probability that rises with
@@ -292,9 +292,9 @@ impl QueueDiscipline for Red {
         self.fifo.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("average", self.core.average.value);
-        show("probability", self.core.probability());
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::length("average", self.core.average.value, self.core.unit));
+        show(Gauge::number("probability", self.core.probability()));
     }
 }
 
@@ -327,7 +327,7 @@ pub(crate) struct RedCore {
     law: DropSpacing,
     ecn: EcnRule,
     mark_p: f64,
-    unit: Length,
+    pub unit: Length,
     /// A queue of fewer packets drops nothing early.
     pub spares: u64,
 }

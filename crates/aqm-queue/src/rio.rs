@@ -26,7 +26,7 @@ use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, choices, paramet
 use crate::curve::Curve;
 use crate::red::{self, ArrivalState, EcnRule, RedCore};
 use crate::spacing::{PacketScaling, Spacing};
-use crate::{Build, Context, Fifo, QueueDiscipline};
+use crate::{Build, Context, Fifo, Gauge, QueueDiscipline};
 
 parameters! {
     /// RIO: RED with an own line for each class of packets in one queue, so that some are dropped
@@ -273,16 +273,16 @@ impl QueueDiscipline for Rio {
         self.fifo.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         // Those of the last class have RED's names.
         if let Some(Lane { core, .. }) = self.lanes.last() {
-            show("average", core.average.value);
-            show("probability", core.probability());
+            show(Gauge::length("average", core.average.value, core.unit));
+            show(Gauge::number("probability", core.probability()));
         }
         for (Lane { core, queue, .. }, names) in self.lanes.iter().zip(GAUGES) {
-            show(names[0], core.average.value);
-            show(names[1], core.probability());
-            show(names[2], queue.packets as f64);
+            show(Gauge::length(names[0], core.average.value, core.unit));
+            show(Gauge::number(names[1], core.probability()));
+            show(Gauge::new(names[2], queue.packets as f64, "packets"));
         }
     }
 }

@@ -22,7 +22,7 @@ use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
 use crate::curve::Curve;
 use crate::red::{self, Red};
 use crate::window_average::WindowAverage;
-use crate::{Build, Context, QueueDiscipline};
+use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
     /// SHRED: RED that drops packets of small congestion windows less often, and of large ones more
@@ -104,7 +104,7 @@ impl QueueDiscipline for Shred {
         self.red.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.red.gauges(show);
         self.windows.gauges(show);
     }

@@ -9,6 +9,8 @@
 
 use aqm_net::{ConfigError, Packet};
 
+use crate::Gauge;
+
 /// The exponentially weighted average of the windows that packets tell (`cwnd_avg`).
 #[derive(Clone)]
 pub(crate) struct WindowAverage {
@@ -39,8 +41,8 @@ impl WindowAverage {
     }
 
     /// Shows the average: zero until a packet tells its window.
-    pub fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("window_average", self.value.unwrap_or(0.0));
+    pub fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::new("window_average", self.value.unwrap_or(0.0), "segments"));
     }
 }
 

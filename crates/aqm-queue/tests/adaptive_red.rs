@@ -27,9 +27,9 @@ fn overloaded(table: Value, load: f64, seconds: u32) -> (f64, f64) {
         let now = Instant::from_nanos((f64::from(id) * 800_000.0 / load) as u64);
         port.accept(Packet { id, ..packet(1000) }, now, &mut counts, |_| {});
         if id >= packets / 2 {
-            port.discipline().gauges(&mut |name, value| match name {
-                "average" => sums[0] += value,
-                "max_p" => sums[1] += value,
+            port.discipline().gauges(&mut |gauge| match gauge.name {
+                "average" => sums[0] += gauge.value,
+                "max_p" => sums[1] += gauge.value,
                 _ => {}
             });
         }

@@ -93,7 +93,7 @@ impl Plain {
 
 fn gauges(edge: &dyn Edge) -> BTreeMap<&'static str, f64> {
     let mut found = BTreeMap::new();
-    edge.gauges(&mut |name, value| _ = found.insert(name, value));
+    edge.gauges(&mut |gauge| _ = found.insert(gauge.name, gauge.value));
     found
 }
 

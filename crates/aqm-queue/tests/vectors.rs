@@ -171,9 +171,9 @@ fn the_average_follows_that_of_ns2_digit_by_digit() {
         port.accept(Packet { id: arrivals, ..packet(1000) }, now, &mut counts, |_| {});
         arrivals += 1;
         let mut average = f64::NAN;
-        port.discipline().gauges(&mut |name, value| {
-            if name == "average" {
-                average = value;
+        port.discipline().gauges(&mut |gauge| {
+            if gauge.name == "average" {
+                average = gauge.value;
             }
         });
         if average != previous {

@@ -51,14 +51,6 @@ pub(crate) fn place_edges(
     Ok((edges, added))
 }
 
-/// What one sees of an edge.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct EdgeSnapshot {
-    pub(crate) flows: f64,
-    pub(crate) threshold: f64,
-    pub(crate) evicted: f64,
-}
-
 /// The running edges, in the order of the scenario.
 pub(crate) struct Edges(Vec<Box<dyn Edge>>);
 
@@ -81,20 +73,8 @@ impl Edges {
         self.0[usize::from(number) - 1].classify(&packet, now)
     }
 
-    /// Looks at each once it has done what is due by `now`.
-    pub(crate) fn snapshot(&mut self, now: Instant) -> Vec<EdgeSnapshot> {
-        self.0.iter_mut().map(|edge| snapshot_of(edge.as_mut(), now)).collect()
+    /// Each edge, by position.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Edge>> {
+        self.0.iter_mut()
     }
-}
-
-fn snapshot_of(edge: &mut dyn Edge, now: Instant) -> EdgeSnapshot {
-    edge.catch_up(now);
-    let mut look = EdgeSnapshot { flows: 0.0, threshold: 0.0, evicted: 0.0 };
-    edge.gauges(&mut |name, value| match name {
-        "flows" => look.flows = value,
-        "threshold" => look.threshold = value,
-        "evicted" => look.evicted = value,
-        _ => {}
-    });
-    look
 }

@@ -42,7 +42,7 @@ pub(crate) struct Flow {
     /// Entries of the event queue that will call it.
     pub(crate) timers: u16,
     /// Whether its sender's state is sampled.
-    pub(crate) gauged: bool,
+    pub(crate) sampled: bool,
     /// Whether the request it waits for has not arrived.
     pub(crate) asked_for: bool,
     /// By side, when the entry that counts calls it; `NEVER` without one.

@@ -9,6 +9,7 @@ mod edges;
 mod event;
 mod event_queue;
 mod flow;
+mod gauges;
 mod links;
 mod network;
 mod pages;
@@ -41,7 +42,7 @@ use serde_json::{Value, json};
 use crate::network::{LaneNetwork, LinkSnapshot, Network};
 use crate::recorder::PacketEvent;
 use crate::tables::{
-    ClassRow, DropRow, EdgeRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, TransferRow,
+    ClassRow, DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
 };
 use crate::topology::Topology;
 use crate::world::{RunRecord, World};
@@ -87,7 +88,7 @@ pub fn run(scenario: &Scenario) -> Run {
 
 fn run_on(scenario: &Scenario, topology: &Topology, network: impl Network) -> Run {
     let record = World::new(scenario, topology, network).run();
-    let forwarded = record.snapshots[1].first().map_or(0, |snapshot| snapshot.counters.departures);
+    let forwarded = record.after.links.first().map_or(0, |snapshot| snapshot.counters.departures);
     let traffic = scenario.traffic.iter().zip(&record.facts);
     let facts: Value = traffic
         .map(|(one, facts)| {
@@ -197,6 +198,8 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             "node" => scenario.edges.iter().map(|edge| edge.node.clone()).collect(),
             "event" => owned(&PacketEvent::NAMES),
             "class" => classes.clone(),
+            "name" => record.gauges.names.list(),
+            "unit" => record.gauges.units.list(),
             _ => unreachable!("no column of words is named {column}"),
         }
     };
@@ -210,8 +213,8 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         PageRow::table(record.pages, words),
         DropRow::table(drops, words),
         QueueRow::table(record.queue, words),
-        EdgeRow::table(record.edges, words),
-        GaugeRow::table(record.gauges, words),
+        GaugeRow::table(record.gauges.rows, words),
+        SenderRow::table(record.senders, words),
         PacketRow::table(packets, words),
         LinkRow::table(links, words),
         ClassRow::table(class_rows, words),
@@ -221,7 +224,7 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
 /// The rows of service classes, and the names of the classes.
 fn class_rows(scenario: &Scenario, record: &RunRecord) -> (Vec<ClassRow>, Vec<String>) {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
-    let [before, after] = &record.classes;
+    let (before, after) = (&record.before.classes, &record.after.classes);
     let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
     let (mut rows, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
     for ((number, _), (first, last)) in managed.zip(before.iter().zip(after)) {
@@ -260,7 +263,7 @@ fn share(part: u64, whole: u64) -> f64 {
 
 fn link_rows(scenario: &Scenario, record: &RunRecord) -> Vec<LinkRow> {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
-    let [before, after] = &record.snapshots;
+    let (before, after) = (&record.before.links, &record.after.links);
     let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
     let snapshots = before.iter().zip(after);
     let row =

@@ -6,13 +6,13 @@
 //! catches up whenever a packet arrives at it or from it.
 
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
-use aqm_queue::{ClassCounters, Counters, Departure, Port, QueueDiscipline, Ties};
+use aqm_queue::{Counters, Departure, Port, QueueDiscipline, Ties};
 
-use crate::edges::{EdgeSnapshot, Edges};
+use crate::edges::Edges;
 use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
 use crate::event_queue::EventQueue;
 use crate::prefetch::prefetch;
-use crate::recorder::{PacketEvent, gauge};
+use crate::recorder::PacketEvent;
 use crate::scenario::Scenario;
 use crate::topology::{Hop, LinkClass, Topology};
 use crate::transit::{InTransit, LinkObserver};
@@ -33,20 +33,6 @@ pub(crate) enum HostEvent {
 pub(crate) struct LinkSnapshot {
     pub(crate) counters: Counters,
     pub(crate) backlog: Backlog,
-    pub(crate) average: Option<f64>,
-    pub(crate) probability: Option<f64>,
-    pub(crate) max_p: Option<f64>,
-    pub(crate) active_flows: Option<f64>,
-}
-
-/// The service classes of a queue by name, and what each did.
-pub(crate) type Classes = Vec<(String, ClassCounters)>;
-
-/// What the service classes of a queue did.
-pub(crate) fn classes_of(queue: &dyn QueueDiscipline, now: Instant) -> Classes {
-    let mut classes = Vec::new();
-    queue.classes(now, &mut |name, counters| classes.push((name.to_owned(), counters)));
-    classes
 }
 
 /// What carries packets and keeps timers. The hosts know no more of the engine than this, so the
@@ -64,10 +50,10 @@ pub(crate) trait Network {
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit);
     /// The managed links, in the order of their numbers, up to date at `now`.
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
-    /// The service classes of the managed links, in the same order, up to date at `now`.
-    fn classes(&self, now: Instant) -> Vec<Classes>;
-    /// The edges, in the order of the scenario, up to date at `now`.
-    fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot>;
+    /// The disciplines of the managed links, in the same order, as of the last time they caught up.
+    fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
+    /// The edges.
+    fn edges(&mut self) -> &mut Edges;
     /// A packet that will soon arrive, if the last one says anything about the next ones.
     fn ahead(&self) -> Option<&Packet> {
         None
@@ -397,15 +383,19 @@ impl Network for LaneNetwork {
     }
 
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
-        self.managed.iter_mut().map(|managed| snapshot_of(&mut managed.port, now)).collect()
+        let snapshot = |Managed { port, .. }: &mut Managed| LinkSnapshot {
+            counters: port.counters(now),
+            backlog: port.discipline().backlog(),
+        };
+        self.managed.iter_mut().map(snapshot).collect()
     }
 
-    fn classes(&self, now: Instant) -> Vec<Classes> {
-        self.managed.iter().map(|managed| classes_of(managed.port.discipline(), now)).collect()
+    fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
+        self.managed.iter().map(|managed| managed.port.discipline())
     }
 
-    fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot> {
-        self.edges.snapshot(now)
+    fn edges(&mut self) -> &mut Edges {
+        &mut self.edges
     }
 
     fn ahead(&self) -> Option<&Packet> {
@@ -414,18 +404,5 @@ impl Network for LaneNetwork {
 
     fn events(&self) -> u64 {
         self.event_queue.taken()
-    }
-}
-
-fn snapshot_of(port: &mut Port, now: Instant) -> LinkSnapshot {
-    let counters = port.counters(now);
-    let queue = port.discipline();
-    LinkSnapshot {
-        counters,
-        backlog: queue.backlog(),
-        average: gauge(queue, "average"),
-        probability: gauge(queue, "probability"),
-        max_p: gauge(queue, "max_p"),
-        active_flows: gauge(queue, "active_flows"),
     }
 }

@@ -81,8 +81,10 @@ impl Recorder {
     /// it has `sent` since.
     pub(crate) fn note_queue(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
         let length = queue.backlog().packets + sent as u64;
+        let mut average = None;
+        queue.gauges(&mut |gauge| average = average.or((gauge.name == "average").then_some(gauge.value)));
         for row in &mut self.packets[first..] {
-            (row.length_packets, row.average) = (Some(length), gauge(queue, "average"));
+            (row.length_packets, row.average) = (Some(length), average);
         }
     }
 
@@ -116,15 +118,4 @@ impl Recorder {
         let blocks = segment.sacks.ranges(segment.ack);
         self.packets.extend(blocks.map(|(from, to)| told(PacketEvent::Sack, from, to)));
     }
-}
-
-/// The gauge of this name, if the discipline has it.
-pub(crate) fn gauge(queue: &dyn QueueDiscipline, wanted: &str) -> Option<f64> {
-    let mut found = None;
-    queue.gauges(&mut |name, value| {
-        if name == wanted {
-            found = Some(value);
-        }
-    });
-    found
 }

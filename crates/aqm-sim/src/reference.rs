@@ -8,10 +8,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
 use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
-use crate::edges::{EdgeSnapshot, Edges};
+use crate::edges::Edges;
 use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
-use crate::network::{Classes, HostEvent, LinkSnapshot, Network, classes_of};
-use crate::recorder::gauge;
+use crate::network::{HostEvent, LinkSnapshot, Network};
 use crate::scenario::Scenario;
 use crate::topology::{Hop, LinkClass, Topology};
 use crate::transit::{InTransit, LinkObserver};
@@ -232,29 +231,21 @@ impl Network for ReferenceNetwork {
             managed.counters.packet_nanos +=
                 u128::from(managed.waiting) * u128::from(now.since(managed.changed_at).nanos());
             managed.changed_at = now;
-            let queue = managed.discipline.as_ref();
-            snapshots.push(LinkSnapshot {
-                counters: managed.counters,
-                backlog: queue.backlog(),
-                average: gauge(queue, "average"),
-                probability: gauge(queue, "probability"),
-                max_p: gauge(queue, "max_p"),
-                active_flows: gauge(queue, "active_flows"),
-            });
+            let backlog = managed.discipline.backlog();
+            snapshots.push(LinkSnapshot { counters: managed.counters, backlog });
         }
         snapshots
     }
 
-    fn classes(&self, now: Instant) -> Vec<Classes> {
-        let queues = self.links.iter().filter_map(|link| match &link.buffer {
+    fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
+        self.links.iter().filter_map(|link| match &link.buffer {
             Buffer::Managed(managed) => Some(managed.discipline.as_ref()),
             Buffer::Endless(_) => None,
-        });
-        queues.map(|queue| classes_of(queue, now)).collect()
+        })
     }
 
-    fn edge_snapshots(&mut self, now: Instant) -> Vec<EdgeSnapshot> {
-        self.edges.snapshot(now)
+    fn edges(&mut self) -> &mut Edges {
+        &mut self.edges
     }
 
     fn events(&self) -> u64 {

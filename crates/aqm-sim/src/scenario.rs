@@ -359,7 +359,7 @@ impl Scenario {
         }
         let known: Vec<&str> = self.traffic.iter().map(|one| one.name.as_str()).collect();
         for (place, names) in
-            [("record.gauges", &self.record.gauges), ("record.histories", &self.record.histories)]
+            [("record.senders", &self.record.senders), ("record.histories", &self.record.histories)]
         {
             if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
                 let problem = format!("no workload is named `{name}`; there is {}", known.join(", "));

@@ -39,10 +39,10 @@ parameters! {
     pub struct Record {
         /// A row for each packet dropped.
         pub drops: bool = true, "ours";
-        /// A row for each managed queue, so often; `0s` for never.
+        /// How often managed queues and edges are sampled, for the tables `queue` and `gauges`; `0s` for never.
         pub queue_every: Span = Span::from_millis(100), "ours";
         /// A row after each acknowledgement and time-out of the flows of these workloads.
-        pub gauges: Vec<String> = Vec::new(), "ours";
+        pub senders: Vec<String> = Vec::new(), "ours";
         /// A row for each packet that joins, leaves or is dropped at these managed links.
         pub packets: Vec<String> = Vec::new(), "ours";
         /// A row for each packet that the flows of these workloads send, receive or lose, and for each

@@ -129,7 +129,7 @@ table! {
 }
 
 table! {
-    /// A queue, looked at every `record.queue_every`.
+    /// The length and the counters of a queue, sampled every `record.queue_every`.
     QueueRow as "queue" {
         /// When.
         time_s: Real(f64),
@@ -139,14 +139,6 @@ table! {
         length_packets: Whole(u64),
         /// Bytes waiting.
         length_bytes: Whole(u64),
-        /// The discipline's average, in the unit of its thresholds; missing if it keeps none.
-        average: MaybeReal(Option<f64>),
-        /// The discipline's drop probability, before its count law; missing if it has none.
-        probability: MaybeReal(Option<f64>),
-        /// Where the discipline's line ends at present (`max_p`); missing if that does not move.
-        max_p: MaybeReal(Option<f64>),
-        /// Flows with a packet waiting; missing if the discipline does not tell flows apart.
-        active_flows: MaybeReal(Option<f64>),
         /// Packets that have arrived since the run began, the dropped ones included.
         arrivals: Whole(u64),
         /// Of those, dropped.
@@ -157,24 +149,29 @@ table! {
 }
 
 table! {
-    /// An edge, looked at whenever queues are.
-    EdgeRow as "edges" {
+    /// A value that a queue discipline or an edge shows of its state, sampled every `record.queue_every`: the
+    /// average queue and the drop probability of RED and its relatives, the flows with a packet waiting of fair
+    /// queueing, the flows that an edge remembers.
+    GaugeRow as "gauges" {
         /// When.
         time_s: Real(f64),
-        /// The node where it stands.
-        node: Word(u32),
-        /// Flows that it remembers.
-        flows: Whole(u64),
-        /// How much of a flow counts as short, in packets, or bytes with `sfd`.
-        threshold: Real(f64),
-        /// Flows forgotten for want of room, since the run began.
-        evicted: Whole(u64),
+        /// The link of the queue; missing for an edge.
+        link: MaybeWord(Option<u32>),
+        /// The node of the edge; missing for a queue.
+        node: MaybeWord(Option<u32>),
+        /// What it is: `average`, `probability` (before drops are spaced), `max_p`, `active_flows`, `threshold`.
+        name: Word(u32),
+        /// How much it is, in the unit beside.
+        value: Real(f64),
+        /// Its unit, such as `packets` or `bytes`; missing for a number without one, such as a probability.
+        unit: MaybeWord(Option<u32>),
     }
 }
 
 table! {
-    /// A sender, after each acknowledgement and time-out. Filled for the workloads in `record.gauges`.
-    GaugeRow as "gauges" {
+    /// The state of a TCP sender, after each acknowledgement and time-out. Filled for the workloads in
+    /// `record.senders`.
+    SenderRow as "senders" {
         /// When.
         time_s: Real(f64),
         /// Number of the flow.
@@ -197,7 +194,7 @@ table! {
 table! {
     /// What happened to a packet: at a managed link in `record.packets`, or, of a flow of a workload in
     /// `record.histories`, at its ends and where it was dropped. Rows are in the order of time; a host
-    /// of a conversation that stands behind a delay of its own acts and hears that much later here than
+    /// of a conversation that stands behind a delay of its own sends and receives that much later here than
     /// by its own clock.
     PacketRow as "packets" {
         /// When.
@@ -211,7 +208,7 @@ table! {
         event: Word(u32),
         /// Number of the flow.
         flow: Whole(u64),
-        /// Whether it travels against the data of its flow, as acknowledgements and requests do.
+        /// Whether it travels from the receiver of the data to their sender, as acknowledgements and requests do.
         backward: Truth(bool),
         /// First payload byte it carries; of a datagram, its number. Of `acknowledge`, the next byte
         /// that the receiver expects, of `sack` the first of the block.
@@ -223,7 +220,7 @@ table! {
         /// Packets waiting after the event; missing for `deliver`, at the ends, and at links that are not
         /// in `record.packets`.
         length_packets: MaybeWhole(Option<u64>),
-        /// The discipline's average after the event; missing there, too, and if it keeps none.
+        /// The discipline's gauge `average` after the event; missing there, too, and if it has none.
         average: MaybeReal(Option<f64>),
     }
 }
@@ -298,8 +295,8 @@ pub fn catalog() -> Vec<TableDoc> {
         PageRow::DOC,
         DropRow::DOC,
         QueueRow::DOC,
-        EdgeRow::DOC,
         GaugeRow::DOC,
+        SenderRow::DOC,
         PacketRow::DOC,
         LinkRow::DOC,
         ClassRow::DOC,

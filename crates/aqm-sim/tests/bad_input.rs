@@ -49,7 +49,7 @@ links.two = { from = "b", to = "c", rate = "5Mbps", delay = "5ms", queue = { kin
 queues.short = { kind = "drop-tail", limit = "3000B" }
 access = { rate = "1Gbps", delay = "100us" }
 host.jitter = "1ms"
-record = { gauges = ["long"], packets = ["one"], histories = ["long"], queue_every = "1s" }
+record = { senders = ["long"], packets = ["one"], histories = ["long"], queue_every = "1s" }
 tcp = { profile = "ns-2.35", congestion_control = { kind = "reno", ssthresh_rounding = "exact" } }
 
 [traffic.long]
@@ -174,7 +174,7 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(&with("profile = \"rfc\"", "rto.min = \"2min\""), "tcp.rto.max", &["below min"]);
     refused(&with("profile = \"rfc\"", "rto.srtt_gain = 2"), "tcp.rto.srtt_gain", &["0 to 1"]);
     refused(&with("[tcp]", "[host]\njitter = \"2s\"\n[tcp]"), "host.jitter", &["at most 1s"]);
-    refused(&with("[tcp]", "[record]\ngauges = [\"ftp\"]\n[tcp]"), "record.gauges", &["`ftp`", "long"]);
+    refused(&with("[tcp]", "[record]\nsenders = [\"ftp\"]\n[tcp]"), "record.senders", &["`ftp`", "long"]);
     refused(&with("[tcp]", "[record]\nhistories = [\"ftp\"]\n[tcp]"), "record.histories", &["`ftp`", "long"]);
     refused(
         &with("[tcp]", "[record]\npackets = [\"line\"]\n[tcp]"),
@@ -300,7 +300,7 @@ fn places(value: &Value, here: &str, found: &mut Vec<String>) {
 /// The good scenarios with every default written out, so that every parameter can be spoilt.
 fn complete() -> Vec<Value> {
     let mut red = read(GOOD).unwrap().to_value();
-    red["record"]["gauges"] = json!(["long"]);
+    red["record"]["senders"] = json!(["long"]);
     let mut all = vec![red, read(GRAPH).unwrap().to_value()];
     let kinds = [
         json!({ "kind": "shred" }),

@@ -59,6 +59,17 @@ reader!(
     truth, Truth, bool
 );
 
+/// The samples of the gauge of this name, of whatever queue or edge, in order.
+///
+/// # Panics
+/// If the run has no table of gauges.
+pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
+    let Column::Word { codes, words } = column(run, "gauges.name") else { panic!("names are words") };
+    let wanted = words.iter().position(|word| word == name);
+    let values = codes.iter().zip(real(run, "gauges.value"));
+    values.filter(|&(&code, _)| Some(code as usize) == wanted).map(|(_, &value)| value).collect()
+}
+
 /// A column of words.
 ///
 /// # Panics

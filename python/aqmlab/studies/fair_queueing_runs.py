@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aqmlab import metrics
+from aqmlab import gauges, metrics
 from aqmlab.flow_level import FlowRun, demand
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, tcp_with
@@ -218,15 +218,15 @@ def _path(*, plot: tuple[str, str, int, str], recovery: str) -> dict[str, Any]:
     table = scenario(
         flows=flows, background_kind=kind, queue=queue, buffer=buffer, recovery=recovery, end=SHOWN_S
     )
-    table["record"] |= {"queue_every": f"{USE_STEP_S:g}s", "gauges": list(FLOWS[flows])}
+    table["record"] |= {"queue_every": f"{USE_STEP_S:g}s", "senders": list(FLOWS[flows])}
     return table
 
 
 def path_measures(run: Run) -> Reduction:
     """The windows of the bottlenecked flows and the use of the line, from the start of the run on."""
-    gauges = run.tables["gauges"].with_columns(pl.col("traffic").cast(pl.String)).sort("time_s")
+    senders = run.tables["senders"].with_columns(pl.col("traffic").cast(pl.String)).sort("time_s")
     windows = []
-    for (traffic, _), rows in gauges.group_by(["traffic", "flow"], maintain_order=True):
+    for (traffic, _), rows in senders.group_by(["traffic", "flow"], maintain_order=True):
         times, cwnd = rows["time_s"].to_numpy(), rows["cwnd_segments"].to_numpy()
         at = np.arange(WINDOW_STEP_S, SHOWN_S, WINDOW_STEP_S)
         place = np.searchsorted(times, at, "right") - 1
@@ -342,7 +342,8 @@ def active_measures(run: Run) -> Reduction:
     samples = run.tables["queue"].filter(
         (pl.col("link").cast(pl.String) == "bottleneck") & (pl.col("time_s") >= warm_up_s)
     )
-    active = samples["active_flows"].to_numpy().astype(np.float64)
+    shown = gauges.at(run.tables["gauges"], link="bottleneck").filter(pl.col("time_s") >= warm_up_s)
+    active = shown["active_flows"].to_numpy().astype(np.float64)
     waiting = samples["length_packets"].to_numpy().astype(np.float64)
     return {
         "active": float(active.mean()),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aqmlab import metrics
+from aqmlab import gauges, metrics
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
 from aqmlab.sweep import Reduction, Run, Sweep
@@ -333,9 +333,9 @@ def _refused(samples: pl.DataFrame) -> list[float | None]:
 
 def _threshold(run: Run) -> list[list[float]]:
     """The edge's threshold over time, sampled every `SERIES_STEP_S`; empty without an edge."""
-    if "edges" not in run.tables:
+    edge = gauges.at(run.tables["gauges"], node="left")
+    if not edge.height:
         return []
-    edge = run.tables["edges"].filter(pl.col("node").cast(pl.String) == "left")
     step = max(1, round(SERIES_STEP_S / QUEUE_STEP_S))
     return [list(row) for row in edge.gather_every(step).select("time_s", "threshold", "flows").iter_rows()]
 

@@ -15,6 +15,8 @@ mod table;
 use aqm_net::{ConfigError, Instant, Packet, Rng, registry};
 use dyn_clone::DynClone;
 
+use crate::Gauge;
+
 pub use table::{Key, Table};
 
 /// The class of a packet of a flow that is short so far.
@@ -56,9 +58,9 @@ pub trait Edge: DynClone + Send + Sync {
     /// Does what is due by `now`, without a packet: before the gauges are read, say.
     fn catch_up(&mut self, now: Instant);
 
-    /// Shows the values worth plotting, as of the last call: `flows` remembered, the `threshold`
-    /// between short and long, and flows `evicted` for want of room so far.
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64));
+    /// Shows the values worth plotting, as of the last call, each with a name of its own: the `flows` that it
+    /// remembers, the `threshold` between short and long, and the flows `evicted` for want of room so far.
+    fn gauges(&self, show: &mut dyn FnMut(Gauge));
 }
 
 dyn_clone::clone_trait_object!(Edge);
@@ -85,7 +87,7 @@ mod tests {
 
     fn gauge(edge: &dyn Edge, name: &str) -> f64 {
         let mut found = None;
-        edge.gauges(&mut |shown, value| found = found.or((shown == name).then_some(value)));
+        edge.gauges(&mut |shown| found = found.or((shown.name == name).then_some(shown.value)));
         found.unwrap_or_else(|| panic!("no gauge {name}"))
     }
 

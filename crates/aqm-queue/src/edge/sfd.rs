@@ -18,6 +18,7 @@
 use aqm_net::{ConfigError, Instant, Packet, Rng, Size, Span, choices, parameters};
 
 use super::{Build, Edge, LONG, SHORT, Table};
+use crate::Gauge;
 
 parameters! {
     /// SFD, ns-2's byte counter: packets are short until their flow has sent `threshold` bytes;
@@ -93,10 +94,10 @@ impl Edge for Sfd {
         self.flows.expire_before(now.earlier_by(self.config.expiry));
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("flows", f64::from(self.flows.len()));
-        show("threshold", self.config.threshold.bytes() as f64);
-        show("evicted", self.flows.evicted() as f64);
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::new("flows", f64::from(self.flows.len()), "flows"));
+        show(Gauge::new("threshold", self.config.threshold.bytes() as f64, "bytes"));
+        show(Gauge::new("evicted", self.flows.evicted() as f64, "flows"));
     }
 }
 

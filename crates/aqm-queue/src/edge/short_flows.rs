@@ -23,6 +23,7 @@
 use aqm_net::{ConfigError, Instant, Packet, Rng, Span, choices, parameters};
 
 use super::{Build, Edge, LONG, SHORT, Table};
+use crate::Gauge;
 
 parameters! {
     /// A counter of packets per flow: the first `threshold` packets of every flow are short, and
@@ -151,10 +152,10 @@ impl Edge for ShortFlows {
         }
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("flows", f64::from(self.counts.len()));
-        show("threshold", f64::from(self.threshold));
-        show("evicted", self.counts.evicted() as f64);
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::new("flows", f64::from(self.counts.len()), "flows"));
+        show(Gauge::new("threshold", f64::from(self.threshold), "packets"));
+        show(Gauge::new("evicted", self.counts.evicted() as f64, "flows"));
     }
 }
 

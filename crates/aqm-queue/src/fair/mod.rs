@@ -30,7 +30,7 @@ pub(crate) mod wfq;
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
 
-use crate::{Config, Context, QueueDiscipline, Reason};
+use crate::{Config, Context, Gauge, QueueDiscipline, Reason};
 use child::Children;
 use classifier::Classifier;
 use flows::{Flows, Taken};
@@ -206,8 +206,8 @@ impl<O: Order> QueueDiscipline for Fair<O> {
         self.flows.backlog()
     }
 
-    fn gauges(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("active_flows", f64::from(self.flows.active()));
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::new("active_flows", f64::from(self.flows.active()), "flows"));
     }
 }
 

@@ -110,9 +110,9 @@ impl Hand {
     #[allow(dead_code, reason = "not every test file needs it")]
     pub fn gauge(&self, name: &str) -> f64 {
         let mut found = None;
-        self.queue.gauges(&mut |gauge, value| {
-            if gauge == name {
-                found = Some(value);
+        self.queue.gauges(&mut |gauge| {
+            if gauge.name == name {
+                found = Some(gauge.value);
             }
         });
         found.unwrap()

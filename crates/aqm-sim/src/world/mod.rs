@@ -13,16 +13,18 @@ use aqm_traffic::{Transfer, Workload};
 
 use crate::event::Timer;
 use crate::flow::{Ends, Flow};
-use crate::network::{Classes, HostEvent, LinkSnapshot, Network};
+use crate::gauges::Gauges;
+use crate::network::{HostEvent, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents, Payload};
 use crate::prefetch::prefetch_part;
 use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 use crate::side::Side;
-use crate::tables::{DropRow, EdgeRow, FlowRow, GaugeRow, PacketRow, PageRow, QueueRow, TransferRow};
+use crate::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
 use crate::topology::Topology;
 use crate::transit::InTransit;
+use sampling::Measurement;
 use traffic_context::Action;
 
 /// A workload and what is known of its flows.
@@ -34,7 +36,7 @@ struct WorkloadState {
     /// The least and the most extra delay of its flows.
     extra_delay: [Span; 2],
     /// Whether the senders of its flows are sampled.
-    gauged: bool,
+    sampled: bool,
 }
 
 /// Everything that a run leaves behind, before it becomes tables.
@@ -44,14 +46,14 @@ pub(crate) struct RunRecord {
     pub(crate) transfers: Vec<TransferRow>,
     pub(crate) pages: Vec<PageRow>,
     pub(crate) queue: Vec<QueueRow>,
-    pub(crate) edges: Vec<EdgeRow>,
-    pub(crate) gauges: Vec<GaugeRow>,
+    pub(crate) gauges: Gauges,
+    pub(crate) senders: Vec<SenderRow>,
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
-    /// The managed links when the measurement began, and at the end.
-    pub(crate) snapshots: [Vec<LinkSnapshot>; 2],
-    /// Their service classes at the same moments.
-    pub(crate) classes: [Vec<Classes>; 2],
+    /// The managed links when the measurement began.
+    pub(crate) before: Measurement,
+    /// The managed links at the end.
+    pub(crate) after: Measurement,
     pub(crate) events: u64,
     /// What the workloads say of their loads, by position.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
@@ -96,7 +98,7 @@ impl<'a, N: Network> World<'a, N> {
                 streams: Vec::new(),
                 flows_opened: 0,
                 extra_delay: one.extra_delay,
-                gauged: scenario.record.gauges.contains(&one.name),
+                sampled: scenario.record.senders.contains(&one.name),
             }
         });
         let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
@@ -224,7 +226,7 @@ impl<'a, N: Network> World<'a, N> {
                 *since = now.min(*since);
             }
             flow.pump((Side::Sender, slot), now, &mut self.net, &mut self.transit);
-            if flow.gauged {
+            if flow.sampled {
                 self.sample_sender(slot, now);
                 return self.retire_if_over(slot, now);
             }
@@ -240,7 +242,7 @@ impl<'a, N: Network> World<'a, N> {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side as usize].on_timer(now);
             flow.pump((side, slot), now, &mut self.net, &mut self.transit);
-            if side == Side::Sender && flow.gauged {
+            if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
             }
         }
@@ -299,7 +301,7 @@ impl<'a, N: Network> World<'a, N> {
             long: 0,
             cold: None,
             in_flight: 0,
-            gauged: state.gauged,
+            sampled: state.sampled,
             timers: 0,
             timer_at: [Instant::NEVER; 2],
             processed_at: [Instant::START; 2],
@@ -372,8 +374,7 @@ impl<'a, N: Network> World<'a, N> {
     fn finish(mut self, end: Instant) -> RunRecord {
         self.net.catch_up(end, &mut self.transit);
         self.apply_fates(end);
-        self.record.snapshots[1] = self.net.snapshot(end);
-        self.record.classes[1] = self.net.classes(end);
+        self.record.after = self.measure(end);
         self.record.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {

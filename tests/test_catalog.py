@@ -47,7 +47,9 @@ def test_every_family_has_members_and_every_member_a_family() -> None:
 
 def test_what_the_issue_names_is_there() -> None:
     assert {"drop-tail", "red", "shred", "ftp", "web", "replay", "udp", "tcp", "reno"} <= set(NAMES)
-    assert {"rfc", "ns-2.35", "flows", "transfers", "pages", "drops", "queue", "gauges", "senders"} <= set(NAMES)
+    assert {"rfc", "ns-2.35", "flows", "transfers", "pages", "drops", "queue", "gauges", "senders"} <= set(
+        NAMES
+    )
 
 
 def test_tcp_is_made_of_congestion_controls_recoveries_aliases_and_profiles() -> None:

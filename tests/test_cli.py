@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:
     assert lines[1].startswith("  link bottleneck: utilisation ")
     assert any(line.startswith("  flows ftp: 3, goodput ") for line in lines)
     assert any(line.startswith("  transfers web: ") for line in lines)
+    repaired = r"    repaired: \d+ segments sent again, \d+ time-outs, \d+ fast retransmits"
+    assert sum(re.fullmatch(repaired, line) is not None for line in lines) == 2
     assert "million bottleneck packets per CPU s" in lines[-1]
     assert len(lines) < 10
 
@@ -48,7 +51,7 @@ def test_run_json_has_the_promised_shape(cli: Cli, small: Path) -> None:
         "mean_queue_delay_s",
     }
     assert set(summary["flows"]) == {"ftp", "web"}
-    assert set(summary["flows"]["ftp"]) >= {"count", "goodput_bps", "jain", "drop_fraction"}
+    assert set(summary["flows"]["ftp"]) >= {"count", "goodput_bps", "jain", "drop_fraction", "timeouts"}
     assert set(summary["transfers"]) == {"web"}
     assert set(summary["transfers"]["web"]) >= {
         "count",

@@ -33,8 +33,20 @@ def test_columns_have_the_types_that_their_names_promise(run: al.Run) -> None:
                 assert kind == pl.Float64, f"{name}.{column}"
             if column.endswith("_bytes") or column in {"flow", "page", "timeouts"}:
                 assert kind == pl.UInt64, f"{name}.{column}"
-            if column in {"traffic", "link", "reason", "event"}:
+            if column in {"traffic", "link", "reason", "event", "node", "name", "unit"}:
                 assert frame[column].cast(pl.String).dtype == pl.String, f"{name}.{column}"
+
+
+def test_the_summary_counts_what_connections_sent_again_and_why(small: Path) -> None:
+    table = {"kind": "udp", "rate": "100kbps"}
+    run = al.Scenario.load(small).with_({"traffic.udp": table, "bottleneck.queue.limit": "8p"}).run()
+    for name, row in run.summary["flows"].items():
+        flows = run.flows.filter(pl.col("traffic").cast(pl.String) == name)
+        for measure in ("retransmitted", "timeouts", "fast_retransmits"):
+            if name == "udp":
+                assert row[measure] is None
+            else:
+                assert row[measure] == flows[measure].sum() > 0
 
 
 def test_what_is_missing_is_null_and_not_zero(run: al.Run) -> None:

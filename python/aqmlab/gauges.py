@@ -1,7 +1,7 @@
 """Gauges: what queue disciplines and edges show of their state, over time.
 
-The table `gauges` has a row for each sample, with the name and the unit that the discipline tells. Nothing here
-knows the name of any of them, so a new discipline's own gauge is drawn like the others.
+The table `gauges` has a row for each sample, with the name and the unit that the discipline tells. Nothing
+here knows the name of any of them, so a new discipline's own gauge is drawn like the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None
 
 
 def chart(gauges: pl.DataFrame, name: str, *, place: str | None = None) -> Chart:
-    """A gauge over time, a line for each queue and edge that has it, or for the one at `place`, a link or a node.
+    """A gauge over time: a line for each queue and edge that has it, or for that at `place`, a link or a node.
 
     Raises `LookupError` if there is no such gauge; the message says which there are.
     """

@@ -395,7 +395,14 @@ def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
         "jain": _plain(_number(flows.select(jain(pl.col("goodput_bps"))))) if flows.height else None,
         "drop_fraction": _plain(drop_fraction(flows)),
         "mean_delay_s": _plain(mean_delay_s(flows)),
+        **_repairs(flows.filter(pl.col("datagrams_received").is_null())),
     }
+
+
+def _repairs(connections: pl.DataFrame) -> dict[str, int | None]:
+    """Segments sent again, time-outs and fast retransmits of all connections; `None` where there are none."""
+    names = ("retransmitted", "timeouts", "fast_retransmits")
+    return {name: int(connections[name].sum()) if connections.height else None for name in names}
 
 
 def _transfer_summary(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> dict[str, Any]:

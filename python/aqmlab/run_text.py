@@ -46,6 +46,11 @@ def lines(result: Run, name: str) -> Iterator[str]:
             f"  flows {traffic}: {row['count']}, goodput {_number(row['goodput_bps'], 1e-6)} Mbps in all, "
             f"{fairness}{delay}dropped {_percent(row['drop_fraction'])}"
         )
+        if row["retransmitted"] is not None:
+            yield (
+                f"    repaired: {row['retransmitted']} segments sent again, {row['timeouts']} time-outs, "
+                f"{row['fast_retransmits']} fast retransmits"
+            )
     for traffic, row in result.summary["transfers"].items():
         yield (
             f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "

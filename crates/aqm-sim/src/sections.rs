@@ -25,7 +25,7 @@ parameters! {
 }
 
 parameters! {
-    /// What every host does to a packet before it looks at it.
+    /// What every host does to a packet before it processes it.
     pub struct Host {
         /// A packet that arrives is processed after a time uniform on [0, `jitter`]; those of a flow
         /// keep their order. It breaks the phase effects of equal round-trip times (Floyd & Jacobson

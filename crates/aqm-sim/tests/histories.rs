@@ -1,4 +1,4 @@
-//! The history of a flow: what its ends sent and heard, where its packets were dropped, and that looking
+//! The history of a flow: what its ends sent and received, where its packets were dropped, and that recording
 //! changes nothing.
 
 mod common;
@@ -183,7 +183,7 @@ fn a_drop_that_link_and_history_ask_for_is_one_row() {
         assert_eq!(drops(&both), drops(&link));
         assert_eq!(drops(&link).len() as u64, whole(&link, "links.drops")[0], "{queue}");
         assert_eq!(rows(&both).len(), rows(&history).len() + rows(&link).len() - own.len());
-        // How long the queue was is known where it was looked at.
+        // How long the queue was is known at links in `record.packets`.
         let known = |found: &Run| maybe_whole(found, "packets.length_packets").iter().flatten().count();
         assert_eq!((known(&history), known(&both)), (0, known(&link)));
         assert!(known(&link) > 1000);
@@ -191,7 +191,7 @@ fn a_drop_that_link_and_history_ask_for_is_one_row() {
 }
 
 #[test]
-fn looking_changes_nothing() {
+fn recording_histories_changes_nothing() {
     let [unseen, seen] = [json!([]), json!(["files", "web", "burst"])]
         .map(|histories| run(small(json!({ "histories": histories }))));
     for (ours, theirs) in unseen.tables.iter().zip(&seen.tables).filter(|(table, _)| table.name != "packets")

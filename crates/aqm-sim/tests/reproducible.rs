@@ -151,7 +151,7 @@ fn the_rule_for_ties_decides_where_packets_meet() {
 }
 
 #[test]
-fn looking_at_packets_changes_nothing_however_ties_are_settled() {
+fn recording_packets_changes_nothing_however_ties_are_settled() {
     for reversed in [false, true] {
         let mut value = json!({
             "duration": "10s",

@@ -23,9 +23,9 @@ def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None
 
 
 def chart(gauges: pl.DataFrame, name: str, *, place: str | None = None) -> Chart:
-    """A gauge over time: a line for each queue and edge that has it, or for that at `place`, a link or a node.
+    """A gauge over time: a line for each queue and edge that has it, or for the one at `place`.
 
-    Raises `LookupError` if there is no such gauge; the message says which there are.
+    A place is a link or a node. Raises `LookupError`, which says what there is, if there is no such gauge.
     """
     rows = gauges.select(
         "time_s",

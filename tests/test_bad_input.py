@@ -39,7 +39,7 @@ BAD_FILES = {
     ),
     "an unknown key": (spoilt("max_th", "maxth"), ["bottleneck.queue", "`maxth`", "`max_th`"]),
     "an unknown section": (spoilt("[bottleneck]", "[bottlneck]"), ["`bottlneck`", "`bottleneck`"]),
-    "an unknown kind": (spoilt('"red"', '"blue"'), ["bottleneck.queue.kind", '"blue"', "`shred`"]),
+    "an unknown kind": (spoilt('"red"', '"blue"'), ["bottleneck.queue.kind", "`blue`", "`shred`"]),
     "no unit": (spoilt('"20ms"', '"20"'), ["bottleneck.delay", "`20` has no unit"]),
     "a number for a time": (spoilt('"20ms"', "20"), ["bottleneck.delay", "20", "ms"]),
     "a negative time": (spoilt('"20ms"', '"-20ms"'), ["bottleneck.delay", "-20ms", "zero or more"]),
@@ -85,6 +85,22 @@ def test_a_bad_file_is_refused_with_file_place_and_remedy(case: str, tmp_path: P
     said = str(caught.value)
     assert_refused(2, said, path, parts)
     assert "\n" not in said
+
+
+def test_all_mistakes_of_a_table_are_told_unknown_keys_first(tmp_path: Path) -> None:
+    text = spoilt("max_th", "maxth").replace('"5p"', '"5q"')
+    with pytest.raises(_core.ScenarioError) as caught:
+        _core.check(_core.toml_to_json(text), {})
+    places = [place for place, _ in caught.value.problems]
+    assert places == ["bottleneck.queue.maxth", "bottleneck.queue.min_th"]
+    assert caught.value.problem.startswith("unknown key `maxth`; did you mean `max_th`? allowed: `kind`, ")
+    path = tmp_path / "bad.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioFileError) as refused:
+        al.Scenario.load(path)
+    head, *lines = str(refused.value).splitlines()
+    assert head == f"{path}:"
+    assert lines == [f"  {line}" for line in str(caught.value).splitlines()]
 
 
 @pytest.mark.parametrize("command", ["run", "check", "compare"])
@@ -226,8 +242,10 @@ def test_mangled_files_are_read_or_refused_but_never_break() -> None:
             _core.check(_core.toml_to_json(text), {})
         except _core.ScenarioError as error:
             refused += 1
-            assert error.problem
-            assert str(error) == (f"{error.place}: {error.problem}" if error.place else error.problem)
+            assert (error.place, error.problem) == error.problems[0]
+            assert all(problem for _, problem in error.problems)
+            lines = [f"{place}: {problem}" if place else problem for place, problem in error.problems]
+            assert str(error) == "\n".join(lines)
     assert 500 < refused < 1500
 
 

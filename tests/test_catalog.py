@@ -83,7 +83,7 @@ def test_what_may_be_written_is_said_in_words() -> None:
     discipline = {"type": "plug-in", "family": "queues", "optional": False}
     assert allowed(discipline) == "table with a `kind`: any queue discipline"
     words = [{"word": "on", "doc": "It is."}, {"word": "off", "doc": "It is not."}]
-    assert allowed({"type": "choice", "choices": words, "optional": False}) == "one of these words"
+    assert allowed({"type": "choice", "choices": words, "optional": False}) == "one of these"
 
 
 def test_a_profile_gives_the_source_of_all_that_differs() -> None:

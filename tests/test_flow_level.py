@@ -186,7 +186,7 @@ def test_bad_input_is_refused_with_its_place(cli: Cli, link: Path) -> None:
         ("link.discipline=lifo", ["link.discipline", "`processor-sharing`"]),
         ("traffic.web.load=-1", ["traffic.web.load", "above 0 and at most 10"]),
         ("traffic.web.sizes.shape=0.1", ["traffic.web.sizes.shape", "above 0.5"]),
-        ("traffic.web.lod=1", ["traffic.web", "unknown field `lod`"]),
+        ("traffic.web.lod=1", ["traffic.web", "unknown key `lod`; did you mean `load`?"]),
     ]:
         done = cli("flow-level", link, "--set", setting)
         assert done.returncode == 2

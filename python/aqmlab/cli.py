@@ -483,7 +483,7 @@ def _changed(scenario: S, path: Path, settings: Sequence[str] | None) -> S:
     try:
         return with_settings(scenario, settings or [])
     except ScenarioError as error:
-        raise ScenarioFileError(f"{path} with --set: {error}") from None
+        raise ScenarioFileError.of(f"{path} with --set", error) from None
 
 
 def _picture(out: Path | None, name: str) -> Path:

@@ -55,7 +55,7 @@ class FlowLevel(Given):
         try:
             _ = scenario.effective
         except _core.ScenarioError as error:
-            raise ScenarioFileError(f"{path}: {error}") from None
+            raise ScenarioFileError.of(path, error) from None
         return scenario
 
     @classmethod

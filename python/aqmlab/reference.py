@@ -65,7 +65,7 @@ def allowed(row: dict[str, Any]) -> str:
     """What may be written for a parameter, in words."""
     one = row["type"]
     if "choices" in row:
-        one = "one of these words"
+        one = "one of these"
     elif "units" in row:
         *most, last = row["units"]
         one = f"{one}: {', '.join(most)} or {last}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import textwrap
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,12 @@ Table = dict[str, Any]
 
 class ScenarioFileError(ValueError):
     """A scenario file that cannot be read or holds something wrong: names file, place and remedy."""
+
+    @classmethod
+    def of(cls, path: object, error: Exception) -> ScenarioFileError:
+        """What is wrong in the file of this name: beside it, or each on a line below it if there is more."""
+        said = str(error)
+        return cls(f"{path}:\n{textwrap.indent(said, '  ')}" if "\n" in said else f"{path}: {said}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +99,7 @@ class Scenario(Given):
             scenario = cls(given=given, files=files, name=path.stem)
             _ = scenario.effective
         except _core.ScenarioError as error:
-            raise ScenarioFileError(f"{path}: {error}") from None
+            raise ScenarioFileError.of(path, error) from None
         return scenario
 
     @classmethod
@@ -198,7 +205,7 @@ def _put(table: Table, path: str, value: Any) -> None:
 
 def _error(place: str, problem: str) -> _core.ScenarioError:
     error = _core.ScenarioError(f"{place}: {problem}")
-    error.place, error.problem = place, problem
+    error.place, error.problem, error.problems = place, problem, [(place, problem)]
     return error
 
 
@@ -231,5 +238,5 @@ def read_toml(path: Path) -> Table:
     try:
         table: Table = json.loads(_core.toml_to_json(text))
     except _core.ScenarioError as error:
-        raise ScenarioFileError(f"{path}: {error}") from None
+        raise ScenarioFileError.of(path, error) from None
     return table

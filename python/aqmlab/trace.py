@@ -45,7 +45,7 @@ class Trace(Given):
         try:
             return cls(given=given, name=path.stem)._verified()
         except (_core.ScenarioError, _core.TraceError) as error:
-            raise ScenarioFileError(f"{path}: {error}") from None
+            raise ScenarioFileError.of(path, error) from None
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Trace:

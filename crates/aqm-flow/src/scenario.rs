@@ -135,13 +135,17 @@ impl Scenario {
         let seed = table.take("seed").unwrap_or(1);
         let link = table.take("link").unwrap_or_default();
         let classes = table.take_each("traffic", |name, value| Class::read(name, value, &link));
-        table.check(!classes.is_empty(), "traffic", "is missing: write a `[traffic.NAME]` table");
-        let problem = format_args!("{} tables; at most {MOST_TRAFFIC} are allowed", classes.len());
-        table.check(classes.len() <= MOST_TRAFFIC, "traffic", problem);
-        let classes = classes.into_values().collect();
+        if let Some(classes) = &classes {
+            table.check(!classes.is_empty(), "traffic", "is missing: write a `[traffic.NAME]` table");
+            let problem = format_args!("{} tables; at most {MOST_TRAFFIC} are allowed", classes.len());
+            table.check(classes.len() <= MOST_TRAFFIC, "traffic", problem);
+        }
         let record = table.take("record").unwrap_or_default();
-        let read = duration.map(|duration| Self { duration, warm_up, seed, link, classes, record });
-        let scenario = table.finish(read)?;
+        let read = || {
+            let (duration, classes) = (duration?, classes?.into_values().collect());
+            Some(Self { duration, warm_up, seed, link, classes, record })
+        };
+        let scenario = table.finish(read())?;
         scenario.check_size()?;
         Ok(scenario)
     }

@@ -29,7 +29,7 @@ impl Length {
 }
 
 impl Quantity for Length {
-    const NAME: &'static str = "length in packets or bytes";
+    const NAME: &'static str = "packets or bytes";
     const SCALE: &'static [(&'static str, f64)] = &[("p", 1.0), ("B", 1.0), ("kB", 1e3), ("MB", 1e6)];
 
     fn parse(text: &str) -> Result<Self, String> {

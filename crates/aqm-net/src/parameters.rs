@@ -189,13 +189,18 @@ impl TableReader {
         self.take(key)
     }
 
-    /// Takes the tables that an author named and reads each with `read`, which is told the name; see [`each`].
+    /// Takes the tables that an author named and reads each with `read`, which is told the name; see [`each`]. There
+    /// are none if the key is left out, and nothing is returned if one is malformed.
     pub fn take_each<T, E: Into<ConfigErrors>>(
         &mut self,
         key: &'static str,
         read: impl FnMut(&str, Value) -> Result<T, E>,
-    ) -> BTreeMap<String, T> {
-        self.take_with(key, |value| each(value, read)).unwrap_or_default()
+    ) -> Option<BTreeMap<String, T>> {
+        if !self.unread.contains_key(key) {
+            self.known.push(key);
+            return Some(BTreeMap::new());
+        }
+        self.take_with(key, |value| each(value, read))
     }
 
     /// Takes the `kind`, one of `names`; nothing if it is missing or unknown, and then no other key is refused.
@@ -573,7 +578,7 @@ mod tests {
                 "seeds.1.length: `1q`: unknown unit `q`, expected p, B, kB, MB",
                 "seeds.1.weight: must be a number, not \"heavy\"",
                 "seeds.2: must be a table, not 3",
-                "stalk.width: must be text with a unit (length in packets or bytes: p, B, kB, MB), not true",
+                "stalk.width: must be text with a unit (packets or bytes: p, B, kB, MB), not true",
                 "worms.no such: a name has 1 to 64 letters, digits, `-`, `_` or `+`",
                 "worms.two: must be a whole number from 0 to 4294967295, not -1",
             ]

@@ -88,7 +88,7 @@ def test_a_bad_file_is_refused_with_file_place_and_remedy(case: str, tmp_path: P
 
 
 def test_all_mistakes_of_a_table_are_told_unknown_keys_first(tmp_path: Path) -> None:
-    text = spoilt("max_th", "maxth").replace('"5p"', '"5q"')
+    text = spoilt("max_th", "maxth").replace('min_th = "5p"', 'min_th = "5q"')
     with pytest.raises(_core.ScenarioError) as caught:
         _core.check(_core.toml_to_json(text), {})
     places = [place for place, _ in caught.value.problems]

@@ -69,9 +69,18 @@ def test_times_are_read_as_scenarios_write_them(text: str | float, value: float)
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "10 parsecs"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a time"):
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="unit"):
         metrics.seconds(text)
+
+
+def test_a_quantity_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a time: '10Mbps'"):
+        metrics.seconds("10Mbps")
+    with pytest.raises(ValueError, match="not a rate: '10s'"):
+        metrics.bits_per_second("10s")
+    assert metrics.bits_per_second("1Tbps") == 1e12
+    assert [metrics.in_bytes(text) for text in ("20kB", "20p")] == [True, False]
 
 
 def test_only_completed_transfers_begun_after_warm_up_have_times() -> None:

@@ -8,7 +8,6 @@ the study of Claypool, Kinicki and Hartling (SHRED, 2004) where nothing else is 
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,31 +16,35 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from aqmlab import _core
+
 Floats = npt.NDArray[np.float64]
 Tables = Mapping[str, pl.DataFrame]
 
 SHORT_BYTES = 10_000
 """A short transfer has at most this many bytes: the mean Web object of the SHRED study."""
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-
 
 def seconds(text: str | float | int) -> float:
     """Seconds from a time as scenarios write it: `"160s"`, `"1.5ms"`."""
-    if isinstance(text, int | float):
-        return float(text)
-    parts = re.findall(r"([0-9.]+(?:e-?[0-9]+)?)\s*([a-z]+)", text)
-    if not parts or any(unit not in _UNITS for _, unit in parts):
-        raise ValueError(f"not a time: {text!r}")
-    return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
+    return float(text) if isinstance(text, int | float) else _in_unit("s", "time", text)
 
 
 def bits_per_second(text: str) -> float:
     """Bits per second from a rate as scenarios write it: `"10Mbps"`, `"2.5 Gbps"`."""
-    parts = re.fullmatch(r"\s*([0-9.]+(?:e-?[0-9]+)?)\s*([kMG]?)bps\s*", text)
-    if not parts:
-        raise ValueError(f"not a rate: {text!r}")
-    return float(parts[1]) * {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}[parts[2]]
+    return _in_unit("bps", "rate", text)
+
+
+def in_bytes(text: str) -> bool:
+    """Whether a length as scenarios write it counts bytes rather than packets: `"20kB"`."""
+    return _core.quantity(text)[1] == "B"
+
+
+def _in_unit(wanted: str, name: str, text: str) -> float:
+    value, unit = _core.quantity(text)
+    if unit != wanted:
+        raise ValueError(f"not a {name}: {text!r}")
+    return value
 
 
 def window(manifest: Mapping[str, Any]) -> tuple[float, float]:

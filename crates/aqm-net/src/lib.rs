@@ -24,3 +24,4 @@ pub use parameters::{Choice, Field, Parameter, Parameters, Quantity, Schema, Sev
 pub use rate::{Pace, Rate};
 pub use streams::{Rng, Streams};
 pub use time::{Instant, Span};
+pub use units::in_base_unit;

@@ -23,7 +23,7 @@ impl Ecn {
 }
 
 /// A copyable description of a packet, 24 bytes. It owns no payload: `id` names what it carries,
-/// which stays with whoever made the packet (the simulator's segments, the live router's buffers).
+/// which stays with whoever made the packet.
 /// It has no time stamp either: a discipline that needs one keeps it beside the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {

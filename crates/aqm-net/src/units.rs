@@ -1,10 +1,35 @@
 //! Numbers with units in their text form.
 
-use crate::Quantity;
+use crate::{Length, Quantity, Rate, Size, Span};
 
-/// Reads `text` as a number and one of the units of a quantity; `example` is shown when the unit is missing. The value
-/// is returned in the base unit.
-pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, String> {
+/// Reads a quantity of any kind: its number of seconds, bits per second, packets or bytes, and which of them it is,
+/// `s`, `bps`, `p` or `B`.
+///
+/// # Errors
+/// A sentence that says what is wrong and what is allowed.
+pub fn in_base_unit(text: &str) -> Result<(f64, &'static str), String> {
+    let (_, unit) = split(text);
+    let is_in = |scale: &[(&str, f64)]| scale.iter().any(|(name, _)| *name == unit);
+    if is_in(Span::SCALE) {
+        Ok((Span::parse(text)?.seconds(), "s"))
+    } else if is_in(Rate::SCALE) {
+        Ok((Rate::parse(text)?.bps() as f64, "bps"))
+    } else if is_in(Size::SCALE) {
+        Ok((Size::parse(text)?.bytes() as f64, "B"))
+    } else if is_in(Length::SCALE) {
+        Ok((Length::parse(text)?.count() as f64, "p"))
+    } else {
+        let scales = [Span::SCALE, Rate::SCALE, Length::SCALE];
+        Err(format!("`{text}` is no number with one of the units {}", names(&scales.concat())))
+    }
+}
+
+fn names(scale: &[(&str, f64)]) -> String {
+    scale.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// A text as a number and a unit, whatever they are.
+fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
@@ -17,15 +42,23 @@ pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, Strin
         }
         _ => split,
     };
-    let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
-    let names: Vec<&str> = T::SCALE.iter().map(|(name, _)| *name).collect();
-    let value: f64 =
-        number.parse().map_err(|_| format!("`{text}` is not a number with a unit, such as `{example}`"))?;
+    (&text[..split], text[split..].trim())
+}
+
+/// Reads `text` as a number and one of the units of a quantity; `example` is shown when the unit is missing. The value
+/// is returned in the base unit.
+pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let (number, unit) = split(text);
+    let value: f64 = number
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number with a unit, such as `{example}`"))?;
     if unit.is_empty() {
         return Err(format!("`{text}` has no unit: write for example `{example}`"));
     }
     let Some((_, factor)) = T::SCALE.iter().find(|(name, _)| *name == unit) else {
-        return Err(format!("`{text}`: unknown unit `{unit}`, expected {}", names.join(", ")));
+        return Err(format!("`{text}`: unknown unit `{unit}`, expected {}", names(T::SCALE)));
     };
     if !value.is_finite() || value < 0.0 {
         return Err(format!("`{text}` must be a finite number, zero or more"));
@@ -65,3 +98,39 @@ macro_rules! quantity_parameter {
     };
 }
 pub(crate) use quantity_parameter;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_quantity_is_read_in_its_base_unit() {
+        for (text, number, unit) in [
+            ("160s", 160.0, "s"),
+            (" 60 ms ", 0.06, "s"),
+            ("2min", 120.0, "s"),
+            ("2.5Gbps", 2.5e9, "bps"),
+            ("1Tbps", 1e12, "bps"),
+            ("30p", 30.0, "p"),
+            ("1e3p", 1000.0, "p"),
+            ("20kB", 20_000.0, "B"),
+            ("2GB", 2e9, "B"),
+        ] {
+            assert_eq!(in_base_unit(text), Ok((number, unit)), "{text}");
+        }
+        for text in ["", "10", "s", "10 parsecs", "2h", "1 kilo bps", "-1s", "0bps", "1.5p"] {
+            assert!(in_base_unit(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            in_base_unit("5q").unwrap_err(),
+            "`5q` is no number with one of the units ns, us, ms, s, min, bps, kbps, Mbps, Gbps, Tbps, p, B, kB, MB"
+        );
+    }
+
+    #[test]
+    fn zero_is_written_in_the_base_unit() {
+        let zeros = [Span::ZERO.to_string(), Size::default().to_string(), Length::Bytes(0).to_string()];
+        assert_eq!(zeros, ["0s", "0B", "0B"]);
+        assert_eq!(Rate::default().to_string(), "0bps");
+    }
+}

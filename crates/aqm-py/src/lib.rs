@@ -169,6 +169,13 @@ fn lay_over(base: &str, over: &str) -> PyResult<String> {
     Ok(aqm_sim::lay_tcp_over(&base.map_err(wrong)?, over.map_err(wrong)?).to_string())
 }
 
+/// Reads a quantity of any kind, such as `60ms`: the number of seconds, bits per second, packets or bytes, and which of
+/// them it is, `s`, `bps`, `p` or `B`.
+#[pyfunction]
+fn quantity(py: Python<'_>, text: &str) -> PyResult<(f64, &'static str)> {
+    aqm_net::in_base_unit(text).map_err(|problem| to_python(py, ConfigError::at("", problem)))
+}
+
 /// The schema of every table, as JSON.
 #[pyfunction]
 fn table_catalog() -> PyResult<String> {
@@ -217,6 +224,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(aliases, module)?)?;
     module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(lay_over, module)?)?;
+    module.add_function(wrap_pyfunction!(quantity, module)?)?;
     module.add_function(wrap_pyfunction!(table_catalog, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     Ok(())

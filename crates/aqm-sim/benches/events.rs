@@ -1,6 +1,8 @@
 //! Runs scenarios (TOML or JSON) for a profiler: `events FILE...`. Prints packets forwarded and
 //! events; time and instructions are taken from outside, by whoever runs it.
 
+#![expect(clippy::disallowed_methods, reason = "files are named on the command line")]
+
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::path::Path;

@@ -67,6 +67,7 @@ fn the_digest_of_a_small_scenario_is_pinned() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it is about threads")]
 fn threads_do_not_matter() {
     let digests = |seeds: std::ops::Range<u64>| -> Vec<String> {
         seeds.map(|seed| run(small(seed)).digest()).collect()

@@ -448,6 +448,7 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how many connections, from which seed, is said from outside")]
 fn every_byte_arrives_once_in_order_within_the_windows_and_every_connection_ends() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let wanted = number("AQM_FUZZ_CASES");

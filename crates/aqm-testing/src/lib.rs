@@ -98,6 +98,7 @@ pub fn maybe_words(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<String>
 ///
 /// # Panics
 /// If `one` does.
+#[expect(clippy::disallowed_methods, reason = "replications are runs of their own")]
 pub fn replicate<T: Send>(value: &Value, count: u64, one: impl Fn(Value) -> T + Sync) -> Vec<T> {
     let seeded = |seed: u64| {
         let mut value = value.clone();

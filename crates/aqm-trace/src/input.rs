@@ -1,5 +1,7 @@
 //! The bytes of a file, unpacked if gzip packed them; what was read is counted and digested on the way.
 
+#![expect(clippy::disallowed_types, reason = "a trace may be larger than memory, so this room reads it by itself")]
+
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};

@@ -5,6 +5,8 @@
 //! nanoseconds. Flow n comes from an address and a port that tell n. Of a flow that outlasts the trace, the
 //! list holds the bytes that it sends within.
 
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a trace may be larger than memory")]
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.flow_level import relative_load
+from aqmlab.metrics import bits_per_second
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure
 from aqmlab.studies.fair_queueing_runs import (
@@ -235,7 +236,7 @@ def _regimes(results: Results) -> Chart:
 def peak_mbps(peak: str) -> float:
     """The peak rate of flows by its name; the rate of the link where there is none."""
     given = PEAKS[peak].get("peak_rate")
-    return float(given.removesuffix("Mbps")) if given else RATE_MBPS
+    return bits_per_second(given) / 1e6 if given else RATE_MBPS
 
 
 def _regime_paths(results: Results) -> Chart:

@@ -428,7 +428,7 @@ def delay(milliseconds: int) -> Change:
 def _larger_kilobytes(table: dict[str, Any]) -> dict[str, Any]:
     for leaf in _leaves(table):
         for field, value in (("limit", "20480B"), ("min_th", "5120B"), ("max_th", "18432B")):
-            if leaf.get(field, "").endswith("B"):
+            if field in leaf and metrics.in_bytes(leaf[field]):
                 leaf[field] = value
     return table
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.metrics import in_bytes, seconds
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.response_times import (
@@ -528,11 +529,11 @@ def _parameters(_: Results) -> pl.DataFrame:
         if table["kind"] == "drop-tail":
             rows.append((name, table["limit"], None, None, None, None))
             continue
-        target = float(table["target_delay"].removesuffix("ms")) / 1000
+        target = seconds(table["target_delay"])
         least = max(5.0, target * rate / 2)
-        in_bytes = table["limit"].endswith("B")
         ends = [
-            f"{end * MEAN_PACKET:.0f} B" if in_bytes else f"{end:g} packets" for end in (least, 3 * least)
+            f"{end * MEAN_PACKET:.0f} B" if in_bytes(table["limit"]) else f"{end:g} packets"
+            for end in (least, 3 * least)
         ]
         weight = f"{1 - math.exp(-1 / (10 * 0.1 * rate)):.2e}"
         marks = "up to p_b = 0.1" if "ecn" in table else "never"

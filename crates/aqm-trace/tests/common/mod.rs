@@ -1,6 +1,7 @@
 //! Captures made by hand, and replays of them.
 
 #![allow(dead_code)]
+#![allow(clippy::disallowed_methods, reason = "a replay reads its trace from a file")]
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -1,6 +1,9 @@
 //! The bytes of a file, unpacked if gzip packed them; what was read is counted and digested on the way.
 
-#![expect(clippy::disallowed_types, reason = "a trace may be larger than memory, so this room reads it by itself")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "a trace may be larger than memory, so this room reads it by itself"
+)]
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;

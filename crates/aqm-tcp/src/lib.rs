@@ -20,6 +20,8 @@ mod recovery;
 pub mod rtt;
 mod segment;
 mod sender;
+#[cfg(test)]
+mod testing;
 mod timer;
 
 pub use aliases::{Alias, aliases, transport};

@@ -21,7 +21,7 @@ use crate::config::recovery::{
 };
 use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::sack::Pipe;
-use crate::control::{AckInfo, Congestion, CongestionControl, Sign, Start};
+use crate::control::{AckInfo, Congestion, CongestionSignal, Controller};
 use crate::counts::Counts;
 use crate::overhead::Overhead;
 use crate::recovery::{
@@ -38,9 +38,9 @@ pub(crate) struct Sender {
     pub timer: Timer,
     /// Where the data ends so far.
     pub end: u64,
-    /// The congestion window, in segments.
-    window: f64,
-    control: Box<dyn CongestionControl>,
+    /// The congestion window, in segments, less what partial acknowledgements took of it.
+    cwnd: f64,
+    congestion: Box<Controller>,
     cold: Option<Box<ColdState>>,
     /// The other end is to hear that the window was reduced.
     tell_reduction: bool,
@@ -94,12 +94,11 @@ enum Reduced {
 
 impl Sender {
     pub fn new(tcp: &CheckedConfig) -> Self {
-        let start = Start { window: 1.0, ssthresh: first_ssthresh(tcp) };
         Self {
             recovery: AnyRecovery::new(&tcp.config),
             timer: Timer::new(&tcp.config.rto),
-            window: start.window,
-            control: tcp.config.congestion_control.build(start),
+            cwnd: 1.0,
+            congestion: Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp)),
             end: 0,
             last_sent: Instant::START,
             marked_up_to: 0,
@@ -126,7 +125,7 @@ impl Sender {
         let window = if again { config.cwnd.initial_after_syn_loss } else { config.cwnd.initial };
         let after_loss = config.cwnd.ssthresh_after_syn_loss.filter(|_| again);
         let ssthresh = after_loss.unwrap_or(first_ssthresh(tcp));
-        self.control.on_open(Start { window: window as f64, ssthresh });
+        self.congestion.open(window as f64, ssthresh);
         self.timer.retries = 0;
         self.timer.stop();
         self.refresh(tcp);
@@ -146,13 +145,13 @@ impl Sender {
         let initial = tcp.config.cwnd.initial as f64;
         let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
         match tcp.config.cwnd.idle_restart {
-            IdleRestart::InitialWindow if rto_passed => self.control.cap(initial, now),
-            IdleRestart::OneSegment if rto_passed => self.control.cap(1.0, now),
+            IdleRestart::InitialWindow if rto_passed => self.congestion.cap(initial),
+            IdleRestart::OneSegment if rto_passed => self.congestion.cap(1.0),
             IdleRestart::ToInitialWindow
                 if self.timer.estimator.has_passed(self.last_sent, now, &tcp.config.rto) =>
             {
-                self.control.cap(initial, now);
-                self.open_by(initial - self.control.window(), now, tcp);
+                self.congestion.cap(initial);
+                self.open_by(initial - self.congestion.cwnd(), now, tcp);
             }
             _ => {}
         }
@@ -167,7 +166,7 @@ impl Sender {
         let outcome = self.recovery.on_ack(&ack_info, at, &tcp.config);
         let echo = self.ecn && segment.flags.has(Flags::ECE);
         if echo && (outcome.acked > 0 || !answers_as_full_tcp(tcp)) {
-            self.on_mark(now, tcp);
+            self.on_mark(tcp);
         }
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
         self.apply(outcome, (!echo).then_some(used), now, tcp);
@@ -200,7 +199,7 @@ impl Sender {
             RepeatedTimeout::Halves => false,
         };
         let before = self.restorable();
-        let mut congestion = self.congestion(Sign::Loss, now, tcp);
+        let mut congestion = self.reduction(CongestionSignal::Timeout, tcp);
         if config.recovery.inflation == Inflation::InWindow
             && self.recovery.dupacks() >= config.recovery.dupthresh
         {
@@ -208,10 +207,10 @@ impl Sender {
                 (congestion.basis + self.recovery.inflation()).min(config.receiver.window as f64);
         }
         if self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp) {
-            self.control.cap(1.0, now);
-            self.open_by(1.0 - self.control.window(), now, tcp);
+            self.congestion.cap(1.0);
+            self.open_by(1.0 - self.congestion.cwnd(), now, tcp);
         } else {
-            self.control.on_timeout(Congestion { repeated, ..congestion });
+            self.congestion.on_congestion(&Congestion { repeated, ..congestion });
             self.last_reduced = Reduced::Timeout;
         }
         if !repeated {
@@ -221,7 +220,7 @@ impl Sender {
         self.recovery.on_timeout(at, config);
         if config.recovery.timeout_loses == TimeoutLoses::Late {
             let left = self.recovery.outstanding() / tcp.mss;
-            self.control.restore((left + 1) as f64, 0.0);
+            self.congestion.restore((left + 1) as f64, 0.0);
         }
         self.in_recovery = false;
         self.note_reduction();
@@ -313,11 +312,11 @@ impl Sender {
     }
 
     pub fn window(&self) -> f64 {
-        self.window
+        self.cwnd
     }
 
     pub fn ssthresh(&self) -> f64 {
-        self.control.ssthresh()
+        self.congestion.ssthresh()
     }
 
     /// The window that packets tell routers: whole segments, at least 1, without inflation.
@@ -358,7 +357,7 @@ impl Sender {
         }
         if outcome.undone {
             let (window, ssthresh) = self.cold.as_ref().map_or((0.0, 0.0), |cold| cold.usage.prior);
-            self.control.restore(window, ssthresh);
+            self.congestion.restore(window, ssthresh);
             self.timer.retries = 0;
             self.refresh(tcp);
         }
@@ -374,7 +373,7 @@ impl Sender {
             AckKind::Partial => self.partial = true,
             AckKind::Exit => {
                 self.in_recovery = false;
-                self.leave(now, tcp);
+                self.leave(tcp);
                 let grows = match tcp.config.recovery.exit_ack {
                     ExitAck::Deflates => false,
                     ExitAck::Grows => !is_selective(&tcp.config),
@@ -388,13 +387,13 @@ impl Sender {
             AckKind::Repaired => {
                 self.counts.fast_retransmits += 1;
                 self.last_reduced = Reduced::Loss;
-                let congestion = self.congestion(Sign::Loss, now, tcp);
-                self.control.on_congestion(congestion);
+                let congestion = self.reduction(CongestionSignal::Loss, tcp);
+                self.congestion.on_congestion(&congestion);
                 self.note_reduction();
                 self.grow(&outcome, used, now, tcp);
             }
         }
-        let idle = self.timer.at == Instant::NEVER && self.control.window() >= 1.0;
+        let idle = self.timer.at == Instant::NEVER && self.congestion.cwnd() >= 1.0;
         if tcp.config.cwnd.idle_restart == IdleRestart::ToInitialWindow && idle {
             self.end_pause(now, tcp);
         }
@@ -436,7 +435,7 @@ impl Sender {
             GrowthWhenLimited::Grows => true,
             GrowthWhenLimited::Holds => used >= self.whole_window().saturating_mul(tcp.mss),
             GrowthWhenLimited::GrowsIfUsed => {
-                let slow_start = self.control.window() < self.control.ssthresh();
+                let slow_start = self.congestion.cwnd() < self.congestion.ssthresh();
                 let (full, most) =
                     self.cold.as_ref().map_or((false, 0), |cold| (cold.usage.full, cold.usage.most));
                 full || (slow_start && self.whole_window().saturating_mul(tcp.mss) < 2 * most)
@@ -445,7 +444,7 @@ impl Sender {
         let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
         let counted = tcp.config.cwnd.abc_limit.map_or(acked, |limit| acked.min(limit));
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
-        self.control.on_ack(AckInfo { now, acked, counted, may_grow, srtt });
+        self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
     }
 
     /// All that may be sent now is sent: notes how much of the window that uses.
@@ -466,21 +465,21 @@ impl Sender {
     /// Opens the window by so many segments, as far as slow start goes.
     #[cold]
     fn open_by(&mut self, segments: f64, now: Instant, tcp: &CheckedConfig) {
-        let room = (self.control.ssthresh() - self.control.window()).max(0.0);
+        let room = (self.congestion.ssthresh() - self.congestion.cwnd()).max(0.0);
         let acked = segments.min(room);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
-        self.control.on_ack(AckInfo { now, acked, counted: acked, may_grow: true, srtt });
+        self.congestion.on_ack(&AckInfo { now, acked, counted: acked, may_grow: true, srtt });
     }
 
     /// Fast recovery is over.
-    fn leave(&mut self, now: Instant, tcp: &CheckedConfig) {
+    fn leave(&mut self, tcp: &CheckedConfig) {
         if tcp.config.recovery.kind == RecoveryKind::NewReno {
             match tcp.config.recovery.exit_window {
                 ExitWindow::Ssthresh => {}
-                ExitWindow::Deflated => self.control.cap(self.window, now),
+                ExitWindow::Deflated => self.congestion.cap(self.cwnd),
                 ExitWindow::Flight => {
                     let flight = (self.recovery.flight() as f64 / tcp.mss as f64).max(1.0);
-                    self.control.cap(flight + 1.0, now);
+                    self.congestion.cap(flight + 1.0);
                 }
             }
         }
@@ -488,8 +487,8 @@ impl Sender {
 
     /// The window now, and what `ssthresh` is to be if a reduction is taken back (Linux: `tcp_current_ssthresh`).
     fn restorable(&self) -> (f64, f64) {
-        let window = self.control.window();
-        (window, self.control.ssthresh().max(libm::floor(window * 0.75)))
+        let window = self.congestion.cwnd();
+        (window, self.congestion.ssthresh().max(libm::floor(window * 0.75)))
     }
 
     /// The window and `ssthresh` may be taken back to `prior`.
@@ -504,30 +503,31 @@ impl Sender {
         self.timer.forget();
         self.partial = false;
         self.last_reduced = Reduced::Loss;
-        let from = self.window;
+        let from = self.cwnd;
         self.note_prior(self.restorable(), tcp);
-        let congestion = self.congestion(Sign::Loss, now, tcp);
+        let congestion = self.reduction(CongestionSignal::Loss, tcp);
         if tcp.config.recovery.kind == RecoveryKind::Tahoe {
-            self.control.on_timeout(Congestion { repeated: self.is_reduced(), ..congestion });
+            let signal = CongestionSignal::Timeout;
+            self.congestion.on_congestion(&Congestion { signal, repeated: self.is_reduced(), ..congestion });
             self.note_reduction();
         } else {
             self.in_recovery = true;
             if !self.is_reduced() {
-                self.control.on_congestion(congestion);
+                self.congestion.on_congestion(&congestion);
                 self.note_reduction();
             } else if answers_as_full_tcp(tcp) {
-                self.control.cap(congestion.basis / 2.0, now);
+                self.congestion.cap(congestion.basis / 2.0);
             }
         }
         if tcp.config.recovery.inflation == Inflation::InWindow && !is_selective(&tcp.config) {
             // It becomes `ssthresh` and the duplicates, so a fraction of a segment is lost.
-            self.control.cap(self.control.ssthresh(), now);
+            self.congestion.cap(self.congestion.ssthresh());
         }
-        self.recovery.on_reduction(from, self.control.window());
+        self.recovery.on_reduction(from, self.congestion.cwnd());
         self.timer.restart(now, &tcp.config.rto);
     }
 
-    fn on_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
+    fn on_mark(&mut self, tcp: &CheckedConfig) {
         let una = self.recovery.una();
         let full = answers_as_full_tcp(tcp);
         // Until the first segment behind is acknowledged, which tells of the reduction, the echo goes on.
@@ -539,10 +539,10 @@ impl Sender {
         }
         self.last_reduced = Reduced::Mark;
         self.counts.marks_heeded += 1;
-        let before = self.control.window();
-        self.control.on_congestion(self.congestion(Sign::Mark, now, tcp));
+        let before = self.congestion.cwnd();
+        self.congestion.on_congestion(&self.reduction(CongestionSignal::Mark, tcp));
         // The least `ssthresh` must not open a smaller window.
-        self.control.cap(before, now);
+        self.congestion.cap(before);
         self.note_reduction();
         self.marked_up_to = self.recovery.sent();
         self.refresh(tcp);
@@ -568,16 +568,16 @@ impl Sender {
     /// The window in whole segments; what 32 bits do not hold is without bound anyway.
     #[inline]
     fn whole_window(&self) -> u64 {
-        u64::from(self.window as u32)
+        u64::from(self.cwnd as u32)
     }
 
     /// Takes over the window of the law and opens the board accordingly.
     #[inline]
     fn refresh(&mut self, tcp: &CheckedConfig) {
-        self.window = self.control.window();
+        self.cwnd = self.congestion.cwnd();
         let deflation = self.recovery.deflation();
         if deflation > 0.0 {
-            self.window = (self.window - deflation).max(1.0);
+            self.cwnd = (self.cwnd - deflation).max(1.0);
         }
         let receiver = match tcp.config.receiver.first_window {
             _ if self.waits_for_timer(tcp) => 0,
@@ -591,7 +591,7 @@ impl Sender {
     /// Whether marks left less than a segment of the window, and that counts as nothing.
     #[inline]
     fn waits_for_timer(&self, tcp: &CheckedConfig) -> bool {
-        self.window < 1.0 && self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp)
+        self.cwnd < 1.0 && self.last_reduced == Reduced::Mark && answers_as_full_tcp(tcp)
     }
 
     /// What there is to send, as far as Nagle's algorithm lets go of it.
@@ -610,17 +610,17 @@ impl Sender {
         (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.recovery.una() < sent
     }
 
-    fn congestion(&self, sign: Sign, now: Instant, tcp: &CheckedConfig) -> Congestion {
+    fn reduction(&self, signal: CongestionSignal, tcp: &CheckedConfig) -> Congestion {
         let config = &tcp.config;
         let basis = match config.cwnd.reduction_basis {
             ReductionBasis::FlightSize => {
                 let flight = self.recovery.flight() as f64 / tcp.mss as f64;
-                if is_selective(config) { flight.min(self.window) } else { flight }
+                if is_selective(config) { flight.min(self.cwnd) } else { flight }
             }
             ReductionBasis::Pipe => self.recovery.outstanding() as f64 / tcp.mss as f64,
-            ReductionBasis::Window => self.window.min(config.receiver.window as f64),
+            ReductionBasis::Window => self.cwnd.min(config.receiver.window as f64),
         };
-        Congestion { now, sign, basis, repeated: false }
+        Congestion { signal, basis, repeated: false }
     }
 
     /// Whether the random wait of the host holds back what the window allows.

@@ -1,45 +1,44 @@
-//! Window laws against published tables and response functions.
+//! Congestion controls against published tables and response functions.
 //!
-//! A law is driven alone: every segment is acknowledged, and takes a round-trip time over the window. Means
+//! A congestion control is driven alone: every segment is acknowledged, and takes a round-trip time over the window. Means
 //! are over time, that is segments per round trip.
 
 use aqm_net::{Instant, Span};
 use aqm_tcp::control::{
-    AckInfo, Congestion, CongestionControl, Control, CubicConfig, HighSpeedConfig, LossRate, RenoConfig,
-    ScalableConfig, Sign, Start,
+    AckInfo, Congestion, CongestionSignal, Control, Controller, CubicConfig, HighSpeedConfig, LossRate,
+    RenoConfig, ScalableConfig,
 };
 
-/// A law with its clock.
+/// A congestion control with its clock.
 struct Drive {
-    law: Box<dyn CongestionControl>,
+    controller: Box<Controller>,
     now: Instant,
     rtt: Span,
 }
 
 impl Drive {
     /// In congestion avoidance from `window` on.
-    fn new(control: &Control, window: f64, rtt: Span) -> Self {
-        let law = control.build(Start { window, ssthresh: 2.0 });
-        Self { law, now: Instant::START, rtt }
+    fn new(control: &Control, cwnd: f64, rtt: Span) -> Self {
+        Self { controller: Controller::new(&**control, cwnd, 2.0), now: Instant::START, rtt }
     }
 
     /// Acknowledges `segments` segments, one by one.
     fn acknowledge(&mut self, segments: u64) {
         for _ in 0..segments {
-            self.now += Span::from_seconds(self.rtt.seconds() / self.law.window());
+            self.now += Span::from_seconds(self.rtt.seconds() / self.controller.cwnd());
             self.tell(true);
         }
     }
 
     /// Tells of one acknowledged segment.
     fn tell(&mut self, may_grow: bool) {
-        self.law.on_ack(AckInfo { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt: Some(self.rtt) });
+        let srtt = Some(self.rtt);
+        self.controller.on_ack(&AckInfo { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt });
     }
 
     /// A segment of a full window is lost.
     fn lose(&mut self) {
-        let basis = self.law.window();
-        self.law.on_congestion(Congestion { now: self.now, sign: Sign::Loss, basis, repeated: false });
+        self.controller.on_congestion(&loss(self.controller.cwnd()));
     }
 
     /// The mean window over `cycles` of `period` segments with a loss at the end of each; as many
@@ -55,6 +54,11 @@ impl Drive {
         }
         (cycles * period) as f64 * self.rtt.seconds() / self.now.since(start).seconds()
     }
+}
+
+/// A loss that reduces `basis` segments.
+fn loss(basis: f64) -> Congestion {
+    Congestion { signal: CongestionSignal::Loss, basis, repeated: false }
 }
 
 const RTT: Span = Span::from_millis(100);
@@ -84,24 +88,23 @@ fn reno_holds_the_window_of_the_square_root_law() {
 /// constant is 1.3098 where every segment is lost with the same probability, whatever befell the others.
 #[test]
 fn reno_holds_the_window_of_independent_losses() {
-    let (loss, rounds) = (1e-4, 600_000);
+    let (probability, rounds) = (1e-4, 600_000);
     let mut draws = SplitMix(1);
-    let mut law = Control::reno(RenoConfig::default()).build(Start { window: 131.0, ssthresh: 2.0 });
+    let mut reno = Controller::new(&RenoConfig::default(), 131.0, 2.0);
     let mut segments = 0.0;
     for _ in 0..rounds {
         // Whole segments leave; which of two sizes follows the fraction, so that none is lost on average.
-        let window = law.window() as u64 + u64::from(draws.next() < law.window() % 1.0);
+        let window = reno.cwnd() as u64 + u64::from(draws.next() < reno.cwnd() % 1.0);
         segments += window as f64;
         let mut is_lost = false;
         for _ in 0..window {
-            is_lost |= draws.next() < loss;
+            is_lost |= draws.next() < probability;
         }
         if is_lost {
-            let basis = law.window();
-            law.on_congestion(Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false });
+            reno.on_congestion(&loss(reno.cwnd()));
         } else {
             for _ in 0..window {
-                law.on_ack(AckInfo {
+                reno.on_ack(&AckInfo {
                     now: Instant::START,
                     acked: 1.0,
                     counted: 1.0,
@@ -111,7 +114,7 @@ fn reno_holds_the_window_of_independent_losses() {
             }
         }
     }
-    near(segments / f64::from(rounds) * loss.sqrt(), 1.31, 0.02, "T2");
+    near(segments / f64::from(rounds) * f64::sqrt(probability), 1.31, 0.02, "T2");
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -200,7 +203,7 @@ fn highspeed_adds_a_segment_in_w_over_a_acknowledgements() {
         let count = (window / config.increase(window)).round() as u64;
         drive.acknowledge(count);
         // The step shrinks as the window grows, and the count is a whole number.
-        near(drive.law.window() - window, 1.0, 0.03, "HS-1");
+        near(drive.controller.cwnd() - window, 1.0, 0.03, "HS-1");
     }
 }
 
@@ -209,9 +212,9 @@ fn highspeed_takes_the_share_of_the_table() {
     for (window, _, b) in TABLE.into_iter().chain([(89_053.0, 71.0, 0.10)]) {
         let mut drive = Drive::new(&Control::highspeed(HighSpeedConfig::default()), window, RTT);
         drive.lose();
-        let share = 1.0 - drive.law.window() / window;
+        let share = 1.0 - drive.controller.cwnd() / window;
         assert!((share - b).abs() <= 0.0051, "{window}: {share}");
-        assert_eq!(drive.law.ssthresh(), drive.law.window());
+        assert_eq!(drive.controller.ssthresh(), drive.controller.cwnd());
     }
 }
 
@@ -221,14 +224,14 @@ fn highspeed_is_reno_up_to_the_low_window() {
     let mut reno = Drive::new(&Control::reno(RenoConfig::default()), 3.0, RTT);
     for step in 0..5000 {
         for drive in [&mut highspeed, &mut reno] {
-            if step % 700 == 699 || drive.law.window() > 37.9 {
+            if step % 700 == 699 || drive.controller.cwnd() > 37.9 {
                 drive.lose();
             } else {
                 drive.acknowledge(1);
             }
         }
-        assert_eq!(highspeed.law.window(), reno.law.window(), "{step}");
-        assert_eq!(highspeed.law.ssthresh(), reno.law.ssthresh(), "{step}");
+        assert_eq!(highspeed.controller.cwnd(), reno.controller.cwnd(), "{step}");
+        assert_eq!(highspeed.controller.ssthresh(), reno.controller.ssthresh(), "{step}");
     }
 }
 
@@ -284,7 +287,7 @@ fn cubic_returns_to_the_window_of_its_response_function() {
 fn cubic_is_back_at_the_old_window_after_k() {
     let mut drive = Drive::new(&cubic(false), 100.0, RTT);
     drive.lose();
-    assert_eq!(drive.law.window(), 70.0);
+    assert_eq!(drive.controller.cwnd(), 70.0);
     let k = libm::cbrt(30.0 / 0.4);
     assert!((k - 4.217).abs() < 1e-3);
     // Nothing between K - s and K + s distinguishes their distances from 100, as the curve is odd there.
@@ -320,7 +323,7 @@ fn windows_at(drive: &mut Drive, times: &[f64]) -> Vec<f64> {
             while drive.now < start + Span::from_seconds(time) {
                 drive.acknowledge(1);
             }
-            drive.law.window()
+            drive.controller.cwnd()
         })
         .collect()
 }
@@ -331,11 +334,11 @@ fn cubic_grows_by_at_most_half_a_round_trip() {
     let mut drive = Drive::new(&control, 10.0, RTT);
     drive.lose();
     for _ in 0..20 {
-        let before = drive.law.window();
+        let before = drive.controller.cwnd();
         drive.acknowledge(before as u64);
-        assert!(drive.law.window() <= 1.5 * before, "{before} to {}", drive.law.window());
+        assert!(drive.controller.cwnd() <= 1.5 * before, "{before} to {}", drive.controller.cwnd());
     }
-    assert!(drive.law.window() > 1000.0, "the curve is steep: {}", drive.law.window());
+    assert!(drive.controller.cwnd() > 1000.0, "the curve is steep: {}", drive.controller.cwnd());
 }
 
 #[test]
@@ -345,9 +348,9 @@ fn cubic_never_falls_on_an_acknowledgement() {
             let mut drive = Drive::new(&cubic(friendly), 80.0, Span::from_millis(rtt));
             drive.lose();
             for _ in 0..20_000 {
-                let before = drive.law.window();
+                let before = drive.controller.cwnd();
                 drive.acknowledge(1);
-                assert!(drive.law.window() >= before);
+                assert!(drive.controller.cwnd() >= before);
             }
         }
     }
@@ -359,9 +362,9 @@ fn cubic_on_a_short_path_is_reno_and_probes_like_it() {
     drive.lose();
     let mut grown = Vec::new();
     for _ in 0..80 {
-        let before = drive.law.window();
+        let before = drive.controller.cwnd();
         drive.acknowledge(before.round() as u64);
-        grown.push((before, drive.law.window() - before));
+        grown.push((before, drive.controller.cwnd() - before));
     }
     // Section 4.3: 9/17 of a segment a round trip up to the window before the loss, then one.
     for &(before, step) in &grown {
@@ -371,7 +374,7 @@ fn cubic_on_a_short_path_is_reno_and_probes_like_it() {
             near(step, 1.0, 0.02, "W_est");
         }
     }
-    assert!(drive.law.window() > 110.0);
+    assert!(drive.controller.cwnd() > 110.0);
 }
 
 /// The window after a loss and 5 s of acknowledgements, with `pause` after the first 2 s.
@@ -389,9 +392,9 @@ fn cubic_does_not_count_time_without_need_for_the_window() {
     let limited = window_after(|drive| {
         for _ in 0..6000 {
             drive.now += Span::from_millis(10);
-            let before = drive.law.window();
+            let before = drive.controller.cwnd();
             drive.tell(false);
-            assert_eq!(drive.law.window(), before);
+            assert_eq!(drive.controller.cwnd(), before);
         }
     });
     near(limited, steady, 0.001, "a minute limited by the application");
@@ -410,15 +413,14 @@ fn cubic_goes_on_growing_after_idle_time_and_a_cap() {
     let mut drive = Drive::new(&cubic(false), 500.0, RTT);
     drive.lose();
     windows_at(&mut drive, &[2.0]);
-    // Even where the clock of the cap runs ahead of the acknowledgements that follow.
-    drive.law.cap(1000.0, drive.now + Span::from_millis(60_000));
-    let before = drive.law.window();
+    drive.controller.cap(1000.0);
+    let before = drive.controller.cwnd();
     let after = windows_at(&mut drive, &[0.2, 2.0]);
     assert!(after[0] > before && after[1] > after[0] + 5.0, "{before}, {after:?}");
     assert!(after[1] < 500.0);
 
-    drive.law.cap(10.0, drive.now);
-    assert_eq!((drive.law.window(), drive.law.ssthresh()), (10.0, 350.0));
+    drive.controller.cap(10.0);
+    assert_eq!((drive.controller.cwnd(), drive.controller.ssthresh()), (10.0, 350.0));
     let after = windows_at(&mut drive, &[0.05, 0.6]);
     assert!(
         after[1] == 350.0 || (after[1] > 350.0 && after[1] < 400.0),
@@ -427,22 +429,22 @@ fn cubic_goes_on_growing_after_idle_time_and_a_cap() {
 }
 
 #[test]
-fn every_law_opens_in_slow_start_and_caps() {
+fn every_congestion_control_opens_in_slow_start_and_caps() {
     for control in Control::every() {
         control.check().unwrap();
-        let mut law = control.build(Start { window: 2.0, ssthresh: 64.0 });
-        law.on_open(Start { window: 4.0, ssthresh: 32.0 });
-        assert_eq!((law.window(), law.ssthresh()), (4.0, 32.0));
-        let mut drive = Drive { law, now: Instant::START, rtt: RTT };
+        let mut controller = Controller::new(&*control, 2.0, 64.0);
+        controller.open(4.0, 32.0);
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (4.0, 32.0));
+        let mut drive = Drive { controller, now: Instant::START, rtt: RTT };
         drive.acknowledge(28);
-        assert_eq!(drive.law.window(), 32.0, "{}", control.kind());
+        assert_eq!(drive.controller.cwnd(), 32.0, "{}", control.kind());
         drive.acknowledge(60);
-        assert!(drive.law.window() > 32.0 && drive.law.window() < 48.0, "{}", control.kind());
-        let before = drive.law.window();
+        assert!(drive.controller.cwnd() > 32.0 && drive.controller.cwnd() < 48.0, "{}", control.kind());
+        let before = drive.controller.cwnd();
         drive.tell(false);
-        assert_eq!(drive.law.window(), before);
-        drive.law.cap(5.0, drive.now);
-        assert_eq!((drive.law.window(), drive.law.ssthresh()), (5.0, 32.0), "{}", control.kind());
+        assert_eq!(drive.controller.cwnd(), before);
+        drive.controller.cap(5.0);
+        assert_eq!((drive.controller.cwnd(), drive.controller.ssthresh()), (5.0, 32.0), "{}", control.kind());
     }
 }
 

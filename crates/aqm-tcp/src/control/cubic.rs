@@ -11,10 +11,9 @@
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
-use super::slow_start::{
-    LimitedSlowStart, MAX_WINDOW, MIN_SSTHRESH, SlowStart, SlowStartEnd, SsthreshRounding, check,
-};
-use super::{AckInfo, Build, Congestion, CongestionControl, Sign, Start};
+use super::slow_start::{SlowStart, SlowStartEnd, check};
+use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
+use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent};
 
 parameters! {
     /// CUBIC: the window is a cubic curve of the time since the last reduction, and never less than
@@ -44,33 +43,39 @@ impl Build for Config {
         SlowStart::check(self.max_ssthresh)
     }
 
-    fn build(&self, start: Start) -> Box<dyn CongestionControl> {
-        let limited = LimitedSlowStart::BelowSsthresh;
-        Box::new(Cubic {
-            window: start.window,
-            ssthresh: start.ssthresh,
-            slow_start: SlowStart::new(self.slow_start_end, self.max_ssthresh, limited),
-            c: self.c,
-            beta: self.beta,
+    fn window_rules(&self) -> WindowRules {
+        WindowRules {
             rounding: self.ssthresh_rounding,
-            reno_step: 3.0 * (1.0 - self.beta) / (1.0 + self.beta), // section 4.3, `α_cubic`
-            tcp_friendliness: self.tcp_friendliness,
-            fast_convergence: self.fast_convergence,
-            w_max: None,
-            prior: 0.0,
-            epoch: None,
-        })
+            slow_start_end: self.slow_start_end,
+            max_ssthresh: self.max_ssthresh,
+            ..WindowRules::default()
+        }
+    }
+
+    fn build(&self, window: Window) -> Box<Controller> {
+        Controller::of(
+            window,
+            Cubic {
+                c: self.c,
+                beta: self.beta,
+                reno_step: 3.0 * (1.0 - self.beta) / (1.0 + self.beta), // section 4.3, `α_cubic`
+                tcp_friendliness: self.tcp_friendliness,
+                fast_convergence: self.fast_convergence,
+                w_max: None,
+                prior: 0.0,
+                epoch: None,
+            },
+        )
     }
 }
 
-/// The running law.
-pub struct Cubic {
-    window: f64,
-    ssthresh: f64,
-    slow_start: SlowStart,
+/// The least window that marks leave, in segments (section 4.6).
+const MIN_MARKED_WINDOW: f64 = 1.0;
+
+/// The running congestion control.
+struct Cubic {
     c: f64,
     beta: f64,
-    rounding: SsthreshRounding,
     reno_step: f64,
     tcp_friendliness: bool,
     fast_convergence: bool,
@@ -97,104 +102,67 @@ struct Epoch {
 }
 
 impl CongestionControl for Cubic {
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.ssthresh
-    }
-
-    fn on_open(&mut self, start: Start) {
-        self.window = start.window;
-        self.ssthresh = start.ssthresh;
-        (self.w_max, self.prior, self.epoch) = (None, 0.0, None);
-    }
-
-    fn on_ack(&mut self, ack: AckInfo) {
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
         if !ack.may_grow {
             if let Some(epoch) = &mut self.epoch {
                 epoch.last = ack.now;
             }
-            return;
-        }
-        match self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
-            Some(window) => self.window = window,
-            None => self.avoid(ack),
+        } else if window.slow_start(ack.counted).is_none() {
+            self.avoid_congestion(window, ack);
         }
     }
 
-    fn on_congestion(&mut self, congestion: Congestion) {
-        let before = self.w_max.unwrap_or(0.0);
-        let yields = self.fast_convergence && self.window < before;
-        self.w_max = Some(if yields { self.window * (1.0 + self.beta) / 2.0 } else { self.window });
-        let reduced = self.reduce(congestion.basis);
-        // Section 4.6: marks alone may take the window down to a segment.
-        let floor = if congestion.sign == Sign::Mark { 1.0 } else { MIN_SSTHRESH };
-        let exact = self.rounding == SsthreshRounding::Exact;
-        self.window = if exact { (self.beta * congestion.basis).max(floor) } else { reduced };
-    }
-
-    fn on_timeout(&mut self, congestion: Congestion) {
-        if !congestion.repeated {
-            self.reduce(congestion.basis);
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
+        if congestion.signal != CongestionSignal::Timeout {
+            let yields = self.fast_convergence && window.cwnd < self.w_max.unwrap_or(0.0);
+            self.w_max = Some(if yields { window.cwnd * (1.0 + self.beta) / 2.0 } else { window.cwnd });
         }
-        // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
-        self.w_max = None;
+        self.prior = window.cwnd;
         self.epoch = None;
-        self.window = 1.0;
+        let left = self.beta * congestion.basis;
+        match congestion.signal {
+            CongestionSignal::Mark => window.reduce_above(MIN_MARKED_WINDOW, left),
+            CongestionSignal::Loss | CongestionSignal::Timeout => window.reduce(left),
+        }
     }
 
-    fn cap(&mut self, window: f64, _now: Instant) {
-        self.window = self.window.min(window);
+    fn on_event(&mut self, event: WindowEvent) {
         self.epoch = None;
-    }
-
-    fn restore(&mut self, window: f64, ssthresh: f64) {
-        self.window = self.window.max(window);
-        self.ssthresh = self.ssthresh.max(ssthresh);
-        self.epoch = None;
+        if event == WindowEvent::Timeout {
+            // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
+            self.w_max = None;
+        }
     }
 }
 
 impl Cubic {
-    /// Sets `ssthresh` (section 4.6) and ends the epoch; returns the window that rounding leaves.
-    fn reduce(&mut self, basis: f64) -> f64 {
-        self.prior = self.window;
-        let (window, ssthresh) = self.rounding.reduce(self.beta * basis);
-        self.ssthresh = ssthresh;
-        self.epoch = None;
-        window
-    }
-
-    /// Congestion avoidance: sections 4.2 to 4.5.
-    fn avoid(&mut self, ack: AckInfo) {
-        let mut epoch = self.epoch.unwrap_or_else(|| self.begin(ack.now));
+    /// Sections 4.2 to 4.5.
+    fn avoid_congestion(&mut self, window: &mut Window, ack: &AckInfo) {
+        let mut epoch = self.epoch.unwrap_or_else(|| self.begin(window.cwnd, ack.now));
         let gap = ack.now.since(epoch.last);
         epoch.time = epoch.time + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
         epoch.last = ack.now;
         let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
-        epoch.reno += step * ack.acked / self.window;
+        epoch.reno += step * ack.acked / window.cwnd;
 
         let time = epoch.time.seconds();
         if self.tcp_friendliness && self.curve(&epoch, time) < epoch.reno {
-            self.window = self.window.max(epoch.reno);
+            window.cwnd = window.cwnd.max(epoch.reno);
         } else {
             let ahead = time + ack.srtt.map_or(0.0, Span::seconds);
-            let target = self.curve(&epoch, ahead).clamp(self.window, 1.5 * self.window);
-            self.window += ack.counted * (target - self.window) / self.window;
+            let target = self.curve(&epoch, ahead).clamp(window.cwnd, 1.5 * window.cwnd);
+            window.cwnd += ack.counted * (target - window.cwnd) / window.cwnd;
         }
         self.epoch = Some(epoch);
     }
 
-    /// A new epoch from the present window.
-    fn begin(&mut self, now: Instant) -> Epoch {
+    /// A new epoch from a window of `cwnd` segments.
+    fn begin(&mut self, cwnd: f64, now: Instant) -> Epoch {
         // Without an older and larger window, the curve starts where it is flat.
-        let origin = self.w_max.unwrap_or(0.0).max(self.window);
+        let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
-        let k = libm::cbrt((origin - self.window) / self.c);
-        Epoch { origin, k, time: Span::ZERO, last: now, reno: self.window }
+        let k = libm::cbrt((origin - cwnd) / self.c);
+        Epoch { origin, k, time: Span::ZERO, last: now, reno: cwnd }
     }
 
     /// `W_cubic(t)`, section 4.2.
@@ -207,50 +175,47 @@ impl Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{ack_at, loss, mark, repeated_timeout, timeout};
 
     const RTT: Span = Span::from_millis(100);
 
-    fn cubic(config: &Config, window: f64) -> Box<dyn CongestionControl> {
-        config.build(Start { window, ssthresh: 2.0 })
-    }
-
-    fn loss(basis: f64) -> Congestion {
-        Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false }
+    fn cubic(config: &Config, cwnd: f64) -> Box<Controller> {
+        Controller::new(config, cwnd, 2.0)
     }
 
     /// Acknowledges `count` segments from `now` on, seventy a round trip.
-    fn acknowledge(law: &mut dyn CongestionControl, now: Instant, count: u32) -> Instant {
+    fn acknowledge(controller: &mut Controller, now: Instant, count: u32) -> Instant {
         let mut now = now;
         for _ in 0..count {
             now += Span::from_nanos(RTT.nanos() / 70);
-            law.on_ack(AckInfo { now, acked: 1.0, counted: 1.0, may_grow: true, srtt: Some(RTT) });
+            controller.on_ack(&ack_at(now, RTT));
         }
         now
     }
 
     #[test]
     fn a_loss_leaves_seven_tenths_and_a_mark_may_leave_a_segment() {
-        let mut law = cubic(&Config::default(), 100.0);
-        law.on_congestion(loss(50.0));
-        assert_eq!((law.window(), law.ssthresh()), (35.0, 35.0));
-        law.on_congestion(loss(2.0));
-        assert_eq!((law.window(), law.ssthresh()), (2.0, 2.0));
-        law.on_congestion(Congestion { sign: Sign::Mark, ..loss(2.0) });
-        assert_eq!((law.window(), law.ssthresh()), (1.4, 2.0));
-        law.on_congestion(Congestion { sign: Sign::Mark, ..loss(1.4) });
-        assert_eq!((law.window(), law.ssthresh()), (1.0, 2.0));
+        let mut controller = cubic(&Config::default(), 100.0);
+        controller.on_congestion(&loss(50.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (35.0, 35.0));
+        controller.on_congestion(&loss(2.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (2.0, 2.0));
+        controller.on_congestion(&mark(2.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (1.4, 2.0));
+        controller.on_congestion(&mark(1.4));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 2.0));
     }
 
     #[test]
     fn fast_convergence_lowers_the_plateau_of_a_flow_that_lost_early() {
         let plateau = |fast_convergence| {
             let config = Config { fast_convergence, tcp_friendliness: false, ..Config::default() };
-            let mut law = cubic(&config, 100.0);
-            law.on_congestion(loss(100.0));
-            law.on_congestion(loss(70.0));
+            let mut controller = cubic(&config, 100.0);
+            controller.on_congestion(&loss(100.0));
+            controller.on_congestion(&loss(70.0));
             // K is 2.97 s with fast convergence and 3.74 s without; 3.3 s is on the plateau of both.
-            acknowledge(&mut *law, Instant::START, 2310);
-            law.window()
+            acknowledge(&mut controller, Instant::START, 2310);
+            controller.cwnd()
         };
         assert!((plateau(true) - 59.5).abs() < 0.3, "{}", plateau(true));
         assert!((plateau(false) - 70.0).abs() < 0.3, "{}", plateau(false));
@@ -258,16 +223,16 @@ mod tests {
 
     #[test]
     fn after_a_time_out_the_curve_is_flat_at_its_beginning() {
-        let mut law = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
-        law.on_timeout(loss(100.0));
-        assert_eq!((law.window(), law.ssthresh()), (1.0, 70.0));
-        law.on_timeout(Congestion { repeated: true, ..loss(1.0) });
-        assert_eq!((law.window(), law.ssthresh()), (1.0, 70.0));
-        let now = acknowledge(&mut *law, Instant::START, 69);
-        assert_eq!(law.window(), 70.0);
-        acknowledge(&mut *law, now, 701);
+        let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
+        controller.on_congestion(&timeout(100.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 70.0));
+        controller.on_congestion(&repeated_timeout());
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 70.0));
+        let now = acknowledge(&mut controller, Instant::START, 69);
+        assert_eq!(controller.cwnd(), 70.0);
+        acknowledge(&mut controller, now, 701);
         // A second of congestion avoidance, and a round trip ahead: C 1.1^3 at most.
-        assert!(law.window() > 70.35 && law.window() < 70.54, "{}", law.window());
+        assert!(controller.cwnd() > 70.35 && controller.cwnd() < 70.54, "{}", controller.cwnd());
     }
 
     #[test]

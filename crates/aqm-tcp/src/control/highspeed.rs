@@ -9,10 +9,11 @@
 //! basis. a(w) is worked out anew at every acknowledgement, from one logarithm and one exponential: ns-2's
 //! `cwnd_range_ 0`, its default.
 
-use aqm_net::{ConfigError, Instant, choices, parameters};
+use aqm_net::{ConfigError, choices, parameters};
 
-use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd, SsthreshRounding, check};
-use super::{AckInfo, Build, Congestion, CongestionControl, Start};
+use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd, check};
+use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
+use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
 
 choices! {
     /// The loss rate p(w) that is to hold the window near w.
@@ -52,7 +53,7 @@ choices! {
 parameters! {
     /// HighSpeed TCP: Reno up to `low_window`; above, larger steps up and smaller steps down.
     pub struct Config {
-        /// The window up to which the law is Reno's (`Low_Window`), in segments.
+        /// The window up to which it grows and falls as Reno's (`Low_Window`), in segments.
         pub low_window: f64 = 38.0, "RFC 3649, section 5";
         /// The loss rate at `low_window` (`Low_P`); used by `two-points` only.
         pub low_p: f64 = 1e-3, "RFC 3649, section 5";
@@ -95,20 +96,27 @@ impl Build for Config {
         SlowStart::check(self.max_ssthresh)
     }
 
-    fn build(&self, start: Start) -> Box<dyn CongestionControl> {
-        let slow_start = SlowStart::new(self.slow_start_end, self.max_ssthresh, self.limited_slow_start);
-        Box::new(HighSpeed {
-            window: start.window,
-            ssthresh: slow_start.first_ssthresh(start.ssthresh),
-            slow_start,
-            response: Response::new(self),
-            is_reduced: false,
-            last_share: 0.5,
-            slow_start_reduction: self.slow_start_reduction,
-            timeout_reduction: self.timeout_reduction,
-            low_window_reduction: self.low_window_reduction,
+    fn window_rules(&self) -> WindowRules {
+        WindowRules {
             rounding: self.ssthresh_rounding,
-        })
+            slow_start_end: self.slow_start_end,
+            max_ssthresh: self.max_ssthresh,
+            limited_slow_start: self.limited_slow_start,
+        }
+    }
+
+    fn build(&self, window: Window) -> Box<Controller> {
+        Controller::of(
+            window,
+            HighSpeed {
+                response: Response::new(self),
+                is_reduced: false,
+                last_share: 0.5,
+                slow_start_reduction: self.slow_start_reduction,
+                timeout_reduction: self.timeout_reduction,
+                low_window_reduction: self.low_window_reduction,
+            },
+        )
     }
 }
 
@@ -132,11 +140,8 @@ impl Config {
     }
 }
 
-/// The running law.
-pub struct HighSpeed {
-    window: f64,
-    ssthresh: f64,
-    slow_start: SlowStart,
+/// The running congestion control.
+struct HighSpeed {
     response: Response,
     /// Whether there was a reduction yet.
     is_reduced: bool,
@@ -145,74 +150,34 @@ pub struct HighSpeed {
     slow_start_reduction: Decrease,
     timeout_reduction: Decrease,
     low_window_reduction: LowWindowReduction,
-    rounding: SsthreshRounding,
 }
 
 impl CongestionControl for HighSpeed {
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.ssthresh
-    }
-
-    fn on_open(&mut self, start: Start) {
-        self.window = start.window;
-        self.ssthresh = self.slow_start.first_ssthresh(start.ssthresh);
-    }
-
-    fn on_ack(&mut self, ack: AckInfo) {
-        if !ack.may_grow {
-            return;
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
+        if ack.may_grow && window.slow_start(ack.counted).is_none() {
+            window.add(ack.counted * self.response.increase(window.cwnd) / window.cwnd);
         }
-        if let Some(window) = self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
-            self.window = window;
-            return;
-        }
-        let step = ack.counted * self.response.increase(self.window) / self.window;
-        self.window += step.max(self.slow_start.least(self.window));
     }
 
-    fn on_congestion(&mut self, congestion: Congestion) {
-        let is_early = !self.is_reduced || self.window < self.ssthresh;
-        let rule = if is_early { self.slow_start_reduction } else { Decrease::ByWindow };
-        (self.window, self.ssthresh) = self.reduce(congestion.basis, rule);
-        self.slow_start.on_congestion();
-    }
-
-    fn on_timeout(&mut self, congestion: Congestion) {
-        if !congestion.repeated {
-            (_, self.ssthresh) = self.reduce(congestion.basis, self.timeout_reduction);
-        }
-        self.window = 1.0;
-        self.slow_start.on_timeout();
-    }
-
-    fn cap(&mut self, window: f64, _now: Instant) {
-        self.window = self.window.min(window);
-    }
-
-    fn restore(&mut self, window: f64, ssthresh: f64) {
-        self.window = self.window.max(window);
-        self.ssthresh = self.ssthresh.max(ssthresh);
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
+        let is_early = !self.is_reduced || window.in_slow_start();
+        let rule = match congestion.signal {
+            CongestionSignal::Timeout => self.timeout_reduction,
+            _ if is_early => self.slow_start_reduction,
+            _ => Decrease::ByWindow,
+        };
+        self.is_reduced = true;
+        let by_window = self.share(window.cwnd);
+        let share = if rule == Decrease::Half { 0.5 } else { by_window };
+        window.reduce(congestion.basis - share * congestion.basis);
     }
 }
 
 impl HighSpeed {
-    /// The window and `ssthresh` that a reduction of `basis` leaves.
-    fn reduce(&mut self, basis: f64, rule: Decrease) -> (f64, f64) {
-        let share = self.share();
-        self.is_reduced = true;
-        let share = if rule == Decrease::Half { 0.5 } else { share };
-        self.rounding.reduce(basis - share * basis)
-    }
-
-    /// The share that a reduction takes in congestion avoidance.
-    fn share(&mut self) -> f64 {
-        if self.window > self.response.low_window {
-            self.last_share = self.response.decrease(self.window);
+    /// The share that a reduction of a window of `cwnd` segments takes in congestion avoidance.
+    fn share(&mut self, cwnd: f64) -> f64 {
+        if cwnd > self.response.low_window {
+            self.last_share = self.response.decrease(cwnd);
             return self.last_share;
         }
         match self.low_window_reduction {
@@ -281,7 +246,7 @@ impl Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Sign;
+    use crate::testing::{ack, loss, repeated_timeout, timeout};
 
     /// The options that follow ns-2's source.
     fn ns2() -> Config {
@@ -295,62 +260,62 @@ mod tests {
         }
     }
 
-    fn loss(basis: f64) -> Congestion {
-        Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false }
-    }
-
-    fn state(law: &dyn CongestionControl) -> (f64, f64) {
-        (law.window(), law.ssthresh())
+    fn state(controller: &Controller) -> (f64, f64) {
+        (controller.cwnd(), controller.ssthresh())
     }
 
     #[test]
     fn a_reduction_takes_the_share_that_belongs_to_the_window() {
-        let mut law = Config::default().build(Start { window: 1000.0, ssthresh: 1e9 });
-        law.on_congestion(loss(1000.0));
+        let mut controller = Controller::new(&Config::default(), 1000.0, 1e9);
+        controller.on_congestion(&loss(1000.0));
         let left = 1000.0 * (1.0 - Config::default().decrease(1000.0));
-        assert!((law.window() - left).abs() < 1e-9 && law.ssthresh() == law.window(), "{}", law.window());
-        law.on_timeout(loss(600.0));
-        assert_eq!(state(&*law), (1.0, 300.0));
-        law.on_timeout(Congestion { repeated: true, ..loss(1.0) });
-        assert_eq!(state(&*law), (1.0, 300.0));
+        assert!(
+            (controller.cwnd() - left).abs() < 1e-9 && controller.ssthresh() == controller.cwnd(),
+            "{}",
+            controller.cwnd()
+        );
+        controller.on_congestion(&timeout(600.0));
+        assert_eq!(state(&controller), (1.0, 300.0));
+        controller.on_congestion(&repeated_timeout());
+        assert_eq!(state(&controller), (1.0, 300.0));
     }
 
     #[test]
     fn the_form_of_ns_2_halves_first_and_in_slow_start() {
-        let mut law = ns2().build(Start { window: 1001.0, ssthresh: 2.0 });
-        law.on_congestion(loss(1001.0));
-        assert_eq!(state(&*law), (500.5, 500.0));
-        law.on_congestion(loss(500.5));
+        let mut controller = Controller::new(&ns2(), 1001.0, 2.0);
+        controller.on_congestion(&loss(1001.0));
+        assert_eq!(state(&controller), (500.5, 500.0));
+        controller.on_congestion(&loss(500.5));
         let left = 500.5 * (1.0 - ns2().decrease(500.5));
-        assert!((law.window() - left).abs() < 1e-9, "{}", law.window());
-        assert_eq!(law.ssthresh(), libm::floor(left));
-        law.cap(100.0, Instant::START);
-        law.on_congestion(loss(100.0));
-        assert_eq!(state(&*law), (50.0, 50.0));
+        assert!((controller.cwnd() - left).abs() < 1e-9, "{}", controller.cwnd());
+        assert_eq!(controller.ssthresh(), libm::floor(left));
+        controller.cap(100.0);
+        controller.on_congestion(&loss(100.0));
+        assert_eq!(state(&controller), (50.0, 50.0));
     }
 
     #[test]
     fn the_form_of_ns_2_keeps_the_last_share_of_a_low_window() {
-        let mut law = ns2().build(Start { window: 2000.0, ssthresh: 2.0 });
-        law.on_congestion(loss(2000.0));
+        let mut controller = Controller::new(&ns2(), 2000.0, 2.0);
+        controller.on_congestion(&loss(2000.0));
         // A time-out counts as the last reduction, although it halves.
         let share = ns2().decrease(1000.0);
-        law.on_timeout(loss(60.0));
-        law.cap(30.0, Instant::START);
-        while law.window() < law.ssthresh() {
-            law.on_ack(AckInfo { now: Instant::START, acked: 1.0, counted: 1.0, may_grow: true, srtt: None });
+        controller.on_congestion(&timeout(60.0));
+        controller.cap(30.0);
+        while controller.cwnd() < controller.ssthresh() {
+            controller.on_ack(&ack(1.0));
         }
-        assert_eq!(state(&*law), (30.0, 30.0));
-        law.on_congestion(loss(30.0));
-        assert!((law.window() - share * 30.0).abs() < 1e-9, "{}", law.window());
+        assert_eq!(state(&controller), (30.0, 30.0));
+        controller.on_congestion(&loss(30.0));
+        assert!((controller.cwnd() - share * 30.0).abs() < 1e-9, "{}", controller.cwnd());
     }
 
     #[test]
     fn time_outs_take_b_of_w_where_that_is_chosen() {
         let config = Config { timeout_reduction: Decrease::ByWindow, ..Config::default() };
-        let mut law = config.build(Start { window: 1000.0, ssthresh: 2.0 });
-        law.on_timeout(loss(1000.0));
-        assert!((law.ssthresh() - 1000.0 * (1.0 - config.decrease(1000.0))).abs() < 1e-9);
+        let mut controller = Controller::new(&config, 1000.0, 2.0);
+        controller.on_congestion(&timeout(1000.0));
+        assert!((controller.ssthresh() - 1000.0 * (1.0 - config.decrease(1000.0))).abs() < 1e-9);
     }
 
     #[test]

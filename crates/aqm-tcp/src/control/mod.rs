@@ -1,56 +1,47 @@
-//! Window laws: how far the congestion window opens, and what congestion does to it.
+//! Congestion control: how far the congestion window opens, and what congestion does to it.
 //!
-//! A new law is one file beside `reno.rs` and one line in the registry below.
+//! A [`Controller`] is a sender's [`Window`] and the [`CongestionControl`] that moves it. The window is kept
+//! once, with all that the algorithms share (slow start, the rounding of a reduction, what a time-out and an
+//! idle time do to it), so an algorithm is what is its own: how the window opens and what a reduction leaves.
+//! A new one is one file beside `reno.rs` and its lines in the registry below; `fixed.rs` is the smallest.
 
+mod controller;
 mod cubic;
+#[cfg(test)]
+mod fixed;
 mod highspeed;
 mod reno;
 mod scalable;
 mod slow_start;
+mod window;
 
-use aqm_net::{ConfigError, Instant, Rate, Span, registry};
+use aqm_net::{ConfigError, Instant, Span, registry};
 
+pub use controller::Controller;
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use reno::{Config as RenoConfig, Growth};
 pub use scalable::Config as ScalableConfig;
-pub use slow_start::{LimitedSlowStart, SlowStartEnd, SsthreshRounding};
+pub use slow_start::{LimitedSlowStart, SlowStartEnd};
+pub use window::{SsthreshRounding, Window, WindowRules};
 
-/// A window law. It counts in segments and hears of every event that may move the window; loss
-/// detection, retransmission, the receiver's window and the inflation of fast recovery are not
-/// its business.
+/// A congestion control. It counts in segments, and is told of every event that may move the window; the
+/// detection of losses, retransmission, the receiver's window and the inflation of fast recovery are not its
+/// business.
+///
+/// One that needs more than acknowledgements and losses takes it from [`AckInfo`], which grows by fields (the
+/// rate of delivery, for BBR); one that paces says its rate in a function of its own beside these, which the
+/// sender asks before it lets a segment go.
 pub trait CongestionControl: Send {
-    /// The congestion window (`cwnd`), in segments; fractions count towards the next segment.
-    fn window(&self) -> f64;
-    /// Where slow start ends (`ssthresh`), in segments.
-    fn ssthresh(&self) -> f64;
-    /// The handshake is over: data may flow.
-    fn on_open(&mut self, start: Start);
-    /// New data was acknowledged.
-    fn on_ack(&mut self, ack: AckInfo);
-    /// A loss was found otherwise than by the timer, or a mark was echoed; at most once a window of data.
-    fn on_congestion(&mut self, congestion: Congestion);
-    /// The retransmission timer ran out, or a recovery without fast recovery (Tahoe) found a loss.
-    fn on_timeout(&mut self, congestion: Congestion);
-    /// The window must not exceed `window` segments from now on; `ssthresh` stays. Called after an idle
-    /// time (RFC 5681, section 4.1) and where a recovery ends with little in flight (RFC 6582).
-    fn cap(&mut self, window: f64, now: Instant);
-    /// A reduction is taken back: the window and `ssthresh` are at least what they were (Linux:
-    /// `tcp_undo_cwnd_reduction`).
-    fn restore(&mut self, window: f64, ssthresh: f64);
-    /// How fast segments may leave; `None` if acknowledgements alone clock them.
-    fn pacing_rate(&self) -> Option<Rate> {
-        None
-    }
-}
+    /// New data was acknowledged: opens the window (Linux: `cong_avoid`).
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
 
-/// What a law starts from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Start {
-    /// The first window, in segments.
-    pub window: f64,
-    /// The first slow-start threshold, in segments.
-    pub ssthresh: f64,
+    /// The window is to be reduced (Linux: `ssthresh`): at most once a window of data, and not at a repeated
+    /// time-out. [`Window::reduce`] does it; what a time-out does beyond is the controller's business.
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion);
+
+    /// The window was moved otherwise than by the two above (Linux: `cwnd_event`).
+    fn on_event(&mut self, _event: WindowEvent) {}
 }
 
 /// An acknowledgement of new data.
@@ -58,9 +49,9 @@ pub struct Start {
 pub struct AckInfo {
     /// When it came.
     pub now: Instant,
-    /// What it tells has arrived, for the first time, in segments.
+    /// Segments that are known to have arrived, for the first time.
     pub acked: f64,
-    /// As much of it as may open the window: at most `abc_limit`.
+    /// As many of them as may open the window: at most `abc_limit`.
     pub counted: f64,
     /// Whether the window may grow: not if the sender left part of it unused.
     pub may_grow: bool,
@@ -68,29 +59,38 @@ pub struct AckInfo {
     pub srtt: Option<Span>,
 }
 
-/// A sign of congestion.
+/// Congestion that reduces the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Congestion {
-    /// When it was seen.
-    pub now: Instant,
     /// What showed it.
-    pub sign: Sign,
+    pub signal: CongestionSignal,
     /// What is to be reduced, in segments: data in flight or the window, as `reduction_basis` says.
     pub basis: f64,
-    /// Whether the timer ran out again for the same segment and `ssthresh` is to stay.
+    /// Whether it is a time-out that follows another, or a loss, and leaves `ssthresh` alone.
     pub repeated: bool,
 }
 
 /// What shows congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// A segment was lost.
+pub enum CongestionSignal {
+    /// A segment was lost, and fast recovery repairs it.
     Loss,
     /// The receiver echoed a router's mark (ECE, RFC 3168).
     Mark,
+    /// The retransmission timer ran out, or Tahoe found a loss: the window starts again from one segment.
+    Timeout,
 }
 
-/// Makes a running law; implemented by the `Config` of every law.
+/// What else moves the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowEvent {
+    /// After a time-out it is one segment.
+    Timeout,
+    /// It was capped after an idle time, or a reduction was taken back.
+    Moved,
+}
+
+/// Makes a running congestion control; implemented by the `Config` of every one.
 pub trait Build {
     /// Checks the parameters.
     ///
@@ -98,12 +98,17 @@ pub trait Build {
     /// The first parameter that makes no sense.
     fn check(&self) -> Result<(), ConfigError>;
 
-    /// A law of its own for one sender; the parameters have been checked.
-    fn build(&self, start: Start) -> Box<dyn CongestionControl>;
+    /// How its window opens in slow start, and how a reduced one is rounded.
+    fn window_rules(&self) -> WindowRules {
+        WindowRules::default()
+    }
+
+    /// A congestion control that moves the `window` of one sender; the parameters have been checked.
+    fn build(&self, window: Window) -> Box<Controller>;
 }
 
 registry! {
-    /// A window law and its parameters.
+    /// A congestion control and its parameters.
     pub enum Control: Build, "tcp" = "TCP" {
         "reno" => reno,
         "highspeed" => highspeed,

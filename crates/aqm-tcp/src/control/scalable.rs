@@ -7,10 +7,11 @@
 //!
 //! Ours, where the source is silent: after a time-out `ssthresh` is half the basis, as RFC 5681 has it.
 
-use aqm_net::{ConfigError, Instant, parameters};
+use aqm_net::{ConfigError, parameters};
 
-use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd, SsthreshRounding, check};
-use super::{AckInfo, Build, Congestion, CongestionControl, Start};
+use super::slow_start::{SlowStart, SlowStartEnd, check};
+use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
+use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
 
 parameters! {
     /// Scalable TCP: the window grows by a fixed step an acknowledgement and loses a fixed share on loss;
@@ -20,7 +21,7 @@ parameters! {
         pub increase: f64 = 0.01, "Kelly 2003";
         /// The share of the window that a loss takes (`b`).
         pub decrease: f64 = 0.125, "Kelly 2003";
-        /// The legacy window (`lwnd`), in segments: up to it, the law is Reno's.
+        /// The legacy window (`lwnd`), in segments: up to it, it grows and falls as Reno's.
         pub legacy_window: f64 = 16.0, "Kelly 2003";
         /// What a reduced window becomes.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
@@ -40,118 +41,79 @@ impl Build for Config {
         SlowStart::check(self.max_ssthresh)
     }
 
-    fn build(&self, start: Start) -> Box<dyn CongestionControl> {
-        let limited = LimitedSlowStart::BelowSsthresh;
-        Box::new(Scalable {
-            window: start.window,
-            ssthresh: start.ssthresh,
-            slow_start: SlowStart::new(self.slow_start_end, self.max_ssthresh, limited),
+    fn window_rules(&self) -> WindowRules {
+        WindowRules {
             rounding: self.ssthresh_rounding,
-            increase: self.increase,
-            decrease: self.decrease,
-            legacy_window: self.legacy_window,
-        })
+            slow_start_end: self.slow_start_end,
+            max_ssthresh: self.max_ssthresh,
+            ..WindowRules::default()
+        }
+    }
+
+    fn build(&self, window: Window) -> Box<Controller> {
+        Controller::of(
+            window,
+            Scalable { increase: self.increase, decrease: self.decrease, legacy_window: self.legacy_window },
+        )
     }
 }
 
-/// The running law.
-pub struct Scalable {
-    window: f64,
-    ssthresh: f64,
-    slow_start: SlowStart,
-    rounding: SsthreshRounding,
+/// The running congestion control.
+struct Scalable {
     increase: f64,
     decrease: f64,
     legacy_window: f64,
 }
 
 impl CongestionControl for Scalable {
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.ssthresh
-    }
-
-    fn on_open(&mut self, start: Start) {
-        self.window = start.window;
-        self.ssthresh = start.ssthresh;
-    }
-
-    fn on_ack(&mut self, ack: AckInfo) {
-        if !ack.may_grow {
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
+        if !ack.may_grow || window.slow_start(ack.counted).is_some() {
             return;
         }
-        self.window = match self.slow_start.grow(self.window, self.ssthresh, ack.counted) {
-            Some(window) => window,
-            None if self.window <= self.legacy_window => self.window + ack.counted / self.window,
-            None => self.window + self.increase * ack.counted,
-        };
-    }
-
-    fn on_congestion(&mut self, congestion: Congestion) {
-        let share = if self.window <= self.legacy_window { 0.5 } else { self.decrease };
-        let left = congestion.basis - share * congestion.basis;
-        (self.window, self.ssthresh) = self.rounding.reduce(left);
-    }
-
-    fn on_timeout(&mut self, congestion: Congestion) {
-        if !congestion.repeated {
-            (_, self.ssthresh) = self.rounding.reduce(congestion.basis / 2.0);
+        if window.cwnd <= self.legacy_window {
+            window.add(ack.counted / window.cwnd);
+        } else {
+            window.add(self.increase * ack.counted);
         }
-        self.window = 1.0;
     }
 
-    fn cap(&mut self, window: f64, _now: Instant) {
-        self.window = self.window.min(window);
-    }
-
-    fn restore(&mut self, window: f64, ssthresh: f64) {
-        self.window = self.window.max(window);
-        self.ssthresh = self.ssthresh.max(ssthresh);
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
+        let is_legacy = congestion.signal == CongestionSignal::Timeout || window.cwnd <= self.legacy_window;
+        let share = if is_legacy { 0.5 } else { self.decrease };
+        window.reduce(congestion.basis - share * congestion.basis);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Sign;
+    use crate::testing::{ack, loss, timeout};
 
-    fn law(window: f64) -> Box<dyn CongestionControl> {
-        Config::default().build(Start { window, ssthresh: 2.0 })
-    }
-
-    fn ack(counted: f64) -> AckInfo {
-        AckInfo { now: Instant::START, acked: counted, counted, may_grow: true, srtt: None }
-    }
-
-    fn loss(basis: f64) -> Congestion {
-        Congestion { now: Instant::START, sign: Sign::Loss, basis, repeated: false }
+    fn scalable(cwnd: f64) -> Box<Controller> {
+        Controller::new(&Config::default(), cwnd, 2.0)
     }
 
     #[test]
     fn a_hundred_acknowledgements_add_a_segment_and_a_loss_takes_an_eighth() {
-        let mut law = law(200.0);
+        let mut controller = scalable(200.0);
         for _ in 0..100 {
-            law.on_ack(ack(1.0));
+            controller.on_ack(&ack(1.0));
         }
-        assert!((law.window() - 201.0).abs() < 1e-9);
-        law.on_congestion(loss(200.0));
-        assert_eq!((law.window(), law.ssthresh()), (175.0, 175.0));
-        law.on_timeout(loss(100.0));
-        assert_eq!((law.window(), law.ssthresh()), (1.0, 50.0));
+        assert!((controller.cwnd() - 201.0).abs() < 1e-9);
+        controller.on_congestion(&loss(200.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (175.0, 175.0));
+        controller.on_congestion(&timeout(100.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 50.0));
     }
 
     #[test]
     fn a_window_up_to_the_legacy_window_follows_reno() {
-        let mut law = law(16.0);
-        law.on_ack(ack(1.0));
-        assert_eq!(law.window(), 16.0625);
-        law.cap(10.0, Instant::START);
-        law.on_congestion(loss(10.0));
-        assert_eq!((law.window(), law.ssthresh()), (5.0, 5.0));
+        let mut controller = scalable(16.0);
+        controller.on_ack(&ack(1.0));
+        assert_eq!(controller.cwnd(), 16.0625);
+        controller.cap(10.0);
+        controller.on_congestion(&loss(10.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (5.0, 5.0));
     }
 
     #[test]

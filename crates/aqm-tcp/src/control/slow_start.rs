@@ -1,4 +1,4 @@
-//! What window laws share: slow start, its end and its limit, and what a reduced window becomes.
+//! Slow start, its end and its limit.
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1; S. Floyd,
 //! "Limited Slow-Start for TCP with Large Congestion Windows", RFC 3742, 2004, section 2.
@@ -8,21 +8,7 @@
 
 use aqm_net::{ConfigError, choices};
 
-choices! {
-    /// What a reduced window becomes.
-    pub enum SsthreshRounding {
-        /// `ssthresh` is what the law leaves, at least 2 segments, and the window falls to it.
-        Exact = "exact",
-        /// `ssthresh` is what the law leaves, rounded down to whole segments, at least 2; the window
-        /// keeps its fraction and may be below 2 (ns-2: `precisionReduce_ true`).
-        Down = "down",
-        /// Both are what the law leaves, rounded down to whole segments, `ssthresh` at least 2 (ns-2 until
-        /// January 2006: `precisionReduce_ false`).
-        Whole = "whole",
-        /// Both are what the law leaves, rounded down to whole segments, at least 2 (Linux).
-        Segments = "segments",
-    }
-}
+use super::window::MAX_WINDOW;
 
 choices! {
     /// What the acknowledgement does that takes slow start past `ssthresh`.
@@ -45,33 +31,13 @@ choices! {
     }
 }
 
-/// The most segments that a window, or a threshold, may be set to.
-pub(super) const MAX_WINDOW: f64 = 1e9;
-
-/// The least `ssthresh`, in segments (RFC 5681, equation (4)).
-pub(super) const MIN_SSTHRESH: f64 = 2.0;
-
 /// `Ok` if `sensible`; else the `problem` at `place`.
 pub(super) fn check(sensible: bool, place: &str, problem: &str) -> Result<(), ConfigError> {
     if sensible { Ok(()) } else { Err(ConfigError::at(place, problem)) }
 }
 
-impl SsthreshRounding {
-    /// The window and `ssthresh` where the law leaves `window` segments.
-    pub(super) fn reduce(self, window: f64) -> (f64, f64) {
-        match self {
-            Self::Exact => (window.max(MIN_SSTHRESH), window.max(MIN_SSTHRESH)),
-            Self::Down => (window, libm::floor(window).max(MIN_SSTHRESH)),
-            Self::Whole => (libm::floor(window), libm::floor(window).max(MIN_SSTHRESH)),
-            Self::Segments => {
-                let whole = libm::floor(window).max(MIN_SSTHRESH);
-                (whole, whole)
-            }
-        }
-    }
-}
-
-/// The part of a running law that opens the window below `ssthresh`.
+/// What opens the window below `ssthresh`.
+#[derive(Clone, Debug)]
 pub(super) struct SlowStart {
     end: SlowStartEnd,
     /// `max_ssthresh`, infinite if there is none.
@@ -149,44 +115,37 @@ mod tests {
 
     #[test]
     fn limited_slow_start_adds_at_most_half_of_max_ssthresh_a_round_trip() {
-        let law = limited(LimitedSlowStart::BelowSsthresh);
+        let slow_start = limited(LimitedSlowStart::BelowSsthresh);
         // RFC 3742, section 2: K is 2 up to 1.5 max_ssthresh, then 3, then 4, and so on.
         let steps =
             [(99.0, 1.0), (100.0, 1.0), (101.0, 0.5), (149.0, 0.5), (150.0, 1.0 / 3.0), (200.0, 0.25)];
         for (window, step) in steps {
-            assert_eq!(law.grow(window, 1e9, 1.0), Some(window + step), "{window}");
+            assert_eq!(slow_start.grow(window, 1e9, 1.0), Some(window + step), "{window}");
         }
         let mut window = 100.0;
         for _ in 0..100 {
             let before: f64 = window;
             for _ in 0..before as u64 {
-                window = law.grow(window, 1e9, 1.0).unwrap();
+                window = slow_start.grow(window, 1e9, 1.0).unwrap();
             }
             assert!(window - before <= 51.0, "{before} to {window}");
         }
-        assert_eq!((law.grow(150.0, 150.0, 1.0), law.least(150.0)), (None, 0.0));
+        assert_eq!((slow_start.grow(150.0, 150.0, 1.0), slow_start.least(150.0)), (None, 0.0));
     }
 
     #[test]
     fn the_form_of_ns_2_bounds_the_first_threshold_and_goes_on_above_it() {
-        let mut law = limited(LimitedSlowStart::UntilReduction);
-        assert_eq!((law.first_ssthresh(1e9), law.first_ssthresh(20.0)), (100.0, 20.0));
-        assert_eq!(law.grow(300.0, 400.0, 1.0), Some(301.0));
-        assert_eq!([49.0, 50.0, 99.0, 100.0, 150.0].map(|w| law.least(w)), [0.0, 1.0, 1.0, 0.5, 1.0 / 3.0]);
-        law.on_congestion();
-        assert_eq!(law.least(100.0), 0.0);
-        law.on_timeout();
-        assert_eq!(law.least(100.0), 0.5);
-    }
-
-    #[test]
-    fn a_reduced_window_is_exact_or_whole_or_only_its_threshold_is() {
-        let reduce = |window| {
-            use SsthreshRounding::{Down, Exact, Segments, Whole};
-            [Exact, Down, Whole, Segments].map(|rounding| rounding.reduce(window))
-        };
-        assert_eq!(reduce(7.75), [(7.75, 7.75), (7.75, 7.0), (7.0, 7.0), (7.0, 7.0)]);
-        assert_eq!(reduce(1.5), [(2.0, 2.0), (1.5, 2.0), (1.0, 2.0), (2.0, 2.0)]);
+        let mut slow_start = limited(LimitedSlowStart::UntilReduction);
+        assert_eq!((slow_start.first_ssthresh(1e9), slow_start.first_ssthresh(20.0)), (100.0, 20.0));
+        assert_eq!(slow_start.grow(300.0, 400.0, 1.0), Some(301.0));
+        assert_eq!(
+            [49.0, 50.0, 99.0, 100.0, 150.0].map(|w| slow_start.least(w)),
+            [0.0, 1.0, 1.0, 0.5, 1.0 / 3.0]
+        );
+        slow_start.on_congestion();
+        assert_eq!(slow_start.least(100.0), 0.0);
+        slow_start.on_timeout();
+        assert_eq!(slow_start.least(100.0), 0.5);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! A sender's congestion window and what moves it.
+//!
+//! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
+
+use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Window, WindowEvent};
+
+/// The congestion window of one sender and the congestion control that moves it, in one allocation.
+pub struct Controller<C: ?Sized = dyn CongestionControl> {
+    window: Window,
+    control: C,
+}
+
+impl<C: CongestionControl + 'static> Controller<C> {
+    /// A `window` and what moves it.
+    pub fn of(window: Window, control: C) -> Box<Controller> {
+        Box::new(Self { window, control })
+    }
+}
+
+impl Controller {
+    /// A window of `cwnd` segments, moved as `config` says; its parameters have been checked.
+    pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Box<Self> {
+        config.build(Window::new(config.window_rules(), cwnd, ssthresh))
+    }
+
+    /// The congestion window (`cwnd`), in segments; fractions count towards the next segment.
+    #[inline]
+    pub fn cwnd(&self) -> f64 {
+        self.window.cwnd
+    }
+
+    /// Where slow start ends (`ssthresh`), in segments.
+    #[inline]
+    pub fn ssthresh(&self) -> f64 {
+        self.window.ssthresh
+    }
+
+    /// Whether the window is below `ssthresh`.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.window.in_slow_start()
+    }
+
+    /// The handshake is over: data may flow.
+    pub fn open(&mut self, cwnd: f64, ssthresh: f64) {
+        self.window.open(cwnd, ssthresh);
+    }
+
+    /// New data was acknowledged.
+    #[inline]
+    pub fn on_ack(&mut self, ack: &AckInfo) {
+        self.control.on_ack(&mut self.window, ack);
+    }
+
+    /// There is congestion: the window is reduced, and after a time-out starts again from one segment.
+    pub fn on_congestion(&mut self, congestion: &Congestion) {
+        if !congestion.repeated {
+            self.control.reduce(&mut self.window, congestion);
+        }
+        if congestion.signal == CongestionSignal::Timeout {
+            self.window.restart();
+            self.control.on_event(WindowEvent::Timeout);
+        }
+    }
+
+    /// The window must not exceed `cwnd` segments from now on; `ssthresh` stays. So it is after an idle time
+    /// (RFC 5681, section 4.1) and where a recovery ends with little in flight (RFC 6582).
+    pub fn cap(&mut self, cwnd: f64) {
+        self.window.cwnd = self.window.cwnd.min(cwnd);
+        self.control.on_event(WindowEvent::Moved);
+    }
+
+    /// A reduction is taken back: the window and `ssthresh` are at least what they were (Linux:
+    /// `tcp_undo_cwnd_reduction`).
+    pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
+        self.window.cwnd = self.window.cwnd.max(cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(ssthresh);
+        self.control.on_event(WindowEvent::Moved);
+    }
+}

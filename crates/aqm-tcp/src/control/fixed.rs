@@ -1,0 +1,61 @@
+//! A fixed window: neither acknowledgements nor losses move it. The smallest congestion control.
+//!
+//! Ours: it shows what a congestion control has to say, and gives tests a window that stays where it is.
+
+use aqm_net::{ConfigError, parameters};
+
+use super::slow_start::check;
+use super::window::MAX_WINDOW;
+use super::{AckInfo, Build, Congestion, CongestionControl, Controller, Window};
+
+parameters! {
+    /// A window of a fixed size.
+    pub struct Config {
+        /// The window, in segments.
+        pub window: f64 = 10.0, "ours";
+    }
+}
+
+impl Build for Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        check((1.0..=MAX_WINDOW).contains(&self.window), "window", "must be 1 to 1000000000 segments")
+    }
+
+    fn build(&self, window: Window) -> Box<Controller> {
+        Controller::of(window, Fixed { size: self.window })
+    }
+}
+
+/// The running congestion control.
+struct Fixed {
+    size: f64,
+}
+
+impl CongestionControl for Fixed {
+    fn on_ack(&mut self, window: &mut Window, _ack: &AckInfo) {
+        window.cwnd = self.size;
+    }
+
+    fn reduce(&mut self, window: &mut Window, _congestion: &Congestion) {
+        window.cwnd = self.size;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, loss};
+
+    #[test]
+    fn nothing_moves_it() {
+        let mut fixed = Controller::new(&Config { window: 4.0 }, 4.0, 100.0);
+        fixed.on_ack(&ack(3.0));
+        fixed.on_congestion(&loss(4.0));
+        assert_eq!((fixed.cwnd(), fixed.ssthresh()), (4.0, 100.0));
+    }
+
+    #[test]
+    fn a_window_below_a_segment_is_refused() {
+        assert_eq!(Config { window: 0.0 }.check().unwrap_err().place, "window");
+    }
+}

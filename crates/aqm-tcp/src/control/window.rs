@@ -1,0 +1,186 @@
+//! The congestion window, and what every congestion control does with it alike: slow start, rounding.
+//!
+//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1.
+//!
+//! Ours, where the source is silent: windows keep their fractions.
+
+use aqm_net::choices;
+
+use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
+
+choices! {
+    /// What a reduced window becomes.
+    pub enum SsthreshRounding {
+        /// `ssthresh` is what the reduction leaves, at least 2 segments, and the window falls to it.
+        Exact = "exact",
+        /// `ssthresh` is what the reduction leaves, rounded down to whole segments, at least 2; the window
+        /// keeps its fraction and may be below 2 (ns-2: `precisionReduce_ true`).
+        Down = "down",
+        /// Both are what the reduction leaves, rounded down to whole segments, `ssthresh` at least 2 (ns-2
+        /// until January 2006: `precisionReduce_ false`).
+        Whole = "whole",
+        /// Both are what the reduction leaves, rounded down to whole segments, at least 2 (Linux).
+        Segments = "segments",
+    }
+}
+
+/// The most segments that a window, or a threshold, may be set to.
+pub(super) const MAX_WINDOW: f64 = 1e9;
+
+/// The least `ssthresh`, in segments (RFC 5681, equation (4)).
+const MIN_SSTHRESH: f64 = 2.0;
+
+/// How a window opens in slow start, and what it becomes when it is reduced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowRules {
+    /// What a reduced window becomes.
+    pub rounding: SsthreshRounding,
+    /// Whether the last step of slow start may pass `ssthresh`.
+    pub slow_start_end: SlowStartEnd,
+    /// The window above which slow start is limited (`max_ssthresh`), in segments.
+    pub max_ssthresh: Option<f64>,
+    /// Where Limited Slow-Start works.
+    pub limited_slow_start: LimitedSlowStart,
+}
+
+impl Default for WindowRules {
+    /// RFC 5681 as it stands: nothing is rounded, slow start stops at `ssthresh` and has no other limit.
+    fn default() -> Self {
+        Self {
+            rounding: SsthreshRounding::Exact,
+            slow_start_end: SlowStartEnd::AtThreshold,
+            max_ssthresh: None,
+            limited_slow_start: LimitedSlowStart::BelowSsthresh,
+        }
+    }
+}
+
+/// A congestion window, in segments.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The window (`cwnd`); fractions count towards the next segment.
+    pub cwnd: f64,
+    /// Where slow start ends.
+    pub ssthresh: f64,
+    /// Segments acknowledged towards the next of the window, where it grows by whole ones (Linux:
+    /// `snd_cwnd_cnt`).
+    acknowledged: f64,
+    slow_start: SlowStart,
+    rounding: SsthreshRounding,
+}
+
+impl Window {
+    /// A window of `cwnd` segments.
+    pub fn new(rules: WindowRules, cwnd: f64, ssthresh: f64) -> Self {
+        let slow_start = SlowStart::new(rules.slow_start_end, rules.max_ssthresh, rules.limited_slow_start);
+        let ssthresh = slow_start.first_ssthresh(ssthresh);
+        Self { cwnd, ssthresh, acknowledged: 0.0, slow_start, rounding: rules.rounding }
+    }
+
+    /// The connection is open and begins with this window.
+    pub(super) fn open(&mut self, cwnd: f64, ssthresh: f64) {
+        self.cwnd = cwnd;
+        self.ssthresh = self.slow_start.first_ssthresh(ssthresh);
+    }
+
+    /// Whether the window is below `ssthresh`.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Opens the window for `counted` acknowledged segments if this is slow start (equation (2)). Returns by how
+    /// many segments; `None` in congestion avoidance, which leaves the window alone.
+    #[inline]
+    pub fn slow_start(&mut self, counted: f64) -> Option<f64> {
+        let grown = self.slow_start.grow(self.cwnd, self.ssthresh, counted)?;
+        Some(grown - std::mem::replace(&mut self.cwnd, grown))
+    }
+
+    /// Opens the window by `step` segments in congestion avoidance, by more where Limited Slow-Start goes on.
+    #[inline]
+    pub fn add(&mut self, step: f64) {
+        self.cwnd += step.max(self.slow_start.least(self.cwnd));
+    }
+
+    /// Opens the window by a whole segment for each window of acknowledged segments (Linux:
+    /// `tcp_cong_avoid_ai`).
+    pub fn add_whole_segments(&mut self, counted: f64) {
+        if self.acknowledged >= self.cwnd {
+            self.acknowledged = 0.0;
+            self.cwnd += 1.0;
+        }
+        self.acknowledged += counted;
+        let more = libm::floor(self.acknowledged / self.cwnd);
+        self.acknowledged -= more * self.cwnd;
+        self.cwnd += more;
+    }
+
+    /// Reduces the window, and `ssthresh` with it, to `left` segments, rounded.
+    pub fn reduce(&mut self, left: f64) {
+        self.reduce_above(MIN_SSTHRESH, left);
+    }
+
+    /// As [`reduce`](Self::reduce), but where nothing is rounded the window, unlike `ssthresh`, may fall to
+    /// `least` segments.
+    pub fn reduce_above(&mut self, least: f64, left: f64) {
+        let whole = libm::floor(left);
+        (self.cwnd, self.ssthresh) = match self.rounding {
+            SsthreshRounding::Exact => (left.max(least), left.max(MIN_SSTHRESH)),
+            SsthreshRounding::Down => (left, whole.max(MIN_SSTHRESH)),
+            SsthreshRounding::Whole => (whole, whole.max(MIN_SSTHRESH)),
+            SsthreshRounding::Segments => (whole.max(MIN_SSTHRESH), whole.max(MIN_SSTHRESH)),
+        };
+        self.acknowledged = 0.0;
+        self.slow_start.on_congestion();
+    }
+
+    /// A time-out: one segment, and slow start (RFC 5681, section 3.1).
+    pub(super) fn restart(&mut self) {
+        self.cwnd = 1.0;
+        self.acknowledged = 0.0;
+        self.slow_start.on_timeout();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduced_window_is_exact_or_whole_or_only_its_threshold_is() {
+        use SsthreshRounding::{Down, Exact, Segments, Whole};
+        let reduced = |left, least| {
+            [Exact, Down, Whole, Segments].map(|rounding| {
+                let mut window = Window::new(WindowRules { rounding, ..WindowRules::default() }, 20.0, 30.0);
+                window.reduce_above(least, left);
+                (window.cwnd, window.ssthresh)
+            })
+        };
+        assert_eq!(reduced(7.75, 2.0), [(7.75, 7.75), (7.75, 7.0), (7.0, 7.0), (7.0, 7.0)]);
+        assert_eq!(reduced(1.5, 2.0), [(2.0, 2.0), (1.5, 2.0), (1.0, 2.0), (2.0, 2.0)]);
+        assert_eq!(reduced(1.5, 1.0), [(1.5, 2.0), (1.5, 2.0), (1.0, 2.0), (2.0, 2.0)]);
+    }
+
+    #[test]
+    fn whole_segments_are_added_when_a_window_of_them_is_acknowledged_and_a_reduction_counts_anew() {
+        let mut window = Window::new(WindowRules::default(), 4.0, 2.0);
+        let mut seen = |segments: &[f64]| {
+            for &counted in segments {
+                window.add_whole_segments(counted);
+            }
+            window.cwnd
+        };
+        assert_eq!([seen(&[1.0; 3]), seen(&[1.0]), seen(&[4.0]), seen(&[6.0])], [4.0, 5.0, 5.0, 7.0]);
+        window.add_whole_segments(6.0);
+        window.reduce(4.0);
+        window.add_whole_segments(3.0);
+        assert_eq!(window.cwnd, 4.0);
+        window.add_whole_segments(1.0);
+        assert_eq!(window.cwnd, 5.0);
+        window.add_whole_segments(4.0);
+        window.restart();
+        window.add_whole_segments(0.0);
+        assert_eq!(window.cwnd, 1.0, "nothing is left of what was acknowledged before a time-out");
+    }
+}

@@ -133,7 +133,7 @@ pub fn catalog() -> Vec<Entry> {
         about: aqm_tcp::Config::about(),
         parameters: aqm_tcp::Config::parameters(),
     });
-    all.extend(aqm_tcp::control::Control::catalog());
+    all.extend(aqm_tcp::congestion_control::Control::catalog());
     all.extend(aqm_traffic::Config::catalog());
     all.extend(aqm_queue::edge::Config::catalog());
     all.extend(sections::catalog());

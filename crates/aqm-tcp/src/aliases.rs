@@ -7,7 +7,7 @@ use aqm_net::{ConfigError, Parameter as _, unknown};
 use serde_json::{Value, json};
 
 use crate::config::recovery::RecoveryKind;
-use crate::control::Control;
+use crate::congestion_control::Control;
 
 /// A congestion control with a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

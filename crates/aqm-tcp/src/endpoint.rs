@@ -19,7 +19,6 @@ use crate::config::sack::SackBytes;
 use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
 use crate::receiver::Receiver;
-use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Sender};
 
@@ -99,7 +98,7 @@ impl Endpoint {
             return;
         }
         if self.tcp.config.connection.handshake == Handshake::None {
-            self.sender.ecn = self.tcp.config.ecn.mode == EcnMode::On;
+            self.sender.ecn.enabled = self.tcp.config.ecn.mode == EcnMode::On;
             self.establish(now);
         } else {
             self.phase = Phase::Opening;
@@ -156,8 +155,7 @@ impl Endpoint {
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
-            let at =
-                TimerContext { now, estimator: &self.sender.timer.estimator, config: &self.tcp.config.rto };
+            let at = self.sender.timer.context(now, &self.tcp.config.rto);
             self.receiver.on_segment(segment, at, &self.tcp.config);
         }
         if self.sender.sent() > self.sender.una() {
@@ -174,7 +172,7 @@ impl Endpoint {
 
     /// Time has passed: timers may be due.
     pub fn on_timer(&mut self, now: Instant) {
-        let at = TimerContext { now, estimator: &self.sender.timer.estimator, config: &self.tcp.config.rto };
+        let at = self.sender.timer.context(now, &self.tcp.config.rto);
         self.receiver.on_timer(at);
         self.sender.on_timer(now, &self.tcp);
         if !self.sender.timer.is_due(now) {
@@ -234,7 +232,7 @@ impl Endpoint {
         if self.phase == Phase::Failed {
             return None;
         }
-        let next = self.sender.timer.at.min(self.sender.alarm()).min(self.receiver.timer());
+        let next = self.sender.next_timer().min(self.receiver.timer());
         (next != Instant::NEVER).then_some(next)
     }
 
@@ -275,7 +273,7 @@ impl Endpoint {
 
     /// The congestion window, in segments, without inflation.
     pub fn cwnd(&self) -> f64 {
-        self.sender.window()
+        self.sender.cwnd()
     }
 
     /// The slow-start threshold, in segments.
@@ -321,7 +319,7 @@ impl Endpoint {
         let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.sender.ecn = capable && segment.flags.has(Flags::ECE.union(Flags::CWR));
+                self.sender.ecn.enabled = capable && segment.flags.has(Flags::ECE.union(Flags::CWR));
                 self.ahead = Ahead::Syn;
                 if three_way {
                     self.phase = Phase::Answering;
@@ -331,7 +329,7 @@ impl Endpoint {
                 false
             }
             Phase::Opening if syn && ack => {
-                self.sender.ecn = capable && segment.flags.has(Flags::ECE);
+                self.sender.ecn.enabled = capable && segment.flags.has(Flags::ECE);
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
@@ -391,7 +389,7 @@ impl Endpoint {
         self.ahead = Ahead::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.ecn) {
+        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.ecn.enabled) {
             (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.connection.syn_size),
             (true, false, _) => (Flags::SYN, config.connection.syn_size),
             (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.connection.ack_size),

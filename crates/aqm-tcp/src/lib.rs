@@ -5,12 +5,12 @@
 //! says how it behaves, [`CheckedConfig`] is a checked `Config`.
 //!
 //! What is split, because the papers vary it separately: when a segment counts as lost and what is
-//! sent again (`recovery`), how far the window opens ([`control`]) and how long to wait ([`rtt`]).
+//! sent again (`recovery`), how far the window opens ([`congestion_control`]) and how long to wait ([`rtt`]).
 
 mod adaptive_ack;
 mod aliases;
 pub mod config;
-pub mod control;
+pub mod congestion_control;
 mod counts;
 mod endpoint;
 mod overhead;

@@ -29,7 +29,7 @@ use crate::config::recovery::{
 use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
-use crate::control::{
+use crate::congestion_control::{
     Control, CubicConfig, Decrease, Growth, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
     RenoConfig, SlowStartEnd, SsthreshRounding,
 };

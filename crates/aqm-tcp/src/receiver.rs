@@ -12,7 +12,6 @@ use aqm_net::{Ecn, Instant};
 use crate::adaptive_ack::Adaptive;
 use crate::config::Config;
 use crate::config::receiver::DelayedAck;
-use crate::config::recovery::RecoveryKind;
 use crate::config::sack::Dsack;
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
@@ -154,7 +153,7 @@ impl Receiver {
         segment.flags =
             segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
         if let Some(disorder) = &mut self.disorder
-            && matches!(config.recovery.kind, RecoveryKind::Sack | RecoveryKind::Rack)
+            && config.recovery.kind.has_sack()
         {
             segment.sacks = disorder.sacks(self.expected, config.sack.dsack);
         }

@@ -11,7 +11,10 @@
 
 use aqm_net::{Instant, Span};
 
-use crate::control::{AckInfo, Congestion, CongestionSignal};
+use crate::config::{CheckedConfig, Config};
+use crate::congestion_control::{AckInfo, Congestion, CongestionSignal};
+use crate::recovery::TimerContext;
+use crate::rtt::Estimator;
 
 /// An acknowledgement of `segments` segments that may open the window.
 pub(crate) fn ack(segments: f64) -> AckInfo {
@@ -41,4 +44,11 @@ pub(crate) fn timeout(basis: f64) -> Congestion {
 /// A time-out after another.
 pub(crate) fn repeated_timeout() -> Congestion {
     Congestion { repeated: true, ..timeout(1.0) }
+}
+
+/// `now`, where nothing is known of the path yet.
+pub(crate) fn timer_context(now: Instant) -> TimerContext<'static> {
+    let tcp: &'static CheckedConfig = Box::leak(Box::new(Config::default().build().unwrap()));
+    let estimator = Box::leak(Box::new(Estimator::new(&tcp.config.rto)));
+    TimerContext { now, estimator, config: &tcp.config.rto }
 }

@@ -6,6 +6,7 @@
 use aqm_net::{Instant, Span};
 
 use crate::config::rto::Rto;
+use crate::recovery::TimerContext;
 use crate::rtt::Estimator;
 
 /// The timer, its estimator and the segment that is timed.
@@ -34,6 +35,12 @@ impl Timer {
             estimator: Estimator::new(config),
             retries: 0,
         }
+    }
+
+    /// The present, and what it has learnt of the path.
+    #[inline]
+    pub fn context<'a>(&'a self, now: Instant, config: &'a Rto) -> TimerContext<'a> {
+        TimerContext { now, estimator: &self.estimator, config }
     }
 
     /// Starts it anew.

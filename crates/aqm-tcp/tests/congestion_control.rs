@@ -4,7 +4,7 @@
 //! are over time, that is segments per round trip.
 
 use aqm_net::{Instant, Span};
-use aqm_tcp::control::{
+use aqm_tcp::congestion_control::{
     AckInfo, Congestion, CongestionSignal, Control, Controller, CubicConfig, HighSpeedConfig, LossRate,
     RenoConfig, ScalableConfig,
 };

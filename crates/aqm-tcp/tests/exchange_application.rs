@@ -5,7 +5,7 @@
 
 mod pair;
 
-use aqm_tcp::control::Control;
+use aqm_tcp::congestion_control::Control;
 use pair::*;
 use serde_json::json;
 

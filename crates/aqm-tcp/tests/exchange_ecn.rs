@@ -8,7 +8,7 @@ mod pair;
 
 use aqm_net::Ecn;
 use aqm_tcp::Flags;
-use aqm_tcp::control::Control;
+use aqm_tcp::congestion_control::Control;
 use pair::*;
 use serde_json::{Value, json};
 

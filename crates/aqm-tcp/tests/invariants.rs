@@ -15,7 +15,7 @@ use aqm_tcp::config::connection::{Close, Handshake};
 use aqm_tcp::config::ecn::{EcnMode, MarkResponse};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::sack::Pipe;
-use aqm_tcp::control::Control;
+use aqm_tcp::congestion_control::Control;
 use aqm_tcp::{Config, Endpoint, Flags, GaveUp};
 use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use proptest::prelude::*;

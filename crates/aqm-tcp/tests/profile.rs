@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aqm_net::{Instant, Size, Span};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::rto::MinRto;
-use aqm_tcp::control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
+use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
 use aqm_tcp::{Config, Endpoint, Segment, profiles, read};
 use serde_json::{Value, json};
 

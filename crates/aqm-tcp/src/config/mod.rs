@@ -25,7 +25,7 @@ use recovery::Recovery;
 use rto::Rto;
 use sack::Sack;
 
-use crate::control::Control;
+use crate::congestion_control::Control;
 
 parameters! {
     /// TCP: connections whose ends both send, acknowledge and answer congestion.

@@ -18,7 +18,7 @@ use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, Tim
 use crate::config::Config;
 use crate::config::recovery::LimitedTransmit;
 
-/// The board of `pipe = "counted"`.
+/// What the sender knows with `pipe = "counted"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedPipe {
     /// Everything below is acknowledged (`SND.UNA`).
@@ -47,7 +47,7 @@ pub(crate) struct CountedPipe {
     /// Nothing more leaves before the next acknowledgement.
     waits: bool,
     /// Duplicates tell nothing since a time-out.
-    ignores_mark: bool,
+    ignores_duplicates: bool,
 }
 
 /// What comes next.
@@ -62,17 +62,17 @@ enum Next {
 }
 
 impl LossRecovery for CountedPipe {
-    fn on_ack(&mut self, ack_info: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
-        if ack_info.ack > self.max {
+    fn on_ack(&mut self, received: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if received.ack > self.max {
             return AckOutcome::NONE;
         }
         if self.in_recovery {
-            return self.on_ack_in_recovery(ack_info);
+            return self.on_ack_in_recovery(received);
         }
-        if ack_info.ack > self.una {
-            return self.advance(ack_info.ack, AckKind::Advance);
+        if received.ack > self.una {
+            return self.advance(received.ack, AckKind::Advance);
         }
-        if ack_info.ack < self.una || self.ignores_mark || !self.note(ack_info) {
+        if received.ack < self.una || self.ignores_duplicates || !self.note(received) {
             return AckOutcome::NONE;
         }
         AckOutcome { what: self.on_duplicate(config), ..AckOutcome::NONE }
@@ -82,10 +82,10 @@ impl LossRecovery for CountedPipe {
         self.forget();
         self.nxt = self.una;
         self.recover = self.max;
-        self.ignores_mark = true;
+        self.ignores_duplicates = true;
     }
 
-    fn open(&mut self, windows: Windows, _config: &Config) {
+    fn set_windows(&mut self, windows: Windows, _config: &Config) {
         self.windows = windows;
     }
 
@@ -148,7 +148,7 @@ impl CountedPipe {
     /// New data is acknowledged, and no recovery goes on after it.
     fn advance(&mut self, ack: u64, what: AckKind) -> AckOutcome {
         self.forget();
-        self.ignores_mark = false;
+        self.ignores_duplicates = false;
         self.move_to(ack, what)
     }
 
@@ -172,25 +172,25 @@ impl CountedPipe {
         self.waits = false;
     }
 
-    fn on_ack_in_recovery(&mut self, ack_info: &ReceivedAck) -> AckOutcome {
-        if ack_info.ack >= self.recover {
+    fn on_ack_in_recovery(&mut self, received: &ReceivedAck) -> AckOutcome {
+        if received.ack >= self.recover {
             self.recover = 0;
-            return self.advance(ack_info.ack, AckKind::Exit);
+            return self.advance(received.ack, AckKind::Exit);
         }
-        if ack_info.ack > self.una {
-            let outcome = self.move_to(ack_info.ack, AckKind::Partial);
+        if received.ack > self.una {
+            let outcome = self.move_to(received.ack, AckKind::Partial);
             self.trim();
-            self.note(ack_info);
+            self.note(received);
             // Both the segment that was lost and the one sent in its place have left the network.
             self.pipe -= 2;
             self.waits = false;
             return outcome;
         }
-        let outcome = self.note(ack_info);
-        if !outcome && !ack_info.bare {
+        let is_new = self.note(received);
+        if !is_new && !received.bare {
             return AckOutcome::NONE;
         }
-        self.dupacks += u32::from(outcome);
+        self.dupacks += u32::from(is_new);
         self.pipe -= 1;
         self.waits = false;
         AckOutcome { what: AckKind::Duplicate, ..AckOutcome::NONE }
@@ -222,12 +222,12 @@ impl CountedPipe {
     }
 
     /// Takes in blocks of SACK, except of what came twice; `true` if they tell of anything new.
-    fn note(&mut self, ack_info: &ReceivedAck) -> bool {
-        let mut outcome = false;
-        for (from, to) in ack_info.sacks.ranges(ack_info.ack) {
-            outcome |= from > self.una && self.add(from, to.min(self.max));
+    fn note(&mut self, received: &ReceivedAck) -> bool {
+        let mut is_new = false;
+        for (from, to) in received.sacks.ranges(received.ack) {
+            is_new |= from > self.una && self.add(from, to.min(self.max));
         }
-        outcome
+        is_new
     }
 
     /// Adds a range, joined with all that it touches; `true` if not all of it was known.
@@ -305,7 +305,7 @@ mod tests {
 
     const WINDOW: u64 = 10;
 
-    /// A board with segments of one byte, what it runs on, and the window it is told.
+    /// A recovery with segments of one byte, what it runs on, and the window it is told.
     struct Bench {
         recovery: CountedPipe,
         tcp: CheckedConfig,
@@ -325,7 +325,7 @@ mod tests {
             bench
         }
 
-        fn hear(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
+        fn take_in(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
             let mut sacks = Sacks::default();
             ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
             let at = TimerContext {
@@ -339,7 +339,7 @@ mod tests {
         /// Sends all it may; returns what.
         fn send(&mut self) -> Vec<u64> {
             let windows = Windows { congestion: self.congestion, receiver: 100, mss: 1 };
-            self.recovery.open(windows, &self.tcp.config);
+            self.recovery.set_windows(windows, &self.tcp.config);
             let at = TimerContext {
                 now: Instant::START,
                 estimator: &self.estimator,
@@ -352,11 +352,11 @@ mod tests {
         /// Segments 0, 2 and 3 of a window of ten are lost; the third duplicate has come.
         fn with_losses() -> Self {
             let mut bench = Self::filled(WINDOW);
-            assert_eq!(bench.hear(0, &[(1, 2)]), AckKind::Duplicate);
+            assert_eq!(bench.take_in(0, &[(1, 2)]), AckKind::Duplicate);
             assert_eq!(bench.send(), [10]);
-            assert_eq!(bench.hear(0, &[(4, 5), (1, 2)]), AckKind::Duplicate);
+            assert_eq!(bench.take_in(0, &[(4, 5), (1, 2)]), AckKind::Duplicate);
             assert_eq!(bench.send(), [11]);
-            assert_eq!(bench.hear(0, &[(4, 6), (1, 2)]), AckKind::Loss);
+            assert_eq!(bench.take_in(0, &[(4, 6), (1, 2)]), AckKind::Loss);
             bench.congestion = WINDOW / 2;
             bench
         }
@@ -365,12 +365,12 @@ mod tests {
     #[test]
     fn only_blocks_that_tell_of_something_make_a_duplicate() {
         let mut bench = Bench::filled(WINDOW);
-        assert_eq!(bench.hear(0, &[]), AckKind::Stale);
-        assert_eq!(bench.hear(0, &[(3, 5)]), AckKind::Duplicate);
+        assert_eq!(bench.take_in(0, &[]), AckKind::Stale);
+        assert_eq!(bench.take_in(0, &[(3, 5)]), AckKind::Duplicate);
         for known in [(3, 5), (4, 5), (3, 4), (20, 30), (0, 2)] {
-            assert_eq!(bench.hear(0, &[known]), AckKind::Stale, "{known:?}");
+            assert_eq!(bench.take_in(0, &[known]), AckKind::Stale, "{known:?}");
         }
-        assert_eq!(bench.hear(0, &[(2, 4)]), AckKind::Duplicate);
+        assert_eq!(bench.take_in(0, &[(2, 4)]), AckKind::Duplicate);
         assert_eq!(bench.recovery.dupacks(), 2);
     }
 
@@ -378,19 +378,19 @@ mod tests {
     fn holes_go_first_and_once_as_the_pipe_empties() {
         let mut bench = Bench::with_losses();
         assert_eq!(bench.send(), [0], "12 sent, 3 have left: 9 in the network");
-        let mut outcome = Vec::new();
+        let mut sent = Vec::new();
         for end in 7..=12 {
-            bench.hear(0, &[(4, end), (1, 2)]);
-            outcome.push(bench.send());
+            bench.take_in(0, &[(4, end), (1, 2)]);
+            sent.push(bench.send());
         }
         // The pipe falls from 9; below 5 each acknowledgement lets a segment leave.
         let none: Vec<u64> = vec![];
-        assert_eq!(outcome, [none.clone(), none.clone(), none.clone(), none, vec![2], vec![3]]);
-        assert_eq!(bench.hear(2, &[(4, 12)]), AckKind::Partial);
+        assert_eq!(sent, [none.clone(), none.clone(), none.clone(), none, vec![2], vec![3]]);
+        assert_eq!(bench.take_in(2, &[(4, 12)]), AckKind::Partial);
         assert_eq!(bench.send(), [12, 13], "a partial acknowledgement takes out two");
-        assert_eq!(bench.hear(3, &[(4, 12)]), AckKind::Partial);
+        assert_eq!(bench.take_in(3, &[(4, 12)]), AckKind::Partial);
         assert_eq!(bench.send(), [14, 15]);
-        assert_eq!(bench.hear(12, &[]), AckKind::Exit);
+        assert_eq!(bench.take_in(12, &[]), AckKind::Exit);
         assert_eq!(bench.send(), [16], "the window of 5 from 12 on");
     }
 
@@ -398,21 +398,21 @@ mod tests {
     fn the_end_of_a_recovery_lets_the_next_begin_and_a_time_out_does_not() {
         let mut bench = Bench::with_losses();
         bench.send();
-        assert_eq!(bench.hear(12, &[]), AckKind::Exit);
+        assert_eq!(bench.take_in(12, &[]), AckKind::Exit);
         assert_eq!(bench.send(), [12, 13, 14, 15, 16]);
-        let outcome: Vec<AckKind> = (14..17).map(|end| bench.hear(12, &[(13, end)])).collect();
-        assert_eq!(outcome, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
+        let seen: Vec<AckKind> = (14..17).map(|end| bench.take_in(12, &[(13, end)])).collect();
+        assert_eq!(seen, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
 
         let at =
             TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         bench.recovery.on_timeout(at, &bench.tcp.config);
         bench.congestion = 1;
         assert_eq!(bench.send(), [12]);
-        assert_eq!(bench.hear(12, &[(13, 17)]), AckKind::Stale, "duplicates tell nothing");
-        assert_eq!(bench.hear(13, &[(14, 17)]), AckKind::Advance);
+        assert_eq!(bench.take_in(12, &[(13, 17)]), AckKind::Stale, "duplicates tell nothing");
+        assert_eq!(bench.take_in(13, &[(14, 17)]), AckKind::Advance);
         bench.send();
-        let outcome: Vec<AckKind> = (15..18).map(|end| bench.hear(13, &[(14, end)])).collect();
-        assert_eq!(outcome, [AckKind::Duplicate; 3], "all this was sent before the time-out");
+        let seen: Vec<AckKind> = (15..18).map(|end| bench.take_in(13, &[(14, end)])).collect();
+        assert_eq!(seen, [AckKind::Duplicate; 3], "all this was sent before the time-out");
     }
 
     #[test]

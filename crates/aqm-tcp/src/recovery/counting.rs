@@ -13,11 +13,20 @@
 //! duplicates before it, and `max_burst` binds NewReno with every duplicate from the third on,
 //! except those whose segments `send_overhead` delays.
 
-use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
+use super::{
+    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+};
 use crate::config::Config;
 use crate::config::recovery::{FastRetransmitGuard, Inflation, LimitedTransmit, RecoveryKind};
 
-/// The board of Tahoe, Reno and NewReno.
+pub(super) const HAS_SACK: bool = false;
+
+/// The recovery of `tahoe`, `reno` and `newreno`.
+pub(super) fn new(_config: &Config) -> AnyRecovery {
+    AnyRecovery::Counting(Counting::default())
+}
+
+/// What Tahoe, Reno and NewReno know of what was sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counting {
     /// Everything below is acknowledged (`SND.UNA`).
@@ -33,7 +42,7 @@ pub(crate) struct Counting {
     dupacks: u32,
     /// Segments by which duplicate acknowledgements inflate the window, or did until new data was acknowledged.
     inflation: u32,
-    /// Segments by which partial acknowledgements took the window below that of its law.
+    /// Segments by which partial acknowledgements took the window below that of the congestion control.
     deflation: u32,
     /// Bytes sent by limited transmit since the last new acknowledgement.
     limited: u32,
@@ -46,14 +55,14 @@ pub(crate) struct Counting {
 
 impl LossRecovery for Counting {
     #[inline]
-    fn on_ack(&mut self, ack_info: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
-        if ack_info.ack > self.una && ack_info.ack <= self.max {
+    fn on_ack(&mut self, received: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if received.ack > self.una && received.ack <= self.max {
             if self.dupacks > 0 {
-                return self.repair(ack_info.ack, config);
+                return self.repair(received.ack, config);
             }
-            return self.advance(ack_info.ack, AckKind::Advance);
+            return self.advance(received.ack, AckKind::Advance);
         }
-        if ack_info.ack != self.una || self.max == self.una || !ack_info.bare {
+        if received.ack != self.una || self.max == self.una || !received.bare {
             return AckOutcome::NONE;
         }
         AckOutcome { what: self.on_duplicate(config), ..AckOutcome::NONE }
@@ -74,7 +83,7 @@ impl LossRecovery for Counting {
     }
 
     #[inline]
-    fn open(&mut self, windows: Windows, config: &Config) {
+    fn set_windows(&mut self, windows: Windows, config: &Config) {
         let Windows { congestion, receiver, mss } = windows;
         // A fraction of a segment must not stop the sender for good.
         let window = congestion.max(1).min(receiver) * mss;
@@ -217,7 +226,7 @@ impl Counting {
         what
     }
 
-    /// A partial acknowledgement of so many segments takes them out of the window and adds one back:
+    /// A partial acknowledgement of `acked` segments takes them out of the window and adds one back:
     /// first from what duplicates added to it.
     fn deflate(&mut self, acked: u32) {
         if acked == 0 {
@@ -241,7 +250,7 @@ impl Counting {
         };
     }
 
-    /// Where so many more segments would end, beyond `una`.
+    /// Where `segments` more segments would end, beyond `una`.
     fn within(&self, segments: u64, config: &Config) -> u32 {
         let end = self.nxt - self.una + segments.saturating_mul(config.connection.mss.bytes());
         u32::try_from(end).unwrap_or(u32::MAX)
@@ -284,7 +293,7 @@ mod tests {
     const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
     const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
 
-    /// A board with segments of one byte, what it runs on, and the windows it is told.
+    /// A recovery with segments of one byte, what it runs on, and the windows it is told.
     struct Bench {
         recovery: Counting,
         tcp: CheckedConfig,
@@ -305,7 +314,7 @@ mod tests {
             bench
         }
 
-        fn hear(&mut self, ack: u64, bare: bool) -> AckOutcome {
+        fn take_in(&mut self, ack: u64, bare: bool) -> AckOutcome {
             let at = TimerContext {
                 now: Instant::START,
                 estimator: &self.estimator,
@@ -315,7 +324,7 @@ mod tests {
         }
 
         fn ack(&mut self, ack: u64) -> AckKind {
-            self.hear(ack, true).what
+            self.take_in(ack, true).what
         }
 
         fn duplicates(&mut self, count: usize) -> Vec<AckKind> {
@@ -324,7 +333,7 @@ mod tests {
 
         /// Sends all it may; returns what.
         fn send(&mut self, windows: Windows) -> Vec<u64> {
-            self.recovery.open(windows, &self.tcp.config);
+            self.recovery.set_windows(windows, &self.tcp.config);
             let at = TimerContext {
                 now: Instant::START,
                 estimator: &self.estimator,
@@ -356,20 +365,20 @@ mod tests {
     #[test]
     fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
         let mut bench = Bench::filled(Config::default());
-        assert_eq!(bench.hear(11, true), AckOutcome::NONE);
+        assert_eq!(bench.take_in(11, true), AckOutcome::NONE);
         assert_eq!(
-            bench.hear(10, true),
+            bench.take_in(10, true),
             AckOutcome { acked: 10, delivered: 10, what: AckKind::Advance, ..AckOutcome::NONE }
         );
-        assert_eq!(bench.hear(9, true), AckOutcome::NONE);
-        assert_eq!(bench.hear(10, true), AckOutcome::NONE, "nothing is outstanding");
+        assert_eq!(bench.take_in(9, true), AckOutcome::NONE);
+        assert_eq!(bench.take_in(10, true), AckOutcome::NONE, "nothing is outstanding");
     }
 
     #[test]
     fn what_carries_data_is_no_duplicate() {
         let mut bench = Bench::filled(Config::default());
         for _ in 0..5 {
-            assert_eq!(bench.hear(0, false), AckOutcome::NONE);
+            assert_eq!(bench.take_in(0, false), AckOutcome::NONE);
         }
         assert_eq!(bench.recovery.dupacks(), 0);
     }
@@ -560,7 +569,7 @@ mod tests {
         let at =
             TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         let (long, mut recovery) = (Windows { mss: 10, ..WINDOWS }, bench.recovery.clone());
-        recovery.open(long, &bench.tcp.config);
+        recovery.set_windows(long, &bench.tcp.config);
         let short = Stream { end: 4, fin: false, mss: 10 };
         assert_eq!(recovery.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
         assert!(!recovery.has_next(short) && recovery.has_next(Stream { fin: true, ..short }));

@@ -1,8 +1,8 @@
 //! Loss recovery: what has been sent, what is lost, and what may be sent next.
 //!
-//! How far the window opens is not decided here: a board is told the window and says what it allows. A
-//! new scheme is one file beside `counting.rs` with a [`LossRecovery`] of its own, a word of `Recovery` in the
-//! profile and a line in [`AnyRecovery::new`].
+//! How far the window opens is not decided here: a recovery is told the windows and says what they allow. A new one
+//! is one file beside `counting.rs`, with a [`LossRecovery`] and the three items that `recoveries!` asks of it,
+//! and its lines in the registry below; `stop_and_wait.rs` is the smallest.
 
 mod counted_pipe;
 mod counting;
@@ -10,19 +10,61 @@ mod rack;
 mod reduction;
 mod selective;
 mod sent;
+#[cfg(test)]
+mod stop_and_wait;
 
-use aqm_net::{Instant, Span};
+use aqm_net::{Instant, Span, choices};
 
 use crate::config::Config;
-use crate::config::recovery::RecoveryKind;
 use crate::config::rto::Rto;
-use crate::config::sack::Pipe;
 use crate::rtt::Estimator;
 use crate::segment::Sacks;
 
-pub(crate) use counted_pipe::CountedPipe;
-pub(crate) use counting::Counting;
-pub(crate) use selective::Selective;
+/// Lists the recoveries: what each is, the word users write, and the module it is made by. A module has a constant
+/// `HAS_SACK` (whether both ends use selective acknowledgements, RFC 2018) and a function `new(&Config)`.
+macro_rules! recoveries {
+    ( $( $(#[doc = $doc:literal])+ $kind:ident = $word:literal => $module:ident, )+ ) => {
+        choices! {
+            /// How losses are found and repaired. How far the window falls is another matter:
+            /// `congestion_control`.
+            pub enum RecoveryKind {
+                $( $(#[doc = $doc])+ $kind = $word, )+
+            }
+        }
+
+        impl RecoveryKind {
+            /// Whether both ends use selective acknowledgements (RFC 2018).
+            #[inline]
+            pub const fn has_sack(self) -> bool {
+                match self { $( Self::$kind => $module::HAS_SACK, )+ }
+            }
+        }
+
+        impl AnyRecovery {
+            /// The recovery that `config` asks for.
+            pub fn new(config: &Config) -> Self {
+                match config.recovery.kind { $( RecoveryKind::$kind => $module::new(config), )+ }
+            }
+        }
+    };
+}
+
+recoveries! {
+    /// Without SACK: the third duplicate acknowledgement starts again from a window of one and the
+    /// oldest hole (V. Jacobson 1988).
+    Tahoe = "tahoe" => counting,
+    /// Without SACK: fast retransmit and fast recovery, which ends with the next new
+    /// acknowledgement (RFC 5681, section 3.2, in the form of RFC 2581).
+    Reno = "reno" => counting,
+    /// Without SACK: fast recovery goes on until all that was sent before it is acknowledged; a
+    /// partial acknowledgement shows the next hole (RFC 6582).
+    NewReno = "newreno" => counting,
+    /// With SACK: what to send again follows from a scoreboard (RFC 2018, RFC 6675).
+    Sack = "sack" => selective,
+    /// With SACK, and time instead of counting decides what is lost; probes find lost tails
+    /// (RACK-TLP, RFC 8985).
+    Rack = "rack" => selective,
+}
 
 /// The present, and what is known of the path.
 #[derive(Clone, Copy)]
@@ -47,15 +89,15 @@ impl TimerContext<'_> {
 /// What an acknowledgement says.
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedAck<'a> {
-    /// Everything below has arrived.
+    /// Everything below has arrived in order.
     pub ack: u64,
-    /// What has arrived beyond.
+    /// Ranges that have arrived beyond.
     pub sacks: &'a Sacks,
     /// Whether it carries neither payload nor FIN, so that it may be a duplicate (RFC 5681, section 2).
     pub bare: bool,
 }
 
-/// What is new after an acknowledgement, or after a board's own alarm.
+/// What is new after an acknowledgement, or after the recovery's own timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckOutcome {
     /// Bytes acknowledged in order for the first time.
@@ -63,7 +105,7 @@ pub(crate) struct AckOutcome {
     /// Bytes that are known to have arrived for the first time.
     pub delivered: u64,
     /// When the newest segment was sent that is now known to have arrived, of those sent only once;
-    /// `NEVER` if there is none or the board does not keep these times.
+    /// `NEVER` if there is none or the recovery does not keep these times.
     pub sent: Instant,
     /// Whether it shows that the last reduction was needless.
     pub undone: bool,
@@ -75,12 +117,12 @@ pub(crate) struct AckOutcome {
     pub what: AckKind,
 }
 
-/// What it means.
+/// What an acknowledgement, or the recovery's own timer, means for the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckKind {
-    /// Nothing.
+    /// Nothing new.
     Stale,
-    /// All is well.
+    /// New data is acknowledged, and nothing is known to be missing.
     Advance,
     /// As `Advance`, after duplicates that opened the window without a fast retransmit.
     Opened,
@@ -154,21 +196,21 @@ pub(crate) struct Sending {
 /// The sender's record of its data. It knows no windows but those it is told.
 pub(crate) trait LossRecovery: Send {
     /// Takes in an acknowledgement.
-    fn on_ack(&mut self, ack_info: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
+    fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     /// The retransmission timer ran out: everything in flight counts as lost.
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
-    /// Its own alarm is due (a late retransmission decision, a probe).
-    fn on_alarm(&mut self, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
+    /// Its own timer ran out: a segment may count as lost by now, or a probe is to be sent.
+    fn on_timer(&mut self, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
         AckOutcome::NONE
     }
-    /// When `on_alarm` wants to be called; `NEVER` for never.
-    fn alarm(&self) -> Instant {
+    /// When its own timer runs out; `NEVER` if it is off.
+    fn timer(&self) -> Instant {
         Instant::NEVER
     }
-    /// After a loss was found: the window fell from `from` to `to` segments.
+    /// After a loss was found: the congestion window fell from `from` to `to` segments.
     fn on_reduction(&mut self, _from: f64, _to: f64) {}
-    /// Sets how far transmissions may go.
-    fn open(&mut self, windows: Windows, config: &Config);
+    /// The windows are these from now on.
+    fn set_windows(&mut self, windows: Windows, config: &Config);
     /// Whether the windows allow a segment now.
     fn has_next(&self, stream: Stream) -> bool;
     /// Whether the next segment answers an acknowledgement at once: a fast retransmission, or limited
@@ -176,13 +218,14 @@ pub(crate) trait LossRecovery: Send {
     fn is_urgent(&self, config: &Config) -> bool;
     /// The next segment to send.
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
-    /// The oldest byte not acknowledged.
+    /// The oldest byte not acknowledged (`SND.UNA`).
     fn una(&self) -> u64;
     /// The end of everything sent.
     fn sent(&self) -> u64;
-    /// Bytes sent since the start or the last time-out and not acknowledged.
+    /// Bytes in the network, as far as the recovery knows: without SACK, those sent since the start or the last
+    /// time-out and not acknowledged; with it, `pipe`.
     fn outstanding(&self) -> u64;
-    /// Whether as much is in the network as the window allows, which is `window` unless the board knows better.
+    /// Whether the windows allow no more, where the congestion window is `window` bytes.
     fn is_full(&self, window: u64) -> bool {
         self.outstanding() >= window
     }
@@ -190,105 +233,74 @@ pub(crate) trait LossRecovery: Send {
     fn flight(&self) -> u64;
     /// Duplicate acknowledgements since the last new one.
     fn dupacks(&self) -> u32;
-    /// Segments by which partial acknowledgements took the window below that of its law.
+    /// By how many segments partial acknowledgements took the window below that of the congestion control.
     fn deflation(&self) -> f64 {
         0.0
     }
-
     /// By how many segments duplicates have opened the window, or had until new data was acknowledged.
     fn inflation(&self) -> f64 {
         0.0
     }
-}
-
-/// The board of a running sender: that without SACK in place, since most of what is simulated uses it.
-pub(crate) enum AnyRecovery {
-    Counting(Counting),
-    Other(Box<dyn LossRecovery>),
-}
-
-impl AnyRecovery {
-    pub fn new(config: &Config) -> Self {
-        match config.recovery.kind {
-            RecoveryKind::Tahoe | RecoveryKind::Reno | RecoveryKind::NewReno => {
-                Self::Counting(Counting::default())
-            }
-            RecoveryKind::Sack if config.sack.pipe == Pipe::Counted => {
-                Self::Other(Box::new(CountedPipe::default()))
-            }
-            RecoveryKind::Sack | RecoveryKind::Rack => Self::Other(Box::new(Selective::new(config))),
-        }
+    /// Whether it knows when each segment was sent, so that acknowledgements tell of any segment's round trip.
+    fn keeps_times(&self) -> bool {
+        false
     }
 }
 
-/// Hands a call on to the board that runs.
-macro_rules! running {
-    ($self:expr, $recovery:ident => $call:expr) => {
-        match $self {
-            AnyRecovery::Counting($recovery) => $call,
-            AnyRecovery::Other($recovery) => $call,
+/// The recovery of a running sender: that without SACK in place, since most of what is simulated uses it.
+pub(crate) enum AnyRecovery {
+    Counting(counting::Counting),
+    Other(Box<dyn LossRecovery>),
+}
+
+/// Hands every function on to the recovery that runs: first those that ask, then those that tell.
+macro_rules! hand_on {
+    (
+        asked: $( fn $ask:ident(&$it:ident $(, $about:ident: $what:ty)*) -> $answer:ty; )+
+        told: $( fn $tell:ident(&mut $me:ident $(, $news:ident: $of:ty)*) $(-> $outcome:ty)?; )+
+    ) => {
+        impl LossRecovery for AnyRecovery {
+            $(
+                #[inline]
+                fn $ask(&$it $(, $about: $what)*) -> $answer {
+                    match $it {
+                        Self::Counting(recovery) => recovery.$ask($($about),*),
+                        Self::Other(recovery) => recovery.$ask($($about),*),
+                    }
+                }
+            )+
+            $(
+                #[inline]
+                fn $tell(&mut $me $(, $news: $of)*) $(-> $outcome)? {
+                    match $me {
+                        Self::Counting(recovery) => recovery.$tell($($news),*),
+                        Self::Other(recovery) => recovery.$tell($($news),*),
+                    }
+                }
+            )+
         }
     };
 }
 
-impl LossRecovery for AnyRecovery {
-    #[inline]
-    fn on_ack(&mut self, ack_info: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome {
-        running!(self, recovery => recovery.on_ack(ack_info, at, config))
-    }
-    fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config) {
-        running!(self, recovery => recovery.on_timeout(at, config));
-    }
-    fn on_alarm(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome {
-        running!(self, recovery => recovery.on_alarm(at, config))
-    }
-    #[inline]
-    fn alarm(&self) -> Instant {
-        running!(self, recovery => recovery.alarm())
-    }
-    fn on_reduction(&mut self, from: f64, to: f64) {
-        running!(self, recovery => recovery.on_reduction(from, to));
-    }
-    #[inline]
-    fn open(&mut self, windows: Windows, config: &Config) {
-        running!(self, recovery => recovery.open(windows, config));
-    }
-    fn has_next(&self, stream: Stream) -> bool {
-        running!(self, recovery => recovery.has_next(stream))
-    }
-    fn is_urgent(&self, config: &Config) -> bool {
-        running!(self, recovery => recovery.is_urgent(config))
-    }
-    #[inline]
-    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
-        running!(self, recovery => recovery.next(stream, at))
-    }
-    #[inline]
-    fn una(&self) -> u64 {
-        running!(self, recovery => recovery.una())
-    }
-    #[inline]
-    fn sent(&self) -> u64 {
-        running!(self, recovery => recovery.sent())
-    }
-    #[inline]
-    fn outstanding(&self) -> u64 {
-        running!(self, recovery => recovery.outstanding())
-    }
-    fn is_full(&self, window: u64) -> bool {
-        running!(self, recovery => recovery.is_full(window))
-    }
-    fn flight(&self) -> u64 {
-        running!(self, recovery => recovery.flight())
-    }
-    fn dupacks(&self) -> u32 {
-        running!(self, recovery => recovery.dupacks())
-    }
-    fn deflation(&self) -> f64 {
-        running!(self, recovery => recovery.deflation())
-    }
-
-    fn inflation(&self) -> f64 {
-        running!(self, recovery => recovery.inflation())
-    }
+hand_on! {
+    asked:
+    fn timer(&self) -> Instant;
+    fn has_next(&self, stream: Stream) -> bool;
+    fn is_urgent(&self, config: &Config) -> bool;
+    fn una(&self) -> u64;
+    fn sent(&self) -> u64;
+    fn outstanding(&self) -> u64;
+    fn is_full(&self, window: u64) -> bool;
+    fn flight(&self) -> u64;
+    fn dupacks(&self) -> u32;
+    fn deflation(&self) -> f64;
+    fn inflation(&self) -> f64;
+    fn keeps_times(&self) -> bool;
+    told:
+    fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
+    fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
+    fn on_timer(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome;
+    fn on_reduction(&mut self, from: f64, to: f64);
+    fn set_windows(&mut self, windows: Windows, config: &Config);
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
 }

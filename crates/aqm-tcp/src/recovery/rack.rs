@@ -20,16 +20,16 @@ use super::sent::{Arrival, Number, Sent, Stamp};
 use super::{ReceivedAck, TimerContext};
 use crate::rtt::LEAST_WAIT;
 
-/// The part of a round trip by which segments may be reordered: one in so many (section 6.2, step 4).
+/// The part of a round trip by which segments may be reordered: this fraction of it (section 6.2, step 4).
 const REORDERING_SHARE: u64 = 4;
-/// So many recoveries without D-SACK forget what D-SACK taught (section 6.2, step 4).
+/// As many recoveries without D-SACK forget what D-SACK taught (section 6.2, step 4).
 const PERSISTENCE: u32 = 16;
 /// What a receiver may wait with the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
 const ACK_DELAY: Span = Span::from_millis(200);
 /// When a probe leaves without any estimate of the round trip (section 7.2).
 const BLIND_PROBE: Span = Span::from_millis(1000);
 
-/// What the scoreboard tells RACK about an acknowledgement.
+/// What RACK is told of the recovery when it looks for losses.
 #[derive(Clone, Copy)]
 pub(crate) struct Round {
     /// Whether losses are being repaired, after a time-out too.
@@ -59,7 +59,7 @@ pub(crate) struct Rack {
     /// Retransmissions in flight, in the order of sending; some are out of date.
     resent: VecDeque<(Number, Instant)>,
     /// When the next segment may count as lost.
-    pub alarm: Instant,
+    pub reordering_timer: Instant,
     pub probe: Probe,
 }
 
@@ -75,7 +75,7 @@ impl Default for Rack {
             persistence: PERSISTENCE,
             dsack_round: None,
             resent: VecDeque::new(),
-            alarm: Instant::NEVER,
+            reordering_timer: Instant::NEVER,
             probe: Probe::default(),
         }
     }
@@ -105,11 +105,11 @@ impl Rack {
     }
 
     /// Adapts the tolerance of reordering to D-SACK (section 6.2, step 4).
-    pub fn adapt(&mut self, ack_info: &ReceivedAck, sent: &Sent, ended: bool) {
+    pub fn adapt(&mut self, received: &ReceivedAck, sent: &Sent, ended: bool) {
         if self.dsack_round.is_some_and(|round| sent.una() >= round) {
             self.dsack_round = None;
         }
-        if self.dsack_round.is_none() && duplicate(ack_info).is_some() {
+        if self.dsack_round.is_none() && duplicate(received).is_some() {
             self.dsack_round = Some(sent.end());
             self.multiple += 1;
             self.persistence = PERSISTENCE;
@@ -123,7 +123,7 @@ impl Rack {
 
     /// Marks what is lost by now (`RACK_detect_loss`, section 6.2, step 5).
     pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, round: Round) {
-        self.alarm = Instant::NEVER;
+        self.reordering_timer = Instant::NEVER;
         let patience = self.rtt + self.tolerance(sent, at, round);
         let [once, again] = self.latest;
         let is_due = |stamp: Stamp| stamp.sent + patience <= at.now;
@@ -131,7 +131,7 @@ impl Rack {
         if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && is_due(stamp))
             && overtaken(stamp)
         {
-            self.alarm = at.config.late_expiry(at.now, (stamp.sent + patience).since(at.now));
+            self.reordering_timer = at.config.late_expiry(at.now, (stamp.sent + patience).since(at.now));
         }
         while let Some(&(number, since)) = self.resent.front() {
             if let Some(end) = sent.resent(number, since) {
@@ -141,7 +141,7 @@ impl Rack {
                 }
                 if !is_due(stamp) {
                     let due = at.config.late_expiry(at.now, (since + patience).since(at.now));
-                    self.alarm = self.alarm.min(due);
+                    self.reordering_timer = self.reordering_timer.min(due);
                     return;
                 }
                 sent.lose_again(number);
@@ -173,7 +173,7 @@ impl Rack {
     /// Everything is lost.
     pub fn on_timeout(&mut self) {
         self.resent.clear();
-        self.alarm = Instant::NEVER;
+        self.reordering_timer = Instant::NEVER;
         self.probe.cancel();
     }
 
@@ -245,7 +245,7 @@ impl Probe {
 
     /// When a probe leaves, if nothing forbids it; `alone` if a single segment is in flight.
     #[inline]
-    pub fn alarm(&self, alone: bool) -> Instant {
+    pub fn timer_at(&self, alone: bool) -> Instant {
         if self.end.is_some() || self.due || self.since == Instant::NEVER {
             return Instant::NEVER;
         }
@@ -278,13 +278,13 @@ impl Probe {
     /// An acknowledgement came, of new data or not (`TLP_process_ack`, section 7.4.2). Whether it shows that
     /// the probe repaired a loss.
     #[inline]
-    pub fn on_ack(&mut self, ack_info: &ReceivedAck, advances: bool) -> bool {
+    pub fn on_ack(&mut self, received: &ReceivedAck, advances: bool) -> bool {
         self.due &= !advances;
-        let Some(end) = self.end.filter(|&end| ack_info.ack >= end) else { return false };
+        let Some(end) = self.end.filter(|&end| received.ack >= end) else { return false };
         // A FIN is not data, and may be missing from what the other end reports.
-        let twice = duplicate(ack_info).is_some_and(|to| to == end || to + 1 == end);
-        let repaired = self.again && !twice && ack_info.ack > end;
-        let repeated = !advances && ack_info.bare && ack_info.sacks.is_empty();
+        let twice = duplicate(received).is_some_and(|to| to == end || to + 1 == end);
+        let repaired = self.again && !twice && received.ack > end;
+        let repeated = !advances && received.bare && received.sacks.is_empty();
         if !self.again || twice || repaired || repeated {
             self.end = None;
         }
@@ -304,9 +304,9 @@ fn is_older(stamp: Stamp, kind: Option<Stamp>, other: Option<Stamp>) -> bool {
 }
 
 /// Where the data ends that arrived twice, if the acknowledgement tells of some (RFC 2883, section 4).
-pub fn duplicate(ack_info: &ReceivedAck) -> Option<u64> {
-    let mut ranges = ack_info.sacks.ranges(ack_info.ack);
+pub fn duplicate(received: &ReceivedAck) -> Option<u64> {
+    let mut ranges = received.sacks.ranges(received.ack);
     let (from, to) = ranges.next()?;
     let inside = |(low, high): (u64, u64)| low <= from && to <= high;
-    (to <= ack_info.ack || ranges.next().is_some_and(inside)).then_some(to)
+    (to <= received.ack || ranges.next().is_some_and(inside)).then_some(to)
 }

@@ -64,7 +64,7 @@ impl Falling {
     }
 
     /// Losses were found though nothing arrived: with PRR they do not make room for others.
-    pub fn on_alarm(&mut self, pipe: u64) {
+    pub fn on_timer(&mut self, pipe: u64) {
         if let Self::Prr(prr) = self {
             prr.on_ack(Progress { delivered: 0, pipe, safe: false });
         }

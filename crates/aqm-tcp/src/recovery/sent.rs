@@ -5,8 +5,9 @@
 //! kept up to date, so that no acknowledgement costs more in a large window than in a small one.
 //!
 //! Ours, where the source is silent: `IsLost` counts segments where the RFC, which knows only bytes, counts
-//! separate ranges and full segments; `DupThresh` of either are never fewer of ours. A segment that SACK covers in part has not arrived. One that was sent again and is not
-//! known to be lost counts twice in `pipe`, as the RFC has it.
+//! separate ranges and full segments; `DupThresh` of either are never fewer of ours.
+//! A segment that SACK covers in part has not arrived. One that was sent again and is not known to be lost counts
+//! twice in `pipe`, as the RFC has it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -35,9 +36,9 @@ struct Segment {
     seq: u64,
     /// When it was sent last.
     sent: Instant,
-    /// If SACKed: at least so many segments from this one on are.
+    /// If SACKed: how many segments from this one on are, at least.
     skip: u32,
-    /// How many sequence numbers it takes, less one, so that 65536 fit.
+    /// Its length in sequence numbers less one, so that 65536 fit.
     longer: u16,
     state: u8,
 }
@@ -322,14 +323,14 @@ impl Sent {
         self.tidy();
     }
 
-    /// SACK covers `[from, to)`. Returns whether that is news; what makes no sense is not.
+    /// SACK covers `[from, to)`. Returns whether any of that is new; what makes no sense is not.
     pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
         // A block that reaches down to `una` contradicts the acknowledgement, or is a D-SACK.
         if from <= self.una || from >= to || to > self.end {
             return false;
         }
         let mut at = self.position(from);
-        let mut outcome = false;
+        let mut is_new = false;
         loop {
             at = self.skip(at);
             let Some(segment) = self.segments.get_mut(at) else { break };
@@ -348,12 +349,12 @@ impl Sent {
             self.sacked.add(len);
             self.highest_sacked = self.highest_sacked.max(segment.end());
             self.beyond += u64::from(self.first + at as u64 >= self.edge);
-            outcome = true;
+            is_new = true;
         }
-        if outcome {
+        if is_new {
             self.tidy();
         }
-        outcome
+        is_new
     }
 
     /// Finds losses as RFC 6675 does (`IsLost`).

@@ -1,4 +1,4 @@
-//! The board against a path that loses, delays and duplicates as a small generator says.
+//! Loss recovery with SACK against a path that loses, delays and duplicates as a small generator says.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -86,7 +86,7 @@ impl Path {
     }
 }
 
-/// A sender's half around the board: a law like Reno's, and a timer.
+/// A sender's half around the recovery: a window that moves as Reno's, and a timer.
 struct Run {
     hand: Hand,
     path: Path,
@@ -101,7 +101,7 @@ struct Run {
 impl Run {
     fn step(&mut self) -> bool {
         let arrival = self.path.events.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
-        let next = arrival.min(self.timer.nanos()).min(self.hand.recovery.alarm().nanos());
+        let next = arrival.min(self.timer.nanos()).min(self.hand.recovery.timer().nanos());
         if next == u64::MAX {
             return false;
         }
@@ -115,10 +115,10 @@ impl Run {
                 }
                 Event::Ack(ack, runs) => self.apply(*ack, &runs.clone()),
             }
-        } else if self.hand.recovery.alarm().nanos() == next {
-            let outcome = self.hand.alarm();
+        } else if self.hand.recovery.timer().nanos() == next {
+            let outcome = self.hand.run_timer();
             self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
-            self.on_news(outcome);
+            self.on_outcome(outcome);
         } else {
             self.cwnd = 1.0;
             self.hand.time_out();
@@ -151,13 +151,13 @@ impl Run {
             }
             self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
         }
-        self.on_news(outcome);
+        self.on_outcome(outcome);
         if self.hand.recovery.una() == self.hand.recovery.sent() {
             self.timer = Instant::NEVER;
         }
     }
 
-    fn on_news(&mut self, outcome: AckOutcome) {
+    fn on_outcome(&mut self, outcome: AckOutcome) {
         match outcome.what {
             AckKind::Advance => self.cwnd += outcome.acked as f64 / UNIT as f64 / self.cwnd,
             AckKind::Loss => {
@@ -177,7 +177,7 @@ impl Run {
         }
         self.hand.stream.fin = self.writes.is_empty();
         let windows = Windows { congestion: self.cwnd as u64, receiver: RECEIVER, mss: UNIT };
-        self.hand.recovery.open(windows, &self.hand.config);
+        self.hand.recovery.set_windows(windows, &self.hand.config);
         loop {
             let recovery = &self.hand.recovery;
             let (pipe, urgent) = (recovery.outstanding(), recovery.is_urgent(&self.hand.config));

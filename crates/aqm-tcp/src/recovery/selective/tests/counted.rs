@@ -193,7 +193,7 @@ fn blocks_that_make_no_sense_are_ignored() {
     assert_eq!(hand.ack(11, &[(5, 6)]), AckOutcome::NONE, "an acknowledgement of what was never sent");
     assert_eq!(hand.pipe(), 6);
     assert_eq!(hand.ack_bytes(4000, &[(5500, 6500)]), AckOutcome::NONE, "no segment is covered");
-    assert_eq!(hand.ack(3, &[(6, 7)]).what, AckKind::Duplicate, "old, but with outcome");
+    assert_eq!(hand.ack(3, &[(6, 7)]).what, AckKind::Duplicate, "old, but with new SACK");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn the_receivers_window_bounds_new_data() {
     let mut hand = Hand::new(20, sack());
     let windows = Windows { congestion: 100, receiver: 5, mss: MSS };
     let at = TimerContext { now: hand.now, estimator: &hand.estimator, config: &hand.config.rto };
-    hand.recovery.open(windows, &hand.config);
+    hand.recovery.set_windows(windows, &hand.config);
     let sent = std::iter::from_fn(|| hand.recovery.next(hand.stream, at)).count();
     assert_eq!(sent, 5);
 }

@@ -151,7 +151,7 @@ fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
     hand.sample(100);
     hand.ack(2, &[]);
     hand.send();
-    hand.alarm();
+    hand.run_timer();
     assert_eq!(hand.send(), [3], "the probe");
     hand.advance(100);
     hand.ack(3, &[]);

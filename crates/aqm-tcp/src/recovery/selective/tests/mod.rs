@@ -1,4 +1,4 @@
-//! The board of SACK, driven by hand and by chance.
+//! Loss recovery with SACK, driven by hand and by chance.
 
 mod chance;
 mod counted;
@@ -23,7 +23,7 @@ fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
     config
 }
 
-/// A board and what its sender would know, moved by hand. Segments are counted from 0.
+/// A recovery and what its sender would know, moved by hand. Segments are counted from 0.
 struct Hand {
     recovery: Selective,
     config: Config,
@@ -48,7 +48,7 @@ impl Hand {
         }
     }
 
-    /// So many were sent at once.
+    /// All of them sent at once.
     fn filled(segments: u64, config: Config) -> Self {
         let mut hand = Self::new(segments, config);
         assert_eq!(hand.send().len() as u64, segments);
@@ -66,7 +66,7 @@ impl Hand {
 
     fn open(&mut self) {
         let windows = Windows { congestion: self.window, receiver: 10_000, mss: MSS };
-        self.recovery.open(windows, &self.config);
+        self.recovery.set_windows(windows, &self.config);
     }
 
     fn next(&mut self) -> Option<Sending> {
@@ -113,12 +113,12 @@ impl Hand {
         self.recovery.sent.check();
     }
 
-    /// The clock moves to the next alarm, which goes off.
-    fn alarm(&mut self) -> AckOutcome {
-        self.now = self.recovery.alarm();
-        assert_ne!(self.now, Instant::NEVER, "no alarm");
+    /// The clock moves to when the recovery's timer runs out.
+    fn run_timer(&mut self) -> AckOutcome {
+        self.now = self.recovery.timer();
+        assert_ne!(self.now, Instant::NEVER, "no timer runs");
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
-        let outcome = self.recovery.on_alarm(at, &self.config);
+        let outcome = self.recovery.on_timer(at, &self.config);
         self.recovery.sent.check();
         outcome
     }

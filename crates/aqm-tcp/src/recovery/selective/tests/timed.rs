@@ -33,8 +33,8 @@ fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived(
     hand.advance(1);
     // Segment 1 left at 100 ms, the next a millisecond later and arrives at 201 ms.
     assert_eq!(hand.ack(1, &[(2, 3)]).what, AckKind::Duplicate);
-    assert_eq!(millis(hand.recovery.alarm()), 100 + 100 + 25);
-    let outcome = hand.alarm();
+    assert_eq!(millis(hand.recovery.timer()), 100 + 100 + 25);
+    let outcome = hand.run_timer();
     assert_eq!((outcome.what, outcome.acked), (AckKind::Loss, 0));
     assert_eq!(hand.send(), [1]);
 }
@@ -51,7 +51,7 @@ fn three_segments_beyond_show_a_loss_at_once_until_reordering_is_seen() {
     assert_eq!(hand.ack(3, &[]).what, AckKind::Advance, "1 was only late");
     hand.advance(3);
     assert_eq!(hand.ack(3, &[(4, 7)]).what, AckKind::Duplicate);
-    assert_eq!(hand.alarm().what, AckKind::Loss);
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn data_that_came_twice_makes_patient() {
     let mut hand = spaced();
     hand.advance(1);
     hand.ack(1, &[(0, 1), (2, 3)]);
-    assert_eq!(millis(hand.recovery.alarm()), 100 + 100 + 50);
+    assert_eq!(millis(hand.recovery.timer()), 100 + 100 + 50);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough(
     hand.advance(1);
     for expected in [50, 50] {
         hand.ack(1, &[(0, 1), (2, 3)]);
-        assert_eq!(millis(hand.recovery.alarm()), 100 + 100 + expected);
+        assert_eq!(millis(hand.recovery.timer()), 100 + 100 + expected);
     }
     let mut seen = 1;
     for _ in 0..6 {
@@ -84,7 +84,7 @@ fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough(
         seen += 1;
         let left = hand.now.nanos() / 1_000_000 - 100;
         let patience = (25 * (seen + 1)).min(100);
-        assert_eq!(millis(hand.recovery.alarm()), left + 100 + patience);
+        assert_eq!(millis(hand.recovery.timer()), left + 100 + patience);
     }
 }
 
@@ -103,8 +103,8 @@ fn sixteen_recoveries_forget_what_came_twice() {
         hand.advance(100);
         let twice = if round == 0 { vec![(0, 1), (all + 1, all + 2)] } else { vec![(all + 1, all + 2)] };
         hand.ack(all, &twice);
-        patience.push(millis(hand.recovery.alarm()) - millis(hand.now));
-        assert_eq!(hand.alarm().what, AckKind::Loss);
+        patience.push(millis(hand.recovery.timer()) - millis(hand.now));
+        assert_eq!(hand.run_timer().what, AckKind::Loss);
         hand.send();
         hand.advance(100);
         assert_eq!(hand.ack(all + 2, &[]).what, AckKind::Exit);
@@ -133,7 +133,7 @@ fn a_retransmission_is_not_overtaken_by_what_left_at_the_same_instant() {
     hand.advance(100);
     assert_eq!(hand.ack(1, &[(2, 14)]).what, AckKind::Duplicate);
     assert_eq!(hand.send(), NOTHING);
-    assert_eq!(hand.recovery.alarm(), Instant::NEVER);
+    assert_eq!(hand.recovery.timer(), Instant::NEVER);
     assert_eq!(hand.ack(14, &[]).what, AckKind::Exit);
 
     let mut hand = spaced();
@@ -160,15 +160,15 @@ fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
     hand.advance(100);
     hand.ack(1, &[(2, 3)]);
     hand.ack(3, &[(4, 5)]);
-    assert_eq!(hand.alarm().what, AckKind::Loss);
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
     hand.recovery.on_reduction(20.0, 10.0);
     assert_eq!(hand.send(), [3], "one for the loss");
     hand.write(10);
     hand.ack(3, &[(4, 5), (18, 20)]);
     let pipe = hand.pipe();
     assert_eq!(hand.send().len(), 1);
-    while hand.recovery.alarm() != Instant::NEVER {
-        hand.alarm();
+    while hand.recovery.timer() != Instant::NEVER {
+        hand.run_timer();
     }
     assert!(hand.pipe() < pipe, "more is lost");
     assert!(hand.send().len() <= 2);
@@ -212,12 +212,12 @@ fn a_lost_tail_is_probed_for_with_its_last_segment() {
     // 8, 9 and 10 are lost; the acknowledgement came at 203 ms.
     assert_eq!(hand.send(), NOTHING);
     let sent_at = millis(hand.now);
-    assert_eq!(millis(hand.recovery.alarm()), sent_at + 200);
-    assert_eq!(hand.alarm().what, AckKind::Stale);
+    assert_eq!(millis(hand.recovery.timer()), sent_at + 200);
+    assert_eq!(hand.run_timer().what, AckKind::Stale);
     assert!(hand.recovery.is_urgent(&hand.config));
     hand.window = 1;
     assert_eq!(hand.send(), [10], "whatever the window");
-    assert_eq!(hand.recovery.alarm(), Instant::NEVER, "one probe at a time");
+    assert_eq!(hand.recovery.timer(), Instant::NEVER, "one probe at a time");
     hand.advance(100);
     assert_eq!(hand.ack(8, &[(10, 11)]).what, AckKind::Loss);
     hand.window = 10;
@@ -233,12 +233,12 @@ fn new_data_serves_as_a_probe() {
     hand.window = 1;
     hand.write(1);
     assert_eq!(hand.send(), NOTHING);
-    hand.alarm();
+    hand.run_timer();
     assert_eq!(hand.send(), [11]);
     assert_eq!(hand.ack(12, &[]).what, AckKind::Advance);
     hand.write(1);
     hand.send();
-    assert_ne!(hand.recovery.alarm(), Instant::NEVER, "it was answered: another may follow");
+    assert_ne!(hand.recovery.timer(), Instant::NEVER, "it was answered: another may follow");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_loss_that_a_probe_repaired_reduces_what_was_in_flight() {
     let mut hand = spaced();
     hand.advance(9);
     hand.ack(10, &[]);
-    hand.alarm();
+    hand.run_timer();
     assert_eq!(hand.send(), [10]);
     hand.advance(100);
     assert_eq!(hand.ack(11, &[]).what, AckKind::Advance, "it may have been the segment itself");
@@ -265,7 +265,7 @@ fn a_probe_that_came_twice_repaired_nothing() {
     let mut hand = spaced();
     hand.advance(9);
     hand.ack(10, &[]);
-    hand.alarm();
+    hand.run_timer();
     hand.send();
     hand.ack(11, &[]);
     assert_eq!(hand.ack(11, &[(10, 11)]), AckOutcome::NONE);
@@ -280,17 +280,17 @@ fn a_probe_waits_longer_for_a_single_segment_but_not_beyond_the_timer() {
     hand.advance(9);
     hand.ack(10, &[]);
     let sent_at = millis(hand.now);
-    assert_eq!(millis(hand.recovery.alarm()), sent_at + 2 * 100 + 200);
+    assert_eq!(millis(hand.recovery.timer()), sent_at + 2 * 100 + 200);
 
     let mut hand = Hand::new(1, rack());
     hand.send();
-    assert_eq!(millis(hand.recovery.alarm()), 1000, "without any round trip");
+    assert_eq!(millis(hand.recovery.timer()), 1000, "without any round trip");
 }
 
 #[test]
 fn an_acknowledgement_takes_back_a_probe_that_was_not_sent() {
     let mut hand = spaced();
-    hand.alarm();
+    hand.run_timer();
     hand.ack(5, &[]);
     assert_eq!(hand.send(), NOTHING);
 }
@@ -300,7 +300,7 @@ fn there_is_no_probe_while_holes_are_known() {
     let mut hand = spaced();
     hand.advance(1);
     hand.ack(1, &[(2, 3)]);
-    assert_eq!(hand.alarm().what, AckKind::Loss);
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
     hand.send();
-    assert_eq!(hand.recovery.alarm(), Instant::NEVER);
+    assert_eq!(hand.recovery.timer(), Instant::NEVER);
 }

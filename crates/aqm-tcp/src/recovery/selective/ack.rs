@@ -1,0 +1,201 @@
+//! What an acknowledgement tells, and whether a recovery begins with it or ends.
+//!
+//! RFC 6675, sections 5 and 5.1; with RACK, RFC 8985, section 6.2.
+
+use aqm_net::Instant;
+
+use super::{Phase, Selective};
+use crate::config::Config;
+use crate::recovery::rack::Round;
+use crate::recovery::reduction::{Falling, Progress};
+use crate::recovery::sent::Arrival;
+use crate::recovery::{AckKind, AckOutcome, ReceivedAck, TimerContext};
+
+/// An acknowledgement that was taken in.
+struct Judged<'a> {
+    received: &'a ReceivedAck<'a>,
+    arrival: &'a Arrival,
+    acked: u64,
+    /// Whether it ends a recovery.
+    ends: bool,
+}
+
+impl Selective {
+    /// Nothing is missing, as far as is known. It does what the long way does, only faster.
+    #[inline]
+    pub(super) fn on_plain_ack(&mut self, ack: u64) -> AckOutcome {
+        self.probed = 0;
+        if ack <= self.sent.una() {
+            return AckOutcome::NONE;
+        }
+        self.dupacks = 0;
+        self.limited = 0;
+        let acked = ack - self.sent.una();
+        let left = self.sent.acknowledge_plain(ack);
+        let sent = left.map_or(Instant::NEVER, |(first, last)| if self.first_timed { first } else { last });
+        AckOutcome { acked, delivered: acked, sent, what: AckKind::Advance, ..AckOutcome::NONE }
+    }
+
+    /// Something is missing, or may be found to be.
+    #[inline(never)]
+    pub(super) fn on_full_ack(
+        &mut self,
+        received: &ReceivedAck,
+        at: TimerContext<'_>,
+        config: &Config,
+    ) -> AckOutcome {
+        let mut arrival = Arrival::new(self.rack.as_ref().and_then(|rack| rack.credible(at)));
+        let acked = received.ack.saturating_sub(self.sent.una());
+        if acked > 0 {
+            self.sent.acknowledge(received.ack, &mut arrival);
+            self.dupacks = 0;
+            self.limited = 0;
+        }
+        let sacked = !received.sacks.is_empty() && self.take_in(received, &mut arrival);
+        let delayed = self.is_delayed();
+        let before = self.phase;
+        let losses = self.sent.losses();
+        let mut undone = self.is_undone(received, acked);
+        undone |= self.is_spurious(&arrival, sacked, acked);
+        if undone {
+            self.undoing.clear();
+            self.sent.lose_none();
+            self.phase = Phase::Open;
+            self.falling = Falling::AtOnce;
+        }
+        let ends = acked > 0 && self.phase != Phase::Open && self.sent.una() >= self.recover;
+        if ends {
+            self.phase = Phase::Open;
+            self.falling = Falling::AtOnce;
+        }
+        self.urgent &= !ends && self.sent.due().is_some();
+        self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
+        let lost = self.judge(&Judged { received, arrival: &arrival, acked, ends }, at, config);
+        let what = match before {
+            _ if lost => AckKind::Loss,
+            Phase::Open if self.scheduled && self.probed > 0 => AckKind::Repaired,
+            Phase::Recovery if ends || undone => AckKind::Exit,
+            Phase::Recovery if acked > 0 => AckKind::Partial,
+            _ if acked > 0 => AckKind::Advance,
+            _ if sacked => AckKind::Duplicate,
+            _ => AckKind::Stale,
+        };
+        if what == AckKind::Partial || (what == AckKind::Duplicate && before == Phase::Recovery) {
+            let safe = acked > 0 && self.sent.losses() == losses;
+            self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
+        }
+        // The oldest left after what SACK tells of: the time-out is to be counted from now.
+        let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
+        let mut since = Instant::NEVER;
+        if self.scheduled
+            && (acked > 0 || restarts)
+            && let Some(rack) = &mut self.rack
+        {
+            rack.probe.at = Instant::NEVER;
+            self.reschedule = self.phase == Phase::Open && self.sent.is_plain();
+            if delayed && !self.reschedule {
+                since = self.sent.oldest().unwrap_or(since);
+            }
+        }
+        let sent = if self.first_timed {
+            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked)
+        } else {
+            arrival.once.map(|stamp| stamp.sent)
+        };
+        AckOutcome {
+            acked,
+            delivered: arrival.bytes,
+            sent: sent.unwrap_or(Instant::NEVER),
+            undone,
+            restarts,
+            since,
+            what,
+        }
+    }
+
+    /// Whether another timer runs in place of that of the time-out, which then counts from when the oldest
+    /// segment left (Linux: `tcp_rearm_rto`).
+    fn is_delayed(&self) -> bool {
+        let timer = self.rack.as_ref().filter(|_| self.scheduled);
+        timer.is_some_and(|rack| rack.probe.at.min(rack.reordering_timer) != Instant::NEVER)
+    }
+
+    /// Takes in what SACK tells; whether any of it is new.
+    fn take_in(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
+        let mut is_new = false;
+        for (from, to) in received.sacks.ranges(received.ack) {
+            is_new |= self.sent.sack(from, to, arrival);
+        }
+        is_new
+    }
+
+    /// Looks for losses after an acknowledgement; whether a recovery begins.
+    #[inline]
+    fn judge(&mut self, judged: &Judged<'_>, at: TimerContext<'_>, config: &Config) -> bool {
+        self.probed = 0;
+        if let Some(rack) = &mut self.rack {
+            let Judged { received, arrival, acked, ends } = *judged;
+            rack.on_arrival(arrival, at.now);
+            rack.adapt(received, &self.sent, ends);
+            let recovering = self.phase != Phase::Open;
+            rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.recovery.dupthresh });
+            if acked > 0 {
+                rack.start(at);
+            }
+            if rack.probe.on_ack(received, acked > 0) {
+                self.probed = rack.probe.flight;
+            }
+            self.miss_probe(at.now);
+        } else {
+            self.sent.lose_uncovered(config.recovery.dupthresh);
+        }
+        let begins = (self.probed > 0 && !self.scheduled) || self.begins(config);
+        if begins {
+            self.enter(judged.arrival.bytes, at, config);
+        }
+        begins
+    }
+
+    /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1).
+    #[inline]
+    pub(super) fn begins(&mut self, config: &Config) -> bool {
+        let first = self.sent.first();
+        let counted = self.rack.is_none() && self.dupacks >= config.recovery.dupthresh;
+        match self.phase {
+            Phase::Recovery => false,
+            Phase::Open if self.sent.due().is_some() => true,
+            Phase::Open => {
+                let begins = counted && !self.sent.is_underway(first);
+                if begins {
+                    self.sent.lose(first);
+                }
+                begins
+            }
+            Phase::Loss => {
+                let guard = config.recovery.fast_retransmit_guard;
+                let begins = counted && guard.allows(self.sent.una(), self.recover);
+                if begins {
+                    self.sent.lose_again(first);
+                }
+                begins
+            }
+        }
+    }
+
+    /// Fast recovery begins; `arrived` bytes have just arrived.
+    pub(super) fn enter(&mut self, arrived: u64, at: TimerContext<'_>, config: &Config) {
+        self.begin_undo(config);
+        let first = self.sent.due();
+        self.phase = Phase::Recovery;
+        self.recover = self.sent.end();
+        self.urgent = first.is_some();
+        self.doubted = first.map_or(0, |number| number + 1);
+        self.rescue = self.sent.seq(self.doubted);
+        self.entry = arrived;
+        self.falling = Falling::AtOnce;
+        if let Some(rack) = &mut self.rack {
+            rack.probe.cancel();
+            rack.probe.on_timer_start(at);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Stop and wait: one segment at a time, sent again when the retransmission timer runs out. The smallest loss
+//! recovery.
+//!
+//! A. Tanenbaum, D. Wetherall, "Computer Networks", 5th edition, 2011, section 3.3.3 (a positive acknowledgement
+//! with retransmission).
+//!
+//! Ours: it shows what a loss recovery has to say.
+
+use super::{
+    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+};
+use crate::config::Config;
+
+pub(super) const HAS_SACK: bool = false;
+
+/// A sender that waits for each segment.
+pub(super) fn new(_config: &Config) -> AnyRecovery {
+    AnyRecovery::Other(Box::new(StopAndWait::default()))
+}
+
+#[derive(Default)]
+struct StopAndWait {
+    /// The oldest byte not acknowledged.
+    una: u64,
+    /// The next byte to send; falls back to `una` at a time-out.
+    next: u64,
+    /// The end of everything sent.
+    sent: u64,
+}
+
+impl LossRecovery for StopAndWait {
+    fn on_ack(&mut self, received: &ReceivedAck, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
+        if received.ack <= self.una || received.ack > self.sent {
+            return AckOutcome::NONE;
+        }
+        let acked = received.ack - self.una;
+        self.una = received.ack;
+        self.next = received.ack;
+        AckOutcome { acked, delivered: acked, what: AckKind::Advance, ..AckOutcome::NONE }
+    }
+
+    fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
+        self.next = self.una;
+    }
+
+    fn set_windows(&mut self, _windows: Windows, _config: &Config) {}
+
+    fn has_next(&self, stream: Stream) -> bool {
+        self.next == self.una && self.next < stream.limit()
+    }
+
+    fn is_urgent(&self, _config: &Config) -> bool {
+        false
+    }
+
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
+        if !self.has_next(stream) {
+            return None;
+        }
+        let (seq, len) = (self.next, stream.segment(self.next));
+        let again = seq < self.sent;
+        self.next += len;
+        self.sent = self.sent.max(self.next);
+        Some(Sending { seq, len, again })
+    }
+
+    fn una(&self) -> u64 {
+        self.una
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.next - self.una
+    }
+
+    fn flight(&self) -> u64 {
+        self.sent - self.una
+    }
+
+    fn dupacks(&self) -> u32 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Instant;
+
+    use super::*;
+    use crate::segment::Sacks;
+    use crate::testing::timer_context;
+
+    #[test]
+    fn a_segment_is_sent_again_until_it_is_acknowledged() {
+        let (config, at) = (Config::default(), timer_context(Instant::START));
+        let mut recovery = new(&config);
+        let stream = Stream { end: 250, fin: true, mss: 100 };
+        let mut sent = Vec::new();
+        for (ack, times_out) in [(0, false), (0, true), (100, false), (200, false), (251, false)] {
+            recovery.on_ack(&ReceivedAck { ack, sacks: &Sacks::default(), bare: true }, at, &config);
+            if times_out {
+                recovery.on_timeout(at, &config);
+            }
+            while let Some(Sending { seq, len, again }) = recovery.next(stream, at) {
+                sent.push((seq, len, again));
+            }
+        }
+        assert_eq!(sent, [(0, 100, false), (0, 100, true), (100, 100, false), (200, 51, false)]);
+        assert!(!HAS_SACK && recovery.una() == 251 && recovery.outstanding() == 0);
+    }
+}

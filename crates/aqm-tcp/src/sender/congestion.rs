@@ -1,0 +1,251 @@
+//! What acknowledgements, losses, marks and time-outs do to the congestion window.
+//!
+//! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009; T. Henderson et al., RFC 6582, 2012, section 3.2 (the end of
+//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. How far the window opens and falls is said by the
+//! congestion control; here is when, and what of.
+
+use aqm_net::Instant;
+
+use super::cwnd_validation::CwndUsage;
+use super::ecn::ReducedBy;
+use super::{PriorWindow, Sender};
+use crate::config::CheckedConfig;
+use crate::config::cwnd::{GrowthWhenLimited, IdleRestart, ReductionBasis, RepeatedTimeout};
+use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind, TimeoutLoses, Undo};
+use crate::congestion_control::{AckInfo, Congestion, CongestionSignal};
+use crate::recovery::{AckKind, AckOutcome, LossRecovery};
+
+impl Sender {
+    /// Acts on what the recovery made of an acknowledgement or of its timer. `used` is how many bytes were in the
+    /// network before; none if the window must not grow.
+    #[inline(always)]
+    pub(super) fn apply(
+        &mut self,
+        outcome: AckOutcome,
+        used: Option<u64>,
+        now: Instant,
+        tcp: &CheckedConfig,
+    ) {
+        self.update_timer(&outcome, now, tcp);
+        if outcome.undone {
+            let prior = self.cold.as_ref().map_or_else(PriorWindow::default, |cold| cold.prior);
+            self.congestion.restore(prior.cwnd, prior.ssthresh);
+            self.timer.retries = 0;
+            self.refresh(tcp);
+        }
+        match outcome.what {
+            AckKind::Stale => return,
+            AckKind::Duplicate => {}
+            AckKind::Advance => self.grow(&outcome, used, now, tcp),
+            AckKind::Opened => {
+                // What duplicates opened after a time-out stays.
+                self.open_by(self.recovery.inflation(), now, tcp);
+                self.grow(&outcome, used, now, tcp);
+            }
+            AckKind::Partial => self.partial = true,
+            AckKind::Exit => {
+                self.in_recovery = false;
+                self.leave(tcp);
+                let grows = match tcp.config.recovery.exit_ack {
+                    ExitAck::Deflates => false,
+                    ExitAck::Grows => !tcp.config.recovery.kind.has_sack(),
+                    ExitAck::GrowsWithSack => true,
+                };
+                if grows {
+                    self.grow(&outcome, used, now, tcp);
+                }
+            }
+            AckKind::Loss => self.on_loss(now, tcp),
+            AckKind::Repaired => {
+                self.counts.fast_retransmits += 1;
+                self.ecn.reduced_by = ReducedBy::Loss;
+                let congestion = self.reduction(CongestionSignal::Loss, tcp);
+                self.congestion.on_congestion(&congestion);
+                self.ecn.on_reduction(self.recovery.sent());
+                self.grow(&outcome, used, now, tcp);
+            }
+        }
+        let idle = self.timer.at == Instant::NEVER && self.congestion.cwnd() >= 1.0;
+        if tcp.config.cwnd.idle_restart == IdleRestart::ToInitialWindow && idle {
+            self.end_pause(now, tcp);
+        }
+        self.refresh(tcp);
+    }
+
+    /// The retransmission timer ran out; the caller has checked the limit of retries.
+    pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
+        let config = &tcp.config;
+        let repeated = match config.cwnd.repeated_timeout {
+            RepeatedTimeout::Holds => self.timer.retries > 0,
+            RepeatedTimeout::HoldsInRecovery => self.timer.retries > 0 || self.in_recovery,
+            RepeatedTimeout::Halves => false,
+        };
+        let prior = self.prior_window();
+        let mut congestion = self.reduction(CongestionSignal::Timeout, tcp);
+        if config.recovery.inflation == Inflation::InWindow
+            && self.recovery.dupacks() >= config.recovery.dupthresh
+        {
+            congestion.basis =
+                (congestion.basis + self.recovery.inflation()).min(config.receiver.window as f64);
+        }
+        if self.ecn.timeout_spares_ssthresh() {
+            self.congestion.cap(1.0);
+            self.open_by(1.0 - self.congestion.cwnd(), now, tcp);
+        } else {
+            self.congestion.on_congestion(&Congestion { repeated, ..congestion });
+            self.ecn.reduced_by = ReducedBy::Timeout;
+        }
+        if !repeated {
+            self.note_prior(prior, tcp);
+        }
+        let at = self.timer.context(now, &tcp.config.rto);
+        self.recovery.on_timeout(at, config);
+        if config.recovery.timeout_loses == TimeoutLoses::Late {
+            let left = self.recovery.outstanding() / tcp.mss;
+            self.congestion.restore((left + 1) as f64, 0.0);
+        }
+        self.in_recovery = false;
+        self.ecn.on_reduction(self.recovery.sent());
+        if self.recovery.una() < self.recovery.sent() {
+            self.refresh(tcp);
+            self.timer.back_off(now, &tcp.config.rto);
+        } else {
+            // Nothing is lost: a window below a segment has waited.
+            self.end_pause(now, tcp);
+            self.refresh(tcp);
+            self.timer.forget();
+            self.timer.at = Instant::NEVER;
+        }
+    }
+
+    /// Data may leave after a pause: everything before is acknowledged.
+    pub(super) fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
+        let initial = tcp.config.cwnd.initial as f64;
+        let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
+        match tcp.config.cwnd.idle_restart {
+            IdleRestart::InitialWindow if rto_passed => self.congestion.cap(initial),
+            IdleRestart::OneSegment if rto_passed => self.congestion.cap(1.0),
+            IdleRestart::ToInitialWindow
+                if self.timer.estimator.has_passed(self.last_sent, now, &tcp.config.rto) =>
+            {
+                self.congestion.cap(initial);
+                self.open_by(initial - self.congestion.cwnd(), now, tcp);
+            }
+            _ => {}
+        }
+    }
+
+    /// A mark was echoed.
+    pub(super) fn on_mark(&mut self, tcp: &CheckedConfig) {
+        if self.ecn.ignores_mark(self.recovery.una(), self.in_recovery) {
+            return;
+        }
+        self.counts.marks_heeded += 1;
+        let before = self.congestion.cwnd();
+        let congestion = self.reduction(CongestionSignal::Mark, tcp);
+        self.congestion.on_congestion(&congestion);
+        // The least `ssthresh` must not open a smaller window.
+        self.congestion.cap(before);
+        self.ecn.on_mark(self.recovery.sent());
+        self.refresh(tcp);
+    }
+
+    /// A loss was found.
+    fn on_loss(&mut self, now: Instant, tcp: &CheckedConfig) {
+        self.counts.fast_retransmits += 1;
+        self.timer.forget();
+        self.partial = false;
+        self.ecn.reduced_by = ReducedBy::Loss;
+        let from = self.cwnd;
+        self.note_prior(self.prior_window(), tcp);
+        let is_marked = self.ecn.is_marked(self.recovery.una());
+        let congestion = self.reduction(CongestionSignal::Loss, tcp);
+        if tcp.config.recovery.kind == RecoveryKind::Tahoe {
+            let signal = CongestionSignal::Timeout;
+            self.congestion.on_congestion(&Congestion { signal, repeated: is_marked, ..congestion });
+            self.ecn.on_reduction(self.recovery.sent());
+        } else {
+            self.in_recovery = true;
+            if !is_marked {
+                self.congestion.on_congestion(&congestion);
+                self.ecn.on_reduction(self.recovery.sent());
+            } else if self.ecn.loss_halves_marked() {
+                self.congestion.cap(congestion.basis / 2.0);
+            }
+        }
+        if tcp.config.recovery.inflation == Inflation::InWindow && !tcp.config.recovery.kind.has_sack() {
+            // It becomes `ssthresh` and the duplicates, so a fraction of a segment is lost.
+            self.congestion.cap(self.congestion.ssthresh());
+        }
+        self.recovery.on_reduction(from, self.congestion.cwnd());
+        self.timer.restart(now, &tcp.config.rto);
+    }
+
+    /// Fast recovery is over.
+    fn leave(&mut self, tcp: &CheckedConfig) {
+        if tcp.config.recovery.kind == RecoveryKind::NewReno {
+            match tcp.config.recovery.exit_window {
+                ExitWindow::Ssthresh => {}
+                ExitWindow::Deflated => self.congestion.cap(self.cwnd),
+                ExitWindow::Flight => {
+                    let flight = (self.recovery.flight() as f64 / tcp.mss as f64).max(1.0);
+                    self.congestion.cap(flight + 1.0);
+                }
+            }
+        }
+    }
+
+    /// Lets the window grow for what an acknowledgement tells has arrived; `used` is as in `apply`.
+    #[inline]
+    fn grow(&mut self, outcome: &AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
+        let may_grow = used.is_some_and(|used| match tcp.config.cwnd.growth_when_limited {
+            GrowthWhenLimited::Grows => true,
+            GrowthWhenLimited::Holds => used >= self.whole_window().saturating_mul(tcp.mss),
+            GrowthWhenLimited::GrowsIfUsed => {
+                let usage = self.cold.as_ref().map_or_else(CwndUsage::default, |cold| cold.usage);
+                let cwnd = self.whole_window().saturating_mul(tcp.mss);
+                usage.may_grow(self.congestion.in_slow_start(), cwnd)
+            }
+        });
+        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
+        let counted = tcp.config.cwnd.abc_limit.map_or(acked, |limit| acked.min(limit));
+        let srtt = self.timer.estimator.srtt(&tcp.config.rto);
+        self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
+    }
+
+    /// Opens the window by at most `segments` segments, as far as slow start goes.
+    #[cold]
+    fn open_by(&mut self, segments: f64, now: Instant, tcp: &CheckedConfig) {
+        let room = (self.congestion.ssthresh() - self.congestion.cwnd()).max(0.0);
+        let acked = segments.min(room);
+        let srtt = self.timer.estimator.srtt(&tcp.config.rto);
+        self.congestion.on_ack(&AckInfo { now, acked, counted: acked, may_grow: true, srtt });
+    }
+
+    /// The window now, and what `ssthresh` is to be if a reduction is taken back (Linux: `tcp_current_ssthresh`).
+    fn prior_window(&self) -> PriorWindow {
+        let cwnd = self.congestion.cwnd();
+        PriorWindow { cwnd, ssthresh: self.congestion.ssthresh().max(libm::floor(cwnd * 0.75)) }
+    }
+
+    /// A reduction may be taken back to `prior`.
+    fn note_prior(&mut self, prior: PriorWindow, tcp: &CheckedConfig) {
+        if tcp.config.recovery.undo == Undo::Dsack || tcp.config.recovery.frto == Frto::On {
+            self.cold.get_or_insert_default().prior = prior;
+        }
+    }
+
+    /// What there is to reduce.
+    fn reduction(&self, signal: CongestionSignal, tcp: &CheckedConfig) -> Congestion {
+        let config = &tcp.config;
+        let basis = match config.cwnd.reduction_basis {
+            ReductionBasis::FlightSize => {
+                let flight = self.recovery.flight() as f64 / tcp.mss as f64;
+                if config.recovery.kind.has_sack() { flight.min(self.cwnd) } else { flight }
+            }
+            ReductionBasis::Pipe => self.recovery.outstanding() as f64 / tcp.mss as f64,
+            ReductionBasis::Window => self.cwnd.min(config.receiver.window as f64),
+        };
+        Congestion { signal, basis, repeated: false }
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether a sender uses its congestion window, without which it does not grow.
+//!
+//! G. Fairhurst, A. Sathiaseelan, R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661, 2015,
+//! section 4 (why); Linux: `tcp_cwnd_validate` and `tcp_is_cwnd_limited` (how).
+
+/// How much of the window was used in the last round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CwndUsage {
+    /// Whether all of it was (`is_cwnd_limited`).
+    is_limited: bool,
+    /// The most bytes in flight in that time (`max_packets_out`).
+    max_in_flight: u64,
+    /// The two above hold until this is acknowledged (`cwnd_usage_seq`).
+    until: u64,
+    /// The end of everything sent when this was looked at last.
+    sent: u64,
+}
+
+impl CwndUsage {
+    /// All that may be sent is sent: everything below `sent`, acknowledged below `una`. `is_full` says whether
+    /// the window allows no more.
+    pub fn note(&mut self, una: u64, sent: u64, is_full: bool) {
+        if !is_full && sent == self.sent {
+            return;
+        }
+        self.sent = sent;
+        let in_flight = sent - una;
+        if una >= self.until || is_full || (!self.is_limited && in_flight > self.max_in_flight) {
+            *self = Self { is_limited: is_full, max_in_flight: in_flight, until: sent, sent };
+        }
+    }
+
+    /// Whether a window of `cwnd` bytes may grow: if all of it was used, in slow start if half of it was.
+    pub fn may_grow(&self, in_slow_start: bool, cwnd: u64) -> bool {
+        self.is_limited || (in_slow_start && cwnd < 2 * self.max_in_flight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_was_full_may_grow_until_that_round_trip_is_acknowledged() {
+        let mut usage = CwndUsage::default();
+        usage.note(0, 10_000, true);
+        usage.note(4000, 10_500, false);
+        assert!(usage.may_grow(false, 10_000), "still the same round trip");
+        usage.note(10_000, 12_000, false);
+        assert!(!usage.may_grow(false, 10_000), "the next used 2000 of 10000");
+    }
+
+    #[test]
+    fn in_slow_start_more_than_half_of_the_window_will_do() {
+        let mut usage = CwndUsage::default();
+        usage.note(0, 5000, false);
+        assert!(usage.may_grow(true, 9999) && !usage.may_grow(true, 10_000));
+        assert!(!usage.may_grow(false, 9999));
+    }
+
+    #[test]
+    fn the_most_that_was_in_flight_counts_and_not_the_last() {
+        let mut usage = CwndUsage::default();
+        usage.note(0, 6000, false);
+        usage.note(5000, 7000, false);
+        assert!(usage.may_grow(true, 11_999));
+        usage.note(5500, 12_000, false);
+        assert!(usage.may_grow(true, 12_999) && !usage.may_grow(true, 13_000));
+    }
+
+    #[test]
+    fn nothing_sent_since_changes_nothing() {
+        let mut usage = CwndUsage::default();
+        usage.note(0, 6000, false);
+        usage.note(6000, 6000, false);
+        assert!(usage.may_grow(true, 11_999), "an acknowledgement alone does not end the round trip");
+    }
+}

@@ -1,0 +1,73 @@
+//! When the retransmission timer starts anew, and what it learns of the round trip.
+//!
+//! V. Paxson et al., RFC 6298, 2011, section 5; RFC 6582, section 3.2, step 5 (partial acknowledgements); Linux:
+//! `tcp_rearm_rto`.
+
+use aqm_net::{Instant, Span};
+
+use super::Sender;
+use crate::config::CheckedConfig;
+use crate::config::recovery::{PartialAckTimer, RecoveryKind};
+use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
+use crate::recovery::{AckKind, AckOutcome, LossRecovery};
+
+impl Sender {
+    /// What an acknowledgement does to the retransmission timer and its estimate.
+    #[inline(always)]
+    pub(super) fn update_timer(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
+        let config = &tcp.config.rto;
+        if outcome.acked > 0 {
+            self.timer.retries = 0;
+            let before = config.restart == TimerRestart::BeforeSample;
+            if before {
+                self.timer.restart(now, config);
+            }
+            if config.back_off_end == BackOffEnd::Progress {
+                self.timer.estimator.end_back_off();
+            }
+            self.sample(outcome, now, tcp);
+            if self.recovery.una() == self.recovery.sent() {
+                self.timer.at = Instant::NEVER;
+            } else if !before && (outcome.what != AckKind::Partial || self.restarts_timer(tcp)) {
+                self.timer.restart(now, config);
+            }
+            self.count_from(outcome.since, now, tcp);
+        } else if outcome.restarts && config.restarted_by == RestartedBy::OldestSegment {
+            self.sample(outcome, now, tcp);
+            self.timer.restart(now, config);
+        } else if config.samples == RttSamples::FirstSegment {
+            self.sample(outcome, now, tcp);
+        }
+    }
+
+    /// The retransmission timer, if it runs, has run since the oldest segment left, at `since`; `NEVER` if it
+    /// has not.
+    pub(super) fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
+        if since != Instant::NEVER && self.timer.at != Instant::NEVER {
+            let end = since + self.timer.rto(&tcp.config.rto);
+            let left = if end > now { end.since(now) } else { Span::ZERO };
+            self.timer.at = tcp.config.rto.expiry(now, left);
+        }
+    }
+
+    /// Takes a sample of the round trip, if the acknowledgement gives one.
+    #[inline]
+    fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
+        let config = &tcp.config.rto;
+        if config.samples == RttSamples::Window || !self.keeps_times {
+            self.timer.on_ack(self.recovery.una(), now, config);
+        } else if outcome.sent != Instant::NEVER {
+            self.timer.forget();
+            self.timer.estimator.reach(self.recovery.una(), self.recovery.sent());
+            self.timer.estimator.sample(outcome.sent, now, config);
+        }
+    }
+
+    /// Whether a partial acknowledgement restarts the timer.
+    fn restarts_timer(&self, tcp: &CheckedConfig) -> bool {
+        let config = &tcp.config.recovery;
+        config.kind != RecoveryKind::NewReno
+            || config.partial_ack_timer == PartialAckTimer::Each
+            || !self.partial
+    }
+}

@@ -129,7 +129,7 @@ pub fn catalog() -> Vec<Entry> {
     let mut all = aqm_queue::Config::catalog();
     all.push(Entry {
         name: "tcp",
-        family: aqm_tcp::control::Control::FAMILY,
+        family: aqm_tcp::congestion_control::Control::FAMILY,
         about: aqm_tcp::Config::about(),
         parameters: aqm_tcp::Config::parameters(),
     });

@@ -17,14 +17,14 @@ use crate::recovery::TimerContext;
 /// What a receiver knows of the gaps. Times are in ticks, as the kernel has them.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
-    /// So many more acknowledgements leave at once.
+    /// How many more acknowledgements leave at once.
     quick: u64,
     /// The delay (`ato`); 0 before the first segment.
     delay: u64,
     /// When data came in order last.
     last: u64,
     /// Everything below is acknowledged (`rcv_wup`).
-    told: u64,
+    acknowledged: u64,
 }
 
 impl Adaptive {
@@ -33,21 +33,21 @@ impl Adaptive {
         let (now, least) = (at.config.ticked(at.now), least(at, config));
         let gap = now - self.last;
         if self.delay == 0 {
-            self.hurry(config);
+            self.quicken(config);
             self.delay = least;
         } else if gap <= least / 2 {
             self.delay = self.delay / 2 + least / 2;
         } else if gap < self.delay {
             self.delay = (self.delay / 2 + gap).min(time_out(at));
         } else if gap > time_out(at) {
-            self.hurry(config);
+            self.quicken(config);
         }
         self.last = now;
     }
 
     /// Data came that had come before: the sender needs to know.
     pub fn on_old(&mut self, at: TimerContext<'_>, config: &Config) {
-        self.hurry(config);
+        self.quicken(config);
         self.delay = least(at, config);
     }
 
@@ -60,7 +60,10 @@ impl Adaptive {
         at: TimerContext<'_>,
         config: &Config,
     ) -> Option<Instant> {
-        if self.quick > 0 || expected - self.told > config.connection.mss.bytes() || grows(expected, config) {
+        if self.quick > 0
+            || expected - self.acknowledged > config.connection.mss.bytes()
+            || grows(expected, config)
+        {
             return None;
         }
         let (tick, least) = (at.config.tick, least(at, config));
@@ -78,9 +81,10 @@ impl Adaptive {
         self.delay = (self.delay * 2).min(time_out(at));
     }
 
-    /// Everything below `expected` is acknowledged; `owed` says whether an acknowledgement was.
-    pub fn on_told(&mut self, expected: u64, owed: bool, config: &Config) {
-        self.told = expected;
+    /// A segment acknowledges everything below `expected`; `owed` says whether an acknowledgement was to leave
+    /// anyway.
+    pub fn on_ack_sent(&mut self, expected: u64, owed: bool, config: &Config) {
+        self.acknowledged = expected;
         if self.quick > 0 && owed {
             self.quick -= 1;
             if self.quick == 0 {
@@ -90,7 +94,7 @@ impl Adaptive {
     }
 
     /// The next acknowledgements leave at once.
-    fn hurry(&mut self, config: &Config) {
+    fn quicken(&mut self, config: &Config) {
         let half = (config.receiver.window_at_first() / 2).max(2);
         self.quick = self.quick.max(half.min(config.receiver.quick_acks));
     }
@@ -99,7 +103,7 @@ impl Adaptive {
 /// The longest that an acknowledgement waits, in nanoseconds (`HZ / 2`).
 const HALF_A_SECOND: u64 = 500_000_000;
 
-/// Whether the receiver's window grows by two segments with each that comes.
+/// Whether the receiver's window is still growing, by two segments with each that comes.
 fn grows(expected: u64, config: &Config) -> bool {
     let arrived = expected / config.connection.mss.bytes();
     arrived > config.receiver.window_at_first()
@@ -148,7 +152,7 @@ mod tests {
             Self { tcp, estimator, adaptive: Adaptive::default(), now, arrived: 0 }
         }
 
-        /// A segment comes after so many milliseconds: how many its acknowledgement waits, which leaves then.
+        /// A segment comes after `millis` milliseconds: how many its acknowledgement waits, which leaves then.
         fn after(&mut self, millis: u64) -> Option<u64> {
             self.now += Span::from_millis(millis);
             self.arrived += 1;
@@ -159,7 +163,7 @@ mod tests {
                 let at = TimerContext { now: until, ..at };
                 self.adaptive.on_timer(at);
             }
-            self.adaptive.on_told(self.arrived, true, &self.tcp.config);
+            self.adaptive.on_ack_sent(self.arrived, true, &self.tcp.config);
             until.map(|until| until.since(self.now).nanos() / 1_000_000)
         }
     }

@@ -57,7 +57,7 @@ enum Ahead {
 pub struct Endpoint {
     receiver: Receiver,
     tcp: Arc<CheckedConfig>,
-    /// SYNs, or answers to one, that have been sent.
+    /// How many SYNs, or answers to one, have been sent.
     syns_sent: u32,
     phase: Phase,
     gave_up: Option<GaveUp>,
@@ -82,7 +82,7 @@ impl Endpoint {
         }
     }
 
-    /// Gives it the chance it needs for `send_overhead`; without it the parameter has no effect.
+    /// Gives it the random numbers it needs for `send_overhead`; without it the parameter has no effect.
     #[must_use]
     pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
         let longest = self.tcp.config.connection.send_overhead;
@@ -215,7 +215,7 @@ impl Endpoint {
             }
             None => return None,
         };
-        self.receiver.tell(&mut segment, &self.tcp.config);
+        self.receiver.fill_in(&mut segment, &self.tcp.config);
         if !segment.sacks.is_empty() {
             let option = match self.tcp.config.sack.option_bytes {
                 SackBytes::Counted => 4, // kind, length, and padding to a word

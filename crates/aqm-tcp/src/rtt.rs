@@ -37,7 +37,7 @@ impl Rto {
         (now.nanos() + self.tick_phase.nanos()) / self.tick.nanos()
     }
 
-    /// The end of the slot of the wheel that a wait of so many ticks falls into (`timer.c`, `calc_index`).
+    /// The end of the slot of the wheel that a wait of that many ticks falls into (`timer.c`, `calc_index`).
     fn slot(&self, now: Instant, ticks: u64) -> Instant {
         let expires = self.ticked(now) + ticks;
         let level = (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8);
@@ -105,7 +105,7 @@ impl Estimator {
     /// counted by it with `linux`.
     pub fn reach(&mut self, acknowledged: u64, sent: u64) {
         match &mut self.smoothed {
-            Smoothed::Nothing { sent: told } => *told = sent,
+            Smoothed::Nothing { sent: newest } => *newest = sent,
             Smoothed::Linux(linux) => linux.reach = (acknowledged, sent),
             _ => {}
         }

@@ -11,7 +11,7 @@
 
 use aqm_net::{Instant, Span};
 
-use crate::config::{CheckedConfig, Config};
+use crate::config::Config;
 use crate::congestion_control::{AckInfo, Congestion, CongestionSignal};
 use crate::recovery::TimerContext;
 use crate::rtt::Estimator;
@@ -48,7 +48,11 @@ pub(crate) fn repeated_timeout() -> Congestion {
 
 /// `now`, where nothing is known of the path yet.
 pub(crate) fn timer_context(now: Instant) -> TimerContext<'static> {
-    let tcp: &'static CheckedConfig = Box::leak(Box::new(Config::default().build().unwrap()));
-    let estimator = Box::leak(Box::new(Estimator::new(&tcp.config.rto)));
-    TimerContext { now, estimator, config: &tcp.config.rto }
+    timer_context_of(&Config::default(), now)
+}
+
+/// As [`timer_context`], with a clock and a retransmission timer as `config` says.
+pub(crate) fn timer_context_of(config: &Config, now: Instant) -> TimerContext<'static> {
+    let config = Box::leak(Box::new(config.rto.clone()));
+    TimerContext { now, estimator: Box::leak(Box::new(Estimator::new(config))), config }
 }

@@ -204,7 +204,7 @@ fn if_all_acknowledgements_of_a_window_are_lost_the_timer_resends_only_the_first
 fn reordering_by_fewer_than_three_is_no_loss() {
     for recovery in ["tahoe", "reno", "newreno", "sack"] {
         for (later, retransmitted) in [(1, false), (2, false), (3, true)] {
-            // So many segments overtake the first.
+            // That many segments overtake the first.
             let names: Vec<String> = (2..2 + later).map(|number| format!("> {number}")).collect();
             let slow: Vec<String> = (1..=10).map(|number| format!("> {number}")).collect();
             let slow = slow.iter().filter(|name| !names.contains(name)).map(String::as_str);

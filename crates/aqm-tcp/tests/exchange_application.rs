@@ -128,13 +128,13 @@ fn a_pause_shorter_than_a_time_out_changes_nothing() {
 
 #[test]
 fn a_pause_is_not_counted_into_the_growth_of_the_window() {
-    // After the pause a round of any law opens the window no further than one without a pause.
-    for law in Control::NAMES {
+    // After the pause a round trip of any congestion control opens the window no further than one without a pause.
+    for control in Control::NAMES {
         let run =
             |pause: u64| {
                 let settings = json!({
                     "cwnd": { "idle_restart": "off", "initial_ssthresh": 10.0 },
-                    "congestion_control": { "kind": law },
+                    "congestion_control": { "kind": control },
                 });
                 let mut pair = Pair::new(rfc(settings))
                     .plan(Client, When::At(0), Act::Write(100 * MSS))
@@ -145,24 +145,24 @@ fn a_pause_is_not_counted_into_the_growth_of_the_window() {
                 (before, pair.client().cwnd() - before)
             };
         let (short, long) = (run(0), run(60_000));
-        assert_eq!(short.0, long.0, "{law}: the pause itself opens nothing");
-        assert!(long.1 > 0.0 && long.1 <= short.1 + 1.0, "{law}: {short:?} and {long:?}");
+        assert_eq!(short.0, long.0, "{control}: the pause itself opens nothing");
+        assert!(long.1 > 0.0 && long.1 <= short.1 + 1.0, "{control}: {short:?} and {long:?}");
     }
 }
 
 #[test]
 fn no_law_opens_a_window_that_is_not_used() {
-    for law in Control::NAMES {
+    for control in Control::NAMES {
         for (word, grows) in [("holds", false), ("grows", true)] {
             let settings = json!({
-                "cwnd": { "growth_when_limited": word }, "congestion_control": { "kind": law },
+                "cwnd": { "growth_when_limited": word }, "congestion_control": { "kind": control },
             });
             let mut pair = Pair::new(rfc(settings));
             for second in 0..20 {
                 pair = pair.plan(Client, When::At(400 * second), Act::Write(2 * MSS));
             }
             pair.run(HOUR, &mut |_| arrives());
-            assert_eq!(pair.client().cwnd() > 10.0, grows, "{law}, {word}: {}", pair.client().cwnd());
+            assert_eq!(pair.client().cwnd() > 10.0, grows, "{control}, {word}: {}", pair.client().cwnd());
         }
     }
 }
@@ -170,18 +170,18 @@ fn no_law_opens_a_window_that_is_not_used() {
 #[test]
 fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
     // Six acknowledgements of two segments each, of which only the first finds the window in use.
-    for law in Control::NAMES {
+    for control in Control::NAMES {
         let window = |limit: serde_json::Value| {
             let settings = json!({
                 "cwnd": { "initial": 12, "abc_limit": limit }, "receiver": { "delayed_ack": "every-second" },
-                "congestion_control": { "kind": law },
+                "congestion_control": { "kind": control },
             });
             let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(12 * MSS));
             pair.run(HOUR, &mut |_| arrives());
             pair.client().cwnd()
         };
         let windows = [json!(1.0), json!(1.5), json!(null)].map(window);
-        assert_eq!(windows, [13.0, 13.5, 14.0], "{law}");
+        assert_eq!(windows, [13.0, 13.5, 14.0], "{control}");
     }
 }
 
@@ -199,7 +199,7 @@ fn the_acknowledgement_of_a_fin_may_leave_alone_before_what_is_left_to_send() {
     assert_done(&alone, [1, 0]);
 }
 
-/// A message of the client of so many bytes, with Nagle's algorithm.
+/// A message of the client of `bytes` bytes, with Nagle's algorithm.
 fn message(bytes: u64, more: serde_json::Value) -> Pair {
     let settings = over(json!({ "connection": { "nagle": "on" }, "cwnd": { "initial": 2 } }), more);
     Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(bytes)).plan(

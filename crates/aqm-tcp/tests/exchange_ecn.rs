@@ -159,19 +159,19 @@ fn a_loss_and_a_mark_in_one_window_reduce_it_once() {
 
 #[test]
 fn a_loss_counts_where_no_router_marks() {
-    for law in Control::NAMES {
+    for control in Control::NAMES {
         for recovery in ["reno", "newreno", "sack", "rack"] {
             let end = |ecn| {
                 let settings = json!({
-                    "recovery": { "kind": recovery }, "congestion_control": { "kind": law },
+                    "recovery": { "kind": recovery }, "congestion_control": { "kind": control },
                     "ecn": { "mode": ecn },
                 });
                 let pair = exchange(rfc(settings), 40, &["> 2"]);
                 assert_eq!(pair.client().counts().marks_heeded, 0);
                 (pair.client().ssthresh(), pair.client().counts().fast_retransmits, pair.now)
             };
-            assert_eq!(end("on"), end("off"), "{law} {recovery}");
-            assert!(end("on").0 < 10.0 && end("on").1 == 1, "{law} {recovery}: {:?}", end("on"));
+            assert_eq!(end("on"), end("off"), "{control} {recovery}");
+            assert!(end("on").0 < 10.0 && end("on").1 == 1, "{control} {recovery}: {:?}", end("on"));
         }
     }
 }
@@ -183,8 +183,8 @@ fn a_reduction_after_a_time_out_is_told_too() {
     let pair = transfer(ecn(json!({ "cwnd": { "initial": 4 } })), 20, path);
     let counts = pair.client().counts();
     assert_eq!((counts.marks_heeded, counts.timeouts), (1, 1), "{}", pair.log.join("\n"));
-    let told: Vec<&String> = pair.log.iter().filter(|line| line.contains("CWR ECT")).collect();
-    assert_eq!(told.len(), 1, "{}", pair.log.join("\n"));
+    let reports: Vec<&String> = pair.log.iter().filter(|line| line.contains("CWR ECT")).collect();
+    assert_eq!(reports.len(), 1, "{}", pair.log.join("\n"));
 }
 
 #[test]

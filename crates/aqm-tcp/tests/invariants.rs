@@ -97,7 +97,7 @@ enum Script {
     OneWay(Side, u64),
     /// Both write at once, and close.
     Both(u64, u64),
-    /// Requests and their responses, so many milliseconds after each other at least.
+    /// Requests and their responses, at least this many milliseconds apart.
     Exchanges(Vec<(u64, u64)>),
 }
 
@@ -168,7 +168,7 @@ fn settings() -> impl Strategy<Value = [Value; 2]> {
     let flags = any::<[bool; 6]>();
     (proptest::sample::select(profiles), 0..2 * Control::NAMES.len(), words, sizes, flags).prop_filter_map(
         "settings that do not go together",
-        |(profile, law, words, sizes, flags)| {
+        |(profile, control, words, sizes, flags)| {
             let (receiver_window, initial_window, dupthresh, quick_acks, burst, retries) = sizes;
             let mut table = json!({
                 "profile": profile,
@@ -183,8 +183,9 @@ fn settings() -> impl Strategy<Value = [Value; 2]> {
                     table[inner][name] = json!(words[at - words.len()]);
                 }
             }
-            if law >= Control::NAMES.len() {
-                table["congestion_control"] = json!({ "kind": Control::NAMES[law - Control::NAMES.len()] });
+            if control >= Control::NAMES.len() {
+                table["congestion_control"] =
+                    json!({ "kind": Control::NAMES[control - Control::NAMES.len()] });
             }
             if flags[0] {
                 table["recovery"]["max_burst"] = json!(burst);
@@ -240,13 +241,13 @@ struct Watch {
     segments: u64,
     again: u64,
     pure_acks: u64,
-    told: u64,
+    acknowledged: u64,
     received: u64,
-    /// What SACK has told it.
+    /// What it has learnt from SACK.
     sacked: Ranges,
     /// What has arrived at it, FINs included.
     arrived: Ranges,
-    /// What it has told in this step to have arrived.
+    /// What it has reported in this step to have arrived.
     claims: Vec<(u64, u64)>,
     /// It sent new data in this step.
     is_new: bool,
@@ -278,8 +279,8 @@ impl Watch {
             return;
         }
         assert!(segment.len <= MSS as u32);
-        assert!(segment.ack >= self.told, "an acknowledgement goes back");
-        self.told = segment.ack;
+        assert!(segment.ack >= self.acknowledged, "an acknowledgement goes back");
+        self.acknowledged = segment.ack;
         self.claims.push((0, segment.ack));
         self.claims.extend(segment.sacks.ranges(segment.ack));
         if segment.end() == segment.seq {
@@ -471,7 +472,7 @@ fn every_byte_arrives_once_in_order_within_the_windows_and_every_connection_ends
         Ok(()) => println!("{cases} connections, seed {seed}; {} were given up", gave_up.get()),
         Err(TestError::Fail(why, case)) => {
             let again = format!(
-                "AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases} cargo test --release -p aqm-tcp --test laws"
+                "AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases} cargo test --release -p aqm-tcp --test invariants"
             );
             panic!("{why}\nagain with: {again}\n{case:#?}\n{}", case.log())
         }

@@ -91,11 +91,11 @@ fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
 
 #[test]
 fn eras_differ_in_law_recovery_and_arithmetic() {
-    let law = |name| profile(name).congestion_control.to_value();
-    assert_eq!(law("ns-2.2001")["ssthresh_rounding"], "whole");
-    assert_eq!(law("ns-2.2003")["ssthresh_rounding"], "whole");
-    assert_eq!(law("ns-2.35")["ssthresh_rounding"], "down");
-    assert_eq!(law("linux-6")["kind"], "cubic");
+    let control = |name| profile(name).congestion_control.to_value();
+    assert_eq!(control("ns-2.2001")["ssthresh_rounding"], "whole");
+    assert_eq!(control("ns-2.2003")["ssthresh_rounding"], "whole");
+    assert_eq!(control("ns-2.35")["ssthresh_rounding"], "down");
+    assert_eq!(control("linux-6")["kind"], "cubic");
     let recovery = |name| profile(name).recovery.kind;
     assert_eq!((recovery("rfc"), recovery("ns-2.35")), (RecoveryKind::Reno, RecoveryKind::Reno));
     assert_eq!((recovery("linux-2.4"), recovery("linux-6")), (RecoveryKind::Sack, RecoveryKind::Rack));
@@ -192,10 +192,10 @@ fn a_profile_is_overridden_one_by_one() {
     });
     let config = read(table).unwrap();
     assert_eq!((config.connection.mss, config.cwnd.initial), (Size::from_bytes(960), 2));
-    let Control::reno(law) = profile("ns-2.35").congestion_control else { unreachable!("it is Reno") };
-    assert_eq!(law.ssthresh_rounding, SsthreshRounding::Down);
-    let law = RenoConfig { slow_start_end: SlowStartEnd::AtThreshold, ..law };
-    assert_eq!(config.congestion_control, Control::reno(law));
+    let Control::reno(reno) = profile("ns-2.35").congestion_control else { unreachable!("it is Reno") };
+    assert_eq!(reno.ssthresh_rounding, SsthreshRounding::Down);
+    let reno = RenoConfig { slow_start_end: SlowStartEnd::AtThreshold, ..reno };
+    assert_eq!(config.congestion_control, Control::reno(reno));
 }
 
 #[test]

@@ -37,7 +37,7 @@ parameters! {
         pub delayed_ack: DelayedAck = DelayedAck::EverySecond, "RFC 5681, 4.2";
         /// The longest an acknowledgement is delayed.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
-        /// The first so many data segments are acknowledged at once, delayed acknowledgements or not; with
+        /// The first data segments up to this number are acknowledged at once, delayed acknowledgements or not; with
         /// `adaptive` at most a segment for each two of the receiver's window.
         pub quick_acks: u64 = 0, "ours; Linux: 16";
     }
@@ -49,7 +49,7 @@ impl Receiver {
         self.first_window.unwrap_or(self.window)
     }
 
-    /// The window when so many segments have come in order.
+    /// The window when `segments` segments have come in order.
     pub(crate) fn grown_window(&self, segments: u64) -> u64 {
         let first = self.window_at_first();
         (first + 2 * segments.saturating_sub(first + 1)).min(self.window)

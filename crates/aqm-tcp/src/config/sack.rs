@@ -28,7 +28,7 @@ choices! {
 }
 
 choices! {
-    /// What a time-out does to what SACK told.
+    /// What a time-out does to what SACK has reported.
     pub enum SacksAtTimeout {
         /// It stays: only holes are sent again (RFC 6675, section 5.1).
         Kept = "kept",
@@ -64,7 +64,7 @@ parameters! {
         pub pipe: Pipe = Pipe::Scoreboard, "RFC 6675, 4";
         /// What becomes of segments that may be lost, with SACK.
         pub next_seg: NextSeg = NextSeg::AllRules, "RFC 6675, 4";
-        /// What a time-out does to what SACK told.
+        /// What a time-out does to what SACK has reported.
         pub at_timeout: SacksAtTimeout = SacksAtTimeout::Kept, "RFC 6675, 5.1";
         /// Whether the blocks of SACK lengthen the segments that carry them.
         pub option_bytes: SackBytes = SackBytes::Counted, "RFC 2018, 3";

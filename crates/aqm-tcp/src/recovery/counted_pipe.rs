@@ -5,7 +5,7 @@
 //! defaults. Only acknowledgements that tell of new data beyond count as duplicates. The one that shows
 //! a loss releases the first segment alone; from the next on `pipe` decides: the oldest hole below the
 //! highest SACKed segment goes first, each once, then new data within the receiver's window. A time-out
-//! ends all that, forgets what SACK told (so `sacks_at_timeout` has no say) and ignores duplicates until
+//! ends all that, forgets what SACK reported (so `sacks_at_timeout` has no say) and ignores duplicates until
 //! new data is acknowledged. Unlike `fast_retransmit_guard` alone, the end of a recovery lets the next
 //! begin at once.
 //!
@@ -29,7 +29,7 @@ pub(crate) struct CountedPipe {
     max: u64,
     /// What had been sent at the last loss; 0 once a recovery has ended.
     recover: u64,
-    /// What SACK told of: ranges beyond `una` in their order, none touching the next.
+    /// What SACK has reported: ranges beyond `una` in their order, none touching the next.
     sacked: VecDeque<(u64, u64)>,
     /// Holes below have been sent again.
     repaired: u64,
@@ -160,7 +160,7 @@ impl CountedPipe {
         AckOutcome { acked, delivered: acked, what, ..AckOutcome::NONE }
     }
 
-    /// Forgets what duplicates and SACK told, and what they asked for.
+    /// Forgets what duplicates and SACK reported, and what they asked for.
     fn forget(&mut self) {
         self.sacked.clear();
         self.repaired = 0;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     impl Bench {
-        /// With so many segments sent; two for limited transmit may follow.
+        /// With a window of segments sent; two for limited transmit may follow.
         fn filled(congestion: u64) -> Self {
             let mut config = Config::default();
             config.connection.mss = Size::from_bytes(1);

@@ -54,7 +54,7 @@ impl Falling {
         falling
     }
 
-    /// An acknowledgement told something new.
+    /// An acknowledgement brought something new.
     pub fn on_ack(&mut self, progress: Progress) {
         match self {
             Self::AtOnce => {}
@@ -70,14 +70,14 @@ impl Falling {
         }
     }
 
-    /// So many bytes were sent, for the first time or again.
+    /// `bytes` bytes were sent, for the first time or again.
     pub fn on_sent(&mut self, bytes: u64) {
         if let Self::Prr(prr) = self {
             prr.out += bytes;
         }
     }
 
-    /// The window, in bytes; none if it is that of the law.
+    /// The window, in bytes; none if it is that of the congestion control.
     #[inline]
     pub fn window(&self) -> Option<u64> {
         match self {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn at_once_the_window_is_that_of_the_law() {
+    fn at_once_the_window_is_that_of_the_congestion_control() {
         let descent = Descent { from: 10_000, to: 5000, flight: 10_000, mss: 1000 };
         let entry = Progress { delivered: 1000, pipe: 9000, safe: false };
         let falling = Falling::new(Reduction::AtOnce, PrrBound::Crb, descent, entry);

@@ -45,9 +45,9 @@ impl Side {
 /// When an end does something of itself.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
-    /// So many milliseconds after the start.
+    /// This many milliseconds after the start.
     At(u64),
-    /// When it has received so many bytes in all.
+    /// When it has received this many bytes in all.
     Received(u64),
 }
 
@@ -187,7 +187,7 @@ impl Pair {
         }
     }
 
-    /// The client sends so many bytes and closes; the server writes nothing.
+    /// The client sends `bytes` bytes and closes; the server writes nothing.
     pub fn one_way(settings: Value, bytes: u64) -> Self {
         let mut pair = Self::new(settings).plan(Client, When::At(0), Act::Write(bytes));
         if pair.configs[1].connection.close == Close::None {

@@ -3,7 +3,7 @@
 //! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss Recovery Algorithm
 //! Based on Selective Acknowledgment (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996,
 //! section 8 (what a time-out does to SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK, which is never taken
-//! for news). With RACK-TLP (RFC 8985, in `rack.rs`) time decides what is lost, and rules (3) and (4) of
+//! for new data). With RACK-TLP (RFC 8985, in `rack.rs`) time decides what is lost, and rules (3) and (4) of
 //! `NextSeg` give way to probes.
 //!
 //! Ours, where the sources are silent: a segment is sent if `pipe` is below the window, so that it may
@@ -12,7 +12,7 @@
 //! flight already. After a time-out, what was sent before it is sent again in order as `pipe` allows, then
 //! new data; losses among that wait until all before is acknowledged. The rescue retransmission (rule (4))
 //! is for a tail without SACK: every hole before has its own. If a time-out finds the oldest segment SACKed,
-//! the receiver has discarded it, and what SACK told is forgotten in any case.
+//! the receiver has discarded it, and what SACK reported is forgotten in any case.
 
 mod ack;
 mod next_seg;

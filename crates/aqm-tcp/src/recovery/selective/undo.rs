@@ -26,7 +26,7 @@ pub(super) struct Undoing {
 struct Retransmissions {
     /// Everything below was acknowledged when the window was reduced.
     from: u64,
-    /// How many D-SACK has not told of; none if there was no retransmission.
+    /// How many D-SACK has not reported; none if there was no retransmission.
     unanswered: Option<u64>,
 }
 

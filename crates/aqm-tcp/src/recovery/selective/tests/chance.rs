@@ -93,8 +93,8 @@ struct Run {
     receiver: Naive,
     cwnd: f64,
     timer: Instant,
-    /// What SACK told, number by number.
-    told: Vec<bool>,
+    /// What SACK reported, number by number.
+    reported: Vec<bool>,
     writes: Vec<u64>,
 }
 
@@ -125,7 +125,7 @@ impl Run {
             if !self.hand.recovery.sent.is_sacked(self.hand.recovery.sent.first())
                 && self.hand.recovery.sent.sacked().segments == 0
             {
-                self.told.fill(false);
+                self.reported.fill(false);
             }
             self.hand.estimator.back_off(&self.hand.config.rto);
             self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
@@ -136,11 +136,11 @@ impl Run {
 
     fn apply(&mut self, ack: u64, runs: &[(u64, u64)]) {
         let una = self.hand.recovery.una();
-        let before: Vec<bool> = self.told.clone();
+        let before: Vec<bool> = self.reported.clone();
         for &(from, to) in runs.iter().filter(|&&(from, _)| from > una.max(ack)) {
-            self.told[from as usize..to as usize].fill(true);
+            self.reported[from as usize..to as usize].fill(true);
         }
-        let brings = self.told != before;
+        let brings = self.reported != before;
         let outcome = self.hand.ack_bytes(ack, runs);
         assert_eq!(outcome.acked, ack.saturating_sub(una));
         assert_eq!(outcome.what == AckKind::Stale, outcome.acked == 0 && !brings, "{outcome:?}");
@@ -196,8 +196,11 @@ impl Run {
             assert!(len > 0 && len <= UNIT + 1 && end <= self.hand.stream.limit());
             assert!(pipe < window || pipe == 0 || urgent, "the congestion window");
             assert!(end <= self.hand.recovery.una() + RECEIVER * UNIT + 1, "the receiver's window");
-            self.told.resize(self.told.len().max(end as usize), false);
-            assert!(!self.told[seq as usize..end as usize].iter().all(|&told| told), "SACKed data");
+            self.reported.resize(self.reported.len().max(end as usize), false);
+            assert!(
+                !self.reported[seq as usize..end as usize].iter().all(|&reported| reported),
+                "SACKed data"
+            );
             assert_eq!(again, end <= sent);
             assert!(seq >= self.hand.recovery.una());
             if self.timer == Instant::NEVER {
@@ -251,7 +254,7 @@ proptest! {
         let total: u64 = writes.iter().sum();
         let path = Path { state, loss, jitter, events: BinaryHeap::new(), stored: Vec::new() };
         let mut run = Run {
-            hand, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, told: Vec::new(), writes,
+            hand, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, reported: Vec::new(), writes,
         };
         for _ in 0..100 {
             // The first writes come by chance, too.

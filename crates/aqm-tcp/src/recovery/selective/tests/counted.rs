@@ -404,7 +404,7 @@ fn prr_lets_half_as_much_go_as_arrives() {
     assert_eq!(sent, [0, 20, 21, 22, 23, 24, 25, 26, 27, 28]);
     assert_eq!(hand.pipe(), 10);
     assert_eq!(hand.ack(21, &[]).what, AckKind::Exit);
-    assert_eq!(hand.send(), [29, 30], "then the window of the law holds");
+    assert_eq!(hand.send(), [29, 30], "then the congestion window holds");
 }
 
 #[test]

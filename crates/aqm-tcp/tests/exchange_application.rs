@@ -151,7 +151,7 @@ fn a_pause_is_not_counted_into_the_growth_of_the_window() {
 }
 
 #[test]
-fn no_law_opens_a_window_that_is_not_used() {
+fn no_congestion_control_opens_a_window_that_is_not_used() {
     for control in Control::NAMES {
         for (word, grows) in [("holds", false), ("grows", true)] {
             let settings = json!({

@@ -90,7 +90,7 @@ fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
 }
 
 #[test]
-fn eras_differ_in_law_recovery_and_arithmetic() {
+fn eras_differ_in_congestion_control_recovery_and_arithmetic() {
     let control = |name| profile(name).congestion_control.to_value();
     assert_eq!(control("ns-2.2001")["ssthresh_rounding"], "whole");
     assert_eq!(control("ns-2.2003")["ssthresh_rounding"], "whole");

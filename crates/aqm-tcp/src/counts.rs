@@ -17,7 +17,7 @@ pub struct Counts {
     /// How often duplicate acknowledgements led to a retransmission.
     pub fast_retransmits: u32,
     /// How often an echoed mark reduced the window.
-    pub marks_heeded: u32,
+    pub mark_reductions: u32,
     /// When the connection was open at this end.
     pub handshake_done: Option<Instant>,
 }

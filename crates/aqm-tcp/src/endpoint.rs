@@ -98,7 +98,7 @@ impl Endpoint {
             return;
         }
         if self.tcp.config.connection.handshake == Handshake::None {
-            self.sender.ecn.enabled = self.tcp.config.ecn.mode == EcnMode::On;
+            self.sender.set_ecn(self.tcp.config.ecn.mode == EcnMode::On, &self.tcp);
             self.establish(now);
         } else {
             self.phase = Phase::Opening;
@@ -319,7 +319,7 @@ impl Endpoint {
         let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.sender.ecn.enabled = capable && segment.flags.has(Flags::ECE.union(Flags::CWR));
+                self.sender.set_ecn(capable && segment.flags.has(Flags::ECE.union(Flags::CWR)), &self.tcp);
                 self.ahead = Ahead::Syn;
                 if three_way {
                     self.phase = Phase::Answering;
@@ -329,7 +329,7 @@ impl Endpoint {
                 false
             }
             Phase::Opening if syn && ack => {
-                self.sender.ecn.enabled = capable && segment.flags.has(Flags::ECE);
+                self.sender.set_ecn(capable && segment.flags.has(Flags::ECE), &self.tcp);
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
@@ -389,7 +389,7 @@ impl Endpoint {
         self.ahead = Ahead::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.ecn.enabled) {
+        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.has_ecn()) {
             (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.connection.syn_size),
             (true, false, _) => (Flags::SYN, config.connection.syn_size),
             (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.connection.ack_size),

@@ -7,7 +7,6 @@
 //! What is split, because the papers vary it separately: when a segment counts as lost and what is
 //! sent again (`recovery`), how far the window opens ([`congestion_control`]) and how long to wait ([`rtt`]).
 
-mod adaptive_ack;
 mod aliases;
 pub mod config;
 pub mod congestion_control;

@@ -66,7 +66,7 @@ fn a_syn_that_is_sent_again_still_asks() {
     let pair = transfer(ecn(json!({})), 2, Path::losing(&["> SYN", "< SYN-ACK"]).and_marking(&["> 1"]));
     assert_eq!(between(&pair, 1000, 1000), ["> SYN again ECE CWR"]);
     assert!(pair.log.iter().any(|line| line.ends_with("< SYN-ACK again ECE")), "{:?}", pair.log);
-    assert_eq!(pair.client().counts().marks_heeded, 1);
+    assert_eq!(pair.client().counts().mark_reductions, 1);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_mark_is_echoed_until_the_window_was_reduced() {
          250 < ack 11
          250 < ack 12",
     );
-    assert_eq!(pair.client().counts().marks_heeded, 1);
+    assert_eq!(pair.client().counts().mark_reductions, 1);
 }
 
 #[test]
@@ -132,9 +132,13 @@ fn several_marks_in_a_window_reduce_it_once_and_a_mark_in_the_next_again() {
         let settings = ecn(json!({ "recovery": { "kind": recovery } }));
         let pair = transfer(settings.clone(), 30, Path::marking(&["> 2", "> 3", "> 7", "> 10"]));
         let client = pair.client();
-        assert_eq!((client.counts().marks_heeded, client.ssthresh()), (1, 4.0), "{recovery}");
+        assert_eq!((client.counts().mark_reductions, client.ssthresh()), (1, 4.0), "{recovery}");
         let pair = transfer(settings, 30, Path::marking(&["> 2", "> 13"]));
-        assert_eq!((pair.client().counts().marks_heeded, pair.client().ssthresh()), (2, 2.0), "{recovery}");
+        assert_eq!(
+            (pair.client().counts().mark_reductions, pair.client().ssthresh()),
+            (2, 2.0),
+            "{recovery}"
+        );
     }
 }
 
@@ -167,7 +171,7 @@ fn a_loss_counts_where_no_router_marks() {
                     "ecn": { "mode": ecn },
                 });
                 let pair = exchange(rfc(settings), 40, &["> 2"]);
-                assert_eq!(pair.client().counts().marks_heeded, 0);
+                assert_eq!(pair.client().counts().mark_reductions, 0);
                 (pair.client().ssthresh(), pair.client().counts().fast_retransmits, pair.now)
             };
             assert_eq!(end("on"), end("off"), "{control} {recovery}");
@@ -182,7 +186,7 @@ fn a_reduction_after_a_time_out_is_told_too() {
     let path = Path::marking(&["> 2"]).and_losing(&["> 3", "> 4", "> 5", "> 6"]);
     let pair = transfer(ecn(json!({ "cwnd": { "initial": 4 } })), 20, path);
     let counts = pair.client().counts();
-    assert_eq!((counts.marks_heeded, counts.timeouts), (1, 1), "{}", pair.log.join("\n"));
+    assert_eq!((counts.mark_reductions, counts.timeouts), (1, 1), "{}", pair.log.join("\n"));
     let reports: Vec<&String> = pair.log.iter().filter(|line| line.contains("CWR ECT")).collect();
     assert_eq!(reports.len(), 1, "{}", pair.log.join("\n"));
 }
@@ -193,7 +197,7 @@ fn a_lost_report_of_a_reduction_is_a_loss_and_ends_the_echo_later() {
         transfer(ecn(json!({ "cwnd": { "initial": 4 } })), 40, Path::marking(&["> 2"]).and_losing(&["> 7"]));
     let log = pair.log.join("\n");
     assert!(log.contains("> 7 CWR ECT lost"), "{log}");
-    assert_eq!(pair.client().counts().marks_heeded, 1, "{log}");
+    assert_eq!(pair.client().counts().mark_reductions, 1, "{log}");
     assert!(pair.log.iter().rev().take(6).all(|line| !line.contains("ECE")), "{log}");
 }
 
@@ -237,7 +241,7 @@ fn ns_2_s_full_tcp_may_be_marked_again_and_hears_no_echo_in_duplicates() {
     let pair = transfer(settings, 8, Path::losing(&["> 1"]).and_marking(&["> 2", "> 1 again"]));
     let again = pair.log.iter().find(|line| line.contains("> 1 again")).unwrap();
     assert!(again.contains("CWR ECT marked"), "{again}");
-    assert_eq!(pair.client().counts().marks_heeded, 0, "a loss reduced the window that was marked");
+    assert_eq!(pair.client().counts().mark_reductions, 0, "a loss reduced the window that was marked");
     assert_eq!(pair.client().ssthresh(), 4.0);
 }
 
@@ -250,12 +254,12 @@ fn marks_in_both_directions_are_echoed_apart() {
     let mut path = Path::marking(&["> 3"]);
     pair.run(HOUR, &mut |sent| path.fate(sent));
     assert_done(&pair, [30, 30]);
-    assert_eq!((pair.client().counts().marks_heeded, pair.server().counts().marks_heeded), (1, 0));
+    assert_eq!((pair.client().counts().mark_reductions, pair.server().counts().mark_reductions), (1, 0));
 }
 
 #[test]
 fn without_a_handshake_there_is_nothing_to_agree_on() {
     let settings = ecn(json!({ "connection": { "handshake": "none" } }));
     let pair = transfer(settings, 20, Path::marking(&["> 2"]));
-    assert_eq!(pair.client().counts().marks_heeded, 1);
+    assert_eq!(pair.client().counts().mark_reductions, 1);
 }

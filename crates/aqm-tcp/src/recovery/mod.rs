@@ -1,7 +1,7 @@
 //! Loss recovery: what has been sent, what is lost, and what may be sent next.
 //!
 //! How far the window opens is not decided here: a recovery is told the windows and says what they allow. A new one
-//! is one file beside `counting.rs`, with a [`LossRecovery`] and the three items that `recoveries!` asks of it,
+//! is one file beside `selective/`, with a [`LossRecovery`] and the three items that `recoveries!` asks of it,
 //! and its lines in the registry below; `stop_and_wait.rs` is the smallest.
 
 mod counted_pipe;

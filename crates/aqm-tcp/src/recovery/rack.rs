@@ -20,9 +20,9 @@ use super::sent::{Arrival, Number, Sent, Stamp};
 use super::{ReceivedAck, TimerContext};
 use crate::rtt::LEAST_WAIT;
 
-/// The part of a round trip by which segments may be reordered: this fraction of it (section 6.2, step 4).
+/// Segments may be reordered by a round trip over this (section 6.2, step 4).
 const REORDERING_SHARE: u64 = 4;
-/// As many recoveries without D-SACK forget what D-SACK taught (section 6.2, step 4).
+/// How many recoveries without D-SACK undo what D-SACK taught (section 6.2, step 4).
 const PERSISTENCE: u32 = 16;
 /// What a receiver may wait with the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
 const ACK_DELAY: Span = Span::from_millis(200);

@@ -58,10 +58,10 @@ impl Sender {
             AckKind::Loss => self.on_loss(now, tcp),
             AckKind::Repaired => {
                 self.counts.fast_retransmits += 1;
-                self.ecn.reduced_by = ReducedBy::Loss;
+                self.note_cause(ReducedBy::Loss);
                 let congestion = self.reduction(CongestionSignal::Loss, tcp);
                 self.congestion.on_congestion(&congestion);
-                self.ecn.on_reduction(self.recovery.sent());
+                self.note_reduction();
                 self.grow(&outcome, used, now, tcp);
             }
         }
@@ -88,12 +88,12 @@ impl Sender {
             congestion.basis =
                 (congestion.basis + self.recovery.inflation()).min(config.receiver.window as f64);
         }
-        if self.ecn.timeout_spares_ssthresh() {
+        if self.ecn.as_ref().is_some_and(|ecn| ecn.timeout_spares_ssthresh()) {
             self.congestion.cap(1.0);
             self.open_by(1.0 - self.congestion.cwnd(), now, tcp);
         } else {
             self.congestion.on_congestion(&Congestion { repeated, ..congestion });
-            self.ecn.reduced_by = ReducedBy::Timeout;
+            self.note_cause(ReducedBy::Timeout);
         }
         if !repeated {
             self.note_prior(prior, tcp);
@@ -105,7 +105,7 @@ impl Sender {
             self.congestion.restore((left + 1) as f64, 0.0);
         }
         self.in_recovery = false;
-        self.ecn.on_reduction(self.recovery.sent());
+        self.note_reduction();
         if self.recovery.una() < self.recovery.sent() {
             self.refresh(tcp);
             self.timer.back_off(now, &tcp.config.rto);
@@ -135,19 +135,34 @@ impl Sender {
         }
     }
 
-    /// A mark was echoed.
-    pub(super) fn on_mark(&mut self, tcp: &CheckedConfig) {
-        if self.ecn.ignores_mark(self.recovery.una(), self.in_recovery) {
+    /// A mark was echoed on an acknowledgement of `acked` new bytes.
+    pub(super) fn on_echo(&mut self, acked: u64, tcp: &CheckedConfig) {
+        let Some(ecn) = &mut self.ecn else { return };
+        if !ecn.counts_echo(acked) || ecn.ignores_mark(self.recovery.una(), self.in_recovery) {
             return;
         }
-        self.counts.marks_heeded += 1;
+        ecn.on_mark(self.recovery.sent());
+        self.counts.mark_reductions += 1;
         let before = self.congestion.cwnd();
         let congestion = self.reduction(CongestionSignal::Mark, tcp);
         self.congestion.on_congestion(&congestion);
         // The least `ssthresh` must not open a smaller window.
         self.congestion.cap(before);
-        self.ecn.on_mark(self.recovery.sent());
         self.refresh(tcp);
+    }
+
+    /// Something other than a mark shows congestion.
+    fn note_cause(&mut self, cause: ReducedBy) {
+        if let Some(ecn) = &mut self.ecn {
+            ecn.reduced_by = cause;
+        }
+    }
+
+    /// The window was reduced.
+    fn note_reduction(&mut self) {
+        if let Some(ecn) = &mut self.ecn {
+            ecn.on_reduction(self.recovery.sent());
+        }
     }
 
     /// A loss was found.
@@ -155,21 +170,22 @@ impl Sender {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
         self.partial = false;
-        self.ecn.reduced_by = ReducedBy::Loss;
+        self.note_cause(ReducedBy::Loss);
         let from = self.cwnd;
         self.note_prior(self.prior_window(), tcp);
-        let is_marked = self.ecn.is_marked(self.recovery.una());
+        let ecn = self.ecn.as_ref().filter(|ecn| ecn.is_marked(self.recovery.una()));
+        let (is_marked, halves) = (ecn.is_some(), ecn.is_some_and(|ecn| ecn.loss_halves_marked()));
         let congestion = self.reduction(CongestionSignal::Loss, tcp);
         if tcp.config.recovery.kind == RecoveryKind::Tahoe {
             let signal = CongestionSignal::Timeout;
             self.congestion.on_congestion(&Congestion { signal, repeated: is_marked, ..congestion });
-            self.ecn.on_reduction(self.recovery.sent());
+            self.note_reduction();
         } else {
             self.in_recovery = true;
             if !is_marked {
                 self.congestion.on_congestion(&congestion);
-                self.ecn.on_reduction(self.recovery.sent());
-            } else if self.ecn.loss_halves_marked() {
+                self.note_reduction();
+            } else if halves {
                 self.congestion.cap(congestion.basis / 2.0);
             }
         }

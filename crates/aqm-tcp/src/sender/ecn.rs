@@ -19,12 +19,10 @@ pub(super) enum ReducedBy {
     Timeout,
 }
 
-/// What a sender remembers of marks and of reductions.
+/// What a sender remembers of marks and of reductions, if both ends agreed that packets may be marked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcnResponse {
     response: MarkResponse,
-    /// Whether packets may be marked: both ends agreed.
-    pub enabled: bool,
     /// The other end is to be told that the window was reduced (CWR).
     cwr_is_due: bool,
     pub(super) reduced_by: ReducedBy,
@@ -38,7 +36,6 @@ impl EcnResponse {
     pub fn new(response: MarkResponse) -> Self {
         Self {
             response,
-            enabled: false,
             cwr_is_due: false,
             reduced_by: ReducedBy::Nothing,
             marked_up_to: 0,
@@ -49,7 +46,7 @@ impl EcnResponse {
     /// Whether an echo counts on an acknowledgement of `acked` new bytes: on any, or in FullTcp only if it
     /// acknowledges something.
     #[inline]
-    pub fn heeds_echo(&self, acked: u64) -> bool {
+    pub fn counts_echo(&self, acked: u64) -> bool {
         acked > 0 || self.response == MarkResponse::Rfc3168
     }
 
@@ -74,7 +71,7 @@ impl EcnResponse {
     /// 6.1.2).
     pub fn on_reduction(&mut self, sent: u64) {
         self.reduced_up_to = sent;
-        self.cwr_is_due = self.enabled;
+        self.cwr_is_due = true;
     }
 
     /// Whether a mark reduced the window of data that is being acknowledged.
@@ -92,18 +89,17 @@ impl EcnResponse {
         self.reduced_by == ReducedBy::Mark && self.response == MarkResponse::Ns2Full
     }
 
-    /// Whether marks left a window of `cwnd` segments less than one, and that counts as nothing until the
-    /// retransmission timer runs out.
-    #[inline]
-    pub fn closes(&self, cwnd: f64) -> bool {
-        cwnd < 1.0 && self.timeout_spares_ssthresh()
+    /// Whether less than a segment that marks left of the window counts as nothing until the retransmission timer
+    /// runs out: in FullTcp.
+    pub fn closes_below_a_segment(&self) -> bool {
+        self.timeout_spares_ssthresh()
     }
 
     /// The ECN bits of a data segment, and whether it tells of a reduction; `again` if it was sent before,
     /// which only FullTcp lets be marked.
     #[inline]
     pub fn on_data(&mut self, again: bool) -> (Ecn, bool) {
-        if self.enabled && (!again || self.response == MarkResponse::Ns2Full) {
+        if !again || self.response == MarkResponse::Ns2Full {
             (Ecn::Ect0, std::mem::take(&mut self.cwr_is_due))
         } else {
             (Ecn::NotEct, false)
@@ -116,8 +112,7 @@ mod tests {
     use super::*;
 
     fn both() -> [EcnResponse; 2] {
-        [MarkResponse::Rfc3168, MarkResponse::Ns2Full]
-            .map(|response| EcnResponse { enabled: true, ..EcnResponse::new(response) })
+        [MarkResponse::Rfc3168, MarkResponse::Ns2Full].map(EcnResponse::new)
     }
 
     #[test]
@@ -148,20 +143,17 @@ mod tests {
 
     #[test]
     fn an_echo_counts_on_any_acknowledgement_and_in_full_tcp_on_those_of_new_data() {
-        assert_eq!(both().map(|ecn| ecn.heeds_echo(0)), [true, false]);
-        assert_eq!(both().map(|ecn| ecn.heeds_echo(1)), [true, true]);
+        assert_eq!(both().map(|ecn| ecn.counts_echo(0)), [true, false]);
+        assert_eq!(both().map(|ecn| ecn.counts_echo(1)), [true, true]);
     }
 
     #[test]
-    fn a_reduction_is_told_once_and_only_where_ecn_was_agreed() {
+    fn a_reduction_is_told_once() {
         for mut ecn in both() {
             assert_eq!(ecn.on_data(false), (Ecn::Ect0, false));
             ecn.on_reduction(5000);
             assert_eq!(ecn.on_data(false), (Ecn::Ect0, true));
             assert_eq!(ecn.on_data(false), (Ecn::Ect0, false));
-            let mut without = EcnResponse { enabled: false, ..ecn };
-            without.on_reduction(5000);
-            assert_eq!(without.on_data(false), (Ecn::NotEct, false));
         }
     }
 
@@ -178,12 +170,12 @@ mod tests {
     #[test]
     fn a_window_below_a_segment_closes_only_after_a_mark_in_full_tcp() {
         for (mut ecn, full) in both().into_iter().zip([false, true]) {
-            assert!(!ecn.closes(0.5) && !ecn.timeout_spares_ssthresh());
+            assert!(!ecn.closes_below_a_segment() && !ecn.timeout_spares_ssthresh());
             ecn.on_mark(5000);
-            assert_eq!((ecn.closes(0.5), ecn.closes(1.0)), (full, false));
-            assert_eq!((ecn.timeout_spares_ssthresh(), ecn.loss_halves_marked()), (full, full));
+            assert_eq!((ecn.closes_below_a_segment(), ecn.loss_halves_marked()), (full, full));
+            assert_eq!(ecn.timeout_spares_ssthresh(), full);
             ecn.reduced_by = ReducedBy::Loss;
-            assert!(!ecn.closes(0.5) && !ecn.timeout_spares_ssthresh());
+            assert!(!ecn.closes_below_a_segment() && !ecn.timeout_spares_ssthresh());
         }
     }
 }

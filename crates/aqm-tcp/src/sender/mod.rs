@@ -39,6 +39,7 @@ pub(crate) struct Sender {
     cwnd: f64,
     congestion: Box<Controller>,
     cold: Option<Box<ColdState>>,
+    ecn: Option<Box<EcnResponse>>,
     /// Whether a FIN follows the data.
     pub fin: bool,
     in_recovery: bool,
@@ -49,7 +50,6 @@ pub(crate) struct Sender {
     /// When data was sent last.
     last_sent: Instant,
     pub counts: Counts,
-    pub ecn: EcnResponse,
 }
 
 /// What only some senders need.
@@ -81,7 +81,7 @@ impl Sender {
             last_sent: Instant::START,
             counts: Counts::default(),
             cold: None,
-            ecn: EcnResponse::new(tcp.config.ecn.response),
+            ecn: None,
             fin: false,
             in_recovery: false,
             partial: false,
@@ -91,6 +91,16 @@ impl Sender {
     /// A random wait before what the window allows is sent.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         self.cold.get_or_insert_default().overhead = Some(overhead);
+    }
+
+    /// Whether packets may be marked: both ends have agreed.
+    pub fn set_ecn(&mut self, agreed: bool, tcp: &CheckedConfig) {
+        self.ecn = agreed.then(|| Box::new(EcnResponse::new(tcp.config.ecn.response)));
+    }
+
+    /// Whether packets may be marked.
+    pub fn has_ecn(&self) -> bool {
+        self.ecn.is_some()
     }
 
     /// The handshake is over: data may flow. `after_syn_loss` says whether it needed a retransmission.
@@ -120,13 +130,13 @@ impl Sender {
         let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
         let at = self.timer.context(now, &tcp.config.rto);
         let outcome = self.recovery.on_ack(&received, at, &tcp.config);
-        let echo = self.ecn.enabled && segment.flags.has(Flags::ECE);
-        if echo && self.ecn.heeds_echo(outcome.acked) {
-            self.on_mark(tcp);
+        let echo = self.ecn.is_some() && segment.flags.has(Flags::ECE);
+        if echo {
+            self.on_echo(outcome.acked, tcp);
         }
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
         self.apply(outcome, (!echo).then_some(used), now, tcp);
-        if self.ecn.closes(self.cwnd) && (echo || self.timer.at == Instant::NEVER) {
+        if self.is_closed() && (echo || self.timer.at == Instant::NEVER) {
             self.timer.restart(now, &tcp.config.rto);
         }
     }
@@ -172,9 +182,9 @@ impl Sender {
         } else {
             self.timer.time(end, now);
         }
-        if len > 0 {
+        if let Some(response) = self.ecn.as_mut().filter(|_| len > 0) {
             let tells;
-            (ecn, tells) = self.ecn.on_data(sending.again);
+            (ecn, tells) = response.on_data(sending.again);
             flags = flags.union(if tells { Flags::CWR } else { Flags::default() });
         }
         let oldest = sending.again && sending.seq == self.recovery.una();
@@ -270,12 +280,18 @@ impl Sender {
             self.cwnd = (self.cwnd - deflation).max(1.0);
         }
         let receiver = match tcp.config.receiver.first_window {
-            _ if self.ecn.closes(self.cwnd) => 0,
+            _ if self.is_closed() => 0,
             None => tcp.config.receiver.window,
             Some(_) => tcp.config.receiver.grown_window(self.recovery.una() / tcp.mss),
         };
         let windows = Windows { congestion: self.whole_window(), receiver, mss: tcp.mss };
         self.recovery.set_windows(windows, &tcp.config);
+    }
+
+    /// Whether marks left less than a segment of the window, and that counts as nothing.
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.cwnd < 1.0 && self.ecn.as_ref().is_some_and(|ecn| ecn.closes_below_a_segment())
     }
 
     /// What there is to send, as far as Nagle's algorithm lets go of it.

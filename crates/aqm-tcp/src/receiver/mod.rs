@@ -1,0 +1,264 @@
+//! The half of an end that gets data: puts it in order and says when to acknowledge it.
+//!
+//! W. Eddy, RFC 9293, 2022, section 3.10.7.4; M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009,
+//! section 4.2 (when an acknowledgement may wait; at once if data is out of order or fills a gap);
+//! RFC 2018, section 4, and RFC 2883 (what SACK tells); RFC 3168, section 6.1.3 (the echo of marks).
+//!
+//! Ours, where the sources are silent: acknowledgements that became due before the end was asked
+//! merge into one; the application takes data at once, so the window stays open.
+
+mod adaptive_ack;
+
+use aqm_net::{Ecn, Instant};
+
+use crate::config::Config;
+use crate::config::receiver::DelayedAck;
+use crate::config::sack::Dsack;
+use crate::recovery::TimerContext;
+use crate::segment::{Flags, Sacks, Segment};
+use adaptive_ack::Adaptive;
+
+/// The receiving half of an end.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// Everything below has arrived (`RCV.NXT`); a FIN counts.
+    expected: u64,
+    /// When a delayed acknowledgement leaves.
+    timer: Instant,
+    /// What has arrived beyond a gap; made when there first is one, or when acknowledging adapts.
+    disorder: Option<Box<Disorder>>,
+    /// The number the FIN takes, `NO_FIN` if it has not arrived.
+    fin_at: u64,
+    /// Segments with data or a FIN that have arrived.
+    segments: u64,
+    /// Whether an acknowledgement is to leave by itself.
+    due: bool,
+    /// Whether acknowledgements echo a mark.
+    echo: bool,
+}
+
+#[derive(Debug, Default)]
+struct Disorder {
+    /// `[from, to)`, ascending, with gaps between.
+    ranges: Vec<(u64, u64)>,
+    /// A number within each of the ranges that changed last, the newest first.
+    recent: [Option<u64>; 3],
+    /// What came twice since the last acknowledgement.
+    duplicate: Option<(u64, u64)>,
+    /// When to acknowledge, if that adapts.
+    adaptive: Option<Adaptive>,
+}
+
+const NO_FIN: u64 = u64::MAX;
+
+impl Receiver {
+    pub(crate) fn new() -> Self {
+        Self {
+            expected: 0,
+            timer: Instant::NEVER,
+            disorder: None,
+            fin_at: NO_FIN,
+            segments: 0,
+            due: false,
+            echo: false,
+        }
+    }
+
+    /// A segment with data or a FIN arrived.
+    #[inline]
+    pub(crate) fn on_segment(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
+        self.segments += 1;
+        if segment.flags.has(Flags::CWR) {
+            self.echo = false;
+        }
+        if segment.ecn == Ecn::Ce {
+            self.echo = true;
+        }
+        let end = segment.end();
+        let fin = segment.flags.has(Flags::FIN);
+        if fin {
+            self.fin_at = end - 1;
+        }
+        let in_order = self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty());
+        if segment.seq == self.expected && in_order {
+            self.expected = end;
+            let last = fin || self.due;
+            if let Some(until) = self.wait(segment, at, config).filter(|_| !last) {
+                self.timer = until;
+                return;
+            }
+        } else {
+            let before = self.expected;
+            self.store(segment.seq, end);
+            if config.receiver.delayed_ack == DelayedAck::Adaptive {
+                let advances = self.expected > before;
+                let adaptive = self.adaptive();
+                if end <= before {
+                    adaptive.on_old(at, config);
+                } else if advances {
+                    adaptive.on_data(at, config);
+                }
+            }
+        }
+        self.acknowledge();
+    }
+
+    /// Until when the acknowledgement of a segment in order may wait; none if it may not.
+    #[inline]
+    fn wait(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
+        let first = self.timer == Instant::NEVER && self.segments > config.receiver.quick_acks;
+        match config.receiver.delayed_ack {
+            DelayedAck::Off => None,
+            DelayedAck::EverySecond => first.then(|| at.now + config.receiver.delayed_ack_timer),
+            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config.receiver.delayed_ack_timer)),
+            DelayedAck::Adaptive => {
+                let (expected, pending) = (self.expected, self.timer);
+                let adaptive = self.adaptive();
+                adaptive.on_data(at, config);
+                let until = adaptive.wait(expected, pending, at, config);
+                until.filter(|_| !segment.flags.has(Flags::PUSH))
+            }
+        }
+    }
+
+    /// Time has passed; a delayed acknowledgement may be due.
+    pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
+        if at.now >= self.timer {
+            if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
+                adaptive.on_timer(at);
+            }
+            self.acknowledge();
+        }
+    }
+
+    /// An acknowledgement is to leave.
+    pub(crate) fn acknowledge(&mut self) {
+        self.timer = Instant::NEVER;
+        self.due = true;
+    }
+
+    /// Whether an acknowledgement is to leave by itself.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Writes into a segment what has arrived; an acknowledgement that was due goes with it.
+    #[inline]
+    pub(crate) fn fill_in(&mut self, segment: &mut Segment, config: &Config) {
+        if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
+            let owed = self.due || self.timer != Instant::NEVER;
+            adaptive.on_ack_sent(self.expected, owed, config);
+        }
+        self.due = false;
+        self.timer = Instant::NEVER;
+        segment.ack = self.expected;
+        segment.flags =
+            segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
+        if let Some(disorder) = &mut self.disorder
+            && config.recovery.kind.has_sack()
+        {
+            segment.sacks = disorder.sacks(self.expected, config.sack.dsack);
+        }
+    }
+
+    /// When `on_timer` wants to be called next.
+    #[inline]
+    pub(crate) fn timer(&self) -> Instant {
+        self.timer
+    }
+
+    /// Payload bytes that arrived in order.
+    #[inline]
+    pub(crate) fn delivered(&self) -> u64 {
+        self.expected.min(self.fin_at)
+    }
+
+    /// Whether everything up to the FIN has arrived.
+    #[inline]
+    pub(crate) fn has_fin(&self) -> bool {
+        self.expected > self.fin_at
+    }
+
+    /// What adapts when to acknowledge.
+    fn adaptive(&mut self) -> &mut Adaptive {
+        self.disorder.get_or_insert_default().adaptive.get_or_insert_default()
+    }
+
+    /// Takes in data that is not simply the next.
+    fn store(&mut self, from: u64, to: u64) {
+        let disorder = self.disorder.get_or_insert_default();
+        if to <= self.expected {
+            disorder.duplicate = Some((from, to));
+            return;
+        }
+        if from < self.expected {
+            disorder.duplicate = Some((from, self.expected));
+        }
+        disorder.add(from.max(self.expected), to);
+        if from > self.expected {
+            disorder.remember(from);
+        }
+        let filled = disorder.ranges.iter().take_while(|range| range.0 <= self.expected).count();
+        for range in disorder.ranges.drain(..filled) {
+            self.expected = self.expected.max(range.1);
+        }
+    }
+}
+
+impl Disorder {
+    /// Adds a range, joined with all that it touches.
+    fn add(&mut self, mut from: u64, mut to: u64) {
+        match self.ranges.last_mut() {
+            // Nearly always the newest data continues the newest range or opens one behind it.
+            Some(last) if from == last.1 => last.1 = to,
+            Some(last) if from > last.1 => self.ranges.push((from, to)),
+            None => self.ranges.push((from, to)),
+            Some(_) => {
+                let first = self.ranges.partition_point(|range| range.1 < from);
+                let behind = self.ranges.partition_point(|range| range.0 <= to);
+                if let Some(touched) = self.ranges.get(first..behind).filter(|touched| !touched.is_empty()) {
+                    let overlap = touched.iter().find(|range| range.0 <= from && to <= range.1);
+                    self.duplicate = overlap.map(|_| (from, to)).or(self.duplicate);
+                    from = from.min(touched[0].0);
+                    to = to.max(touched[touched.len() - 1].1);
+                }
+                self.ranges.splice(first..behind, [(from, to)]);
+            }
+        }
+    }
+
+    /// Puts the range that holds `number` first among those that changed last.
+    fn remember(&mut self, number: u64) {
+        let range = self.holding(number);
+        let others = self.recent.into_iter().flatten().filter(|&one| self.holding(one) != range);
+        let mut recent = [Some(number), None, None];
+        for (place, other) in recent[1..].iter_mut().zip(others) {
+            *place = Some(other);
+        }
+        self.recent = recent;
+    }
+
+    /// The range that holds `number`, if any still does.
+    fn holding(&self, number: u64) -> Option<(u64, u64)> {
+        let behind = self.ranges.partition_point(|range| range.0 <= number);
+        self.ranges[..behind].last().copied().filter(|range| number < range.1)
+    }
+
+    /// The blocks of an acknowledgement: what came twice, then the ranges that changed last.
+    fn sacks(&mut self, ack: u64, dsack: Dsack) -> Sacks {
+        let mut sacks = Sacks::default();
+        if let Some((from, to)) = self.duplicate.take()
+            && dsack == Dsack::On
+        {
+            sacks.push(ack, from, to);
+        }
+        for range in self.recent.into_iter().flatten().filter_map(|one| self.holding(one)) {
+            sacks.push(ack, range.0, range.1);
+        }
+        sacks
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! What a receiver reports, and when it acknowledges.
+
+use super::*;
+use crate::testing::{timer_context, timer_context_of};
+use serde_json::json;
+
+fn config(more: serde_json::Value) -> Config {
+    crate::read(more).unwrap()
+}
+
+fn data(from: u64, to: u64) -> Segment {
+    Segment { seq: from, len: (to - from) as u32, ..Segment::default() }
+}
+
+fn acknowledgement(receiver: &mut Receiver, config: &Config) -> Segment {
+    let mut segment = Segment::default();
+    receiver.fill_in(&mut segment, config);
+    segment
+}
+
+#[test]
+fn pieces_that_overlap_and_touch_are_joined() {
+    let config = config(json!({ "receiver": { "delayed_ack": "off" } }));
+    let mut receiver = Receiver::new();
+    let mut give = |from, to| {
+        receiver.on_segment(&data(from, to), timer_context(Instant::START), &config);
+        (receiver.delivered(), receiver.disorder.as_ref().map_or(vec![], |it| it.ranges.clone()))
+    };
+    for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60)] {
+        assert_eq!(give(from, to).0, 0);
+    }
+    assert_eq!(give(5, 12).1, [(5, 40), (50, 70)]);
+    assert_eq!(give(0, 6), (40, vec![(50, 70)]));
+    assert_eq!(give(30, 55), (70, vec![]));
+    give(0, 70);
+    assert!(receiver.is_due());
+    assert_eq!(acknowledgement(&mut receiver, &config).ack, 70);
+    assert!(!receiver.is_due(), "they merged into one");
+}
+
+#[test]
+fn the_end_of_the_data_is_acknowledged_at_once() {
+    let config = config(json!({ "receiver": { "delayed_ack": "every-second" } }));
+    let mut receiver = Receiver::new();
+    receiver.on_segment(&data(0, 50), timer_context(Instant::START), &config);
+    assert!(!receiver.is_due());
+    receiver.on_segment(&data(50, 60), timer_context(Instant::START), &config);
+    assert!(receiver.is_due());
+    acknowledgement(&mut receiver, &config);
+    receiver.on_segment(
+        &Segment { flags: Flags::FIN, ..data(60, 100) },
+        timer_context(Instant::START),
+        &config,
+    );
+    assert!(receiver.is_due() && receiver.has_fin());
+    assert_eq!((receiver.delivered(), acknowledgement(&mut receiver, &config).ack), (100, 101));
+    assert_eq!(receiver.timer(), Instant::NEVER);
+}
+
+#[test]
+fn the_first_segments_are_acknowledged_at_once_as_far_as_quick_acks_goes() {
+    let config = config(json!({ "receiver": { "quick_acks": 3 } }));
+    let mut receiver = Receiver::new();
+    let mut due = Vec::new();
+    for number in 0..6 {
+        receiver.on_segment(&data(number, number + 1), timer_context(Instant::START), &config);
+        due.push(receiver.is_due());
+        if receiver.is_due() {
+            acknowledgement(&mut receiver, &config);
+        }
+    }
+    assert_eq!(due, [true, true, true, false, true, false]);
+}
+
+#[test]
+fn the_block_that_changed_last_comes_first() {
+    // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh
+    // are lost.
+    let config = config(json!({ "recovery": { "kind": "sack" } }));
+    let mut receiver = Receiver::new();
+    receiver.on_segment(&data(0, 5000), timer_context(Instant::START), &config);
+    let mut seen = Vec::new();
+    for from in [5500, 6500, 7500, 8500] {
+        receiver.on_segment(&data(from, from + 500), timer_context(Instant::START), &config);
+        let segment = acknowledgement(&mut receiver, &config);
+        assert_eq!(segment.ack, 5000);
+        seen.push(segment.sacks.ranges(5000).collect::<Vec<_>>());
+    }
+    assert_eq!(seen[1], [(6500, 7000), (5500, 6000)]);
+    assert_eq!(seen[3], [(8500, 9000), (7500, 8000), (6500, 7000)]);
+    receiver.on_segment(&data(7000, 7500), timer_context(Instant::START), &config);
+    let blocks: Vec<_> = acknowledgement(&mut receiver, &config).sacks.ranges(5000).collect();
+    assert_eq!(blocks, [(6500, 8000), (8500, 9000)]);
+}
+
+#[test]
+fn data_that_came_twice_is_reported_once() {
+    // RFC 2883, section 4: below the acknowledgement, and within a block.
+    let config = config(json!({ "recovery": { "kind": "sack" } }));
+    let mut receiver = Receiver::new();
+    let blocks = |receiver: &mut Receiver| {
+        let segment = acknowledgement(receiver, &config);
+        segment.sacks.ranges(segment.ack).collect::<Vec<_>>()
+    };
+    receiver.on_segment(&data(0, 3000), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(1000, 2000), timer_context(Instant::START), &config);
+    assert_eq!(blocks(&mut receiver), [(1000, 2000)]);
+    assert_eq!(blocks(&mut receiver), []);
+    receiver.on_segment(&data(4000, 6000), timer_context(Instant::START), &config);
+    blocks(&mut receiver);
+    receiver.on_segment(&data(4500, 5000), timer_context(Instant::START), &config);
+    assert_eq!(blocks(&mut receiver), [(4500, 5000), (4000, 6000)]);
+}
+
+#[test]
+fn a_mark_is_echoed_until_the_window_was_reduced() {
+    let config = config(json!({ "receiver": { "delayed_ack": "off" }, "ecn": { "mode": "on" } }));
+    let mut receiver = Receiver::new();
+    let mut echo = |from, ecn, flags| {
+        receiver.on_segment(
+            &Segment { ecn, flags, ..data(from, from + 1) },
+            timer_context(Instant::START),
+            &config,
+        );
+        acknowledgement(&mut receiver, &config).flags.has(Flags::ECE)
+    };
+    assert!(!echo(0, Ecn::Ect0, Flags::ACK));
+    assert!(echo(1, Ecn::Ce, Flags::ACK));
+    assert!(echo(2, Ecn::Ect0, Flags::ACK));
+    assert!(!echo(3, Ecn::Ect0, Flags::CWR));
+    assert!(echo(4, Ecn::Ce, Flags::CWR), "marked again");
+}
+
+#[test]
+fn the_part_of_a_segment_that_came_twice_is_reported() {
+    let config = config(json!({ "recovery": { "kind": "sack" } }));
+    let mut receiver = Receiver::new();
+    for (from, to) in [(0, 3000), (2000, 4000)] {
+        receiver.on_segment(&data(from, to), timer_context(Instant::START), &config);
+    }
+    let segment = acknowledgement(&mut receiver, &config);
+    assert_eq!((segment.ack, segment.sacks.ranges(4000).collect::<Vec<_>>()), (4000, vec![(2000, 3000)]));
+}
+
+#[test]
+fn what_came_twice_is_not_forgotten_when_the_next_data_arrives() {
+    let config = config(json!({ "recovery": { "kind": "sack" } }));
+    let mut receiver = Receiver::new();
+    for (from, to) in [(0, 3000), (5000, 6000), (1000, 2000), (3000, 4000)] {
+        receiver.on_segment(&data(from, to), timer_context(Instant::START), &config);
+    }
+    let blocks: Vec<_> = acknowledgement(&mut receiver, &config).sacks.ranges(4000).collect();
+    assert_eq!(blocks, [(1000, 2000), (5000, 6000)]);
+}
+
+/// A receiver whose delay adapts, after two quick acknowledgements. Segments are counted from 0.
+struct Adapting {
+    receiver: Receiver,
+    config: Config,
+}
+
+impl Adapting {
+    fn new() -> Self {
+        let receiver = json!({ "delayed_ack": "adaptive", "quick_acks": 2 });
+        let config = config(json!({ "receiver": receiver, "rto": { "tick": "10ms" } }));
+        Self { receiver: Receiver::new(), config }
+    }
+
+    /// Whether a segment that arrives after `millis` is acknowledged at once.
+    fn take(&mut self, millis: u64, number: u64, flags: Flags) -> bool {
+        let now = Instant::from_nanos(millis * 1_000_000);
+        let segment = Segment { flags, ..data(1000 * number, 1000 * (number + 1)) };
+        self.receiver.on_segment(&segment, timer_context_of(&self.config, now), &self.config);
+        let is_due = self.receiver.is_due();
+        if is_due {
+            acknowledgement(&mut self.receiver, &self.config);
+        }
+        is_due
+    }
+}
+
+#[test]
+fn only_an_acknowledgement_that_was_owed_uses_up_a_quick_one() {
+    let mut adapting = Adapting::new();
+    assert!(adapting.take(10, 0, Flags::ACK));
+    // Data of its own that the receiver sends meanwhile carries what is acknowledged already.
+    acknowledgement(&mut adapting.receiver, &adapting.config);
+    assert!(adapting.take(20, 1, Flags::ACK));
+    assert!(!adapting.take(30, 2, Flags::ACK));
+}
+
+#[test]
+fn the_end_of_what_the_application_wrote_is_acknowledged_at_once() {
+    let mut adapting = Adapting::new();
+    assert_eq!([0, 1].map(|number| adapting.take(10 * number, number, Flags::ACK)), [true; 2]);
+    assert!(adapting.take(20, 2, Flags::PUSH));
+}
+
+#[test]
+fn data_that_came_before_makes_acknowledgements_quick_again() {
+    let mut adapting = Adapting::new();
+    assert_eq!([0, 1].map(|number| adapting.take(10 * number, number, Flags::ACK)), [true; 2]);
+    assert!(adapting.take(20, 1, Flags::ACK), "the newest segment once more");
+    assert!(adapting.take(30, 2, Flags::ACK), "the second of two quick ones");
+    assert!(!adapting.take(40, 3, Flags::ACK));
+}
+
+#[test]
+fn a_segment_that_fills_a_gap_counts_as_data_in_order_and_one_that_opens_it_does_not() {
+    // Two quick acknowledgements follow when data in order comes after more than the time-out of a second.
+    let mut filled_late = Adapting::new();
+    let quick = [(10, 0), (20, 1), (30, 3), (1100, 2), (1110, 4), (1120, 5)];
+    let quick = quick.map(|(millis, number)| filled_late.take(millis, number, Flags::ACK));
+    assert_eq!(quick, [true, true, true, true, true, false]);
+    let mut opened_late = Adapting::new();
+    let quick = [(10, 0), (20, 1), (1100, 3), (1110, 2), (1120, 4), (1130, 5)];
+    let quick = quick.map(|(millis, number)| opened_late.take(millis, number, Flags::ACK));
+    assert_eq!(quick, [true, true, true, true, true, false]);
+}

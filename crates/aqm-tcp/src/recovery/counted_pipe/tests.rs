@@ -1,0 +1,128 @@
+//! Recovery by a counted pipe, driven by hand.
+
+use aqm_net::{Instant, Size};
+
+use super::*;
+use crate::config::CheckedConfig;
+use crate::rtt::Estimator;
+use crate::segment::Sacks;
+
+const WINDOW: u64 = 10;
+
+/// A recovery with segments of one byte, what it runs on, and the window it is told.
+struct Bench {
+    recovery: CountedPipe,
+    tcp: CheckedConfig,
+    estimator: Estimator,
+    congestion: u64,
+}
+
+impl Bench {
+    /// With a window of segments sent; two for limited transmit may follow.
+    fn filled(congestion: u64) -> Self {
+        let mut config = Config::default();
+        config.connection.mss = Size::from_bytes(1);
+        let tcp = config.build().unwrap();
+        let estimator = Estimator::new(&tcp.config.rto);
+        let mut bench = Self { recovery: CountedPipe::default(), tcp, estimator, congestion };
+        assert_eq!(bench.send(), (0..congestion).collect::<Vec<u64>>());
+        bench
+    }
+
+    fn take_in(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
+        let mut sacks = Sacks::default();
+        ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
+        let at =
+            TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
+        self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.tcp.config).what
+    }
+
+    /// Sends all it may; returns what.
+    fn send(&mut self) -> Vec<u64> {
+        let windows = Windows { congestion: self.congestion, receiver: 100, mss: 1 };
+        self.recovery.set_windows(windows, &self.tcp.config);
+        let at =
+            TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
+        let (recovery, endless) = (&mut self.recovery, Stream { end: 1000, fin: false, mss: 1 });
+        std::iter::from_fn(|| recovery.next(endless, at)).map(|sending| sending.seq).collect()
+    }
+
+    /// Segments 0, 2 and 3 of a window of ten are lost; the third duplicate has come.
+    fn with_losses() -> Self {
+        let mut bench = Self::filled(WINDOW);
+        assert_eq!(bench.take_in(0, &[(1, 2)]), AckKind::Duplicate);
+        assert_eq!(bench.send(), [10]);
+        assert_eq!(bench.take_in(0, &[(4, 5), (1, 2)]), AckKind::Duplicate);
+        assert_eq!(bench.send(), [11]);
+        assert_eq!(bench.take_in(0, &[(4, 6), (1, 2)]), AckKind::Loss);
+        bench.congestion = WINDOW / 2;
+        bench
+    }
+}
+
+#[test]
+fn only_blocks_that_tell_of_something_make_a_duplicate() {
+    let mut bench = Bench::filled(WINDOW);
+    assert_eq!(bench.take_in(0, &[]), AckKind::Stale);
+    assert_eq!(bench.take_in(0, &[(3, 5)]), AckKind::Duplicate);
+    for known in [(3, 5), (4, 5), (3, 4), (20, 30), (0, 2)] {
+        assert_eq!(bench.take_in(0, &[known]), AckKind::Stale, "{known:?}");
+    }
+    assert_eq!(bench.take_in(0, &[(2, 4)]), AckKind::Duplicate);
+    assert_eq!(bench.recovery.dupacks(), 2);
+}
+
+#[test]
+fn holes_go_first_and_once_as_the_pipe_empties() {
+    let mut bench = Bench::with_losses();
+    assert_eq!(bench.send(), [0], "12 sent, 3 have left: 9 in the network");
+    let mut sent = Vec::new();
+    for end in 7..=12 {
+        bench.take_in(0, &[(4, end), (1, 2)]);
+        sent.push(bench.send());
+    }
+    // The pipe falls from 9; below 5 each acknowledgement lets a segment leave.
+    let none: Vec<u64> = vec![];
+    assert_eq!(sent, [none.clone(), none.clone(), none.clone(), none, vec![2], vec![3]]);
+    assert_eq!(bench.take_in(2, &[(4, 12)]), AckKind::Partial);
+    assert_eq!(bench.send(), [12, 13], "a partial acknowledgement takes out two");
+    assert_eq!(bench.take_in(3, &[(4, 12)]), AckKind::Partial);
+    assert_eq!(bench.send(), [14, 15]);
+    assert_eq!(bench.take_in(12, &[]), AckKind::Exit);
+    assert_eq!(bench.send(), [16], "the window of 5 from 12 on");
+}
+
+#[test]
+fn the_end_of_a_recovery_lets_the_next_begin_and_a_time_out_does_not() {
+    let mut bench = Bench::with_losses();
+    bench.send();
+    assert_eq!(bench.take_in(12, &[]), AckKind::Exit);
+    assert_eq!(bench.send(), [12, 13, 14, 15, 16]);
+    let seen: Vec<AckKind> = (14..17).map(|end| bench.take_in(12, &[(13, end)])).collect();
+    assert_eq!(seen, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
+
+    let at = TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
+    bench.recovery.on_timeout(at, &bench.tcp.config);
+    bench.congestion = 1;
+    assert_eq!(bench.send(), [12]);
+    assert_eq!(bench.take_in(12, &[(13, 17)]), AckKind::Stale, "duplicates tell nothing");
+    assert_eq!(bench.take_in(13, &[(14, 17)]), AckKind::Advance);
+    bench.send();
+    let seen: Vec<AckKind> = (15..18).map(|end| bench.take_in(13, &[(14, end)])).collect();
+    assert_eq!(seen, [AckKind::Duplicate; 3], "all this was sent before the time-out");
+}
+
+#[test]
+fn ranges_stay_sorted_and_apart() {
+    let mut bench = Bench::filled(40);
+    for range in [(10, 12), (20, 22), (30, 32), (12, 13), (19, 20), (28, 31), (2, 3), (11, 24)] {
+        assert!(bench.recovery.add(range.0, range.1), "{range:?}");
+    }
+    assert_eq!(bench.recovery.sacked, [(2, 3), (10, 24), (28, 32)]);
+    bench.recovery.una = 11;
+    bench.recovery.trim();
+    assert_eq!(bench.recovery.sacked, [(11, 24), (28, 32)]);
+    assert_eq!(bench.recovery.hole(), Some((24, 28)));
+    bench.recovery.repaired = 28;
+    assert_eq!(bench.recovery.hole(), None);
+}

@@ -1,0 +1,282 @@
+//! Recovery without SACK, driven by hand.
+
+use aqm_net::{Instant, Size};
+
+use super::*;
+use crate::config::CheckedConfig;
+use crate::rtt::Estimator;
+use crate::segment::Sacks;
+
+const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
+const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
+const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
+
+/// A recovery with segments of one byte, what it runs on, and the windows it is told.
+struct Bench {
+    recovery: Counting,
+    tcp: CheckedConfig,
+    estimator: Estimator,
+}
+
+impl Bench {
+    fn new(config: Config) -> Self {
+        let tcp = with(config, |config| config.connection.mss = Size::from_bytes(1)).build().unwrap();
+        let estimator = Estimator::new(&tcp.config.rto);
+        Self { recovery: Counting::default(), tcp, estimator }
+    }
+
+    /// With a window of ten sent.
+    fn filled(config: Config) -> Self {
+        let mut bench = Self::new(config);
+        assert_eq!(bench.send(WINDOWS), (0..10).collect::<Vec<u64>>());
+        bench
+    }
+
+    fn take_in(&mut self, ack: u64, bare: bool) -> AckOutcome {
+        let at =
+            TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
+        self.recovery.on_ack(&ReceivedAck { ack, sacks: &Sacks::default(), bare }, at, &self.tcp.config)
+    }
+
+    fn ack(&mut self, ack: u64) -> AckKind {
+        self.take_in(ack, true).what
+    }
+
+    fn duplicates(&mut self, count: usize) -> Vec<AckKind> {
+        (0..count).map(|_| self.ack(self.recovery.una())).collect()
+    }
+
+    /// Sends all it may; returns what.
+    fn send(&mut self, windows: Windows) -> Vec<u64> {
+        self.recovery.set_windows(windows, &self.tcp.config);
+        let at =
+            TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
+        let recovery = &mut self.recovery;
+        std::iter::from_fn(|| recovery.next(ENDLESS, at)).map(|sending| sending.seq).collect()
+    }
+
+    fn time_out(&mut self) {
+        let at =
+            TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
+        self.recovery.on_timeout(at, &self.tcp.config);
+    }
+}
+
+fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
+    change(&mut config);
+    config
+}
+
+fn config(kind: RecoveryKind) -> Config {
+    with(Config::default(), |config| config.recovery.kind = kind)
+}
+
+#[test]
+fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
+    let mut bench = Bench::filled(Config::default());
+    assert_eq!(bench.take_in(11, true), AckOutcome::NONE);
+    assert_eq!(
+        bench.take_in(10, true),
+        AckOutcome { acked: 10, delivered: 10, what: AckKind::Advance, ..AckOutcome::NONE }
+    );
+    assert_eq!(bench.take_in(9, true), AckOutcome::NONE);
+    assert_eq!(bench.take_in(10, true), AckOutcome::NONE, "nothing is outstanding");
+}
+
+#[test]
+fn what_carries_data_is_no_duplicate() {
+    let mut bench = Bench::filled(Config::default());
+    for _ in 0..5 {
+        assert_eq!(bench.take_in(0, false), AckOutcome::NONE);
+    }
+    assert_eq!(bench.recovery.dupacks(), 0);
+}
+
+#[test]
+fn only_the_duplicate_at_the_threshold_shows_a_loss() {
+    for recovery in [RecoveryKind::Tahoe, RecoveryKind::Reno, RecoveryKind::NewReno] {
+        for guard in [FastRetransmitGuard::None, FastRetransmitGuard::Recover] {
+            let config = with(config(recovery), |config| config.recovery.fast_retransmit_guard = guard);
+            let outcome = Bench::filled(config).duplicates(9);
+            assert_eq!(outcome[2], AckKind::Loss);
+            assert_eq!(outcome.iter().filter(|&&what| what == AckKind::Loss).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn the_guard_decides_whether_duplicates_after_a_time_out_show_a_loss() {
+    use FastRetransmitGuard::{AfterTimeout, None, Recover, RecoverOrFirst};
+    for (guard, at_first, later) in [
+        (None, true, true),
+        (Recover, false, false),
+        (RecoverOrFirst, true, false),
+        (AfterTimeout, false, false),
+    ] {
+        for (una, expected) in [(0, at_first), (5, later)] {
+            let config = with(Config::default(), |config| config.recovery.fast_retransmit_guard = guard);
+            let mut bench = Bench::filled(config);
+            bench.ack(una);
+            bench.time_out();
+            bench.send(WINDOWS);
+            let lost = bench.duplicates(4).contains(&AckKind::Loss);
+            assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
+        }
+    }
+}
+
+#[test]
+fn the_guard_decides_whether_a_recovery_may_follow_another_of_the_same_window() {
+    use FastRetransmitGuard::{AfterTimeout, None, Recover, RecoverOrFirst};
+    for (guard, expected) in [(None, true), (Recover, false), (RecoverOrFirst, false), (AfterTimeout, true)] {
+        let mut bench =
+            Bench::filled(with(Config::default(), |config| config.recovery.fast_retransmit_guard = guard));
+        bench.duplicates(4);
+        assert_eq!(bench.ack(5), AckKind::Exit);
+        assert_eq!(bench.duplicates(3).contains(&AckKind::Loss), expected, "{guard:?}");
+    }
+}
+
+#[test]
+fn limited_transmit_sends_one_segment_a_duplicate() {
+    for (limited_transmit, fresh, after_timeout) in [
+        (LimitedTransmit::Off, vec![], vec![]),
+        (LimitedTransmit::New, vec![10], vec![]),
+        (LimitedTransmit::Next, vec![10], vec![1]),
+    ] {
+        let mut bench = Bench::filled(with(Config::default(), |config| {
+            config.recovery.limited_transmit = limited_transmit
+        }));
+        bench.duplicates(1);
+        assert_eq!(bench.recovery.is_urgent(&bench.tcp.config), !fresh.is_empty());
+        assert_eq!(bench.send(WINDOWS), fresh);
+        assert_eq!(bench.send(WINDOWS), [0u64; 0], "and no more when it is asked again");
+        assert_eq!(bench.recovery.flight(), 10, "what it sends is not part of the flight size");
+        bench.time_out();
+        assert_eq!(bench.send(ONE), [0]);
+        bench.duplicates(1);
+        assert_eq!(bench.send(ONE), after_timeout);
+    }
+}
+
+#[test]
+fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
+    let mut bench = Bench::filled(Config::default());
+    bench.duplicates(3);
+    bench.time_out();
+    assert_eq!(bench.send(ONE), [0]);
+}
+
+#[test]
+fn reno_ends_fast_recovery_with_the_next_new_acknowledgement() {
+    let mut bench = Bench::filled(config(RecoveryKind::Reno));
+    bench.duplicates(3);
+    assert_eq!(bench.send(Windows { congestion: 5, ..WINDOWS }), [0]);
+    bench.duplicates(4);
+    let half = Windows { congestion: 5, ..WINDOWS };
+    assert_eq!(bench.send(half), [10, 11], "the window of 5 is inflated by 7");
+    assert_eq!((bench.ack(4), bench.recovery.dupacks()), (AckKind::Exit, 0));
+    assert_eq!(bench.send(half), [0u64; 0], "from 4 on 8 are outstanding");
+}
+
+#[test]
+fn duplicates_open_the_window_itself_if_they_are_told_to_after_a_time_out_too() {
+    let tcp = with(config(RecoveryKind::Reno), |config| config.recovery.inflation = Inflation::InWindow);
+    let mut bench = Bench::filled(tcp);
+    assert_eq!(bench.duplicates(3)[2], AckKind::Loss);
+    assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only what is missing");
+    bench.duplicates(1);
+    assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [10, 11, 12]);
+    assert_eq!((bench.recovery.inflation(), bench.ack(4)), (4.0, AckKind::Exit));
+    bench.time_out();
+    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![4]));
+    bench.duplicates(3);
+    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard holds");
+    bench.duplicates(2);
+    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (2.0, vec![5, 6]));
+    assert_eq!((bench.ack(7), bench.recovery.inflation()), (AckKind::Opened, 2.0));
+    assert_eq!(bench.send(ONE), [7], "what stays of it is the window's");
+    bench.duplicates(1);
+    assert_eq!((bench.recovery.inflation(), bench.ack(8)), (0.0, AckKind::Advance));
+}
+
+#[test]
+fn tahoe_starts_again_from_the_hole() {
+    let mut bench = Bench::filled(config(RecoveryKind::Tahoe));
+    bench.ack(2);
+    bench.duplicates(3);
+    assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one allows it");
+    assert_eq!(bench.send(ONE), [2]);
+    assert_eq!(bench.duplicates(5), [AckKind::Duplicate; 5]);
+    assert_eq!(bench.send(ONE), [0u64; 0], "further duplicates do not inflate the window");
+    assert_eq!(bench.ack(5), AckKind::Advance);
+    assert_eq!(bench.send(Windows { congestion: 2, ..WINDOWS }), [5, 6]);
+}
+
+#[test]
+fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
+    let mut bench = Bench::filled(config(RecoveryKind::NewReno));
+    bench.duplicates(3);
+    let half = Windows { congestion: 5, ..WINDOWS };
+    assert_eq!(bench.send(half), [0]);
+    bench.duplicates(5);
+    assert_eq!(bench.send(half), [10, 11, 12], "the window of 5 is inflated by 8");
+    assert_eq!((bench.ack(4), bench.recovery.deflation()), (AckKind::Partial, 0.0));
+    assert!(bench.recovery.is_urgent(&bench.tcp.config));
+    assert_eq!(bench.send(half), [4, 13], "3 less: 4 to 13 are outstanding");
+    assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 0.0), "the inflation was 5");
+    assert_eq!(bench.send(half), [9, 14], "it is 1 now");
+    assert_eq!(bench.duplicates(1), [AckKind::Duplicate]);
+    assert_eq!(bench.recovery.dupacks(), 9, "duplicates count on");
+    assert_eq!(bench.send(half), [15]);
+    assert_eq!(bench.ack(10), AckKind::Exit);
+    assert_eq!((bench.recovery.dupacks(), bench.recovery.deflation()), (0, 0.0));
+    assert_eq!(bench.send(half), [0u64; 0]);
+}
+
+#[test]
+fn without_inflation_left_a_partial_acknowledgement_lowers_the_window_itself() {
+    for end in [AckKind::Exit, AckKind::Advance] {
+        let mut bench = Bench::filled(config(RecoveryKind::NewReno));
+        bench.duplicates(3);
+        assert_eq!((bench.ack(7), bench.recovery.deflation()), (AckKind::Partial, 4.0));
+        assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 5.0));
+        if end == AckKind::Advance {
+            bench.time_out();
+            assert_eq!(bench.recovery.deflation(), 0.0);
+            bench.send(ONE);
+        }
+        assert_eq!((bench.ack(10), bench.recovery.deflation()), (end, 0.0));
+    }
+}
+
+#[test]
+fn in_newreno_s_recovery_an_acknowledgement_may_release_a_bounded_burst() {
+    for (max_burst, expected) in [(None, 4), (Some(2), 2)] {
+        let mut bench = Bench::filled(with(config(RecoveryKind::NewReno), |config| {
+            config.recovery.max_burst = max_burst
+        }));
+        bench.duplicates(3);
+        assert_eq!(bench.send(WINDOWS).len(), 1 + expected.min(3), "the retransmission is not counted");
+        bench.duplicates(1);
+        let wide = Windows { congestion: 13, ..WINDOWS };
+        let sent = bench.send(wide).len() + bench.send(wide).len();
+        assert_eq!(sent, expected, "asking again releases no more");
+    }
+}
+
+#[test]
+fn a_retransmission_ends_where_transmissions_did() {
+    let mut bench = Bench::new(Config::default());
+    let at = TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
+    let (long, mut recovery) = (Windows { mss: 10, ..WINDOWS }, bench.recovery.clone());
+    recovery.set_windows(long, &bench.tcp.config);
+    let short = Stream { end: 4, fin: false, mss: 10 };
+    assert_eq!(recovery.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
+    assert!(!recovery.has_next(short) && recovery.has_next(Stream { fin: true, ..short }));
+    bench.recovery = recovery;
+    bench.duplicates(3);
+    let at = TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
+    let more = Stream { end: 40, fin: true, mss: 10 };
+    assert_eq!(bench.recovery.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
+}

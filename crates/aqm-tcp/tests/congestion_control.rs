@@ -1,7 +1,8 @@
 //! Congestion controls against published tables and response functions.
 //!
-//! A congestion control is driven alone: every segment is acknowledged, and takes a round-trip time over the window. Means
-//! are over time, that is segments per round trip.
+//! A congestion control is driven alone: every segment is acknowledged, and takes a round-trip time over the
+//! window. Means are over time, that is segments per round trip. The file is long because every control's tables
+//! are in it, to be read side by side.
 
 use aqm_net::{Instant, Span};
 use aqm_tcp::congestion_control::{

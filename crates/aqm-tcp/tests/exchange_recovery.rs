@@ -1,7 +1,8 @@
 //! Losses in one direction, clock moved by hand: what is sent again, and when?
 //!
 //! The path takes 50 ms each way and no time for transmission, so a window of ten leaves at 100 ms and is
-//! answered at 200 ms. The profile is `rfc` with acknowledgements that do not wait.
+//! answered at 200 ms. The profile is `rfc` with acknowledgements that do not wait. Most of the
+//! file are traces written out.
 
 mod pair;
 

@@ -2,7 +2,7 @@
 //!
 //! `AQM_FUZZ_CASES` sets the number of random connections; then the seed is a fresh one, or that of
 //! `AQM_FUZZ_SEED`. A failure names its seed, the command that repeats it, and the smallest connection found
-//! that fails too.
+//! that fails too. The file is long because the judge, the path and the generator belong together.
 
 mod pair;
 

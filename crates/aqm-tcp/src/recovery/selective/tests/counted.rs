@@ -1,4 +1,4 @@
-//! Losses found by counting (RFC 6675).
+//! Losses found by counting (RFC 6675), rule by rule: hence its length.
 
 use super::*;
 use crate::config::recovery::{FastRetransmitGuard, LimitedTransmit, PrrBound, RecoveryKind, Reduction};

@@ -8,12 +8,14 @@
 //! once what it wrote is sent; after closing it still answers what comes twice, without a timer
 //! (TIME-WAIT lasts as long as someone asks); an end that gives up says nothing.
 
+mod handshake;
+
 use std::sync::Arc;
 
 use aqm_net::{Instant, Rng, Span};
 
 use crate::config::CheckedConfig;
-use crate::config::connection::{Close, FinAck, Handshake, HandshakeAck, RepeatedSyn};
+use crate::config::connection::{Close, FinAck, Handshake};
 use crate::config::ecn::EcnMode;
 use crate::config::sack::SackBytes;
 use crate::counts::{Counts, GaveUp};
@@ -311,70 +313,6 @@ impl Endpoint {
         self.sender.sent() - self.sender.una()
     }
 
-    /// Takes a segment before the connection is open or after it is closed; whether there is more to it.
-    #[cold]
-    fn shakes_hands(&mut self, segment: &Segment, now: Instant) -> bool {
-        let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
-        let capable = self.tcp.config.ecn.mode == EcnMode::On;
-        let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
-        match self.phase {
-            Phase::Listening if syn && !ack => {
-                self.sender.set_ecn(capable && segment.flags.has(Flags::ECE.union(Flags::CWR)), &self.tcp);
-                self.ahead = Ahead::Syn;
-                if three_way {
-                    self.phase = Phase::Answering;
-                } else {
-                    self.establish(now);
-                }
-                false
-            }
-            Phase::Opening if syn && ack => {
-                self.sender.set_ecn(capable && segment.flags.has(Flags::ECE), &self.tcp);
-                self.on_answer(now);
-                if three_way {
-                    self.receiver.acknowledge();
-                    if self.tcp.config.connection.handshake_ack == HandshakeAck::Alone {
-                        self.ahead = Ahead::Ack;
-                    }
-                }
-                false
-            }
-            Phase::Answering if syn => {
-                if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
-                    self.ahead = Ahead::Syn;
-                    // The answer to two SYNs is not a round trip (Karn).
-                    self.sender.timer.forget();
-                    if self.tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
-                        self.sender.timer.restart(now, &self.tcp.config.rto);
-                    }
-                }
-                false
-            }
-            Phase::Answering if ack => {
-                self.on_answer(now);
-                true
-            }
-            phase => phase == Phase::Done,
-        }
-    }
-
-    /// What it sent to open the connection is answered.
-    fn on_answer(&mut self, now: Instant) {
-        let sampled = self.sender.timer.on_ack(0, now, &self.tcp.config.rto);
-        if let Some(rto) = self.tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
-            self.sender.timer.estimator.restart_from(rto);
-        }
-        self.establish(now);
-    }
-
-    /// Data may flow.
-    fn establish(&mut self, now: Instant) {
-        self.sender.counts.handshake_done = Some(now);
-        self.sender.begin(self.syns_sent > 1, &self.tcp);
-        self.phase = Phase::Open;
-        self.close_if_over();
-    }
-
     #[inline]
     fn close_if_over(&mut self) {
         if self.finished
@@ -383,27 +321,5 @@ impl Endpoint {
         {
             self.phase = Phase::Done;
         }
-    }
-
-    fn send_syn(&mut self, now: Instant) -> Segment {
-        self.ahead = Ahead::Nothing;
-        let config = &self.tcp.config;
-        let opening = self.phase == Phase::Opening;
-        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.has_ecn()) {
-            (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.connection.syn_size),
-            (true, false, _) => (Flags::SYN, config.connection.syn_size),
-            (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.connection.ack_size),
-            (false, _, false) => (Flags::SYN.union(Flags::ACK), config.connection.ack_size),
-        };
-        let keeps_state = matches!(self.phase, Phase::Opening | Phase::Answering);
-        if self.syns_sent > 0 {
-            flags = flags.union(Flags::RETRANSMISSION);
-        } else if keeps_state {
-            self.sender.timer.time(0, now);
-            self.sender.timer.restart(now, &self.tcp.config.rto);
-        }
-        self.syns_sent += 1;
-        self.sender.counts.segments_sent += u64::from(keeps_state);
-        Segment { wire: size.bytes() as u16, flags, ..Segment::default() }
     }
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab import stats, study, sweep
+from aqmlab import _core, stats, study, sweep
 from aqmlab.plot import Chart
 from aqmlab.publication import Claim, Decision, Figure, Study, StudyResult, Table
 from aqmlab.stats import Evidence
@@ -38,7 +38,7 @@ class FakeScenario:
         self.table = dict(table)
         self.digest = json.dumps(self.table, sort_keys=True)
 
-    def run(self, seed: int | None = None) -> FakeRun:
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> FakeRun:
         with FakeScenario.lock:
             FakeScenario.made += 1
         if seed in self.table.get("breaks", []):

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from aqmlab.campaign import from_dict
 from aqmlab.publication import Study, StudyResult
+from aqmlab.scenario import Scenario
 from aqmlab.sweep import Row, Runs
 
 
@@ -36,11 +36,11 @@ def check_every_scenario(study: Study) -> None:
     assert len(set(files)) == len(files), "figures and tables lie in one folder"
     for sweep in study.sweeps:
         for labels in sweep.points():
-            from_dict(sweep.scenario(**labels))
+            Scenario.from_dict(sweep.scenario(**labels))
     for variant in study.sensitivity:
         for sweep in study.sensitivity_sweeps:
             for labels in sweep.points():
-                from_dict(variant.change(sweep.scenario(**labels)))
+                Scenario.from_dict(variant.change(sweep.scenario(**labels)))
 
 
 def check_variants(study: Study) -> None:
@@ -49,11 +49,11 @@ def check_variants(study: Study) -> None:
         sweep.scenario(**labels) for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)
     ]
     digests = [
-        [from_dict(variant.change(sweep.scenario(**labels))).digest
+        [Scenario.from_dict(variant.change(sweep.scenario(**labels))).digest
          for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)]
         for variant in study.sensitivity
     ]  # fmt: skip
-    assert digests[0] == [from_dict(table).digest for table in scenarios]
+    assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
     assert len({tuple(found) for found in digests}) == len(digests)
 
 

@@ -90,7 +90,7 @@ def test_a_bad_file_is_refused_with_file_place_and_remedy(case: str, tmp_path: P
 def test_all_mistakes_of_a_table_are_told_unknown_keys_first(tmp_path: Path) -> None:
     text = spoilt("max_th", "maxth").replace('min_th = "5p"', 'min_th = "5q"')
     with pytest.raises(_core.ScenarioError) as caught:
-        _core.check(_core.toml_to_json(text), {})
+        _core.Document.of_toml(text, "").plan({})
     places = [place for place, _ in caught.value.problems]
     assert places == ["bottleneck.queue.maxth", "bottleneck.queue.min_th"]
     assert caught.value.problem.startswith("unknown key `maxth`; did you mean `max_th`? allowed: `kind`, ")
@@ -151,10 +151,10 @@ def test_what_is_no_readable_text_is_refused(cli: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_a_nonsense_setting_is_refused(setting: str, parts: list[str], small: Path) -> None:
-    from aqmlab.scenario import with_settings
+    from aqmlab.scenario import settings_of
 
     with pytest.raises(ValueError) as caught:
-        with_settings(al.Scenario.load(small), [setting])
+        al.Scenario.load(small).with_(settings_of([setting]))
     for part in parts:
         assert part in str(caught.value), str(caught.value)
 
@@ -239,7 +239,7 @@ def test_mangled_files_are_read_or_refused_but_never_break() -> None:
             to = min(len(text), at + rng.randint(0, 12))
             text = text[:at] + rng.choice(pieces) + text[to:]
         try:
-            _core.check(_core.toml_to_json(text), {})
+            _core.Document.of_toml(text, "").plan({})
         except _core.ScenarioError as error:
             refused += 1
             assert (error.place, error.problem) == error.problems[0]

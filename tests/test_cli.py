@@ -237,8 +237,8 @@ from aqmlab.scenario import Scenario
 quiet = Scenario.run
 
 
-def run(self, seed=None):
-    done = quiet(self, seed)
+def run(self, seed=None, *, watch=None):
+    done = quiet(self, seed, watch=watch)
     os.write(2, b"a run is done\\n")  # One piece, whatever other threads write.
     return done
 

@@ -25,7 +25,6 @@ from pathlib import Path
 import pytest
 
 import aqmlab as al
-from aqmlab.flow_level import FlowLevel
 from aqmlab.reference import pages
 
 ROOT = Path(__file__).parent.parent
@@ -136,9 +135,7 @@ def test_a_scenario_shown_in_full_is_right(page: Path) -> None:
         if block["language"] != "toml":
             continue
         table = tomllib.loads(block["body"])
-        if "duration" in table and "link" in table:
-            assert FlowLevel.from_dict(table).effective["duration"]
-        elif "duration" in table and "traffic" in table:
+        if "duration" in table and "traffic" in table:
             files = {one["file"]: "0,1000\n" for one in table["traffic"].values() if "file" in one}
             assert al.Scenario.from_dict(table, files=files).effective["duration"]
 

@@ -11,11 +11,12 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import flow_level
-from aqmlab.flow_level import FlowLevel
+from aqmlab import flow_level, replications
 from aqmlab.plot import save
+from aqmlab.scenario import Scenario
 
 SMALL = """\
+level = "flow"
 duration = "300s"
 warm_up = "20s"
 
@@ -38,15 +39,15 @@ def link(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_a_function_of_scenario_and_seed(link: Path) -> None:
-    scenario = FlowLevel.load(link)
+    scenario = Scenario.load(link)
     first, again, other = scenario.run(1), scenario.run(1), scenario.run(2)
     assert first.tables.digest() == again.tables.digest() != other.tables.digest()
     assert first.manifest["digest"] == scenario.with_({"seed": 1}).digest
-    assert FlowLevel.from_dict(first.manifest["scenario"]).run().tables.digest() == first.tables.digest()
+    assert Scenario.from_dict(first.manifest["scenario"]).run().tables.digest() == first.tables.digest()
 
 
 def test_tables_are_those_of_the_catalogue(link: Path) -> None:
-    run = FlowLevel.load(link).run()
+    run = Scenario.load(link).run()
     described = {
         one.name: one for one in al.catalog() if one.name.startswith("flow-level.") and one.family == "table"
     }
@@ -56,12 +57,12 @@ def test_tables_are_those_of_the_catalogue(link: Path) -> None:
 
 
 def test_throughput_is_mean_size_over_mean_time_by_littles_law(link: Path) -> None:
-    run = FlowLevel.load(link).with_({"warm_up": "0s", "traffic.web.load": 0.3}).run()
+    run = Scenario.load(link).with_({"warm_up": "0s", "traffic.web.load": 0.3}).run()
     done = run.flows.drop_nulls("duration_s")
     by_hand = 8 * float(done["size_bytes"].sum()) / float(done["duration_s"].sum())
-    assert run.elastic_throughput_bps == pytest.approx(by_hand, rel=0.01)
-    assert run.elastic_throughput_bps == pytest.approx(run.classes["mean_throughput_bps"][0])
-    assert run.link["utilisation"] == pytest.approx(run.link["busy"])
+    assert flow_level.throughput_bps(run) == pytest.approx(by_hand, rel=0.01)
+    assert flow_level.throughput_bps(run) == pytest.approx(run.tables["classes"]["mean_throughput_bps"][0])
+    assert run.summary["link"]["utilisation"] == pytest.approx(run.summary["link"]["busy"])
 
 
 def test_the_geometric_law_is_the_one_without_peak_rates() -> None:
@@ -85,11 +86,11 @@ def test_the_law_of_equal_peak_rates_is_erlangs(ratio: int, load: float, factor:
 
 
 def test_replications_meet_the_laws_at_any_sizes(link: Path) -> None:
-    scenario = FlowLevel.load(link).with_({"duration": "4000s", "record.every": "0s"})
+    scenario = Scenario.load(link).with_({"duration": "4000s", "record.every": "0s"})
     for peak in (None, "1Mbps"):
         for sizes in ({"kind": "fixed"}, {"kind": "hyperexponential", "variation": 4.0}):
             changes = {"traffic.web.peak_rate": peak, "traffic.web.sizes": sizes}
-            found = flow_level.replicate(scenario.with_(changes), 10)
+            found = replications.replicate(scenario.with_(changes), 10)
             assert found.peaked == (peak is not None)
             throughput = found.throughput_bps()
             law = found.throughput_law(peaked=True)
@@ -110,21 +111,21 @@ def test_streaming_leaves_less_to_the_others(link: Path) -> None:
         "traffic.phone": phone,
         "traffic.web": {"load": 0.3, "sizes": {"kind": "exponential"}},
     }
-    found = flow_level.replicate(FlowLevel.load(link).with_(changes), 5)
+    found = replications.replicate(Scenario.load(link).with_(changes), 5)
     assert found.relative_load == pytest.approx(0.5)
     assert found.throughput_law() == pytest.approx(0.6 * 8e6 * 0.5)
     assert found.throughput_bps().value == pytest.approx(2.4e6, rel=0.05)
 
 
 def test_three_regimes_follow_from_load_and_peak_rate(link: Path, tmp_path: Path) -> None:
-    scenario = FlowLevel.load(link).with_({"traffic.web.peak_rate": "200kbps", "duration": "600s"})
-    table = flow_level.regimes(scenario, (0.3, 0.9, 1.3), replications=3)
+    scenario = Scenario.load(link).with_({"traffic.web.peak_rate": "200kbps", "duration": "600s"})
+    table = replications.regimes(scenario, (0.3, 0.9, 1.3), replications=3)
     assert table["regime"].to_list() == ["transparent", "elastic", "overload"]
     assert table["throughput"][0] == pytest.approx(1.0, abs=0.01)
     assert table["throughput"][1] == pytest.approx(table["law"][1], abs=0.15)
     assert table["throughput"][2] < 0.5
     assert table["saturated"].is_sorted()
-    paths = save(flow_level.regimes_chart(table), tmp_path, "regimes")
+    paths = save(replications.regimes_chart(table), tmp_path, "regimes")
     assert paths["png"].read_bytes().startswith(b"\x89PNG")
     runs = {row["regime"]: flow_level.at_load(scenario, row["load"]).run() for row in table.to_dicts()}
     chart = flow_level.demand_chart(runs)
@@ -137,7 +138,7 @@ def test_a_study_can_sweep_it(link: Path) -> None:
     from aqmlab.campaign import Store, collect, execute, plan_of, tasks_of
     from aqmlab.sweep import Sweep
 
-    base = FlowLevel.load(link).given
+    base = Scenario.load(link).given
     sweep = Sweep(
         name="loads",
         axes={"load": [0.3, 0.6]},
@@ -145,7 +146,7 @@ def test_a_study_can_sweep_it(link: Path) -> None:
         reduce=lambda run: {"mean": float(run.tables["link"]["mean_in_progress"][0])},
         seeds=2,
     )
-    plan = plan_of([sweep], FlowLevel.from_dict, False)
+    plan = plan_of([sweep], Scenario.from_dict, False)
     store = Store(link.parent / "runs.jsonl")
     with store:
         assert execute(tasks_of([plan]), store, [], jobs=1, label="test") == 4
@@ -196,6 +197,6 @@ def test_bad_input_is_refused_with_its_place(cli: Cli, link: Path) -> None:
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_worth_starting_from_runs_quickly(path: Path) -> None:
-    run = FlowLevel.load(path).run()
+    run = Scenario.load(path).run()
     assert run.performance["events"] > 1000
     assert run.performance["cpu_s"] < 5

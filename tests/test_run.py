@@ -139,7 +139,7 @@ def test_a_run_shows_itself_in_a_notebook(run: al.Run) -> None:
 def test_the_core_refuses_nonsense_without_a_panic() -> None:
     for text in ["", "{", "[]", "null", "3", '{"duration": 1e999}', '{"a": ' * 500]:
         with pytest.raises(al.ScenarioError):
-            _core.run(text, {})
+            _core.Document.of_json(text).plan({})
     for text in ["", "{", "[]", '{"kind": "blue"}', '{"kind": "red", "max_p": 2}']:
         with pytest.raises(al.ScenarioError):
             _core.drop_curve(text, [1.0], 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import aqmlab as al
-from aqmlab.scenario import ScenarioFileError, parse_setting, with_settings
+from aqmlab.scenario import ScenarioFileError, parse_setting, settings_of
 
 
 def test_a_file_becomes_a_scenario_with_every_default_filled_in(small: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_settings_value_is_toml_or_plain_text() -> None:
 
 
 def test_later_settings_build_on_earlier_ones(small: Path) -> None:
-    scenario = with_settings(al.Scenario.load(small), ["bottleneck.rate=3Mbps", "bottleneck.rate=4Mbps"])
+    scenario = al.Scenario.load(small, settings_of(["bottleneck.rate=3Mbps", "bottleneck.rate=4Mbps"]))
     assert scenario.effective["bottleneck"]["rate"] == "4Mbps"
 
 

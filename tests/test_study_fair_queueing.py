@@ -12,8 +12,6 @@ import pytest
 from study_checks import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import metrics, study
-from aqmlab.campaign import from_dict
-from aqmlab.flow_level import FlowLevel
 from aqmlab.scenario import Scenario
 from aqmlab.studies import fair_queueing, fair_queueing_figures, fair_queueing_runs
 from aqmlab.studies.fair_queueing_runs import BLOCKS, PAIRS, RECOVERIES, RIVALS
@@ -57,11 +55,6 @@ def test_the_link_is_that_of_the_talk() -> None:
     assert effective["traffic"]["highspeed"]["flows"] == 4
     assert len(PAIRS) == len(RIVALS) * (len(RIVALS) - 1) / 2 == 10
     assert [buffer for _, buffer, _ in BLOCKS["A"][1]] == [20, 100, 625]
-
-
-def test_a_table_with_a_link_is_a_scenario_of_the_flow_level() -> None:
-    table = fair_queueing_runs._number(load=0.5, sizes="Pareto", end=100)
-    assert isinstance(from_dict(table), FlowLevel)
 
 
 # Reductions
@@ -111,7 +104,7 @@ def test_poisson_packets_alone_wait_as_in_a_queue_with_equal_services() -> None:
 
 def test_the_share_of_the_time_with_so_many_flows_adds_up_to_their_mean() -> None:
     table = fair_queueing_runs._number(load=0.5, sizes="exponential", end=2000)
-    values = fair_queueing_runs.number_measures(from_dict(table).run(seed=1))
+    values = fair_queueing_runs.number_measures(Scenario.from_dict(table).run(seed=1))
     tail = values["tail"]
     assert tail[0] == pytest.approx(1.0)
     assert all(a >= b for a, b in itertools.pairwise(tail))

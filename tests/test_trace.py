@@ -16,13 +16,12 @@ from conftest import Cli
 
 import aqmlab as al
 from aqmlab import _core, campaign, sweep, trace
+from aqmlab.parallel import watched
 from aqmlab.plot import save
-from aqmlab.progress import watched
-from aqmlab.scenario import ScenarioFileError
-from aqmlab.trace import Trace
+from aqmlab.scenario import Scenario, ScenarioFileError
 
 SOURCE = {"kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "largest": "1MB"}
-SMALL = {"rate": "20Mbps", "source": SOURCE}
+SMALL = {"level": "trace", "rate": "20Mbps", "source": SOURCE}
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios" / "trace").glob("*.toml"))
 
@@ -49,7 +48,7 @@ def burst(tmp_path: Path) -> Path:
 def test_active_flows_of_a_burst_are_those_that_wait(burst: Path) -> None:
     # A packet takes a second: two flows wait during the first, one during the next.
     run = trace.active_flows(burst, rate="8kbps", queue="drr")
-    assert run.distribution["active_share"].to_list() == pytest.approx([0.8, 0.1, 0.1])
+    assert run.tables["distribution"]["active_share"].to_list() == pytest.approx([0.8, 0.1, 0.1])
     assert run.summary["mean_active"] == pytest.approx(0.3)
     assert (run.summary["packets"], run.summary["flows"], run.summary["most_active"]) == (4, 4, 2)
     assert run.summary["p99_sojourn_s"] == pytest.approx(3.0, rel=0.01)
@@ -59,23 +58,23 @@ def test_active_flows_of_a_burst_are_those_that_wait(burst: Path) -> None:
 
 
 def test_a_run_is_a_function_of_scenario_and_seed() -> None:
-    scenario = Trace.from_dict(SMALL)
+    scenario = Scenario.from_dict(SMALL)
     first, again, other = scenario.run(1), scenario.run(1), scenario.run(2)
     assert first.tables.digest() == again.tables.digest() != other.tables.digest()
     assert first.manifest["digest"] == scenario.with_({"seed": 1}).digest
-    assert Trace.from_dict(first.manifest["scenario"]).run().tables.digest() == first.tables.digest()
+    assert Scenario.from_dict(first.manifest["scenario"]).run().tables.digest() == first.tables.digest()
 
 
 def test_the_digest_covers_the_file(burst: Path, tmp_path: Path) -> None:
-    before = Trace.of_file(burst).digest
+    before = trace.of_file(burst).digest
     assert trace.active_flows(burst).manifest["digest"] == before
     capture(burst, [(1.0, 1000, 1), (2.0, 1000, 2)])
-    assert Trace.of_file(burst).digest != before
+    assert trace.of_file(burst).digest != before
     # A damaged file has the digest of all of it, though only a part is read.
     burst.write_bytes(burst.read_bytes()[:-3] + b"\xff" * 5000)
     damaged = trace.active_flows(burst)
     assert damaged.warnings
-    assert damaged.manifest["digest"] == Trace.of_file(burst).digest
+    assert damaged.manifest["digest"] == trace.of_file(burst).digest
 
 
 def test_tables_are_those_of_the_catalogue(burst: Path) -> None:
@@ -89,7 +88,7 @@ def test_tables_are_those_of_the_catalogue(burst: Path) -> None:
 
 
 def test_a_lower_rate_makes_more_flows_active() -> None:
-    scenario = Trace.from_dict(SMALL)
+    scenario = Scenario.from_dict(SMALL)
     found = [scenario.with_({"rate": rate}).run().summary for rate in ("100Mbps", "32Mbps", "20Mbps")]
     assert [row["load"] for row in found] == pytest.approx([0.16, 0.5, 0.8], rel=0.25)
     means = [row["mean_active"] for row in found]
@@ -106,7 +105,7 @@ def test_a_campaign_runs_traces_as_it_runs_scenarios(tmp_path: Path) -> None:
         reduce=mean_active,
         seeds=2,
     )
-    plan, failures = campaign.plan_of([one], Trace.from_dict, False), []
+    plan, failures = campaign.plan_of([one], Scenario.from_dict, False), []
     with campaign.Store(tmp_path / "runs.jsonl") as store:
         made = campaign.execute(campaign.tasks_of([plan]), store, failures, jobs=2, label="test")
         found = campaign.collect(plan, store)["rates"]
@@ -121,20 +120,24 @@ def mean_active(run: sweep.Run) -> sweep.Reduction:
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_a_scenario_that_comes_with_us_is_right(path: Path) -> None:
-    assert Trace.load(path).effective["source"]["kind"] == "generated"
+    assert Scenario.load(path).effective["source"]["kind"] == "generated"
 
 
 def test_a_scenario_names_a_file_beside_itself(burst: Path, tmp_path: Path) -> None:
     path = tmp_path / "replay.toml"
-    path.write_text('rate = "1Mbps"\n[source]\nkind = "file"\npath = "burst.pcap"\n', encoding="utf-8")
-    assert Trace.load(path).run().summary["packets"] == 4
-    path.write_text('[source]\nkind = "file"\npath = "nowhere.pcap"\n', encoding="utf-8")
-    with pytest.raises(ScenarioFileError, match=r"replay\.toml: .*nowhere\.pcap: cannot be read"):
-        Trace.load(path)
+    source = '[source]\nkind = "file"\npath = "burst.pcap"\n'
+    path.write_text('level = "trace"\nrate = "1Mbps"\n' + source, encoding="utf-8")
+    assert Scenario.load(path).run().summary["packets"] == 4
+    path.write_text('level = "trace"\n[source]\nkind = "file"\npath = "nowhere.pcap"\n', encoding="utf-8")
+    with pytest.raises(_core.TraceError, match=r"nowhere\.pcap: cannot be read"):
+        Scenario.load(path).run()
+    path.write_text('level = "trace"\nrate = "1Mb"\n[source]\nkind = "tape"\n', encoding="utf-8")
+    with pytest.raises(ScenarioFileError, match=r"(?s)replay\.toml: source\.kind.*replay\.toml: rate: `1Mb`"):
+        Scenario.load(path)
 
 
 def test_charts_are_drawn(tmp_path: Path) -> None:
-    charts = Trace.from_dict(SMALL).run().charts()
+    charts = trace.charts(Scenario.from_dict(SMALL).run())
     assert set(charts) == {"active-tail", "active", "in-progress"}
     for name, chart in charts.items():
         assert save(chart, tmp_path, name)["png"].read_bytes().startswith(b"\x89PNG")
@@ -194,12 +197,12 @@ def test_a_generated_trace_can_be_written_and_replayed(cli: Cli, tmp_path: Path,
     assert said.returncode == 0, said.stderr
     assert "flows" in said.stdout
     found = trace.active_flows(tmp_path / name, rate="20Mbps")
-    assert found.tables.digest() == Trace.from_dict(SMALL).run(1).tables.digest()
+    assert found.tables.digest() == Scenario.from_dict(SMALL).run(1).tables.digest()
 
 
 def test_an_interrupt_ends_a_replay_cleanly() -> None:
     # An hour of traffic of an OC-48 link, which takes a minute to replay.
-    long = Trace.from_dict({"source": {"kind": "generated", "duration": "3600s"}})
+    long = trace.generated({"source.duration": "3600s"})
     watch = _core.Watch()
 
     def interrupt() -> None:
@@ -209,7 +212,7 @@ def test_an_interrupt_ends_a_replay_cleanly() -> None:
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        watched("test", watch, lambda: long.run(watch=watch))
+        watched(lambda watch: long.run(watch=watch), watch, "test")
     done, total = watch.progress()
     assert 0 < done < total / 2
 
@@ -217,9 +220,9 @@ def test_an_interrupt_ends_a_replay_cleanly() -> None:
 def test_whoever_watches_knows_how_far_it_is() -> None:
     watch = _core.Watch()
     assert watch.progress() == (0, 0)
-    Trace.from_dict(SMALL).run(watch=watch)
+    Scenario.from_dict(SMALL).run(watch=watch)
     done, total = watch.progress()
     assert 0.9 * total < done <= total == 6_000_000_000
     watch.stop()
     with pytest.raises(KeyboardInterrupt):
-        Trace.from_dict(SMALL).run(watch=watch)
+        Scenario.from_dict(SMALL).run(watch=watch)

@@ -14,15 +14,16 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aqmlab import stats
+from aqmlab import _core, stats
 from aqmlab.files import write_text
 from aqmlab.metrics import bits_per_second
+from aqmlab.parallel import each
 from aqmlab.scenario import Scenario, flat
 
 UNCONGESTED = 20
@@ -71,7 +72,7 @@ def calibrate(
     jobs: int | None = None,
     cache: Path | None = None,
     fresh: bool = False,
-    told: Callable[[], None] | None = None,
+    label: str | None = None,
 ) -> Calibration:
     """The rate of connections with which `scenario` offers `load` (a share of the line, above 0, at most 2).
 
@@ -79,8 +80,8 @@ def calibrate(
     `packmime` workload. The load is that of `links`, by default of every managed link, averaged. Each of
     three rates is measured `replications` times (at least 2) over the scenario's duration, less its warm-up.
     The result is kept in the folder `cache`, if one is given, under the digest of the scenario and what else
-    was asked, and read from there the next time unless it is to be `fresh`. `told` is called after each
-    run, of which there are [`runs`].
+    was asked, and read from there the next time unless it is to be `fresh`. With a `label` a
+    bar shows how far it is.
 
     Raises `ValueError` if there is nothing to vary, no such link or no load to measure, and `ScenarioError`
     if a rate is refused.
@@ -101,13 +102,16 @@ def calibrate(
     def measured(rates: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
         """The loads offered, a list for each seed."""
         tasks = [(rate, seed) for seed in seeds for rate in rates]
-        with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-            found = []
-            for one in pool.map(lambda task: _offered(fast, paths, links, *task), tasks):
-                found.append(one)
-                if told:
-                    told()
-        return [found[k : k + len(rates)] for k in range(0, len(found), len(rates))]
+        found: dict[tuple[float, int], float] = {}
+
+        def one(task: tuple[float, int], watch: _core.Watch) -> float:
+            return _offered(fast, paths, links, *task, watch)
+
+        def done(task: tuple[float, int], future: Future[float]) -> None:
+            found[task] = future.result()
+
+        each(tasks, one, done, jobs=jobs, label=label)
+        return [[found[rate, seed] for rate in rates] for seed in seeds]
 
     ((guess,),) = measured([first], [seed])
     if not guess > 0:
@@ -136,11 +140,6 @@ def calibrate(
         write_text(part, json.dumps(asdict(result)) + "\n")
         part.replace(kept)
     return result
-
-
-def runs(replications: int) -> int:
-    """How many runs a calibration takes."""
-    return 1 + len(AROUND) * replications
 
 
 def default_cache() -> Path:
@@ -197,9 +196,11 @@ def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
     return float(values[paths[0]])
 
 
-def _offered(fast: Scenario, paths: Sequence[str], links: Sequence[str], rate: float, seed: int) -> float:
+def _offered(
+    fast: Scenario, paths: Sequence[str], links: Sequence[str], rate: float, seed: int, watch: _core.Watch
+) -> float:
     """The mean load of `links`, as a share of the real lines, when all of `paths` have this rate."""
-    run = fast.with_(dict.fromkeys(paths, rate)).run(seed)
+    run = fast.with_(dict.fromkeys(paths, rate)).run(seed, watch=watch)
     used = [run.summary["links"][link]["utilisation"] for link in links]
     return UNCONGESTED * math.fsum(used) / len(used)
 

@@ -8,20 +8,19 @@ that fails is told and does not stop the others.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
-import os
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aqmlab import _core
 from aqmlab.files import writing
-from aqmlab.progress import progress
+from aqmlab.parallel import each
 from aqmlab.sweep import Labels, Prepare, Reduce, Row, Run, Runnable, Runs, Sweep
 
 
@@ -54,18 +53,6 @@ Plan = list[tuple[Sweep, dict[str, Any], Task]]
 """Sweep, labels and run."""
 
 
-def from_dict(table: Mapping[str, Any]) -> Runnable:
-    """The scenario of a plain table, checked by the core: with a `link` it is of the flow level, with a
-    `source` a trace."""
-    from aqmlab.flow_level import FlowLevel
-    from aqmlab.scenario import Scenario
-    from aqmlab.trace import Trace
-
-    kind = FlowLevel if "link" in table else Trace if "source" in table else Scenario
-    scenario: Runnable = kind.from_dict(dict(table))
-    return scenario
-
-
 def plan_of(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> Plan:
     """Every run that the sweeps ask for; the same run may stand in several of them."""
     plan: Plan = []
@@ -94,7 +81,7 @@ class _Refused:
     problem: Exception
     digest: str
 
-    def run(self, seed: int | None = None) -> Run:
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         raise self.problem
 
 
@@ -191,36 +178,16 @@ class Store:
 def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: int | None, label: str) -> int:
     """Makes the runs that the store lacks; returns how many it made."""
     waiting = [task for task in tasks if task.key not in store.known]
-    threads = max(1, jobs or os.cpu_count() or 1)
-    pool = ThreadPoolExecutor(max_workers=threads)
-    queue = iter(waiting)
-    open_: dict[Future[dict[str, Any]], Task] = {}
-    try:
-        with progress(label, len(tasks), len(tasks) - len(waiting)) as advance:
-            for task in itertools.islice(queue, 2 * threads):
-                open_[pool.submit(_one, task)] = task
-            while open_:
-                done, _ = wait(open_, return_when=FIRST_COMPLETED)
-                for future in done:
-                    # Kept before it is forgotten, so that an interrupt in between loses nothing.
-                    _settle(future, open_[future], store, failures)
-                    del open_[future]
-                    advance()
-                    for task in itertools.islice(queue, 1):
-                        open_[pool.submit(_one, task)] = task
-    except KeyboardInterrupt:
-        pool.shutdown(wait=True, cancel_futures=True)
-        for future, task in open_.items():
-            if future.done() and not future.cancelled():
-                _settle(future, task, store, failures)
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+    def done(task: Task, future: Future[dict[str, Any]]) -> None:
+        _settle(future, task, store, failures)
+
+    each(waiting, _one, done, jobs=jobs, label=label, already=len(tasks) - len(waiting))
     return len(waiting)
 
 
-def _one(task: Task) -> dict[str, Any]:
-    run = task.scenario.run(seed=task.seed)
+def _one(task: Task, watch: _core.Watch) -> dict[str, Any]:
+    run = task.scenario.run(task.seed, watch=watch)
     manifest = run.manifest
     return {
         "key": task.key,

@@ -16,7 +16,7 @@ import typer
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
 from aqmlab.compare import Metric
-from aqmlab.scenario import S, Scenario, ScenarioFileError, parse_setting, with_settings
+from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,20 +98,25 @@ def run(
     out: Out = None,
     reverse_ties: ReverseTies = False,
 ) -> None:
-    """Runs a scenario once and prints what happened."""
-    from aqmlab import metrics, run_text
+    """Runs a scenario of any level once and prints what happened."""
+    from aqmlab import _core, metrics, run_text
+    from aqmlab.parallel import watched
 
     chosen = _load(scenario, settings, reverse_ties)
-    result = chosen.run(seed)
+    result = watched(lambda watch: chosen.run(seed, watch=watch), _core.Watch(), "run")
     if out is not None:
         run_text.write(result, out)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2))
         return
     print("\n".join(run_text.lines(result, chosen.name)))
-    warning = metrics.warm_up_warning(result.tables, result.manifest)
-    if warning:
-        print(f"aqmlab: {warning}", file=sys.stderr)
+    if result.level == "trace":
+        for found in result.warnings:
+            print(f"aqmlab: {found}", file=sys.stderr)
+    if result.level == "packet":
+        warning = metrics.warm_up_warning(result.tables, result.manifest)
+        if warning:
+            print(f"aqmlab: {warning}", file=sys.stderr)
     if out is not None:
         print(f"\nTables and manifest are in {out}")
 
@@ -151,23 +156,21 @@ def compare(
     from aqmlab import comparison_text
     from aqmlab.compare import compare as run_comparison
     from aqmlab.metrics import finite
-    from aqmlab.progress import progress
 
     chosen = _load(scenario, settings, reverse_ties)
     of_queues, of_tcps = _names(queues), _names(tcp)
     if not of_queues and not of_tcps:
         raise ValueError("name what to compare: --queues, --tcp or both")
-    with progress("compare", max(1, len(of_queues)) * max(1, len(of_tcps)) * replications) as told:
-        result = run_comparison(
-            chosen,
-            of_queues,
-            tcps=of_tcps,
-            replications=replications,
-            first_seed=seed,
-            jobs=jobs,
-            metric=metric,
-            told=told,
-        )
+    result = run_comparison(
+        chosen,
+        of_queues,
+        tcps=of_tcps,
+        replications=replications,
+        first_seed=seed,
+        jobs=jobs,
+        metric=metric,
+        label="compare",
+    )
     written = comparison_text.write(result, out)
     if as_json:
         table = {
@@ -217,22 +220,18 @@ def calibrate_(
     """Finds the rate of connections that offers a load, on a line where nothing queues."""
     from aqmlab import calibrate
     from aqmlab.metrics import finite
-    from aqmlab.progress import progress
 
-    chosen = _load(scenario, settings, False)
-    cache = calibrate.default_cache()
-    with progress("calibrate", calibrate.runs(replications)) as told:
-        found = calibrate.calibrate(
-            chosen,
-            load,
-            paths=vary or (),
-            links=link or (),
-            replications=replications,
-            jobs=jobs,
-            cache=cache,
-            fresh=fresh,
-            told=told,
-        )
+    found = calibrate.calibrate(
+        _load(scenario, settings, False),
+        load,
+        paths=vary or (),
+        links=link or (),
+        replications=replications,
+        jobs=jobs,
+        cache=calibrate.default_cache(),
+        fresh=fresh,
+        label="calibrate",
+    )
     if as_json:
         print(json.dumps(finite({**asdict(found), "settings": found.settings}), indent=2))
         return
@@ -256,12 +255,11 @@ def flow_level_(
     jobs: Jobs = None,
 ) -> None:
     """Runs flows that share a link, without packets, and prints how many are in progress beside the law."""
-    from aqmlab import flow_level, flow_level_text
-    from aqmlab.progress import progress
+    from aqmlab import flow_level_text
+    from aqmlab.replications import replicate
 
-    chosen = _changed(flow_level.FlowLevel.load(scenario), scenario, settings)
-    with progress("flow-level", replications) as told:
-        found = flow_level.replicate(chosen, replications, first_seed=seed, jobs=jobs, told=told)
+    chosen = _load(scenario, settings, False)
+    found = replicate(chosen, replications, first_seed=seed, jobs=jobs, label="flow-level")
     written = flow_level_text.write(found, out) if out else []
     if as_json:
         print(json.dumps(flow_level_text.table(found), indent=2))
@@ -350,13 +348,17 @@ def trace_active_flows(
 ) -> None:
     """Replays a trace and prints how many flows have a packet in the queue, and how many are in progress."""
     from aqmlab import _core, trace, trace_text
-    from aqmlab.progress import watched
+    from aqmlab.parallel import watched
 
-    one = trace.Trace.load(file) if file.suffix == ".toml" else trace.Trace.of_file(file)
-    changes = dict(parse_setting(text) for text in settings or [])
-    chosen = trace.chosen(one, rate=rate, queue=queue).changed(changes)
-    watch = _core.Watch()
-    found = watched("trace", watch, lambda: chosen.run(seed, watch=watch))
+    changes = settings_of(settings or [])
+    if file.suffix == ".toml":
+        given = {"rate": rate, "queue": None if queue is None else {"kind": queue}}
+        chosen = Scenario.load(file, {key: one for key, one in given.items() if one is not None} | changes)
+        if chosen.level != "trace":
+            raise ValueError(f"{file}: is of the level `{chosen.level}`, no trace: run it with `aqmlab run`")
+    else:
+        chosen = trace.of_file(file, rate=rate, queue=queue, changes=changes)
+    found = watched(lambda watch: chosen.run(seed, watch=watch), _core.Watch(), "trace")
     written = trace_text.write(found, out) if out else []
     for warning in found.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
@@ -380,7 +382,7 @@ def trace_generate(
 ) -> None:
     """Writes a made-up trace, by default like that of an OC-48 link: packets as pcap, or flows as CSV."""
     from aqmlab import _core, trace
-    from aqmlab.progress import watched
+    from aqmlab.parallel import watched
 
     values = {
         "source.duration": duration,
@@ -390,10 +392,8 @@ def trace_generate(
         "seed": seed,
     }
     given = {path: value for path, value in values.items() if value is not None}
-    given |= dict(parse_setting(text) for text in settings or [])
-    chosen = trace.Trace(given={"source": {"kind": "generated"}}).changed(given)
-    watch = _core.Watch()
-    written = watched("generate", watch, lambda: chosen.write(out, watch=watch))
+    chosen = trace.generated(given | settings_of(settings or []))
+    written = watched(lambda watch: trace.write(chosen, out, watch=watch), _core.Watch(), "generate")
     print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in written.items()))
 
 
@@ -473,17 +473,11 @@ def study_run(
 
 
 def _load(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
-    scenario = _changed(Scenario.load(path), path, settings)
+    changes = settings_of(settings or [])
+    scenario = Scenario.load(path, changes | {"reverse_ties": True} if reverse_ties else changes)
     for warning in scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
-    return scenario.with_({"reverse_ties": True}) if reverse_ties else scenario
-
-
-def _changed(scenario: S, path: Path, settings: Sequence[str] | None) -> S:
-    try:
-        return with_settings(scenario, settings or [])
-    except ScenarioError as error:
-        raise ScenarioFileError.of(f"{path} with --set", error) from None
+    return scenario
 
 
 def _picture(out: Path | None, name: str) -> Path:

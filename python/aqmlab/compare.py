@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -13,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
+from aqmlab.parallel import each
 from aqmlab.scenario import Scenario, flat
 
 if TYPE_CHECKING:
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
     from aqmlab.plot import Chart
     from aqmlab.response_times import Crossing
+    from aqmlab.run import Run
     from aqmlab.stats import Interval
 
-Told = Callable[[], None]
 Variant = tuple[str, ...]
+Task = tuple[Variant, int]
+"""A variant and a seed."""
+Reduced = tuple[list[dict[str, Any]], "pl.DataFrame"]
+"""Rows of values, and times of transfers."""
 
 
 class Metric(StrEnum):
@@ -220,7 +224,7 @@ def compare(
     first_seed: int | None = None,
     jobs: int | None = None,
     metric: Metric = Metric.SUMMARY,
-    told: Told | None = None,
+    label: str | None = None,
 ) -> Comparison:
     """Runs `scenario` with each of `queues`, each of `tcps` or each pair of both, `replications` times
     with common random numbers.
@@ -230,12 +234,16 @@ def compare(
     (`aqmlab list tcp`); it is laid over the scenario's `tcp` table, so what else that says, its `profile`
     too, stays, and so does what a workload says in a `tcp` table of its own. Seeds count up from
     `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
-    of response times, and the charts show where their distributions cross. `told` is called after each
-    run. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps what is finished
-    (`interrupted`).
+    of response times, and the charts show where their distributions cross. With a `label` a bar
+    shows how far it is. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps
+    what is finished (`interrupted`).
     """
     import polars as pl
 
+    if scenario.level != "packet":
+        raise ValueError(
+            f"{scenario.name} is of the level `{scenario.level}`: queues and TCPs are of `packet`"
+        )
     if replications < 1:
         raise ValueError("replications must be at least 1")
     if not queues and not tcps:
@@ -251,29 +259,33 @@ def compare(
     factors = [factor for factor, names in (("queue", queues), ("tcp", tcps)) if names]
     seed = scenario.effective["seed"] if first_seed is None else first_seed
     tasks = [(names, seed + k) for k in range(replications) for names in variants]
+    finished: dict[Task, Future[Reduced]] = {}
+
+    def one(task: Task, watch: _core.Watch) -> Reduced:
+        names, seed = task
+        run = variants[names].run(seed, watch=watch)
+        return _reduced(run, dict(zip(factors, names, strict=True)), seed, metric)
+
+    try:
+        each(tasks, one, finished.__setitem__, jobs=jobs, label=label)
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
     values: list[dict[str, Any]] = []
     times: list[pl.DataFrame] = []
     failures: list[str] = []
-    interrupted = False
-    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        try:
-            futures = [
-                pool.submit(_reduced, variants[names], dict(zip(factors, names, strict=True)), seed, metric)
-                for names, seed in tasks
-            ]
-            for (names, seed), future in zip(tasks, futures, strict=True):
-                try:
-                    rows, frame = future.result()
-                except Exception as problem:
-                    failures.append(f"{', '.join(names)}, seed {seed}: {problem}")
-                else:
-                    values += rows
-                    times.append(frame)
-                if told:
-                    told()
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            interrupted = True
+    # In the order in which they were asked for, not in that in which they were done.
+    for task in tasks:
+        if task not in finished:
+            continue
+        problem = finished[task].exception()
+        if problem is None:
+            rows, frame = finished[task].result()
+            values += rows
+            times.append(frame)
+        else:
+            names, seed = task
+            failures.append(f"{', '.join(names)}, seed {seed}: {problem}")
     words = dict.fromkeys(factors, str)
     return Comparison(
         queues={names[0]: _queue_of(one) for names, one in variants.items()} if queues else {},
@@ -337,12 +349,9 @@ def _with_tcp(scenario: Scenario, name: str) -> Scenario:
     return changed
 
 
-def _reduced(
-    scenario: Scenario, names: Mapping[str, str], seed: int, metric: Metric
-) -> tuple[list[dict[str, Any]], pl.DataFrame]:
+def _reduced(run: Run, names: Mapping[str, str], seed: int, metric: Metric) -> Reduced:
     from aqmlab import metrics, response_times
 
-    run = scenario.run(seed)
     warm_up_s, _ = metrics.window(run.manifest)
     found = (
         response_times.quantities(run.transfers, warm_up_s)

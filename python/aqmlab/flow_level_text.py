@@ -1,4 +1,4 @@
-"""What `aqmlab flow-level` prints and writes."""
+"""What `aqmlab flow-level` and `aqmlab run` print and write of the flow level."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 from aqmlab import flow_level, plot, stats
 from aqmlab.files import write_csv
-from aqmlab.flow_level import Replications
 from aqmlab.metrics import finite
+from aqmlab.replications import Replications
+from aqmlab.run import Run
 from aqmlab.stats import Interval
 
 MOST_LINES = 16
@@ -47,6 +48,27 @@ def lines(found: Replications) -> Iterator[str]:
         yield f"  traffic {name}: load {rows['load'][0]:.4g}, {number} in progress, mean time {times} s"
     rate = found.events / max(found.cpu_s, 1e-9) / 1e6
     yield f"  cost: {found.cpu_s:.3f} CPU s, {rate:.2f} million flow events per CPU s"
+
+
+def run_lines(run: Run, name: str) -> Iterator[str]:
+    """One run in a few lines."""
+    scenario, link = run.manifest["scenario"], run.summary["link"]
+    warm_up, seed = scenario["warm_up"], run.manifest["seed"]
+    yield f"{name}: {scenario['duration']} of which {warm_up} warm-up, seed {seed}"
+    regime = flow_level.regime(link["load"], link["saturated"])
+    yield (
+        f"  link: {scenario['link']['capacity']}, {scenario['link']['discipline']}, load {link['load']:.4g}, "
+        f"utilisation {link['utilisation']:.4g}, regime {regime}"
+    )
+    for row in run.summary["classes"]:
+        time = "-" if row["mean_duration_s"] is None else f"{row['mean_duration_s']:.4g} s"
+        yield (
+            f"  traffic {row['traffic']}: load {row['load']:.4g}, {row['mean_in_progress']:.4g} in progress, "
+            f"mean time {time}, {row['completed']} of {row['flows']} flows done"
+        )
+    cost = run.performance
+    rate = cost["events"] / max(cost["cpu_s"], 1e-9) / 1e6
+    yield f"  cost: {cost['cpu_s']:.3f} CPU s, {rate:.2f} million flow events per CPU s"
 
 
 def table(found: Replications) -> dict[str, Any]:

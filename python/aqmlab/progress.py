@@ -2,50 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress, TaskID
 
     from aqmlab import _core
 
-T = TypeVar("T")
+
+class Bar:
+    """A bar that shows how far runs are."""
+
+    def __init__(self, shown: Progress, task: TaskID, done: int) -> None:
+        self._shown, self._task, self._done = shown, task, done
+
+    def advance(self, count: int) -> None:
+        """So many runs more are done."""
+        self._done += count
+
+    def show_runs(self, under_way: Sequence[_core.Watch]) -> None:
+        """Shows what is done, and the parts of the runs under way."""
+        parts = sum(part(watch) for watch in under_way)
+        self._shown.update(self._task, completed=self._done + parts, said=f"{self._done} runs done")
+
+    def show_watch(self, watch: _core.Watch) -> None:
+        """Shows how far one run is: its simulated time, or what was read of a file."""
+        self._shown.update(self._task, completed=part(watch), said=said(watch))
+
+
+def part(watch: _core.Watch) -> float:
+    """The part of a run that is done; none if it is not known how much there is."""
+    done, total = watch.progress()
+    return min(done / total, 1.0) if total else 0.0
+
+
+def said(watch: _core.Watch) -> str:
+    """How far a run is, in words."""
+    done, total = watch.progress()
+    if watch.unit == "B":
+        return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
+    return f"{done / 1e9:.1f} of {total / 1e9:.6g} s simulated"
 
 
 @contextmanager
-def progress(label: str, total: int, done: int = 0) -> Iterator[Callable[[], None]]:
-    """Shows a bar that each call of what it yields moves one step; nothing where output is piped."""
-    from rich.progress import MofNCompleteColumn
-
-    with _bar(MofNCompleteColumn(), needed=total > done) as bar:
-        task = bar.add_task(label, total=total, completed=done)
-        yield lambda: bar.advance(task)
-
-
-def watched(label: str, watch: _core.Watch, work: Callable[[], T]) -> T:
-    """Does `work` with a bar that shows how far `watch` says it is; an interrupt stops it by `watch`."""
-    from rich.progress import TaskProgressColumn
-
-    with _bar(TaskProgressColumn()) as bar, ThreadPoolExecutor(max_workers=1) as pool:
-        task, future = bar.add_task(label, total=None), pool.submit(work)
-        try:
-            while not wait([future], timeout=0.1).done:
-                done, total = watch.progress()
-                bar.update(task, completed=done, total=total or None)
-        except KeyboardInterrupt:
-            watch.stop()
-            raise
-        return future.result()
-
-
-def _bar(how_far: ProgressColumn, *, needed: bool = True) -> Progress:
-    """A bar on standard error, hidden if that is no terminal or nothing is left to do."""
+def bar(label: str, what: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
+    """Shows a bar of so many runs, with an estimate of the time left; nothing if standard error is piped."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), how_far, TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=not (console.is_terminal and needed), transient=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeRemainingColumn(),
+    )
+    hidden = not console.is_terminal or done >= total
+    with Progress(*columns, console=console, disable=hidden, transient=True) as shown:
+        task = shown.add_task(label, total=total, completed=done, said=what)
+        yield Bar(shown, task, done)

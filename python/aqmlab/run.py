@@ -7,14 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from aqmlab.scenario import Scenario
 
 
 class Tables(Mapping[str, "pl.DataFrame"]):
@@ -43,12 +41,12 @@ class Tables(Mapping[str, "pl.DataFrame"]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a run of any kind leaves behind.
+class Run:
+    """What a run of any level leaves behind.
 
-    `manifest` holds the scenario in full, seed, versions and digest; `performance` what the run cost:
-    packets forwarded by the bottleneck (if there are packets), events, CPU seconds. The tables are
-    described by `aqmlab list tables`.
+    `manifest` holds the level, the scenario in full, seed, versions, digest and warnings; `performance` what
+    the run cost: packets forwarded by the bottleneck (if there are packets), events, CPU seconds. The tables
+    are described by `aqmlab list tables`.
     """
 
     tables: Tables = field(repr=False)
@@ -56,7 +54,7 @@ class Outcome:
     performance: dict[str, float]
 
     @classmethod
-    def of(cls, make: Callable[[], _core.Output]) -> Self:
+    def of(cls, make: Callable[[], _core.Output]) -> Run:
         """That of a run. CPU seconds are those of the calling thread, which does all the work."""
         before = time.thread_time()
         output = make()
@@ -67,10 +65,15 @@ class Outcome:
             performance["packets_per_cpu_s"] = output.forwarded / cpu_seconds if cpu_seconds > 0 else 0.0
         return cls(tables=Tables(output), manifest=json.loads(output.manifest), performance=performance)
 
+    @property
+    def level(self) -> str:
+        """`packet`, `flow` or `trace`."""
+        return str(self.manifest["level"])
 
-@dataclass(frozen=True, kw_only=True)
-class Run(Outcome):
-    """What a run of packets leaves behind."""
+    @property
+    def warnings(self) -> list[str]:
+        """What was suspicious in the scenario, or wrong with its files and could be put up with."""
+        return list(self.manifest["warnings"])
 
     @cached_property
     def tables_digest(self) -> str:
@@ -79,29 +82,35 @@ class Run(Outcome):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Links, classes, flows and transfers in short, after the warm-up (`aqmlab.metrics.summary`)."""
+        """The run in short, after the warm-up: links, classes, flows and transfers at packet level
+        (`aqmlab.metrics.summary`), link and classes at flow level, one row for a trace."""
         from aqmlab import metrics
 
-        return metrics.summary(self.tables, self.manifest)
+        if self.level == "packet":
+            return metrics.summary(self.tables, self.manifest)
+        if self.level == "flow":
+            classes = self.tables["classes"].to_dicts()
+            return {"link": self.tables["links"].row(0, named=True), "classes": classes}
+        return self.tables["summary"].row(0, named=True)
 
     @property
     def flows(self) -> pl.DataFrame:
-        """One row for each flow."""
+        """One row for each flow, at packet level and at flow level."""
         return self.tables["flows"]
 
     @property
     def transfers(self) -> pl.DataFrame:
-        """One row for each transfer of a given size."""
+        """At packet level, one row for each transfer of a given size."""
         return self.tables["transfers"]
 
     @property
     def pages(self) -> pl.DataFrame:
-        """One row for each page."""
+        """At packet level, one row for each page."""
         return self.tables["pages"]
 
     @property
     def links(self) -> pl.DataFrame:
-        """One row for each managed link."""
+        """One row for each managed link, at packet level and at flow level."""
         return self.tables["links"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,8 +125,3 @@ class Run(Outcome):
         from aqmlab import run_text
 
         return run_text.html(self)
-
-
-def run(scenario: Scenario) -> Run:
-    """Runs a scenario."""
-    return Run.of(lambda: _core.run(scenario._text, dict(scenario.files)))

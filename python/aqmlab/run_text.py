@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
 
 def lines(result: Run, name: str) -> Iterator[str]:
-    """A run in a few lines: links with their classes, flows, transfers, and what it cost."""
+    """A run in a few lines, by its level."""
+    from aqmlab import flow_level_text, trace_text
+
+    of_level = {"packet": packet_lines, "flow": flow_level_text.run_lines, "trace": trace_text.lines}
+    return of_level[result.level](result, name)
+
+
+def packet_lines(result: Run, name: str) -> Iterator[str]:
+    """A run at packet level: links with their classes, flows, transfers, and what it cost."""
     manifest = result.manifest
     scenario = manifest["scenario"]
     yield f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}"
@@ -70,6 +78,12 @@ def html(result: Run) -> str:
     manifest = result.manifest
     title = f"Run {manifest['digest'][:12]}, seed {manifest['seed']}"
     summary = result.summary
+    if result.level == "flow":
+        rows = {row["traffic"]: row for row in summary["classes"]}
+        link = notebook.rows_by_name("", {"link": summary["link"]})
+        return notebook.section(title, link, notebook.rows_by_name("traffic", rows))
+    if result.level == "trace":
+        return notebook.section(title, notebook.table(("measure", "value"), summary.items()))
     classes = {
         f"{link} {name}": row for link, of_link in summary["classes"].items() for name, row in of_link.items()
     }

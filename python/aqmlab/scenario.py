@@ -7,12 +7,11 @@ import json
 import math
 import textwrap
 import tomllib
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
 
@@ -33,116 +32,107 @@ class ScenarioFileError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given(ABC):
-    """What scenarios of every level are: a table that an author wrote, checked by the core. Frozen.
+class Scenario:
+    """What is to be run: at packet level one network, its queues and its traffic; at flow level a link and
+    who shares it; or a trace and the queue it is replayed through. Frozen, and checked when it is made.
 
-    `given` is what the author wrote; `effective` is the same with every default filled in.
+    `given` is what the author wrote; `effective` is the same with every default filled in. `files` holds the
+    contents of the files it names. It is made by `load` or `from_dict`, and others from it by `with_`.
     """
 
     given: Table
+    plan: _core.Plan = field(repr=False, compare=False)
+    """What the core made of it, once."""
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str = "scenario"
 
-    @abstractmethod
-    def with_(self, changes: Mapping[str, Any]) -> Self:
-        """A copy with the values at some dotted paths replaced: `{"bottleneck.queue.max_p": 0.2}`.
-
-        A table replaces a table whole; `None` removes. Raises `ScenarioError` if the result is wrong.
-        """
-
-    @abstractmethod
-    def _check(self) -> tuple[str, str]:
-        """The scenario in full as text, and its digest; raises `ScenarioError`."""
-
-    @cached_property
-    def _checked(self) -> tuple[Table, str]:
-        full, digest = self._check()
-        return json.loads(full), digest
-
-    @cached_property
-    def _text(self) -> str:
-        return json.dumps(self.given, allow_nan=False)
-
-    @property
-    def effective(self) -> Table:
-        """The scenario in full, every default filled in."""
-        return self._checked[0]
-
-    @property
-    def digest(self) -> str:
-        """The name of its result: covers every parameter, file contents, seed and results version."""
-        return self._checked[1]
-
-    def _repr_html_(self) -> str:
-        from aqmlab import notebook
-
-        written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
-        title = f"{type(self).__name__} {self.name}"
-        return notebook.section(title, written, notebook.folded("With every default", full))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scenario(Given):
-    """One network, its queues and its traffic; `files` holds the contents of the files it names."""
-
-    files: Mapping[str, str] = field(default_factory=dict, repr=False)
-
     @classmethod
-    def load(cls, path: str | Path) -> Scenario:
-        """Reads a TOML file and the files it names (relative to itself), and checks everything.
+    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+        """Reads a TOML file and the files it names (relative to itself), makes `changes` as `with_` does, and
+        checks everything.
 
-        Raises `ScenarioFileError`, which names the file, the place, what is wrong and what is allowed.
+        Raises `ScenarioFileError`, which names the file, the places, what is wrong and what is allowed.
         """
         path = Path(path)
-        given = read_toml(path)
+        text = _read_text(path)
         try:
-            files = {name: _read_text(path.parent / name) for name in _core.files_of(json.dumps(given))}
-            scenario = cls(given=given, files=files, name=path.stem)
-            _ = scenario.effective
+            document = _core.Document.of_toml(text, str(path.parent))
+            given: Table = json.loads(document.json)
         except _core.ScenarioError as error:
             raise ScenarioFileError.of(path, error) from None
-        return scenario
+        try:
+            if changes:
+                given = changed(given, changes)
+                document = _core.Document.of_json(_json(given))
+            files = {name: _read_text(path.parent / name) for name in document.files}
+            return cls(given=given, plan=document.plan(files), files=files, name=path.stem)
+        except _core.ScenarioError as error:
+            where = f"{path} with --set" if changes else path
+            raise ScenarioFileError.of(where, error) from None
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
+    def from_dict(
+        cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None, name: str = "scenario"
+    ) -> Scenario:
         """The scenario of a plain table of the form of a TOML file; `files` holds contents by name."""
-        scenario = cls(given=plain(table), files=dict(files or {}))
-        _ = scenario.effective
-        return scenario
+        return cls._read(plain(table), dict(files or {}), name)
+
+    @classmethod
+    def _read(cls, given: Table, files: dict[str, str], name: str) -> Scenario:
+        plan = _core.Document.of_json(_json(given)).plan(files)
+        return cls(given=given, plan=plan, files=files, name=name)
 
     def with_(self, changes: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
         """A copy with the values at some dotted paths replaced: `{"bottleneck.queue.max_p": 0.2}`.
 
         A table replaces a table whole; `None` removes. Raises `ScenarioError` if the result is wrong.
         """
-        scenario = Scenario(
-            given=changed(self.given, changes), files={**self.files, **(files or {})}, name=self.name
-        )
-        _ = scenario.effective
-        return scenario
+        return self._read(changed(self.given, changes), {**self.files, **(files or {})}, self.name)
+
+    @property
+    def level(self) -> str:
+        """`packet`, `flow` or `trace`."""
+        return self.plan.level
 
     @cached_property
-    def _read(self) -> tuple[str, str, list[str]]:
-        return _core.check(self._text, dict(self.files))
+    def effective(self) -> Table:
+        """The scenario in full, every default filled in."""
+        full: Table = json.loads(self.plan.effective)
+        return full
 
-    def _check(self) -> tuple[str, str]:
-        return self._read[:2]
+    @cached_property
+    def digest(self) -> str:
+        """The name of its result: covers every parameter, file contents, seed and results version. A trace
+        that it names is read for it."""
+        return self.plan.digest()
 
     @property
     def warnings(self) -> list[str]:
-        """What is allowed but hardly meant, a sentence each that begins with the place."""
-        return self._read[2]
+        """What is allowed but suspicious, a sentence each that begins with the place."""
+        return self.plan.warnings
 
     @property
     def queues(self) -> Table:
         """The alternatives of `[queues.NAME]`, complete."""
         return dict(self.effective.get("queues", {}))
 
-    def run(self, seed: int | None = None) -> Run:
-        """Runs it, with another seed if one is given. Other threads go on meanwhile."""
-        from aqmlab.run import run
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
+        """Runs it, with another seed if one is given. Other threads go on meanwhile, and may `watch` how far
+        it is or stop it; in the main thread Ctrl-C stops it."""
+        from aqmlab.parallel import interruptible
+        from aqmlab.run import Run
 
-        # Running checks it all again, so a copy with another seed need not be checked by itself.
-        return run(self if seed is None else replace(self, given={**self.given, "seed": seed}))
+        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed)), watch)
+
+    def _repr_html_(self) -> str:
+        from aqmlab import notebook
+
+        written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
+        return notebook.section(f"Scenario {self.name}", written, notebook.folded("With every default", full))
+
+
+def _json(given: Table) -> str:
+    return json.dumps(given, allow_nan=False)
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -167,12 +157,9 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return path.strip(), value.strip()
 
 
-S = TypeVar("S", bound=Given)
-
-
-def with_settings(scenario: S, settings: Iterable[str]) -> S:
-    """The scenario with `path=value` settings applied in order."""
-    return scenario.with_(dict(parse_setting(text) for text in settings))
+def settings_of(texts: Iterable[str]) -> dict[str, Any]:
+    """The changes that `path=value` settings ask for, in order."""
+    return dict(parse_setting(text) for text in texts)
 
 
 def plain(table: Mapping[str, Any]) -> Table:
@@ -230,13 +217,3 @@ def _read_text(path: Path) -> str:
         raise ScenarioFileError(f"{path}: byte {error.start}: is not UTF-8 text") from None
     except OSError as error:
         raise ScenarioFileError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def read_toml(path: Path) -> Table:
-    """The table that a TOML file holds; raises `ScenarioFileError`."""
-    text = _read_text(path)
-    try:
-        table: Table = json.loads(_core.toml_to_json(text))
-    except _core.ScenarioError as error:
-        raise ScenarioFileError.of(path, error) from None
-    return table

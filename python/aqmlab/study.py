@@ -21,11 +21,12 @@ from typing import Any
 import polars as pl
 
 from aqmlab import report
-from aqmlab.campaign import Failure, Plan, Store, collect, execute, from_dict, plan_of, tasks_of, version
+from aqmlab.campaign import Failure, Plan, Store, collect, execute, plan_of, tasks_of, version
 from aqmlab.files import write_csv, write_text
 from aqmlab.metrics import finite
 from aqmlab.plot import save
 from aqmlab.publication import Claim, Drawn, Figure, Judged, Study, StudyResult, Table, Variant
+from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
 from aqmlab.sweep import Prepare, Results, Sweep
 
@@ -57,7 +58,7 @@ def run(
     Uses `jobs` threads, all cores if `None`. Runs that `out` already holds are not made again.
     `KeyboardInterrupt` passes through; what is finished by then is kept.
     """
-    make = prepare or from_dict
+    make = prepare or Scenario.from_dict
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     main = plan_of(study.sweeps, make, quick)

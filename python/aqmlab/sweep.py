@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from aqmlab import _core
+
 Labels = Mapping[str, Any]
 Reduction = dict[str, Any]
 
@@ -37,7 +39,7 @@ class Runnable(Protocol):
     def digest(self) -> str:
         """The name of what it says, in full."""
 
-    def run(self, seed: int | None = None) -> Run:
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """Runs it."""
 
 

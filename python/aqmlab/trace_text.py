@@ -7,10 +7,11 @@ from pathlib import Path
 
 from aqmlab import plot
 from aqmlab.files import write_csv
-from aqmlab.trace import PUBLISHED_MOST_ACTIVE, TraceRun
+from aqmlab.run import Run
+from aqmlab.trace import PUBLISHED_MOST_ACTIVE, charts
 
 
-def lines(found: TraceRun, name: str) -> Iterator[str]:
+def lines(found: Run, name: str) -> Iterator[str]:
     """A replay in a few lines."""
     scenario, row, trace = found.manifest["scenario"], found.summary, found.manifest["facts"]["trace"]
     yield (
@@ -41,9 +42,9 @@ def lines(found: TraceRun, name: str) -> Iterator[str]:
     )
 
 
-def write(found: TraceRun, out: Path) -> list[Path]:
+def write(found: Run, out: Path) -> list[Path]:
     """Writes the charts with their numbers, and the tables of one row and of shares."""
-    written = plot.save_all(found.charts(), out)
+    written = plot.save_all(charts(found), out)
     out.mkdir(parents=True, exist_ok=True)
     for name in ("summary", "distribution"):
         written.append(out / f"{name}.csv")

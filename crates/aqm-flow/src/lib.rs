@@ -10,10 +10,11 @@ mod sources;
 mod tables;
 mod world;
 
-use aqm_net::Parameters as _;
-use aqm_net::digest::Digest;
 use aqm_net::registry::{Entry, Family};
+use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
 use aqm_net::table::{Table, TableDoc};
+use aqm_net::watch::{Unit, Watch};
+use aqm_net::{ConfigErrors, Parameters as _};
 use aqm_traffic::flow_sizes;
 use serde_json::{Value, json};
 
@@ -27,52 +28,75 @@ pub use scenario::Scenario;
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
 pub const RESULTS_VERSION: u32 = 1;
 
-/// What a run leaves behind.
-pub struct Run {
-    /// The tables, in the order of the catalogue.
-    pub tables: Vec<Table>,
-    /// The scenario in full, its digest, versions, and what follows for each traffic.
-    pub manifest: Value,
-    /// Flows that came, and flows that left.
-    pub events: u64,
-}
+/// The flow level: flows that share a link, without packets.
+pub struct FlowLevel;
 
-impl AsRef<[Table]> for Run {
-    fn as_ref(&self) -> &[Table] {
-        &self.tables
+impl Stage for FlowLevel {
+    fn level(&self) -> &'static str {
+        scenario::FLOW
+    }
+    fn results_version(&self) -> u32 {
+        RESULTS_VERSION
+    }
+    fn keys(&self) -> &'static [&'static str] {
+        scenario::KEYS
+    }
+    fn read(&self, scenario: Value, _files: Files) -> Result<Box<dyn Plan>, ConfigErrors> {
+        Ok(Box::new(Scenario::from_value(scenario)?))
+    }
+    fn catalog(&self) -> Vec<Entry> {
+        catalog()
+    }
+    fn tables(&self) -> Vec<TableDoc> {
+        tables::catalog()
     }
 }
 
-/// Runs a scenario.
-pub fn run(scenario: &Scenario) -> Run {
-    let capacity = scenario.link.capacity.bytes_per_second();
-    let classes = scenario.classes.len();
-    let record = match scenario.link.discipline {
-        Discipline::ProcessorSharing | Discipline::Weighted => {
-            World::new(scenario, Sharing::new(capacity, &groups(scenario))).run()
-        }
-        Discipline::Fifo => World::new(scenario, Fifo::new(capacity, classes)).run(),
-        Discipline::ShortestRemaining => World::new(scenario, Shortest::new(capacity, classes)).run(),
-    };
+impl Plan for Scenario {
+    fn stage(&self) -> &'static dyn Stage {
+        &FlowLevel
+    }
+    fn to_value(&self) -> Value {
+        self.to_value()
+    }
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+    fn with_seed(&self, seed: u64) -> Result<Box<dyn Plan>, ConfigErrors> {
+        Ok(Box::new(Self { seed, ..self.clone() }))
+    }
+    fn digest(&self) -> Result<String, Failure> {
+        Ok(stage::digest(self, []))
+    }
+    fn run(&self, watch: &Watch) -> Result<Run, Failure> {
+        watch.expect(self.duration.nanos(), Unit::Nanoseconds);
+        let capacity = self.link.capacity.bytes_per_second();
+        let classes = self.classes.len();
+        let record = match self.link.discipline {
+            Discipline::ProcessorSharing | Discipline::Weighted => {
+                World::new(self, Sharing::new(capacity, &groups(self))).run(watch)?
+            }
+            Discipline::Fifo => World::new(self, Fifo::new(capacity, classes)).run(watch)?,
+            Discipline::ShortestRemaining => World::new(self, Shortest::new(capacity, classes)).run(watch)?,
+        };
+        let manifest = stage::manifest(self, stage::digest(self, []), facts(self), Vec::new());
+        let events = record.events;
+        Ok(Run { tables: tables(self, record), manifest, events, forwarded: None })
+    }
+}
+
+/// What follows for each traffic.
+fn facts(scenario: &Scenario) -> Value {
     let facts = scenario.classes.iter().map(|class| {
-        let flows_per_second = class.sessions_per_second * class.config.flows;
         let facts = json!({
             "load": class.load,
             "mean_size_bytes": class.mean_size,
             "sessions_per_second": class.sessions_per_second,
-            "flows_per_second": flows_per_second,
+            "flows_per_second": class.sessions_per_second * class.config.flows,
         });
         (class.name.clone(), facts)
     });
-    let manifest = json!({
-        "scenario": scenario.to_value(),
-        "seed": scenario.seed,
-        "version": env!("CARGO_PKG_VERSION"),
-        "results_version": RESULTS_VERSION,
-        "digest": digest(scenario),
-        "facts": Value::Object(facts.collect()),
-    });
-    Run { events: record.events, manifest, tables: tables(scenario, record) }
+    Value::Object(facts.collect())
 }
 
 fn groups(scenario: &Scenario) -> Vec<Group> {
@@ -98,17 +122,8 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     ]
 }
 
-/// The name of a result: a digest of the scenario in full, its seed and the results version.
-pub fn digest(scenario: &Scenario) -> String {
-    let mut digest = Digest::default();
-    digest.text("flow-level");
-    digest.short(RESULTS_VERSION);
-    digest.text(&scenario.to_value().to_string());
-    digest.finish()
-}
-
 /// Everything that has a name: the sections of a scenario, and the size laws.
-pub fn catalog() -> Vec<Entry> {
+fn catalog() -> Vec<Entry> {
     let family = Family { name: "flow-level", title: "flow-level section" };
     let entry = |name, about, parameters| Entry { name, family, about, parameters };
     let mut all = vec![
@@ -118,9 +133,4 @@ pub fn catalog() -> Vec<Entry> {
     ];
     all.extend(flow_sizes::Config::catalog());
     all
-}
-
-/// The schema of every table.
-pub fn table_catalog() -> Vec<TableDoc> {
-    tables::catalog()
 }

@@ -1,11 +1,17 @@
-//! The scenario of a run at flow level, as read: every check is made here, so that a run cannot fail.
+//! The scenario of a run at flow level, as read: every check is made here, so that a run cannot fail. It is the plan of a
+//! run, too.
 //!
 //! The model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003;
 //! sessions arrive as a Poisson process, and each is a row of flows with time to think between them. With
 //! processor sharing the number of flows in progress depends on the sizes through their mean only.
 
-use aqm_net::{ConfigError, ConfigErrors, Parameters as _, Rate, Span, TableReader, choices, parameters};
-use aqm_traffic::flow_sizes;
+use std::fmt;
+
+use aqm_net::stage::LEVEL;
+use aqm_net::{
+    ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, choices, parameters,
+};
+use aqm_traffic::flow_sizes::{self, Law};
 use serde_json::{Value, json};
 
 choices! {
@@ -95,36 +101,51 @@ const MOST_FLOWS: f64 = 1e10;
 const MOST_SAMPLES: f64 = 1e7;
 
 /// One kind of traffic, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Class {
     pub(crate) name: String,
     pub(crate) config: Traffic,
     pub(crate) sizes: flow_sizes::Config,
+    pub(crate) law: Box<dyn Law>,
     /// Bytes, before rounding.
     pub(crate) mean_size: f64,
     pub(crate) load: f64,
     pub(crate) sessions_per_second: f64,
 }
 
-/// A checked scenario, defaults filled in.
-#[derive(Clone, Debug)]
+/// A scenario at flow level, checked, defaults filled in.
+#[derive(Clone)]
 pub struct Scenario {
     pub(crate) duration: Span,
     pub(crate) warm_up: Span,
     /// The seed of its random streams.
-    pub seed: u64,
+    pub(crate) seed: u64,
     pub(crate) link: Link,
     pub(crate) classes: Vec<Class>,
     pub(crate) record: Record,
+}
+
+/// What a scenario's `level` is here.
+pub(crate) const FLOW: &str = "flow";
+
+/// The keys of a scenario, beside `level`.
+pub(crate) const KEYS: &[&str] = &["duration", "warm_up", "seed", "link", "traffic", "record"];
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
 }
 
 impl Scenario {
     /// Reads and checks a scenario given as a plain value.
     ///
     /// # Errors
-    /// What is wrong, where, and what is allowed.
+    /// Everything that is wrong, where, and what is allowed.
     pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
+        let level = table.value(LEVEL);
+        table.check(level.is_none_or(|level| level == FLOW), LEVEL, "must be `flow` here");
         let remedy = "write how long the run lasts, such as \"1000s\"";
         let duration = table.require::<Span>("duration", remedy);
         table.check(duration != Some(Span::ZERO), "duration", "must be more than 0s");
@@ -145,9 +166,9 @@ impl Scenario {
             let (duration, classes) = (duration?, classes?.into_values().collect());
             Some(Self { duration, warm_up, seed, link, classes, record })
         };
-        let scenario = table.finish(read())?;
-        scenario.check_size()?;
-        Ok(scenario)
+        let read = read();
+        table.note(read.as_ref().map_or(Ok(()), Self::check_size));
+        table.finish(read)
     }
 
     /// The scenario in full, every default filled in; reading it gives the same scenario.
@@ -158,6 +179,7 @@ impl Scenario {
             (class.name.clone(), table)
         });
         json!({
+            LEVEL: FLOW,
             "duration": self.duration,
             "warm_up": self.warm_up,
             "seed": self.seed,
@@ -168,38 +190,34 @@ impl Scenario {
     }
 
     /// Refuses what no machine could run.
-    fn check_size(&self) -> Result<(), ConfigError> {
+    fn check_size(&self) -> Result<(), ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let seconds = self.duration.seconds();
         let most = if self.record.flows { MOST_KEPT } else { MOST_FLOWS };
         let mut flows = 0.0;
         for class in &self.classes {
+            let before = flows;
             flows += class.sessions_per_second * class.config.flows * seconds;
-            if flows > most {
-                let problem = format!(
-                    "makes about {flows:.0e} flows; at most {most:.0e} are allowed, {MOST_FLOWS:.0e} with \
-                     `record.flows = false`: lower it or shorten `duration`"
-                );
-                return Err(ConfigError::at(format!("traffic.{}", class.name), problem));
-            }
+            let problem = format!(
+                "makes about {flows:.0e} flows; at most {most:.0e} are allowed, {MOST_FLOWS:.0e} with \
+                 `record.flows = false`: lower it or shorten `duration`"
+            );
+            errors.check(flows <= most || before > most, format!("traffic.{}", class.name), problem);
         }
         // What an overloaded link cannot carry stays.
         let load: f64 = self.classes.iter().map(|class| class.load).sum();
-        if flows * (1.0 - 1.0 / load) > MOST_KEPT {
-            let problem = format!(
-                "the load, {load}, leaves more than {MOST_KEPT:.0e} flows in progress: shorten it, or lower the load"
-            );
-            return Err(ConfigError::at("duration", problem));
-        }
+        let problem = format!(
+            "the load, {load}, leaves more than {MOST_KEPT:.0e} flows in progress: shorten it, or lower the load"
+        );
+        errors.check(flows == 0.0 || flows * (1.0 - 1.0 / load) <= MOST_KEPT, "duration", problem);
         if !self.record.every.is_zero() {
             let rows = seconds / self.record.every.seconds() * self.classes.len() as f64;
-            if rows > MOST_SAMPLES {
-                let problem = format!(
-                    "would make {rows:.0e} rows; at most {MOST_SAMPLES:.0e} are allowed: look less often"
-                );
-                return Err(ConfigError::at("record.every", problem));
-            }
+            let problem = format!(
+                "would make {rows:.0e} rows; at most {MOST_SAMPLES:.0e} are allowed: look less often"
+            );
+            errors.check(rows <= MOST_SAMPLES, "record.every", problem);
         }
-        Ok(())
+        errors.finish(())
     }
 }
 
@@ -208,76 +226,61 @@ impl Class {
         let mut table = TableReader::new(value)?;
         let problem = format_args!("`{ELASTIC}` means all elastic traffic: give it another name");
         table.check(name != ELASTIC, "", problem);
-        let sizes = table.take("sizes").unwrap_or_default();
+        let sizes: flow_sizes::Config = table.take("sizes").unwrap_or_default();
+        let law = table.note(sizes.build().map_err(|error| error.within("sizes")));
         let config = Traffic::take_from(&mut table);
-        let (sizes, config) = table.finish(Some((sizes, config)))?;
-        Ok(Self::checked(name, sizes, config, link)?)
-    }
-
-    fn checked(
-        name: &str,
-        sizes: flow_sizes::Config,
-        config: Traffic,
-        link: &Link,
-    ) -> Result<Self, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
-        let law = sizes.build().map_err(|error| error.within("sizes"))?;
-        if !(1.0..=1e6).contains(&config.flows) {
-            return wrong("flows", format!("must be between 1 and 1000000, is {}", config.flows));
-        }
-        if !(0.0..=1.0).contains(&config.same_size) {
-            return wrong("same_size", format!("must be between 0 and 1, is {}", config.same_size));
-        }
-        config.check_rates(link)?;
-        let mean_size = law.mean();
-        let session = config.flows * mean_size / link.capacity.bytes_per_second();
-        let sessions_per_second = match (config.load, config.sessions_per_second) {
-            (Some(load), None) if load > 0.0 && load <= 10.0 => load / session,
-            (Some(load), None) => {
-                return wrong("load", format!("must be above 0 and at most 10, is {load}"));
-            }
-            (None, Some(rate)) if rate > 0.0 && rate * session <= 10.0 => rate,
-            (None, Some(rate)) => {
-                let most = 10.0 / session;
-                let problem = format!("must be above 0 and at most {most:.3e}, a load of 10, is {rate}");
-                return wrong("sessions_per_second", problem);
-            }
-            (None, None) => return wrong("load", "is missing: give `load` or `sessions_per_second`".into()),
-            (Some(_), Some(_)) => {
-                return wrong("load", "give either `load` or `sessions_per_second`, not both".into());
-            }
-        };
-        let load = sessions_per_second * session;
-        let name = name.to_owned();
-        Ok(Self { name, config, sizes, mean_size, load, sessions_per_second })
+        let problem = format_args!("must be between 1 and 1000000, is {}", config.flows);
+        table.check((1.0..=1e6).contains(&config.flows), "flows", problem);
+        let problem = format_args!("must be between 0 and 1, is {}", config.same_size);
+        table.check((0.0..=1.0).contains(&config.same_size), "same_size", problem);
+        config.check_rates(link, &mut table);
+        let read = law.and_then(|law| {
+            let mean_size = law.mean();
+            let session = config.flows * mean_size / link.capacity.bytes_per_second();
+            let sessions_per_second = table.note(config.sessions_per_second(session))?;
+            let (name, load) = (name.to_owned(), sessions_per_second * session);
+            Some(Self { name, config, sizes, law, mean_size, load, sessions_per_second })
+        });
+        table.finish(read)
     }
 }
 
 impl Traffic {
+    /// The rate of sessions, each of which offers the load `session` if one comes in a second.
+    fn sessions_per_second(&self, session: f64) -> Result<f64, ConfigError> {
+        let (place, problem) = match (self.load, self.sessions_per_second) {
+            (Some(load), None) if load > 0.0 && load <= 10.0 => return Ok(load / session),
+            (None, Some(rate)) if rate > 0.0 && rate * session <= 10.0 => return Ok(rate),
+            (Some(load), None) => ("load", format!("must be above 0 and at most 10, is {load}")),
+            (None, Some(rate)) => {
+                let most = 10.0 / session;
+                let problem = format!("must be above 0 and at most {most:.3e}, a load of 10, is {rate}");
+                ("sessions_per_second", problem)
+            }
+            (None, None) => ("load", "is missing: give `load` or `sessions_per_second`".to_owned()),
+            (Some(_), Some(_)) => {
+                ("load", "give either `load` or `sessions_per_second`, not both".to_owned())
+            }
+        };
+        Err(ConfigError::at(place, problem))
+    }
+
     /// Checks what a flow may take of the link.
-    fn check_rates(&self, link: &Link) -> Result<(), ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
+    fn check_rates(&self, link: &Link, table: &mut TableReader) {
         let streaming = self.service == Service::Streaming;
-        if !link.discipline.shares() && (streaming || self.peak_rate.is_some()) {
-            let place = if streaming { "service" } else { "peak_rate" };
-            return wrong(
-                place,
-                "must be left out unless the discipline is `processor-sharing` or `weighted`".into(),
-            );
+        let shared = "must be left out unless the discipline is `processor-sharing` or `weighted`";
+        if streaming {
+            table.check(link.discipline.shares(), "service", shared);
+            let problem =
+                format_args!("must be given for streaming, at most the capacity, {}", link.capacity);
+            table.check(self.peak_rate.is_some_and(|rate| rate <= link.capacity), "peak_rate", problem);
+        } else {
+            table.check(link.discipline.shares() || self.peak_rate.is_none(), "peak_rate", shared);
         }
-        if streaming && self.peak_rate.is_none_or(|rate| rate > link.capacity) {
-            let problem = format!("must be given for streaming, at most the capacity, {}", link.capacity);
-            return wrong("peak_rate", problem);
-        }
-        if self.weight != 1.0 && (link.discipline != Discipline::Weighted || streaming) {
-            return wrong(
-                "weight",
-                "must be 1 unless the discipline is `weighted` and the flows elastic".into(),
-            );
-        }
-        if !(1e-3..=1e3).contains(&self.weight) {
-            return wrong("weight", format!("must be between 0.001 and 1000, is {}", self.weight));
-        }
-        Ok(())
+        let may_weigh = link.discipline == Discipline::Weighted && !streaming;
+        let problem = "must be 1 unless the discipline is `weighted` and the flows elastic";
+        table.check(self.weight == 1.0 || may_weigh, "weight", problem);
+        let problem = format_args!("must be between 0.001 and 1000, is {}", self.weight);
+        table.check((1e-3..=1e3).contains(&self.weight), "weight", problem);
     }
 }

@@ -81,7 +81,7 @@ impl Source {
             numbers: stream("numbers"),
             gap,
             think: Exponential { mean: class.config.think_time.seconds() },
-            law: class.sizes.build().expect("the law was built when the scenario was read"),
+            law: class.law.clone(),
             follows: libm::log(1.0 - 1.0 / class.config.flows),
             same_size: class.config.same_size,
             begun: 0,

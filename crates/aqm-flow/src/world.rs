@@ -3,7 +3,8 @@
 //! At one instant a flow leaves before another comes. Nothing else can tie, except by a chance of the last
 //! binary place, and then the earlier kind of traffic in the order of names goes first.
 
-use aqm_net::{Instant, Occupancy};
+use aqm_net::watch::{Stopped, Watch};
+use aqm_net::{Instant, Occupancy, Span};
 
 use crate::scenario::{Scenario, Service};
 use crate::server::{Job, Server};
@@ -110,16 +111,21 @@ impl<'a, S: Server> World<'a, S> {
         world
     }
 
-    pub(crate) fn run(mut self) -> RunRecord {
+    /// Runs from the first flow to the end, unless `watch` stops it.
+    pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = self.scenario.duration.seconds();
+        let mut steps = 0;
         loop {
             let (departure, arrival) = (self.server.next(), self.sources.next());
             let next = departure.min(arrival).min(end);
+            watch.check_at(steps, || Span::from_seconds(next).nanos())?;
+            steps += 1;
             if self.look <= next && self.look < end {
                 self.look_around();
             } else if next == end {
                 self.server.advance(end);
-                return self.record(end);
+                watch.reach(self.scenario.duration.nanos());
+                return Ok(self.record(end));
             } else if departure <= arrival {
                 self.depart(departure);
             } else {

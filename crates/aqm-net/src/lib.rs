@@ -1,7 +1,8 @@
 //! The words every room of aqmlab shares: moments and spans of time, rates, lengths, packets,
-//! random streams, tables of results, and how a family of plug-ins is declared and read.
+//! random streams, tables of results, how a family of plug-ins is declared and read, and what all stages have in
+//! common.
 //!
-//! This room knows no queue, no protocol and no scenario.
+//! This room knows no queue and no protocol.
 
 mod config_error;
 pub mod digest;
@@ -11,10 +12,13 @@ mod packet;
 pub mod parameters;
 mod rate;
 pub mod registry;
+pub mod stage;
 mod streams;
 pub mod table;
+pub mod text;
 mod time;
 mod units;
+pub mod watch;
 
 pub use config_error::{ConfigError, ConfigErrors, ErrorCollector, unknown};
 pub use length::{Backlog, Length, Size};

@@ -1,7 +1,7 @@
 //! The one place where a Rust error becomes a Python exception.
 
+use aqm_net::stage::Failure;
 use aqm_net::{ConfigError, ConfigErrors};
-use aqm_trace::Failure;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::{PyErr, Python, create_exception, prelude::PyAnyMethods};
 
@@ -21,12 +21,12 @@ create_exception!(
     "A file cannot be read or written, or is no trace: says which file, what is wrong and where."
 );
 
-/// The exception for a replay without a result.
-pub(crate) fn of_trace(py: Python<'_>, failure: &Failure) -> PyErr {
+/// The exception for a run without a result.
+pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
         Failure::Config(error) => to_python(py, error.clone()),
-        Failure::Trace(problem) => TraceError::new_err(problem.clone()),
-        // Only an interrupt stops a replay.
+        Failure::File(problem) => TraceError::new_err(problem.clone()),
+        // Only an interrupt stops a run.
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
     }
 }

@@ -1,133 +1,29 @@
 //! The door to Python: text goes in, tables come out, and nothing else crosses.
 
 mod error;
+mod plan;
 mod table;
-mod trace;
 
-use std::collections::BTreeMap;
-
-use aqm_net::table::{Table, TableDoc};
-use aqm_net::{ConfigError, ConfigErrors};
-use aqm_sim::Scenario;
-use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
+use aqm_net::ConfigError;
+use aqm_net::stage::Stage;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
 
 use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
-/// What a run leaves behind.
-#[pyclass(frozen, name = "Output", module = "aqmlab._core")]
-pub(crate) struct Output {
-    tables: Vec<Table>,
-    manifest: Value,
-    events: u64,
-    forwarded: Option<u64>,
-}
+/// Every level; the first is that of a scenario that says none.
+const STAGES: [&dyn Stage; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &aqm_trace::Traces];
 
-#[pymethods]
-impl Output {
-    /// The scenario in full, its digest and versions, as JSON.
-    #[getter]
-    fn manifest(&self) -> String {
-        self.manifest.to_string()
-    }
-
-    /// Events handled; at flow level, flows that came and flows that left; of a trace, packets that came.
-    #[getter]
-    fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// Packets sent by the first managed link, or by that of a trace, over the whole run; at flow level there
-    /// are none.
-    #[getter]
-    fn forwarded(&self) -> Option<u64> {
-        self.forwarded
-    }
-
-    /// A digest of every value of every table, made when it is asked for.
-    fn digest(&self, py: Python<'_>) -> String {
-        py.detach(|| aqm_net::table::digest(&self.tables))
-    }
-
-    /// The names of the tables.
-    fn names(&self) -> Vec<&'static str> {
-        self.tables.iter().map(|table| table.name).collect()
-    }
-
-    /// The table of this name; raises KeyError if there is none.
-    fn table(&self, name: &str) -> PyResult<PyTable> {
-        let found = self.tables.iter().find(|table| table.name == name);
-        let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
-        PyTable::new(table.clone()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
-    }
-}
-
-pub(crate) fn parse(text: &str) -> Result<Value, ConfigError> {
+fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))
-}
-
-fn read(text: &str, files: BTreeMap<String, String>) -> Result<Scenario, ConfigErrors> {
-    Scenario::from_value(parse(text)?, files)
-}
-
-/// Reads TOML as JSON, refusing what no scenario can hold.
-#[pyfunction]
-fn toml_to_json(py: Python<'_>, text: &str) -> PyResult<String> {
-    aqm_sim::toml_value(text).map(|value| value.to_string()).map_err(|e| to_python(py, e))
-}
-
-/// The names of the files that a scenario (JSON) refers to.
-#[pyfunction]
-fn files_of(py: Python<'_>, scenario: &str) -> PyResult<Vec<String>> {
-    parse(scenario).map(|value| Scenario::files_of(&value)).map_err(|e| to_python(py, e))
-}
-
-/// Checks a scenario (JSON) and returns it in full with its digest and what is allowed but hardly meant, a
-/// sentence each that begins with the place: `(json, digest, warnings)`.
-#[pyfunction]
-fn check(
-    py: Python<'_>,
-    scenario: &str,
-    files: BTreeMap<String, String>,
-) -> PyResult<(String, String, Vec<String>)> {
-    let scenario = read(scenario, files).map_err(|e| to_python(py, e))?;
-    Ok((scenario.to_value().to_string(), aqm_sim::digest(&scenario), scenario.warnings()))
-}
-
-/// Runs a scenario (JSON). Other Python threads go on meanwhile.
-#[pyfunction]
-fn run(py: Python<'_>, scenario: &str, files: BTreeMap<String, String>) -> PyResult<Output> {
-    let scenario = read(scenario, files).map_err(|e| to_python(py, e))?;
-    let aqm_sim::Run { tables, manifest, events, forwarded } = py.detach(|| aqm_sim::run(&scenario));
-    Ok(Output { tables, manifest, events, forwarded: Some(forwarded) })
-}
-
-fn read_flow_level(text: &str) -> Result<aqm_flow::Scenario, ConfigErrors> {
-    aqm_flow::Scenario::from_value(parse(text)?)
-}
-
-/// Checks a scenario at flow level (JSON) and returns it in full with its digest: `(json, digest)`.
-#[pyfunction]
-fn check_flow_level(py: Python<'_>, scenario: &str) -> PyResult<(String, String)> {
-    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, e))?;
-    Ok((scenario.to_value().to_string(), aqm_flow::digest(&scenario)))
-}
-
-/// Runs a scenario at flow level (JSON). Other Python threads go on meanwhile.
-#[pyfunction]
-fn run_flow_level(py: Python<'_>, scenario: &str) -> PyResult<Output> {
-    let scenario = read_flow_level(scenario).map_err(|e| to_python(py, e))?;
-    let aqm_flow::Run { tables, manifest, events } = py.detach(|| aqm_flow::run(&scenario));
-    Ok(Output { tables, manifest, events, forwarded: None })
 }
 
 /// Everything that has a name, with its parameters, as JSON.
 #[pyfunction]
 fn catalog() -> PyResult<String> {
-    let all: Vec<_> =
-        aqm_sim::catalog().into_iter().chain(aqm_flow::catalog()).chain(aqm_trace::catalog()).collect();
+    let all: Vec<_> = STAGES.iter().flat_map(|stage| stage.catalog()).collect();
     serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -179,8 +75,7 @@ fn quantity(py: Python<'_>, text: &str) -> PyResult<(f64, &'static str)> {
 /// The schema of every table, as JSON.
 #[pyfunction]
 fn table_catalog() -> PyResult<String> {
-    let others = aqm_flow::table_catalog().into_iter().chain(aqm_trace::table_catalog());
-    let all: Vec<TableDoc> = aqm_sim::table_catalog().into_iter().chain(others).collect();
+    let all: Vec<_> = STAGES.iter().flat_map(|stage| stage.tables()).collect();
     serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -197,7 +92,7 @@ fn drop_curve(
     service_class: u8,
 ) -> PyResult<Vec<Option<f64>>> {
     let queue = parse(queue).map_err(|e| to_python(py, e))?;
-    aqm_sim::drop_curve(queue, &averages, relative_window, service_class).map_err(|e| to_python(py, e))
+    aqm_queue::drop_curve(queue, &averages, relative_window, service_class).map_err(|e| to_python(py, e))
 }
 
 /// The compiled core of aqmlab.
@@ -207,18 +102,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RESULTS_VERSION", aqm_sim::RESULTS_VERSION)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("TraceError", module.py().get_type::<TraceError>())?;
-    module.add_class::<Output>()?;
-    module.add_class::<trace::Watch>()?;
+    module.add_class::<plan::Document>()?;
+    module.add_class::<plan::Plan>()?;
+    module.add_class::<plan::Watch>()?;
+    module.add_class::<plan::Output>()?;
     module.add_class::<PyTable>()?;
-    module.add_function(wrap_pyfunction!(toml_to_json, module)?)?;
-    module.add_function(wrap_pyfunction!(files_of, module)?)?;
-    module.add_function(wrap_pyfunction!(check, module)?)?;
-    module.add_function(wrap_pyfunction!(run, module)?)?;
-    module.add_function(wrap_pyfunction!(check_flow_level, module)?)?;
-    module.add_function(wrap_pyfunction!(run_flow_level, module)?)?;
-    module.add_function(wrap_pyfunction!(trace::check_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(trace::run_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(trace::write_trace, module)?)?;
     module.add_function(wrap_pyfunction!(catalog, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(aliases, module)?)?;

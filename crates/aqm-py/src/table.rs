@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aqm_sim::{Column, Table};
+use aqm_net::table::{Column, Table};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
 use arrow_array::{

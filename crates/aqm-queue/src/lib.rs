@@ -33,8 +33,9 @@ mod spacing;
 mod tc;
 mod window_average;
 
-use aqm_net::{Backlog, ConfigError, Instant, Packet, Rate, Rng, registry};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, Instant, Packet, Rate, Rng, registry};
 use dyn_clone::DynClone;
+use serde_json::Value;
 
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
@@ -104,6 +105,23 @@ pub trait Build {
     fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
         Vec::new()
     }
+}
+
+/// The probability with which the discipline of a `queue` table wants to drop a packet, before drops are spaced, at
+/// each of `averages` (in the unit of its thresholds); for a packet of this `class` whose window is `relative_window`
+/// times the average one. Missing if the discipline has no such function.
+///
+/// # Errors
+/// If the table is no queue discipline, or its parameters are wrong for a line of 10 Mbps.
+pub fn drop_curve(
+    queue: Value,
+    averages: &[f64],
+    relative_window: f64,
+    class: u8,
+) -> Result<Vec<Option<f64>>, ConfigErrors> {
+    let config = Config::read(queue)?;
+    config.build(Rate::from_bps(10_000_000))?;
+    Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())
 }
 
 /// Packets that wait for a line, and the algorithm that admits, drops, marks and orders them.

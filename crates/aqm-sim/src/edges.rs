@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Streams};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Streams};
 use aqm_queue::edge::{self, Edge};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::links::LinkSpec;
-use crate::scenario::Traffic;
+use crate::traffic::Traffic;
 
 /// Where packets are told short or long as they come from hosts.
 #[derive(Clone, Debug)]
@@ -16,53 +16,70 @@ pub(crate) struct EdgeSpec {
     pub(crate) config: edge::Config,
 }
 
+impl EdgeSpec {
+    /// Builds the edge, with a random stream of its own.
+    fn build(&self, seed: u64) -> Result<Box<dyn Edge>, ConfigErrors> {
+        let rng = Streams::new(seed).named(&format!("edge/{}", self.node), 0);
+        let built = self.config.build(rng);
+        built.map_err(|error| ConfigErrors::from(error).within(&format!("edges.{}", self.node)))
+    }
+}
+
 /// More edges than this do not fit the byte in which a hop names its edge.
 const MOST_EDGES: usize = u8::MAX as usize;
+
+/// Reads the tables of edges, by node; whether the nodes exist is known if the `links` are.
+pub(crate) fn read_edges(tables: Value, links: Option<&[LinkSpec]>) -> Result<Vec<EdgeSpec>, ConfigErrors> {
+    let Value::Object(tables) = tables else {
+        return Err(ConfigError::at("", "must be a table").into());
+    };
+    let ends = |links: &[LinkSpec]| links.iter().flat_map(|l| [l.from.clone(), l.to.clone()]).collect();
+    let known: Option<BTreeSet<String>> = links.map(ends);
+    let (mut edges, mut errors) = (Vec::new(), ErrorCollector::default());
+    for (node, table) in tables {
+        if let Some(known) = &known {
+            let nodes: Vec<&str> = known.iter().map(String::as_str).collect();
+            let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
+            errors.check(known.contains(&node), node.as_str(), problem);
+        }
+        let config = edge::Config::read(table).map_err(|wrong| wrong.within(&node));
+        edges.extend(errors.take(config).map(|config| EdgeSpec { node, config }));
+    }
+    errors.finish(edges)
+}
 
 /// The edges that a scenario names, or else one at every node with hosts if a queue wants classes; and
 /// whether it is the latter.
 pub(crate) fn place_edges(
-    tables: Map<String, Value>,
+    mut edges: Vec<EdgeSpec>,
     links: &[LinkSpec],
     traffic: &[Traffic],
-) -> Result<(Vec<EdgeSpec>, bool), ConfigErrors> {
-    let mut edges = Vec::new();
-    for (node, table) in tables {
-        let place = format!("edges.{node}");
-        let known: BTreeSet<&str> = links.iter().flat_map(|l| [l.from.as_str(), l.to.as_str()]).collect();
-        if !known.contains(node.as_str()) {
-            let nodes: Vec<&str> = known.into_iter().collect();
-            let problem = format!("no link touches a node of this name; the nodes are {}", nodes.join(", "));
-            return Err(ConfigError::at(place, problem).into());
-        }
-        let config = edge::Config::read(table).map_err(|e| e.within(&place))?;
-        config.build(Streams::new(0).named("edge", 0)).map_err(|e| e.within(&place))?;
-        edges.push(EdgeSpec { node, config });
-    }
-    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.wants_classes());
+) -> Result<(Vec<EdgeSpec>, bool), ConfigError> {
+    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.config.wants_classes());
     let added = edges.is_empty() && wants;
     if added {
         let nodes: BTreeSet<&str> = traffic.iter().flat_map(|t| [t.from.as_str(), t.to.as_str()]).collect();
         let at = |node: &str| EdgeSpec { node: node.to_owned(), config: edge::Config::default() };
         edges.extend(nodes.into_iter().map(at));
     }
-    let problem = format_args!("at most {MOST_EDGES} edges, not {}", edges.len());
+    let problem = format!("at most {MOST_EDGES} edges, not {}", edges.len());
     ConfigError::unless(edges.len() <= MOST_EDGES, "edges", problem)?;
     Ok((edges, added))
 }
 
-/// The running edges, in the order of the scenario.
+/// One more than the position of the edge at a node; 0 if there is none.
+pub(crate) fn edge_at(edges: &[EdgeSpec], node: &str) -> u8 {
+    edges.iter().position(|edge| edge.node == node).map_or(0, |place| place as u8 + 1)
+}
+
+/// The edges, in the order of the scenario: of those that were just built, each run takes a clone.
+#[derive(Clone)]
 pub(crate) struct Edges(Vec<Box<dyn Edge>>);
 
 impl Edges {
-    /// Makes every edge, with random streams of its own.
-    pub(crate) fn new(specs: &[EdgeSpec], seed: u64) -> Self {
-        let streams = Streams::new(seed);
-        let build = |spec: &EdgeSpec| {
-            let rng = streams.named(&format!("edge/{}", spec.node), 0);
-            spec.config.build(rng).expect("the edge was built when the scenario was read")
-        };
-        Self(specs.iter().map(build).collect())
+    /// Builds every edge; what is wrong in their parameters is told to `errors`.
+    pub(crate) fn new(specs: &[EdgeSpec], seed: u64, errors: &mut ErrorCollector) -> Self {
+        Self(specs.iter().filter_map(|spec| errors.take(spec.build(seed))).collect())
     }
 
     /// The class of `packet` behind the edge that a hop calls `number`, counted from one.

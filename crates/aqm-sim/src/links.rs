@@ -1,9 +1,10 @@
 //! The links between routers, as a scenario gives them: a dumbbell, or a graph.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
-use aqm_net::{ConfigError, ConfigErrors, Parameters as _, Rate, Span, TableReader};
-use serde_json::Value;
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader};
+use aqm_queue::QueueDiscipline;
+use serde_json::{Value, json};
 
 use crate::sections::Bottleneck;
 
@@ -18,36 +19,73 @@ pub(crate) struct LinkSpec {
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
     /// None if it never drops.
-    pub(crate) queue: Option<aqm_queue::Config>,
+    pub(crate) queue: Option<Queue>,
 }
 
-/// A link of a graph: from one router to another.
-#[derive(Clone, Debug)]
-pub(crate) struct RawLink {
-    from: String,
-    to: String,
-    rate: Rate,
-    delay: Span,
-    queue: Option<aqm_queue::Config>,
-    both_ways: bool,
+/// The queue of a managed link: its parameters, and the discipline they make, of which each run takes a clone.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    pub(crate) config: aqm_queue::Config,
+    pub(crate) prototype: Box<dyn QueueDiscipline>,
 }
 
-impl RawLink {
-    pub(crate) fn read(value: Value) -> Result<Self, ConfigErrors> {
-        let mut table = TableReader::new(value)?;
-        let from = table.require("from", "name the node that data come from");
-        let to = table.require("to", "name the node that data go to");
-        let rate = table.require("rate", "write how fast it sends, such as \"10Mbps\"");
-        let delay = table.require("delay", "write its propagation delay, such as \"10ms\"");
-        let queue = table.take("queue").flatten();
-        let both_ways = table.take("both_ways").unwrap_or(false);
-        let read = || Some(Self { from: from?, to: to?, rate: rate?, delay: delay?, queue, both_ways });
-        table.finish(read())
+impl Queue {
+    pub(crate) fn new(config: aqm_queue::Config, rate: Rate) -> Result<Self, ConfigErrors> {
+        let prototype = config.build(rate)?;
+        Ok(Self { config, prototype })
     }
 }
 
-/// The links of a dumbbell, given its `[bottleneck]` table.
-pub(crate) fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
+}
+
+/// The node of a dumbbell that data come from.
+pub(crate) const LEFT: &str = "left";
+/// The node of a dumbbell that data go to.
+pub(crate) const RIGHT: &str = "right";
+
+/// The links of a scenario in its order.
+pub(crate) struct Links {
+    pub(crate) all: Vec<LinkSpec>,
+    /// Whether they were given as a `bottleneck`.
+    pub(crate) dumbbell: bool,
+}
+
+impl Links {
+    /// Takes the links out of a scenario; nothing if none can be read.
+    pub(crate) fn take_from(scenario: &mut TableReader) -> Option<Self> {
+        let bottleneck = scenario.value("bottleneck").filter(|table| !table.is_null());
+        let graph = scenario.value("links").filter(|links| *links != json!({}));
+        let (dumbbell, read) = match (bottleneck, graph) {
+            (Some(table), None) => (true, of_dumbbell(table).map_err(|errors| errors.within("bottleneck"))),
+            (None, Some(tables)) => (false, of_graph(tables).map_err(|errors| errors.within("links"))),
+            (None, None) => {
+                let problem = "is missing: write a `[bottleneck]` table, or a `[links.NAME]` table for each link of a graph";
+                (true, Err(ConfigError::at("bottleneck", problem).into()))
+            }
+            (Some(_), Some(_)) => {
+                let problem = "a scenario has either `bottleneck` or `links`, not both";
+                (true, Err(ConfigError::at("links", problem).into()))
+            }
+        };
+        scenario.note(read).map(|all| Self { all, dumbbell })
+    }
+}
+
+/// The links with a queue discipline, with their numbers.
+pub(crate) fn managed(links: &[LinkSpec]) -> impl Iterator<Item = (usize, &LinkSpec, &Queue)> {
+    links.iter().enumerate().filter_map(|(number, link)| Some((number, link, link.queue.as_ref()?)))
+}
+
+/// Builds the `queue` of a line of this rate.
+fn build(config: aqm_queue::Config, rate: Rate, table: &mut TableReader) -> Option<Queue> {
+    table.note(Queue::new(config, rate).map_err(|errors| errors.within("queue")))
+}
+
+fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
     let mut table = TableReader::new(table)?;
     let line = Bottleneck::take_from(&mut table);
     let remedy = format!(
@@ -55,7 +93,7 @@ pub(crate) fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
         aqm_queue::Config::NAMES.join(", ")
     );
     let queue = table.require("queue", &remedy);
-    let queue: aqm_queue::Config = table.finish(queue)?;
+    let queue = queue.and_then(|config| build(config, line.rate, &mut table));
     let link = |name: &str, from: &str, to: &str, queue| LinkSpec {
         name: name.to_owned(),
         place: "bottleneck.queue".to_owned(),
@@ -65,50 +103,51 @@ pub(crate) fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
         delay: line.delay,
         queue,
     };
-    Ok(vec![link("bottleneck", LEFT, RIGHT, Some(queue)), link("bottleneck-back", RIGHT, LEFT, None)])
+    let there = queue.map(|queue| link("bottleneck", LEFT, RIGHT, Some(queue)));
+    table.finish(there.map(|there| vec![there, link("bottleneck-back", RIGHT, LEFT, None)]))
 }
 
-/// The node of a dumbbell that data come from.
-pub(crate) const LEFT: &str = "left";
-/// The node of a dumbbell that data go to.
-pub(crate) const RIGHT: &str = "right";
+fn of_graph(tables: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
+    let read = aqm_net::parameters::each(tables, of_link)?;
+    let links: Vec<LinkSpec> = read.into_values().flatten().collect();
+    let mut errors = ErrorCollector::default();
+    for (number, link) in links.iter().enumerate() {
+        let unique = links[..number].iter().all(|other| other.name != link.name);
+        let problem = "`both_ways` of another link makes a link of this name: choose another name";
+        errors.check(unique, link.name.as_str(), problem);
+    }
+    errors.check(
+        links.iter().any(|link| link.queue.is_some()),
+        "",
+        "at least one link needs a `queue` table",
+    );
+    errors.finish(links)
+}
 
-/// The links of a graph, given its `[links.NAME]` tables.
-pub(crate) fn of_graph(tables: BTreeMap<String, RawLink>) -> Result<Vec<LinkSpec>, ConfigError> {
-    let mut links = Vec::new();
-    for (name, raw) in tables {
+/// A link of a graph, and the one back if it goes both ways.
+fn of_link(name: &str, table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
+    let mut table = TableReader::new(table)?;
+    let from = table.require::<String>("from", "name the router it comes from");
+    let to = table.require::<String>("to", "name the router it goes to");
+    let rate = table.require::<Rate>("rate", "write how fast it sends, such as \"10Mbps\"");
+    let delay = table.require::<Span>("delay", "write its propagation delay, such as \"10ms\"");
+    let queue = table.take("queue").flatten().zip(rate);
+    let queue = queue.and_then(|(config, rate)| build(config, rate, &mut table));
+    let both_ways = table.take("both_ways").unwrap_or(false);
+    table.check(from.is_none() || from != to, "to", "must differ from `from`");
+    let ends = from.zip(to).zip(rate.zip(delay));
+    table.finish(ends.map(|((from, to), (rate, delay))| {
         let place = format!("links.{name}.queue");
-        if raw.from == raw.to {
-            return Err(ConfigError::at(format!("links.{name}.to"), "must differ from `from`"));
-        }
-        let back = raw.both_ways.then(|| LinkSpec {
+        let back = both_ways.then(|| LinkSpec {
             name: format!("{name}-back"),
             place: place.clone(),
-            from: raw.to.clone(),
-            to: raw.from.clone(),
-            rate: raw.rate,
-            delay: raw.delay,
+            from: to.clone(),
+            to: from.clone(),
+            rate,
+            delay,
             queue: None,
         });
-        links.push(LinkSpec {
-            name,
-            place,
-            from: raw.from,
-            to: raw.to,
-            rate: raw.rate,
-            delay: raw.delay,
-            queue: raw.queue,
-        });
-        links.extend(back);
-    }
-    for pair in 1..links.len() {
-        if links[..pair].iter().any(|other| other.name == links[pair].name) {
-            let problem = "`both_ways` of another link makes a link of this name: choose another name";
-            return Err(ConfigError::at(format!("links.{}", links[pair].name), problem));
-        }
-    }
-    if links.iter().all(|link| link.queue.is_none()) {
-        return Err(ConfigError::at("links", "at least one link needs a `queue` table"));
-    }
-    Ok(links)
+        let there = LinkSpec { name: name.to_owned(), place, from, to, rate, delay, queue };
+        [Some(there), back].into_iter().flatten().collect()
+    }))
 }

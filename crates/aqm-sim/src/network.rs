@@ -11,10 +11,11 @@ use aqm_queue::{Counters, Departure, Port, QueueDiscipline, Ties};
 use crate::edges::Edges;
 use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
 use crate::event_queue::EventQueue;
+use crate::links;
+use crate::plan::Plan;
 use crate::prefetch::prefetch;
 use crate::recorder::PacketEvent;
-use crate::scenario::Scenario;
-use crate::topology::{Hop, LinkClass, Topology};
+use crate::topology::{Hop, LinkClass};
 use crate::transit::{InTransit, LinkObserver};
 
 /// Something that hosts and workloads are told of.
@@ -138,17 +139,16 @@ const FAR: usize = 12;
 const NEAR: usize = 6;
 
 impl LaneNetwork {
-    /// Takes the routes out of `topology`.
-    pub(crate) fn new(scenario: &Scenario, topology: &mut Topology) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let Plan { scenario, topology, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
         let mut managed = Vec::new();
         let mut owners = vec![Owner::Table; scenario.links.len()];
-        for (number, spec) in scenario.links.iter().enumerate() {
-            let Some(discipline) = scenario.discipline(spec) else { continue };
+        for (number, spec, queue) in links::managed(&scenario.links) {
             let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
             owners[number] = Owner::Port(managed.len() as u32);
             managed.push(Managed {
-                port: Port::new(discipline, spec.rate, rng, ties),
+                port: Port::new(queue.prototype.clone(), spec.rate, rng, ties),
                 link: number as u32,
                 traced: scenario.record.packets.contains(&spec.name),
                 timer_at: Instant::NEVER,
@@ -168,7 +168,7 @@ impl LaneNetwork {
             }
             _ => End::Link,
         };
-        let hops = std::mem::take(&mut topology.hops);
+        let hops = &topology.hops;
         let state = |(place, hop): (usize, &Hop)| HopState {
             free_at: Instant::START,
             link: hop.link,
@@ -182,7 +182,7 @@ impl LaneNetwork {
             hops: hops.iter().enumerate().map(state).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
             managed,
-            edges: Edges::new(&scenario.edges, scenario.seed),
+            edges: edges.clone(),
             many: topology.route_count() > MANY_ROUTES,
         }
     }

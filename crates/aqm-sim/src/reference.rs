@@ -10,9 +10,10 @@ use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::edges::Edges;
 use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
+use crate::links;
 use crate::network::{HostEvent, LinkSnapshot, Network};
-use crate::scenario::Scenario;
-use crate::topology::{Hop, LinkClass, Topology};
+use crate::plan::Plan;
+use crate::topology::{Hop, LinkClass};
 use crate::transit::{InTransit, LinkObserver};
 
 enum Event {
@@ -57,7 +58,8 @@ pub(crate) struct ReferenceNetwork {
 }
 
 impl ReferenceNetwork {
-    pub(crate) fn new(scenario: &Scenario, topology: &Topology) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let Plan { scenario, topology, edges, .. } = plan;
         let last = topology.hops.iter().map(|hop| hop.link as usize).max().unwrap_or(0);
         let mut link_classes: Vec<LinkClass> =
             vec![topology.link_classes[0]; scenario.links.len().max(last + 1)];
@@ -71,23 +73,21 @@ impl ReferenceNetwork {
             busy: false,
         };
         let mut links: Vec<Link> = link_classes.into_iter().map(endless).collect();
-        for (number, spec) in scenario.links.iter().enumerate() {
-            if let Some(discipline) = scenario.discipline(spec) {
-                links[number].buffer = Buffer::Managed(Box::new(Managed {
-                    discipline,
-                    rng: Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0),
-                    counters: Counters::default(),
-                    waiting: 0,
-                    changed_at: Instant::START,
-                }));
-            }
+        for (number, spec, queue) in links::managed(&scenario.links) {
+            links[number].buffer = Buffer::Managed(Box::new(Managed {
+                discipline: queue.prototype.clone(),
+                rng: Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0),
+                counters: Counters::default(),
+                waiting: 0,
+                changed_at: Instant::START,
+            }));
         }
         Self {
             heap: BinaryHeap::new(),
             events: Vec::new(),
             links,
             hops: topology.hops.clone(),
-            edges: Edges::new(&scenario.edges, scenario.seed),
+            edges: edges.clone(),
         }
     }
 
@@ -254,18 +254,16 @@ impl Network for ReferenceNetwork {
 }
 
 mod tests {
-    use std::collections::BTreeMap;
-
+    use aqm_net::stage::Files;
+    use aqm_net::table::{Column, Table};
+    use aqm_net::watch::Watch;
     use serde_json::{Value, json};
 
-    use crate::network::LaneNetwork;
-    use crate::run_on;
-    use crate::scenario::Scenario;
-    use crate::{Column, Table};
+    use crate::plan::Plan;
 
     use super::ReferenceNetwork;
 
-    fn scenario(changes: Value) -> Scenario {
+    fn plan(changes: Value) -> Plan {
         let mut value = json!({
             "duration": "20s", "warm_up": "5s", "seed": 3,
             "record": { "histories": ["ftp", "udp"] },
@@ -282,16 +280,13 @@ mod tests {
         for (key, change) in changes.as_object().unwrap() {
             value[key] = change.clone();
         }
-        Scenario::from_value(value, BTreeMap::new()).unwrap()
+        Plan::of_value(value, Files::new()).unwrap()
     }
 
     /// The tables of both engines. Only the fast one counts ties, so that column is left out.
-    fn both(scenario: &Scenario) -> [Vec<Table>; 2] {
-        let mut topology = scenario.topology().unwrap();
-        let reference = ReferenceNetwork::new(scenario, &topology);
-        let reference = run_on(scenario, &topology, reference);
-        let lazy = LaneNetwork::new(scenario, &mut topology);
-        let lazy = run_on(scenario, &topology, lazy);
+    fn both(plan: &Plan) -> [Vec<Table>; 2] {
+        let reference = plan.run_on(ReferenceNetwork::new(plan), &Watch::default()).unwrap();
+        let lazy = plan.run(&Watch::default()).unwrap();
         let tied = |tables: &[Table]| {
             let links = tables.iter().find(|table| table.name == "links").unwrap();
             let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();
@@ -339,7 +334,7 @@ mod tests {
         ];
         for queue in queues {
             let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
-            let [lazy, reference] = both(&scenario(json!({"bottleneck": bottleneck.clone()})));
+            let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck.clone()})));
             let rows = |tables: &[Table]| match &tables[1].columns[0].1 {
                 Column::Whole(flows) => flows.len(),
                 _ => 0,
@@ -361,8 +356,8 @@ mod tests {
                 "across": {"kind": "ftp", "flows": 2, "from": "b", "to": "c", "extra_delay": ["0ms", "9ms"]},
             },
         });
-        let scenario = Scenario::from_value(value, BTreeMap::new()).unwrap();
-        let [lazy, reference] = both(&scenario);
+        let plan = Plan::of_value(value, Files::new()).unwrap();
+        let [lazy, reference] = both(&plan);
         assert_equal(&lazy, &reference, "graph");
     }
     #[test]
@@ -376,8 +371,8 @@ mod tests {
             "links": {"ab": link("a", "b"), "ba": link("b", "a")},
             "traffic": {"there": web("a", "b"), "back": web("b", "a")},
         });
-        let scenario = Scenario::from_value(value, BTreeMap::new()).unwrap();
-        let [lazy, reference] = both(&scenario);
+        let plan = Plan::of_value(value, Files::new()).unwrap();
+        let [lazy, reference] = both(&plan);
         assert_equal(&lazy, &reference, "conversations");
     }
 }

@@ -4,11 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use aqm_net::{ConfigError, Rate, Span};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
 
+use crate::edges::{EdgeSpec, edge_at};
 use crate::event_queue::{LINK_LANES, NO_LANE};
 use crate::links::LinkSpec;
-use crate::scenario::{Scenario, Traffic};
+use crate::traffic::Traffic;
 
 /// What the links of a class have in common. Each link between routers is a class of its own; access
 /// lines that do the same at the same rate and delay are one class.
@@ -86,23 +87,29 @@ struct Path {
 }
 
 impl Topology {
-    pub(crate) fn new(scenario: &Scenario) -> Result<Self, ConfigError> {
-        let routers = &scenario.links;
+    /// # Errors
+    /// Every workload whose packets find no way.
+    pub(crate) fn new(
+        routers: &[LinkSpec],
+        traffic: &[Traffic],
+        edges: &[EdgeSpec],
+    ) -> Result<Self, ConfigErrors> {
         let mut link_classes: Vec<LinkClass> = routers
             .iter()
             .map(|link| LinkClass { rate: link.rate, delay: link.delay, lane: NO_LANE })
             .collect();
         let mut weights = vec![0_u64; routers.len()];
-        let (mut paths, mut blocks) = (Vec::new(), Vec::new());
-        for (workload, one) in scenario.traffic.iter().enumerate() {
-            let path = Path::new(routers, one)?;
+        let mut errors = ErrorCollector::default();
+        let ways = traffic.iter().filter_map(|one| errors.take(Path::new(routers, one))).collect();
+        let paths: Vec<Path> = errors.finish(ways)?;
+        let mut blocks = Vec::new();
+        for (workload, (one, path)) in traffic.iter().zip(&paths).enumerate() {
             let hosts = one.config.hosts().max(1);
             for &link in path.there.iter().chain(&path.back) {
                 weights[link as usize] += hosts;
             }
             let (rate, delay) = (one.access.rate, one.access.delay);
             blocks.extend((0..ROLES).map(|role| Block { role, workload, hosts, rate, delay }));
-            paths.push(path);
         }
         blocks.sort_by_key(|block| (block.role, block.rate, block.delay, block.workload));
         // By workload and role: the first link of the block, and its class.
@@ -123,7 +130,7 @@ impl Topology {
         give_lanes(&mut link_classes, &weights);
         let (mut hops, mut routes) = (Vec::new(), Vec::new());
         for (workload, path) in paths.iter().enumerate() {
-            let hosts = scenario.traffic[workload].config.hosts().max(1) as u32;
+            let hosts = traffic[workload].config.hosts().max(1) as u32;
             routes.push(Routes {
                 first: hops.len() as u32,
                 forward_length: path.there.len() as u32 + 2,
@@ -135,7 +142,7 @@ impl Topology {
             };
             // The edge of the node where the hosts stand comes before the first link between routers.
             let between = |node: &str| {
-                let mut edge = scenario.edge_at(node);
+                let mut edge = edge_at(edges, node);
                 move |&link: &u32| Hop {
                     link,
                     class: link as u16,
@@ -143,7 +150,7 @@ impl Topology {
                     edge: std::mem::take(&mut edge),
                 }
             };
-            let one = &scenario.traffic[workload];
+            let one = &traffic[workload];
             for host in 0..hosts {
                 hops.push(line(FROM_SENDER, host, false));
                 hops.extend(path.there.iter().map(between(&one.from)));
@@ -163,7 +170,7 @@ impl Topology {
             link_classes,
             hops,
             routes,
-            slowest: paths.iter().zip(&scenario.traffic).map(slowest_on).collect(),
+            slowest: paths.iter().zip(traffic).map(slowest_on).collect(),
             slowest_managed: managed.min().unwrap_or(routers[0].rate),
         })
     }

@@ -6,8 +6,10 @@ mod common;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use aqm_net::stage::Run;
+use aqm_net::watch::Watch;
 use aqm_net::{ConfigErrors, Rng, Streams};
-use aqm_sim::{Scenario, digest, run};
+use aqm_sim::Plan;
 use serde_json::{Map, Value, json};
 
 const GOOD: &str = r#"
@@ -69,8 +71,12 @@ fn files() -> BTreeMap<String, String> {
     BTreeMap::from([("schedule.csv".to_owned(), "0.5,1000\n1.25,70000\n".to_owned())])
 }
 
-fn read(text: &str) -> Result<Scenario, ConfigErrors> {
-    Scenario::from_toml(text, files())
+fn run(plan: &Plan) -> Run {
+    plan.run(&Watch::default()).unwrap()
+}
+
+fn read(text: &str) -> Result<Plan, ConfigErrors> {
+    Plan::of_toml(text, files())
 }
 
 /// The good scenario with one piece of its text exchanged.
@@ -225,7 +231,7 @@ fn a_schedule_with_nonsense_is_refused_with_its_line() {
         ("0.1,99999999999999999999\n", "99999999999999999999"),
     ] {
         let files = BTreeMap::from([("schedule.csv".to_owned(), content.to_owned())]);
-        match Scenario::from_toml(GRAPH, files) {
+        match Plan::of_toml(GRAPH, files) {
             Ok(_) => panic!("{content} is accepted"),
             Err(errors) => {
                 let error = errors.first();
@@ -310,7 +316,7 @@ fn complete() -> Vec<Value> {
     for queue in kinds {
         let mut value = all[0].clone();
         value["bottleneck"]["queue"] = queue;
-        all.push(Scenario::from_value(value, files()).unwrap().to_value());
+        all.push(Plan::of_value(value, files()).unwrap().to_value());
     }
     all
 }
@@ -330,9 +336,8 @@ fn a_value_of_the_wrong_type_is_refused_wherever_it_stands() {
                 }
                 let mut value = good.clone();
                 *value.pointer_mut(&place).unwrap() = wrong.clone();
-                let error = Scenario::from_value(value, files())
-                    .map(|_| ())
-                    .expect_err(&format!("{wrong} at {place}"));
+                let error =
+                    Plan::of_value(value, files()).map(|_| ()).expect_err(&format!("{wrong} at {place}"));
                 let parent = place[1..].replace('/', ".");
                 let named = error.to_string();
                 let key = parent.rsplit('.').next().unwrap();
@@ -448,17 +453,17 @@ fn thousands_of_mangled_scenarios_are_read_or_refused_but_never_break() {
             mangle(&mut value, &mut rng);
         }
         let text = value.to_string();
-        let outcome = catch_unwind(AssertUnwindSafe(|| match Scenario::from_value(value, files()) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| match Plan::of_value(value, files()) {
             Err(errors) => {
                 assert!(errors.iter().all(|error| !error.problem.is_empty()));
                 (false, false)
             }
             Ok(scenario) => {
                 let full = scenario.to_value();
-                let again = Scenario::from_value(full.clone(), files()).expect("what is written can be read");
+                let again = Plan::of_value(full.clone(), files()).expect("what is written can be read");
                 let written = again.to_value();
                 assert_eq!(full, written, "what is written means the same");
-                assert_eq!(digest(&again), digest(&scenario));
+                assert_eq!(again.digest(), scenario.digest());
                 (true, ran < 150 && run_shortly(&full))
             }
         }));
@@ -478,7 +483,7 @@ fn run_shortly(full: &Value) -> bool {
     if !is_small(&short) {
         return false;
     }
-    Scenario::from_value(short, files()).is_ok_and(|scenario| {
+    Plan::of_value(short, files()).is_ok_and(|scenario| {
         let found = run(&scenario);
         assert_eq!(found.tables.len(), 10);
         true
@@ -515,13 +520,13 @@ fn mangled_text_is_read_or_refused_but_never_breaks() {
 #[test]
 fn what_is_written_in_full_reads_back_as_the_same() {
     for good in complete() {
-        let again = Scenario::from_value(good.clone(), files()).unwrap();
+        let again = Plan::of_value(good.clone(), files()).unwrap();
         assert_eq!(again.to_value(), good);
     }
     for text in [GOOD, GRAPH] {
         let scenario = read(text).unwrap();
-        let again = Scenario::from_value(scenario.to_value(), files()).unwrap();
-        assert_eq!(digest(&again), digest(&scenario), "{text}");
+        let again = Plan::of_value(scenario.to_value(), files()).unwrap();
+        assert_eq!(again.digest(), scenario.digest(), "{text}");
         assert_eq!(run(&again).digest(), run(&scenario).digest(), "{text}");
     }
 }
@@ -529,8 +534,8 @@ fn what_is_written_in_full_reads_back_as_the_same() {
 #[test]
 fn only_a_table_is_a_scenario() {
     for value in [Value::Null, json!(3), json!("duration"), json!([{ "duration": "1s" }])] {
-        let error = Scenario::from_value(value, files()).map(|_| ()).unwrap_err();
+        let error = Plan::of_value(value, files()).map(|_| ()).unwrap_err();
         assert!(error.first().problem.contains("must be a table"), "{error}");
     }
-    assert!(Scenario::from_value(Value::Object(Map::new()), files()).is_err());
+    assert!(Plan::of_value(Value::Object(Map::new()), files()).is_err());
 }

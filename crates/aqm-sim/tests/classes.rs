@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use aqm_sim::{Run, Scenario};
+use aqm_net::stage::Run;
+use aqm_net::watch::Watch;
+use aqm_sim::Plan;
 use aqm_testing::{real, whole, words};
 use serde_json::{Value, json};
 
@@ -35,7 +37,7 @@ fn uplink(priority: u32, limit: &str) -> Value {
 }
 
 fn run(value: Value) -> Run {
-    aqm_sim::run(&Scenario::from_value(value, BTreeMap::new()).unwrap())
+    Plan::of_value(value, BTreeMap::new()).unwrap().run(&Watch::default()).unwrap()
 }
 
 #[test]
@@ -69,13 +71,13 @@ fn the_classes_add_up_to_their_link() {
 fn a_class_for_traffic_that_is_not_there_is_refused_and_doubtful_trees_are_warned_about() {
     let mut value = uplink(0, "50p");
     value["bottleneck"]["queue"]["classes"]["voice"]["match"] = json!({"traffic": ["phone"]});
-    let error = Scenario::from_value(value, BTreeMap::new()).unwrap_err().to_string();
+    let error = Plan::of_value(value, BTreeMap::new()).unwrap_err().to_string();
     let expected =
         "bottleneck.queue.classes.voice.match.traffic: no workload is named `phone`; there is bulk, call";
     assert_eq!(error, expected);
     let mut value = uplink(0, "50p");
     value["bottleneck"]["rate"] = json!("500kbps");
-    let warnings = Scenario::from_value(value, BTreeMap::new()).unwrap().warnings();
+    let warnings = Plan::of_value(value, BTreeMap::new()).unwrap().warnings();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(warning.starts_with("bottleneck.queue.classes.uplink.rate: is above that of the line, 500kbps"));
 }
@@ -88,6 +90,6 @@ fn headers_out_of_range_are_refused() {
     ] {
         let mut table = uplink(0, "50p");
         table["traffic"]["call"][key] = value;
-        assert_eq!(Scenario::from_value(table, BTreeMap::new()).unwrap_err().to_string(), problem);
+        assert_eq!(Plan::of_value(table, BTreeMap::new()).unwrap_err().to_string(), problem);
     }
 }

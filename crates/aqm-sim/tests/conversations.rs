@@ -2,8 +2,8 @@
 
 mod common;
 
+use aqm_net::stage::Run;
 use aqm_net::{Instant, Rate, Span, Streams};
-use aqm_sim::Run;
 use aqm_traffic::recording;
 use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetization};
 use common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};

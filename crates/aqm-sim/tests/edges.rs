@@ -2,12 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use aqm_sim::{Column, Run, Scenario, run};
+use aqm_net::stage::Run;
+use aqm_net::table::Column;
+use aqm_net::watch::Watch;
+use aqm_sim::Plan;
 use aqm_testing::gauge;
 use serde_json::{Value, json};
 
 /// A long flow and short ones over one line, and what is laid over that.
-fn scenario(changes: Value) -> Scenario {
+fn run(plan: &Plan) -> Run {
+    plan.run(&Watch::default()).unwrap()
+}
+
+fn scenario(changes: Value) -> Plan {
     let mut value = json!({
         "duration": "20s",
         "seed": 3,
@@ -21,7 +28,7 @@ fn scenario(changes: Value) -> Scenario {
     for (key, change) in changes.as_object().unwrap() {
         value[key] = change.clone();
     }
-    Scenario::from_value(value, BTreeMap::new()).unwrap()
+    Plan::of_value(value, BTreeMap::new()).unwrap()
 }
 
 fn whole(found: &Run, table: &str, column: &str) -> Vec<u64> {
@@ -37,13 +44,13 @@ fn error(changes: Value) -> String {
     for (key, change) in changes.as_object().unwrap() {
         value[key] = change.clone();
     }
-    Scenario::from_value(value, BTreeMap::new()).map(|_| ()).unwrap_err().to_string()
+    Plan::of_value(value, BTreeMap::new()).map(|_| ()).unwrap_err().to_string()
 }
 
 #[test]
 fn a_queue_that_wants_classes_gets_an_edge_at_every_node_with_hosts() {
     let rio = scenario(json!({}));
-    let nodes = |scenario: &Scenario| {
+    let nodes = |scenario: &Plan| {
         let edges = scenario.to_value()["edges"].clone();
         edges.as_object().map(|edges| edges.keys().cloned().collect::<Vec<_>>())
     };

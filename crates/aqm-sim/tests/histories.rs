@@ -3,7 +3,7 @@
 
 mod common;
 
-use aqm_sim::Run;
+use aqm_net::stage::Run;
 use common::{maybe_real, maybe_whole, maybe_words, nanos, real, run, truth, whole, words};
 use serde_json::{Value, json};
 

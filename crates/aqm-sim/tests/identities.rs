@@ -3,8 +3,8 @@
 
 mod common;
 
+use aqm_net::stage::Run;
 use aqm_net::{Rng, Streams};
-use aqm_sim::Run;
 use common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use serde_json::{Value, json};
 

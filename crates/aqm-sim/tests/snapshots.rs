@@ -9,7 +9,7 @@ mod common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use aqm_sim::Run;
+use aqm_net::stage::Run;
 use common::{maybe_real, real, run, whole};
 use serde_json::{Value, json};
 

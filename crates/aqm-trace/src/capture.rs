@@ -19,7 +19,8 @@ use serde_json::json;
 
 use crate::frame::{Link, OTHER};
 use crate::input::Input;
-use crate::packets::{Arrival, Failure, Found, Key, Packets};
+use crate::packets::{Arrival, Found, Key, Packets};
+use aqm_net::stage::Failure;
 
 /// How much of a capture is held at once, unless a block is longer.
 const WINDOW: usize = 1 << 20;
@@ -133,7 +134,7 @@ impl<'a> Capture<'a> {
             boxed(LegacyPcapReader::new(WINDOW, bytes))
         };
         let Some(reader) = reader else {
-            return Err(Failure::Trace(format!("{}: is a capture cut off within its header", input.path())));
+            return Err(Failure::File(format!("{}: is a capture cut off within its header", input.path())));
         };
         Ok(Self {
             input,
@@ -257,7 +258,7 @@ impl Packets for Capture<'_> {
                         "{path}: frames of link type {number} are not understood; known are {}",
                         Link::KNOWN
                     );
-                    return Err(Failure::Trace(problem));
+                    return Err(Failure::File(problem));
                 }
             };
             if let Some(Told { nanos, bytes, key }) = told {

@@ -8,8 +8,9 @@ use crate::capture::Capture;
 use crate::generate::check_packet;
 use crate::input::{self, Input};
 use crate::list::List;
-use crate::packets::{Build, Failure, Packets};
-use crate::watch::Watch;
+use crate::packets::{Build, Packets};
+use aqm_net::stage::Failure;
+use aqm_net::watch::Watch;
 
 parameters! {
     /// The packets of a file: a capture (pcap or pcapng), or a list of flows (CSV with the columns
@@ -46,7 +47,7 @@ impl Build for Config {
                       `start_s` and `bytes`)"
                     .to_owned(),
             };
-            Err(Failure::Trace(format!("{}: {problem}", self.path)))
+            Err(Failure::File(format!("{}: {problem}", self.path)))
         }
     }
 

@@ -11,7 +11,8 @@ use std::collections::binary_heap::PeekMut;
 
 use aqm_net::{Instant, Pace, Rate};
 
-use crate::packets::{Arrival, Failure, Key};
+use crate::packets::{Arrival, Key};
+use aqm_net::stage::Failure;
 
 /// The least bytes that a packet has: the headers of IPv4 and TCP.
 pub(crate) const LEAST_PACKET: u64 = 40;

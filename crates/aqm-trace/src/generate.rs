@@ -16,9 +16,10 @@ use aqm_traffic::distributions::Exponential;
 use serde_json::{Value, json};
 
 use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
-use crate::packets::{Arrival, Build, Failure, Found, Packets};
+use crate::packets::{Arrival, Build, Found, Packets};
 use crate::power::Power;
-use crate::watch::Watch;
+use aqm_net::stage::Failure;
+use aqm_net::watch::{Unit, Watch};
 
 /// The line rate of OC-48.
 pub(crate) const OC48: Rate = Rate::from_bps(2_488_320_000);
@@ -145,7 +146,7 @@ impl Build for Config {
 
     fn open<'a>(&self, seed: u64, watch: &'a Watch) -> Result<Box<dyn Packets + 'a>, Failure> {
         let flows = self.flows(seed).map_err(Failure::Config)?;
-        watch.expect(self.duration.nanos());
+        watch.expect(self.duration.nanos(), Unit::Nanoseconds);
         let facts = json!({
             "kind": "generated",
             "flows_per_second": flows.laws.per_second,

@@ -14,8 +14,8 @@ use std::rc::Rc;
 use aqm_net::digest::Digest;
 use flate2::bufread::MultiGzDecoder;
 
-use crate::packets::Failure;
-use crate::watch::Watch;
+use aqm_net::stage::Failure;
+use aqm_net::watch::{Unit, Watch};
 
 /// How much is looked at before a file is taken for something.
 const HEAD: u64 = 1 << 16;
@@ -45,7 +45,7 @@ impl<'a> Input<'a> {
     pub(crate) fn open(path: &str, watch: &'a Watch) -> Result<Self, Failure> {
         let unreadable = |error: io::Error| unreadable(path, &error);
         let file = File::open(path).map_err(unreadable)?;
-        watch.expect(file.metadata().map_err(unreadable)?.len());
+        watch.expect(file.metadata().map_err(unreadable)?.len(), Unit::Bytes);
         let state = Rc::new(State::default());
         let mut raw = Raw { file, watch, state: Rc::clone(&state) };
         let mut magic = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn contents(path: &str, mut digest: Digest, from: u64) -> Result<Stri
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Failure {
-    Failure::Trace(format!("{path}: cannot be read: {error}"))
+    Failure::File(format!("{path}: cannot be read: {error}"))
 }
 
 /// A file as it lies on the disk.

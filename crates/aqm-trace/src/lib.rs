@@ -20,95 +20,101 @@ mod replay;
 mod sample;
 mod scenario;
 mod tables;
-mod watch;
 mod write;
 
-use aqm_net::Parameters as _;
-use aqm_net::digest::Digest;
+use std::path::Path;
+
 use aqm_net::registry::{Entry, Family};
-use aqm_net::table::{Table, TableDoc};
+use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
+use aqm_net::table::TableDoc;
+use aqm_net::watch::Watch;
+use aqm_net::{ConfigErrors, Parameters as _};
 use serde_json::{Value, json};
 
 use crate::packets::Config as SourceConfig;
 use crate::replay::Replay;
 use crate::scenario::Settings;
 
-pub use packets::Failure;
 pub use scenario::Scenario;
-pub use watch::Watch;
 pub use write::write;
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
 pub const RESULTS_VERSION: u32 = 1;
 
-/// What a replay leaves behind.
-pub struct Run {
-    /// The tables, in the order of the catalogue.
-    pub tables: Vec<Table>,
-    /// The scenario in full, its digest, versions, warnings, and what follows from the trace.
-    pub manifest: Value,
-    /// Packets that came.
-    pub packets: u64,
-    /// Packets that the line sent.
-    pub sent: u64,
-}
+/// Traces: packets of a file, or made up, that a queue is offered.
+pub struct Traces;
 
-impl AsRef<[Table]> for Run {
-    fn as_ref(&self) -> &[Table] {
-        &self.tables
+impl Stage for Traces {
+    fn level(&self) -> &'static str {
+        scenario::TRACE
     }
-}
-
-/// Replays a trace through a queue; `watch` sees how far it is, and can stop it.
-///
-/// # Errors
-/// If there is no trace to read, if it is too short to measure anything, or if `watch` stopped it.
-pub fn run(scenario: &Scenario, watch: &Watch) -> Result<Run, Failure> {
-    let mut packets = scenario.source.open(scenario.settings.seed, watch)?;
-    let mut replay = Replay::new(scenario);
-    let mut taken = 0_u64;
-    while let Some(arrival) = packets.next()? {
-        watch.check(taken)?;
-        taken += 1;
-        if !replay.take(arrival) {
-            break;
+    fn results_version(&self) -> u32 {
+        RESULTS_VERSION
+    }
+    fn keys(&self) -> &'static [&'static str] {
+        scenario::KEYS
+    }
+    fn look_in(&self, scenario: &mut Value, folder: &Path) {
+        if let Some(Value::String(path)) = scenario.pointer_mut("/source/path") {
+            *path = folder.join(&*path).to_string_lossy().into_owned();
         }
     }
-    let found = packets.close()?;
-    let record = replay.finish()?;
-    let warnings = [found.warnings, record.warnings].concat();
-    let manifest = json!({
-        "scenario": scenario.to_value(),
-        "seed": scenario.settings.seed,
-        "version": env!("CARGO_PKG_VERSION"),
-        "results_version": RESULTS_VERSION,
-        "digest": name(scenario, &found.contents),
-        "warnings": warnings,
-        "facts": { "trace": found.facts, "most_flows_known": record.most_flows_known },
-    });
-    Ok(Run { tables: record.tables, manifest, packets: record.packets, sent: record.sent })
+    fn read(&self, scenario: Value, _files: Files) -> Result<Box<dyn Plan>, ConfigErrors> {
+        Ok(Box::new(Scenario::from_value(scenario)?))
+    }
+    fn catalog(&self) -> Vec<Entry> {
+        catalog()
+    }
+    fn tables(&self) -> Vec<TableDoc> {
+        tables::catalog()
+    }
 }
 
-/// The name of a result: a digest of the scenario in full, its seed, the contents of the file it names and
-/// the results version.
-///
-/// # Errors
-/// If the file cannot be read.
-pub fn digest(scenario: &Scenario) -> Result<String, Failure> {
-    Ok(name(scenario, &scenario.source.contents()?))
+impl Plan for Scenario {
+    fn stage(&self) -> &'static dyn Stage {
+        &Traces
+    }
+    fn to_value(&self) -> Value {
+        self.to_value()
+    }
+    fn seed(&self) -> u64 {
+        self.settings.seed
+    }
+    fn with_seed(&self, seed: u64) -> Result<Box<dyn Plan>, ConfigErrors> {
+        let mut other = self.clone();
+        other.settings.seed = seed;
+        Ok(Box::new(other))
+    }
+    fn digest(&self) -> Result<String, Failure> {
+        Ok(name(self, &self.source.contents()?))
+    }
+    fn run(&self, watch: &Watch) -> Result<Run, Failure> {
+        let mut packets = self.source.open(self.settings.seed, watch)?;
+        let mut replay = Replay::new(self);
+        let mut taken = 0_u64;
+        while let Some(arrival) = packets.next()? {
+            watch.check(taken)?;
+            taken += 1;
+            if !replay.take(arrival) {
+                break;
+            }
+        }
+        let found = packets.close()?;
+        let record = replay.finish()?;
+        let warnings = [found.warnings, record.warnings].concat();
+        let facts = json!({ "trace": found.facts, "most_flows_known": record.most_flows_known });
+        let manifest = stage::manifest(self, name(self, &found.contents), facts, warnings);
+        Ok(Run { tables: record.tables, manifest, events: record.packets, forwarded: Some(record.sent) })
+    }
 }
 
+/// The name of a result, given the digest of the file that is read.
 fn name(scenario: &Scenario, contents: &str) -> String {
-    let mut digest = Digest::default();
-    digest.text("trace");
-    digest.short(RESULTS_VERSION);
-    digest.text(&scenario.to_value().to_string());
-    digest.text(contents);
-    digest.finish()
+    stage::digest(scenario, [("", contents)])
 }
 
 /// Everything that has a name: what a scenario may say, and where packets come from.
-pub fn catalog() -> Vec<Entry> {
+fn catalog() -> Vec<Entry> {
     let settings = Entry {
         name: "trace",
         family: Family { name: "trace", title: "trace section" },
@@ -118,9 +124,4 @@ pub fn catalog() -> Vec<Entry> {
     let mut all = vec![settings];
     all.extend(SourceConfig::catalog());
     all
-}
-
-/// The schema of every table.
-pub fn table_catalog() -> Vec<TableDoc> {
-    tables::catalog()
 }

@@ -13,7 +13,8 @@ use serde_json::json;
 use crate::file;
 use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
 use crate::input::Input;
-use crate::packets::{Arrival, Failure, Found, Packets};
+use crate::packets::{Arrival, Found, Packets};
+use aqm_net::stage::Failure;
 
 /// The columns there may be, in the order in which we write them.
 pub(crate) const COLUMNS: [&str; 4] = ["start_s", "bytes", "rate", "packet_bytes"];
@@ -89,7 +90,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn wrong(&self, problem: impl std::fmt::Display) -> Failure {
-        Failure::Trace(format!("{}: line {}: {problem}", self.path, self.number))
+        Failure::File(format!("{}: line {}: {problem}", self.path, self.number))
     }
 
     fn read_names(&mut self) -> Result<(), Failure> {

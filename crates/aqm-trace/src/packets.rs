@@ -1,12 +1,12 @@
 //! Where packets come from: the trait, the registry of kinds, and what a packet of a trace is.
 
-use std::fmt;
-
+use aqm_net::stage::Failure;
+use aqm_net::watch::Watch;
 use aqm_net::{ConfigError, Instant, registry};
 use aqm_queue::edge;
 use serde_json::Value;
 
-use crate::{file, generate, watch::Watch};
+use crate::{file, generate};
 
 registry! {
     /// The parameters of any source of packets.
@@ -106,26 +106,3 @@ pub struct Found {
     /// What kind of trace it is.
     pub facts: Value,
 }
-
-/// Why a replay has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Whoever watches stopped it.
-    Stopped,
-    /// A file cannot be read, or is no trace: which file and why.
-    Trace(String),
-    /// A parameter does not fit the trace.
-    Config(ConfigError),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stopped => f.write_str("stopped"),
-            Self::Trace(problem) => f.write_str(problem),
-            Self::Config(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}

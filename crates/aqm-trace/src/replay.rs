@@ -13,11 +13,12 @@ use aqm_queue::edge::Table;
 use aqm_queue::{Counters, Departure, Observer, Port, Reason, Ties};
 
 use crate::histogram::Histogram;
-use crate::packets::{Arrival, Failure, Key};
+use crate::packets::{Arrival, Key};
 use crate::progress::InProgress;
 use crate::sample::Samples;
 use crate::scenario::{Scenario, Settings};
 use crate::tables::{ActiveRow, DistributionRow, ProgressRow, SummaryRow};
+use aqm_net::stage::Failure;
 
 /// What a replay has brought in.
 pub(crate) struct RunRecord {
@@ -83,13 +84,12 @@ pub(crate) struct Replay<'a> {
 impl<'a> Replay<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> Self {
         let settings = &scenario.settings;
-        let queue = scenario.queue.build(settings.rate).expect("a checked queue can be built");
         let rng = Streams::new(settings.seed).named("trace/queue", 0);
         Self {
             settings,
-            port: Port::new(queue, settings.rate, rng, Ties::default()),
+            port: Port::new(scenario.discipline.clone(), settings.rate, rng, Ties::default()),
             fates: Fates::default(),
-            flows: Table::new(settings.max_flows).expect("a checked bound is one"),
+            flows: scenario.flows.clone(),
             met: 0,
             most_known: 0,
             crowded_out: 0,
@@ -223,9 +223,9 @@ impl<'a> Replay<'a> {
         let measured = end.since(self.warm_up);
         let Some(before) = self.before.filter(|_| !measured.is_zero()) else {
             return match self.first {
-                None => Err(Failure::Trace("the trace holds no packet".to_owned())),
+                None => Err(Failure::File("the trace holds no packet".to_owned())),
                 Some(_) if end == Instant::START => {
-                    Err(Failure::Trace("the trace holds one moment only: nothing can be measured".to_owned()))
+                    Err(Failure::File("the trace holds one moment only: nothing can be measured".to_owned()))
                 }
                 Some(_) => {
                     wrong(format!("must be shorter than the trace, which lasts {:.6} s", end.seconds()))

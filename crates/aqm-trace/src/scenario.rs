@@ -6,9 +6,12 @@
 //! the rate of their link and at lower rates. What is dropped or late here does not slow the senders down:
 //! a trace cannot answer.
 
-use aqm_net::{ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, parameters};
-use aqm_queue::Config as Queue;
+use std::fmt;
+
+use aqm_net::stage::LEVEL;
+use aqm_net::{ConfigErrors, Parameters as _, Rate, Span, TableReader, parameters};
 use aqm_queue::edge::Table;
+use aqm_queue::{Config as Queue, QueueDiscipline};
 use serde_json::{Value, json};
 
 use crate::generate::OC48;
@@ -43,44 +46,63 @@ const KIND: &str = "drr";
 /// The limit of a queue that is told none.
 const LIMIT: &str = "100000p";
 
-/// A checked scenario, defaults filled in.
-#[derive(Clone, Debug)]
+/// What a scenario's `level` is here.
+pub(crate) const TRACE: &str = "trace";
+
+/// The keys of a scenario, beside `level`.
+pub(crate) const KEYS: &[&str] =
+    &["rate", "duration", "warm_up", "seed", "idle_timeout", "max_flows", "every", "source", "queue"];
+
+/// A scenario of a trace, checked, defaults filled in; and what is built of it, of which each replay takes a clone.
+#[derive(Clone)]
 pub struct Scenario {
     pub(crate) settings: Settings,
-    pub(crate) queue: Queue,
+    queue: Queue,
+    pub(crate) discipline: Box<dyn QueueDiscipline>,
+    /// No flows yet, and room for as many as may be known.
+    pub(crate) flows: Table<FlowState, Key>,
     pub(crate) source: Source,
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
 }
 
 impl Scenario {
     /// Reads and checks a scenario given as a plain value.
     ///
     /// # Errors
-    /// What is wrong, where, and what is allowed.
+    /// Everything that is wrong, where, and what is allowed.
     pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
-        let source = table.require("source", "write a table whose kind is `generated` or `file`");
+        let level = table.value(LEVEL);
+        table.check(level.is_none_or(|level| level == TRACE), LEVEL, "must be `trace` here");
+        let source: Option<Source> =
+            table.require("source", "write a table whose kind is `generated` or `file`");
+        if let Some(source) = &source {
+            table.note(source.check().map_err(|error| error.within("source")));
+        }
         let queue = with_defaults(table.value("queue").unwrap_or_else(|| json!({})));
-        let queue = table.note(Queue::read(queue).map_err(|errors| errors.within("queue")));
         let settings = Settings::take_from(&mut table);
-        let read = || Some(Self { settings, queue: queue?, source: source? });
-        let scenario: Self = table.finish(read())?;
-        scenario.check()?;
-        Ok(scenario)
-    }
-
-    fn check(&self) -> Result<(), ConfigErrors> {
-        let mut errors = ErrorCollector::default();
-        let Settings { idle_timeout, max_flows, rate, .. } = self.settings;
-        errors.check(!idle_timeout.is_zero(), "idle_timeout", "must be more than 0s");
-        errors.take(Table::<FlowState, Key>::new(max_flows));
-        errors.take(self.source.check().map_err(|error| error.within("source")));
-        errors.take(self.queue.build(rate).map_err(|error| error.within("queue")));
-        errors.finish(())
+        table.check(!settings.idle_timeout.is_zero(), "idle_timeout", "must be more than 0s");
+        let flows = table.note(Table::new(settings.max_flows));
+        let queue = table.note(Queue::read(queue).map_err(|errors| errors.within("queue")));
+        let discipline = queue
+            .as_ref()
+            .and_then(|queue| table.note(queue.build(settings.rate).map_err(|error| error.within("queue"))));
+        let read = || {
+            let (queue, discipline) = (queue?, discipline?);
+            Some(Self { settings, queue, discipline, flows: flows?, source: source? })
+        };
+        table.finish(read())
     }
 
     /// The scenario in full, every default filled in; reading it gives the same scenario.
     pub fn to_value(&self) -> Value {
         let mut value = json!(self.settings);
+        value[LEVEL] = TRACE.into();
         value["queue"] = self.queue.to_value();
         value["source"] = self.source.to_value();
         value

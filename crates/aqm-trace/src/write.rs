@@ -18,9 +18,10 @@ use serde_json::{Value, json};
 use crate::flows::Flows as _;
 use crate::generate::Config as Generator;
 use crate::list::COLUMNS;
-use crate::packets::{Arrival, Config as Source, Failure};
+use crate::packets::{Arrival, Config as Source};
 use crate::scenario::Scenario;
-use crate::watch::Watch;
+use aqm_net::stage::Failure;
+use aqm_net::watch::{Stopped, Unit, Watch};
 
 /// The headers that are written of each packet.
 const HEADERS: u16 = 28;
@@ -38,7 +39,7 @@ const TO: ([u8; 4], u16) = ([192, 0, 2, 1], 9);
 /// If the source is no generated one, the name ends otherwise, the file cannot be written, or `watch`
 /// stopped it.
 pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Failure> {
-    let wrong = |problem: &str| Err(Failure::Trace(format!("{path}: {problem}")));
+    let wrong = |problem: &str| Err(Failure::File(format!("{path}: {problem}")));
     let packed = path.strip_suffix(".gz");
     let plain = packed.unwrap_or(path);
     let is_capture = plain.ends_with(".pcap");
@@ -75,6 +76,12 @@ enum Trouble {
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         Self::Trace(failure)
+    }
+}
+
+impl From<Stopped> for Trouble {
+    fn from(stopped: Stopped) -> Self {
+        Self::Trace(stopped.into())
     }
 }
 
@@ -131,7 +138,7 @@ fn packet(arrival: &Arrival, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn list(generator: &Generator, seed: u64, out: &mut dyn Write, watch: &Watch) -> Result<Value, Trouble> {
-    watch.expect(generator.duration.nanos());
+    watch.expect(generator.duration.nanos(), Unit::Nanoseconds);
     let mut flows = generator.flows(seed).map_err(Failure::Config)?;
     writeln!(out, "{}", COLUMNS.join(","))?;
     let mut count = 0_u64;

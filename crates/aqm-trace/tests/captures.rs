@@ -2,9 +2,9 @@
 
 mod common;
 
+use aqm_net::stage::{Failure, Run};
 use aqm_net::table::digest;
 use aqm_testing::{real, whole};
-use aqm_trace::{Failure, Run};
 use common::{Told, gzip, packets, pcap, pcapng, replay, run, scenario, warnings};
 use proptest::prelude::*;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn fine(contents: &[u8]) -> Run {
 /// What is said of a file that is refused.
 fn refused(contents: &[u8]) -> String {
     match replay(contents, json!({})) {
-        Err(Failure::Trace(problem)) => problem,
+        Err(Failure::File(problem)) => problem,
         other => panic!("{:?}", other.err()),
     }
 }
@@ -104,7 +104,7 @@ fn what_is_no_trace_is_refused_by_name() {
     assert!(refused(&usb).contains("link type 220 are not understood; known are Ethernet"));
     let missing = run(scenario("/nowhere/at-all.pcap", json!({})));
     assert!(
-        matches!(missing, Err(Failure::Trace(problem)) if problem.contains("at-all.pcap: cannot be read"))
+        matches!(missing, Err(Failure::File(problem)) if problem.contains("at-all.pcap: cannot be read"))
     );
 }
 

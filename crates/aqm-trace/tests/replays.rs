@@ -5,9 +5,11 @@ mod common;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use aqm_net::stage::{Failure, Plan as _, Run};
 use aqm_net::table::digest;
+use aqm_net::watch::Watch;
 use aqm_testing::{assert_met, maybe_real, maybe_whole, real, replicate, whole};
-use aqm_trace::{Failure, Run, Scenario, Watch};
+use aqm_trace::Scenario;
 use common::{Scratch, Told, packets, pcap, replay, run, scenario, warnings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -243,7 +245,7 @@ fn a_seed_makes_the_trace_and_another_another() {
 #[test]
 fn a_list_tells_the_line_that_is_wrong() {
     let problem = |text: &str| match replay(text.as_bytes(), json!({})) {
-        Err(Failure::Trace(problem)) => problem,
+        Err(Failure::File(problem)) => problem,
         other => panic!("{text}: {:?}", other.err()),
     };
     let ok = "bytes,start_s,rate\n5000,0.5,\n5000,0.5,1Mbps\n\n3000,0.75,64000\n";
@@ -281,7 +283,7 @@ fn what_is_wrong_in_a_scenario_is_named() {
         (
             json!({"rat": "1Mbps"}),
             "rat",
-            "unknown key `rat`; did you mean `rate`? allowed: `source`, `queue`, `rate`",
+            "unknown key `rat`; did you mean `rate`? allowed: `level`, `source`, `queue`, `rate`",
         ),
     ] {
         let mut value = json!({"source": {"kind": "generated"}});
@@ -319,12 +321,12 @@ fn a_queue_without_a_limit_of_its_own_hardly_loses_anything() {
 fn whoever_watches_sees_the_end_and_can_stop() {
     let scenario = Scenario::from_value(generated(json!({}))).unwrap();
     let watch = Watch::default();
-    aqm_trace::run(&scenario, &watch).unwrap();
+    scenario.run(&watch).unwrap();
     let (done, total) = watch.progress();
     assert_eq!(total, 6_000_000_000);
     assert!(done > 4_900_000_000);
     watch.stop();
-    assert_eq!(aqm_trace::run(&scenario, &watch).err(), Some(Failure::Stopped));
+    assert_eq!(scenario.run(&watch).err(), Some(Failure::Stopped));
     let file = Scratch::new("half.pcap", b"");
     assert_eq!(aqm_trace::write(&scenario, file.path(), &watch).err(), Some(Failure::Stopped));
     assert!(!std::path::Path::new(file.path()).exists());

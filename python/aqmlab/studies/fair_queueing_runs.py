@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import gauges, metrics
-from aqmlab.flow_level import FlowRun, demand
+from aqmlab.flow_level import demand, throughput_bps
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, tcp_with
 from aqmlab.sweep import Reduction, Run, Sweep
@@ -374,7 +374,8 @@ MOST_ACTIVE_COUNTED = 501
 def _trace(*, load: float, seconds: int) -> dict[str, Any]:
     """A made-up trace with the published properties, at the rate that makes this load."""
     source = {"kind": "generated", "duration": f"{seconds}s"}
-    return {"rate": f"{TRACE_MBPS / load:.2f}Mbps", "queue": {"kind": "drr"}, "source": source}
+    rate = f"{TRACE_MBPS / load:.2f}Mbps"
+    return {"level": "trace", "rate": rate, "queue": {"kind": "drr"}, "source": source}
 
 
 def trace_measures(run: Run) -> Reduction:
@@ -401,6 +402,7 @@ MOST_COUNTED = 101
 def flow_level(traffic: dict[str, Any], *, end: int, every_s: float = 0.0) -> dict[str, Any]:
     """Traffic without packets on the link of the talk."""
     return {
+        "level": "flow",
         "duration": f"{end}s",
         "warm_up": f"{WARM_UP_S}s",
         "link": {"capacity": f"{RATE_MBPS:g}Mbps"},
@@ -464,10 +466,9 @@ def _regime(*, peak: str, load: float, end: int) -> dict[str, Any]:
 
 def regime_measures(run: Run) -> Reduction:
     """The throughput of a flow, and how often peak rates fill the link."""
-    assert isinstance(run, FlowRun)
     return {
-        "throughput_mbps": run.elastic_throughput_bps / 1e6,
-        "saturated": float(run.link["saturated"]),
+        "throughput_mbps": throughput_bps(run) / 1e6,
+        "saturated": float(run.tables["links"]["saturated"].item()),
     }
 
 
@@ -494,8 +495,7 @@ def _regime_path(*, regime: str) -> dict[str, Any]:
 
 def flow_path_measures(run: Run) -> Reduction:
     """The number of flows in progress, and what their peak rates add up to, after the warm-up."""
-    assert isinstance(run, FlowRun)
-    counted = run.in_progress.filter(pl.col("time_s") >= WARM_UP_S)
+    counted = run.tables["in_progress"].filter(pl.col("time_s") >= WARM_UP_S)
     wanted = demand(run).filter(pl.col("time_s") >= WARM_UP_S)
     return {"flows": counted["flows"].to_list(), "demand": wanted["demand"].to_list()}
 

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 
-use aqm_flow::{Run, Scenario};
+use aqm_flow::Scenario;
+use aqm_net::stage::{Plan as _, Run};
+use aqm_net::watch::Watch;
 pub use aqm_testing::{assert_met, maybe_real, mean_and_error, real, whole, words};
 use serde_json::{Value, json};
 
@@ -38,7 +40,7 @@ pub fn scenario(value: &Value) -> Scenario {
 }
 
 pub fn run(value: &Value) -> Run {
-    aqm_flow::run(&scenario(value))
+    scenario(value).run(&Watch::default()).expect("nobody stops it")
 }
 
 /// Runs `value` with each of the seeds 1 to `count`, and keeps what `reduce` says.

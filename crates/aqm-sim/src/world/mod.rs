@@ -6,6 +6,7 @@ mod traffic_context;
 
 use std::sync::Arc;
 
+use aqm_net::watch::{Stopped, Watch};
 use aqm_net::{Instant, Packet, Rng, Span, Streams};
 use aqm_queue::edge::LONG;
 use aqm_tcp::CheckedConfig;
@@ -14,9 +15,11 @@ use aqm_traffic::{Transfer, Workload};
 use crate::event::Timer;
 use crate::flow::{Ends, Flow};
 use crate::gauges::Gauges;
+use crate::links::managed;
 use crate::network::{HostEvent, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents, Payload};
+use crate::plan::Plan;
 use crate::prefetch::prefetch_part;
 use crate::recorder::Recorder;
 use crate::scenario::Scenario;
@@ -88,27 +91,22 @@ pub(crate) struct World<'a, N> {
 }
 
 impl<'a, N: Network> World<'a, N> {
-    pub(crate) fn new(scenario: &'a Scenario, topology: &'a Topology, net: N) -> Self {
-        let workloads = (0..scenario.traffic.len()).map(|position| {
-            let one = &scenario.traffic[position];
-            WorkloadState {
-                workload: scenario
-                    .workload(position, topology)
-                    .expect("the workload was built when the scenario was read"),
-                streams: Vec::new(),
-                flows_opened: 0,
-                extra_delay: one.extra_delay,
-                sampled: scenario.record.senders.contains(&one.name),
-            }
+    pub(crate) fn new(plan: &'a Plan, net: N) -> Self {
+        let scenario = &plan.scenario;
+        let workloads = scenario.traffic.iter().zip(&plan.workloads).map(|(one, workload)| WorkloadState {
+            workload: workload.clone(),
+            streams: Vec::new(),
+            flows_opened: 0,
+            extra_delay: one.extra_delay,
+            sampled: scenario.record.senders.contains(&one.name),
         });
         let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
-        let managed = scenario.links.iter().enumerate().filter(|(_, link)| link.queue.is_some());
         Self {
             scenario,
-            topology,
+            topology: &plan.topology,
             net,
             transit: InTransit::new(Recorder::new(scenario.record.drops, histories.collect())),
-            tcp: scenario.traffic.iter().map(|one| Arc::new(scenario.tcp_of(one))).collect(),
+            tcp: scenario.traffic.iter().map(|one| Arc::clone(&scenario.tcp_of(one).checked)).collect(),
             // Flows with hosts of their own are all open in the end; room for them is taken at once.
             flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
             acknowledged: Vec::new(),
@@ -121,13 +119,13 @@ impl<'a, N: Network> World<'a, N> {
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero()
                 || scenario.traffic.iter().any(|one| !one.extra_delay[1].is_zero()),
-            managed: managed.map(|(number, _)| number as u32).collect(),
+            managed: managed(&scenario.links).map(|(number, ..)| number as u32).collect(),
             record: RunRecord::default(),
         }
     }
 
-    /// Runs from the first event to the last.
-    pub(crate) fn run(mut self) -> RunRecord {
+    /// Runs from the first event to the last, unless `watch` stops it.
+    pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = Instant::START + self.scenario.duration;
         self.net.set_timer(Instant::START + self.scenario.warm_up, 0, Timer::WarmUp);
         if !self.scenario.record.queue_every.is_zero() {
@@ -136,10 +134,14 @@ impl<'a, N: Network> World<'a, N> {
         for position in 0..self.workloads.len() as u32 {
             self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
         }
+        let mut steps = 0;
         while let Some((now, event)) = self.net.next(end, &mut self.transit) {
+            watch.check_at(steps, || now.nanos())?;
+            steps += 1;
             self.step(now, event);
         }
-        self.finish(end)
+        watch.reach(end.nanos());
+        Ok(self.finish(end))
     }
 
     fn step(&mut self, now: Instant, event: HostEvent) {

@@ -4,21 +4,23 @@
 
 use std::collections::BTreeMap;
 
-use aqm_sim::{Run, Scenario};
+use aqm_net::stage::Run;
+use aqm_net::watch::Watch;
+use aqm_sim::Plan;
 pub use aqm_testing::{
     assert_met, maybe_real, maybe_whole, maybe_words, mean_and_error, real, table, truth, whole, words,
 };
 use serde_json::Value;
 
 /// The scenario that `value` describes.
-pub fn scenario(value: Value) -> Scenario {
+pub fn plan(value: Value) -> Plan {
     let text = value.to_string();
-    Scenario::from_value(value, BTreeMap::new()).unwrap_or_else(|error| panic!("{error} in {text}"))
+    Plan::of_value(value, BTreeMap::new()).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
 /// Runs the scenario that `value` describes.
 pub fn run(value: Value) -> Run {
-    aqm_sim::run(&scenario(value))
+    plan(value).run(&Watch::default()).expect("nobody stops it")
 }
 
 /// Runs `value` with each of the seeds 1 to `count`, and keeps what `reduce` says.

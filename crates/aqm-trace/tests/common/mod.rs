@@ -7,7 +7,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use aqm_trace::{Failure, Run, Scenario, Watch};
+use aqm_net::stage::{Failure, Plan as _, Run};
+use aqm_net::watch::Watch;
+use aqm_trace::Scenario;
 use serde_json::{Value, json};
 
 /// A packet of a capture: nanoseconds, bytes on the wire, and the port that tells its flow.
@@ -123,10 +125,8 @@ pub fn scenario(path: &str, changes: Value) -> Value {
 }
 
 pub fn run(value: Value) -> Result<Run, Failure> {
-    aqm_trace::run(
-        &Scenario::from_value(value).map_err(|errors| Failure::Config(errors.first().clone()))?,
-        &Watch::default(),
-    )
+    let scenario = Scenario::from_value(value).map_err(|errors| Failure::Config(errors.first().clone()))?;
+    scenario.run(&Watch::default())
 }
 
 /// Replays a file with these contents.

@@ -1,6 +1,6 @@
 //! Scenarios as text: TOML turned into a plain value.
 
-use aqm_net::ConfigError;
+use crate::ConfigError;
 use serde_json::Value;
 
 /// Reads TOML as a plain value.

@@ -1,0 +1,179 @@
+//! The door for scenarios of every level: text is read once, into a plan that Python holds and runs.
+
+use std::any::Any;
+use std::path::Path;
+
+use aqm_net::stage::{self, Files, Run};
+use aqm_net::watch::Unit;
+use pyo3::exceptions::{PyKeyError, PyRuntimeError};
+use pyo3::prelude::*;
+
+use crate::STAGES;
+use crate::error::{TraceError, of_failure, to_python};
+use crate::table::PyTable;
+
+/// The text of a scenario, of which only the level has been read.
+#[pyclass(frozen, module = "aqmlab._core")]
+pub(crate) struct Document(stage::Document);
+
+#[pymethods]
+impl Document {
+    /// Reads TOML; what it says of paths is from `folder`.
+    #[staticmethod]
+    fn of_toml(py: Python<'_>, text: &str, folder: &str) -> PyResult<Self> {
+        let document = stage::Document::of_toml(text, Path::new(folder), &STAGES);
+        document.map(Self).map_err(|errors| to_python(py, errors))
+    }
+
+    /// Reads JSON.
+    #[staticmethod]
+    fn of_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        stage::Document::of_json(text, &STAGES).map(Self).map_err(|errors| to_python(py, errors))
+    }
+
+    /// What was written, as JSON.
+    #[getter]
+    fn json(&self) -> String {
+        self.0.value().to_string()
+    }
+
+    /// The names of the files whose contents are needed to read it.
+    #[getter]
+    fn files(&self) -> Vec<String> {
+        self.0.files()
+    }
+
+    /// Reads and checks all of it, given the contents of the files it names.
+    fn plan(&self, py: Python<'_>, files: Files) -> PyResult<Plan> {
+        py.detach(|| self.0.plan(files)).map(Plan).map_err(|errors| to_python(py, errors))
+    }
+}
+
+/// A scenario that was read and checked.
+#[pyclass(frozen, module = "aqmlab._core")]
+pub(crate) struct Plan(Box<dyn stage::Plan>);
+
+#[pymethods]
+impl Plan {
+    /// What a scenario's `level` calls its stage.
+    #[getter]
+    fn level(&self) -> &'static str {
+        self.0.stage().level()
+    }
+
+    /// The scenario in full, every default filled in, as JSON.
+    #[getter]
+    fn effective(&self) -> String {
+        self.0.to_value().to_string()
+    }
+
+    /// What is allowed but suspicious, a sentence each that begins with the place.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings()
+    }
+
+    /// The name of its result; a file that a run opens by itself is read for it.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))
+    }
+
+    /// Runs it, with another seed if one is given. Other Python threads go on meanwhile, and may `watch`.
+    #[pyo3(signature = (watch, seed = None))]
+    fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<u64>) -> PyResult<Output> {
+        let run = match seed {
+            None => py.detach(|| self.0.run(&watch.0)),
+            Some(seed) => {
+                let plan = self.0.with_seed(seed).map_err(|errors| to_python(py, errors))?;
+                py.detach(|| plan.run(&watch.0))
+            }
+        };
+        run.map(Output).map_err(|failure| of_failure(py, &failure))
+    }
+
+    /// Writes the generated trace of a scenario to a file; returns how much, as JSON.
+    fn write_trace(&self, py: Python<'_>, path: &str, watch: &Watch) -> PyResult<String> {
+        let plan: &dyn Any = self.0.as_ref();
+        let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
+            return Err(TraceError::new_err(format!("{path}: only a generated trace can be written")));
+        };
+        let written = py.detach(|| aqm_trace::write(trace, path, &watch.0));
+        written.map(|facts| facts.to_string()).map_err(|failure| of_failure(py, &failure))
+    }
+}
+
+/// How far a run is, for another thread, which may stop it.
+#[pyclass(frozen, module = "aqmlab._core")]
+#[derive(Default)]
+pub(crate) struct Watch(aqm_net::watch::Watch);
+
+#[pymethods]
+impl Watch {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// How much is done, and of how much: nanoseconds of simulated time, or bytes of a file. Of zero if that is not
+    /// known yet.
+    fn progress(&self) -> (u64, u64) {
+        self.0.progress()
+    }
+
+    /// In what progress is counted: `ns` or `B`.
+    #[getter]
+    fn unit(&self) -> &'static str {
+        match self.0.unit() {
+            Unit::Nanoseconds => "ns",
+            Unit::Bytes => "B",
+        }
+    }
+
+    /// Stops the run soon, which then raises KeyboardInterrupt.
+    fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// What a run leaves behind.
+#[pyclass(frozen, module = "aqmlab._core")]
+pub(crate) struct Output(Run);
+
+#[pymethods]
+impl Output {
+    /// The scenario in full, its digest and versions, as JSON.
+    #[getter]
+    fn manifest(&self) -> String {
+        self.0.manifest.to_string()
+    }
+
+    /// Events handled; at flow level, flows that came and flows that left; of a trace, packets that came.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.0.events
+    }
+
+    /// Packets sent by the first managed link, or by that of a trace, over the whole run; at flow level there
+    /// are none.
+    #[getter]
+    fn forwarded(&self) -> Option<u64> {
+        self.0.forwarded
+    }
+
+    /// A digest of every value of every table, made when it is asked for.
+    fn digest(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.digest())
+    }
+
+    /// The names of the tables.
+    fn names(&self) -> Vec<&'static str> {
+        self.0.tables.iter().map(|table| table.name).collect()
+    }
+
+    /// The table of this name; raises KeyError if there is none.
+    fn table(&self, name: &str) -> PyResult<PyTable> {
+        let found = self.0.tables.iter().find(|table| table.name == name);
+        let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        PyTable::new(table.clone()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+}

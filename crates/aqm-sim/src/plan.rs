@@ -1,0 +1,141 @@
+//! A scenario that was read: it owns the topology, the disciplines, the edges and the workloads as they were built,
+//! and each run takes clones of them. So a run cannot fail.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqm_net::stage::Files;
+use aqm_net::text::toml_value;
+use aqm_net::{ConfigErrors, ErrorCollector, Span, Streams, TableReader};
+use aqm_traffic::{BuildContext, Packetization, Workload};
+use serde_json::Value;
+
+use crate::edges::Edges;
+use crate::scenario::Scenario;
+use crate::topology::Topology;
+use crate::traffic::{Tcp, Traffic};
+
+/// A scenario at packet level, ready to run.
+#[derive(Clone)]
+pub struct Plan {
+    pub(crate) scenario: Scenario,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) edges: Edges,
+    /// By position in the scenario.
+    pub(crate) workloads: Vec<Box<dyn Workload>>,
+}
+
+impl Plan {
+    /// Reads and checks a scenario in TOML. `files` holds the contents of the files it names, by name.
+    ///
+    /// # Errors
+    /// Everything that is wrong, where, and what is allowed.
+    pub fn of_toml(text: &str, files: Files) -> Result<Self, ConfigErrors> {
+        Self::of_value(toml_value(text)?, files)
+    }
+
+    /// Reads and checks a scenario given as a plain value.
+    ///
+    /// # Errors
+    /// Everything that is wrong, where, and what is allowed.
+    pub fn of_value(value: Value, files: Files) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let scenario = Scenario::take_from(&mut table, files);
+        let plan = scenario.and_then(|(scenario, jitter)| table.note(Self::build(scenario, jitter)));
+        table.finish(plan)
+    }
+
+    fn build(mut scenario: Scenario, jitter: Option<Span>) -> Result<Self, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        crate::size::check(&scenario, &mut errors);
+        errors.finish(())?;
+        let topology = Topology::new(&scenario.links, &scenario.traffic, &scenario.edges)?;
+        let tcp = &scenario.tcp.checked;
+        let full_packet = tcp.wire_bytes(2 * tcp.payload()) - tcp.wire_bytes(tcp.payload());
+        scenario.jitter = jitter.unwrap_or_else(|| topology.slowest_managed().pace().time_for(full_packet));
+        Self::with_chance(scenario, Arc::new(topology))
+    }
+
+    /// Builds what draws from random streams.
+    fn with_chance(scenario: Scenario, topology: Arc<Topology>) -> Result<Self, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let edges = Edges::new(&scenario.edges, scenario.seed, &mut errors);
+        let around = Surroundings {
+            seed: scenario.seed,
+            duration: scenario.duration,
+            topology: &topology,
+            files: &scenario.files,
+            tcp: &scenario.tcp,
+        };
+        let built = scenario.traffic.iter().enumerate();
+        let workloads =
+            built.filter_map(|(position, one)| errors.take(around.workload(position, one))).collect();
+        errors.finish(())?;
+        Ok(Self { scenario, topology, edges, workloads })
+    }
+
+    /// The same with another seed.
+    ///
+    /// # Errors
+    /// If the scenario does not allow that seed.
+    pub fn with_seed(&self, seed: u64) -> Result<Self, ConfigErrors> {
+        let mut scenario = self.scenario.clone();
+        scenario.seed = seed;
+        Self::with_chance(scenario, Arc::clone(&self.topology))
+    }
+
+    /// The scenario in full, every default filled in; reading it gives the same plan.
+    pub fn to_value(&self) -> Value {
+        self.scenario.to_value()
+    }
+
+    /// What is allowed but suspicious, a sentence each that begins with the place.
+    pub fn warnings(&self) -> Vec<String> {
+        self.scenario.warnings()
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.scenario.fmt(f)
+    }
+}
+
+/// What a workload is built into, beside what it says itself.
+struct Surroundings<'a> {
+    seed: u64,
+    duration: Span,
+    topology: &'a Topology,
+    files: &'a Files,
+    /// How connections behave unless a workload says otherwise.
+    tcp: &'a Tcp,
+}
+
+impl Surroundings<'_> {
+    /// Builds the workload at `position`.
+    fn workload(&self, position: usize, one: &Traffic) -> Result<Box<dyn Workload>, ConfigErrors> {
+        let tcp = one.tcp.as_ref().unwrap_or(self.tcp);
+        let context = BuildContext {
+            name: &one.name,
+            streams: Streams::new(self.seed),
+            rate: self.topology.slowest(position),
+            duration: self.duration,
+            cut: &Segments(&tcp.checked),
+            file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
+        };
+        let built = one.config.build(&context);
+        built.map_err(|error| ConfigErrors::from(error).within(&format!("traffic.{}", one.name)))
+    }
+}
+
+/// How TCP cuts a transfer, for those who must know what a load weighs.
+struct Segments<'a>(&'a aqm_tcp::CheckedConfig);
+
+impl Packetization for Segments<'_> {
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        self.0.wire_bytes(bytes)
+    }
+    fn payload(&self) -> u64 {
+        self.0.payload()
+    }
+}

@@ -1,0 +1,73 @@
+//! A run of a plan: from clones of what it owns to the tables and the manifest.
+
+use aqm_net::ConfigErrors;
+use aqm_net::stage::{self, Failure, Run, Stage};
+use aqm_net::watch::{Unit, Watch};
+use serde_json::{Value, json};
+
+use crate::PacketLevel;
+use crate::network::{LaneNetwork, Network};
+use crate::plan::Plan;
+use crate::rows::tables;
+use crate::world::{RunRecord, World};
+
+impl Plan {
+    /// The name of a result.
+    pub fn digest(&self) -> String {
+        let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
+        stage::digest(self, files)
+    }
+
+    /// Runs it; `watch` sees how far it is in simulated time.
+    ///
+    /// # Errors
+    /// If `watch` stopped it.
+    pub fn run(&self, watch: &Watch) -> Result<Run, Failure> {
+        self.run_on(LaneNetwork::new(self), watch)
+    }
+
+    pub(crate) fn run_on(&self, network: impl Network, watch: &Watch) -> Result<Run, Failure> {
+        watch.expect(self.scenario.duration.nanos(), Unit::Nanoseconds);
+        let record = World::new(self, network).run(watch)?;
+        let forwarded = record.after.links.first().map_or(0, |snapshot| snapshot.counters.departures);
+        let mut manifest =
+            stage::manifest(self, self.digest(), self.facts(&record), self.scenario.warnings());
+        manifest["edges_added"] = self.scenario.edges_added.into();
+        let events = record.events;
+        Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
+    }
+
+    /// What the workloads say of their loads.
+    fn facts(&self, record: &RunRecord) -> Value {
+        let traffic = self.scenario.traffic.iter().zip(&record.facts);
+        let facts = traffic.map(|(one, facts)| {
+            let facts = facts.iter().map(|&(name, value)| (name.to_owned(), json!(value)));
+            (one.name.clone(), Value::Object(facts.collect()))
+        });
+        Value::Object(facts.collect())
+    }
+}
+
+impl stage::Plan for Plan {
+    fn stage(&self) -> &'static dyn Stage {
+        &PacketLevel
+    }
+    fn to_value(&self) -> Value {
+        self.to_value()
+    }
+    fn seed(&self) -> u64 {
+        self.scenario.seed
+    }
+    fn with_seed(&self, seed: u64) -> Result<Box<dyn stage::Plan>, ConfigErrors> {
+        Ok(Box::new(self.with_seed(seed)?))
+    }
+    fn warnings(&self) -> Vec<String> {
+        self.warnings()
+    }
+    fn digest(&self) -> Result<String, Failure> {
+        Ok(self.digest())
+    }
+    fn run(&self, watch: &Watch) -> Result<Run, Failure> {
+        self.run(watch)
+    }
+}

@@ -1,0 +1,139 @@
+//! The workloads of a scenario: where each stands, and how its connections behave.
+
+use std::sync::Arc;
+
+use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Span, TableReader};
+use aqm_queue::{Label, Protocol};
+use serde_json::{Value, json};
+
+use crate::links::{LEFT, RIGHT};
+use crate::sections::Access;
+
+/// How connections behave: as written, and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Tcp {
+    pub(crate) config: aqm_tcp::Config,
+    pub(crate) checked: Arc<aqm_tcp::CheckedConfig>,
+}
+
+impl Tcp {
+    pub(crate) fn read(table: Value) -> Result<Self, ConfigErrors> {
+        let config = aqm_tcp::read(table)?;
+        let checked = Arc::new(config.build()?);
+        Ok(Self { config, checked })
+    }
+}
+
+/// One workload and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) name: String,
+    pub(crate) config: aqm_traffic::Config,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) access: Access,
+    /// How its connections behave, if not as those of the scenario.
+    pub(crate) tcp: Option<Tcp>,
+    /// Extra delay of a flow, one way and in each direction: uniform between the two.
+    pub(crate) extra_delay: [Span; 2],
+    pub(crate) port: Option<u16>,
+    pub(crate) dscp: u8,
+}
+
+/// What a workload shares with the others unless it says otherwise.
+pub(crate) struct Common<'a> {
+    /// Whether the network is a dumbbell, in which data go from left to right.
+    pub(crate) dumbbell: bool,
+    pub(crate) access: &'a Access,
+    /// The scenario's `tcp` table as it was written.
+    pub(crate) tcp: &'a Value,
+}
+
+impl Traffic {
+    pub(crate) fn read(name: &str, table: Value, common: &Common<'_>) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(table)?;
+        let from = read_node(&mut table, "from", LEFT, common.dumbbell);
+        let to = read_node(&mut table, "to", RIGHT, common.dumbbell);
+        let access = |own: Value| {
+            let mut full = json!(common.access);
+            match (&mut full, own) {
+                (Value::Object(full), Value::Object(own)) => full.extend(own),
+                (full, own) => *full = own,
+            }
+            Access::read(full)
+        };
+        let access = table.take_with("access", access).unwrap_or_else(|| common.access.clone());
+        let tcp = table.take_with("tcp", |own| Tcp::read(aqm_tcp::lay_over(common.tcp, own)));
+        let extra_delay = table.take_with("extra_delay", read_range);
+        let port = table.take_with("port", |value| number_up_to(&value, u16::MAX)).flatten();
+        let dscp = table.take_with("dscp", |value| number_up_to(&value, 63)).flatten();
+        let config = aqm_traffic::Config::take_from(&mut table);
+        table.finish(config.map(|config| Self {
+            name: name.to_owned(),
+            config,
+            from,
+            to,
+            access,
+            tcp,
+            extra_delay: extra_delay.unwrap_or_default(),
+            port,
+            dscp: dscp.map_or(0, |dscp| dscp as u8),
+        }))
+    }
+
+    pub(crate) fn to_value(&self, dumbbell: bool) -> Value {
+        let mut table = self.config.to_value();
+        if !dumbbell {
+            table["from"] = self.from.clone().into();
+            table["to"] = self.to.clone().into();
+        }
+        table["access"] = json!(self.access);
+        if let Some(tcp) = &self.tcp {
+            table["tcp"] = tcp.config.to_value();
+        }
+        table["extra_delay"] = json!(self.extra_delay);
+        table["port"] = json!(self.port);
+        table["dscp"] = json!(self.dscp);
+        table
+    }
+
+    /// What the headers of its packets say.
+    pub(crate) fn label(&self) -> Label {
+        let protocol = if self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
+        Label { traffic: self.name.clone(), protocol, port: self.port.unwrap_or(0), dscp: self.dscp }
+    }
+}
+
+/// The node that `key` names; `fallback` in a dumbbell, where no node is named.
+fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: bool) -> String {
+    let problem = match (table.value(key), dumbbell) {
+        (None, true) => return fallback.to_owned(),
+        (Some(Value::String(node)), false) => return node,
+        (Some(_), true) => "belongs to a graph of `links`; in a dumbbell data go from left to right",
+        (_, false) => "must name the node where the hosts stand",
+    };
+    table.check(false, key, problem);
+    fallback.to_owned()
+}
+
+/// A whole number up to `most`; null is as good as left out.
+fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
+    let number = value.as_u64().filter(|&number| number <= most.into()).map(|number| number as u16);
+    let problem = format_args!("must be a whole number from 0 to {most}, not {value}");
+    ConfigError::unless(value.is_null() || number.is_some(), "", problem)?;
+    Ok(number)
+}
+
+/// A time, or a pair of times between which each flow draws its own.
+fn read_range(value: Value) -> Result<[Span; 2], ConfigErrors> {
+    let range = match &value {
+        Value::String(_) => [Span::read(value)?; 2],
+        Value::Array(pair) if pair.len() == 2 => [Span::read(pair[0].clone())?, Span::read(pair[1].clone())?],
+        other => {
+            let problem = format!("{other} must be a time such as \"20ms\", or a pair of times");
+            return Err(ConfigError::at("", problem).into());
+        }
+    };
+    ConfigError::unless(range[0] <= range[1], "", "the first time must not exceed the second")?;
+    Ok(range)
+}

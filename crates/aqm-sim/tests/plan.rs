@@ -1,0 +1,138 @@
+//! A plan is read once and runs as often as one likes, with any seed, until whoever watches stops it.
+
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aqm_net::stage::{Document, Failure, Files};
+use aqm_net::watch::{Unit, Watch};
+use aqm_sim::{PacketLevel, Plan};
+use serde_json::{Value, json};
+
+/// Whatever draws from random streams, or remembers something: queues, edges, workloads.
+fn everything(seed: u64) -> Value {
+    json!({
+        "duration": "8s", "warm_up": "1s", "seed": seed,
+        "bottleneck": {"rate": "2Mbps", "delay": "10ms", "queue": {"kind": "rio-ps", "limit": "40p"}},
+        "edges": {"left": {"kind": "sfd"}, "right": {"kind": "short-flows"}},
+        "traffic": {
+            "ftp": {"kind": "ftp", "flows": 2, "extra_delay": ["0ms", "9ms"]},
+            "web": {"kind": "web", "load": 0.3},
+            "packmime": {"kind": "packmime", "connections_per_second": 5},
+            "udp": {"kind": "udp", "rate": "50kbps", "gaps": "poisson"},
+        },
+    })
+}
+
+fn plan(seed: u64) -> Plan {
+    common::plan(everything(seed))
+}
+
+fn digest(plan: &Plan) -> String {
+    plan.run(&Watch::default()).unwrap().digest()
+}
+
+#[test]
+fn a_plan_runs_twice_with_the_same_result() {
+    let plan = plan(3);
+    assert_eq!(digest(&plan), digest(&plan));
+}
+
+#[test]
+fn another_seed_is_as_good_as_reading_it_with_that_seed() {
+    let (other, read) = (plan(3).with_seed(4).unwrap(), plan(4));
+    assert_eq!(other.to_value(), read.to_value());
+    assert_eq!(other.digest(), read.digest());
+    assert_eq!(digest(&other), digest(&read));
+    assert_ne!(digest(&other), digest(&plan(3)));
+}
+
+#[test]
+fn every_mistake_is_told_whatever_section_it_is_in_and_unknown_keys_first() {
+    let value = json!({
+        "duration": "0s", "warm_up": "1s", "sed": 3,
+        "bottleneck": {
+            "rate": "2Mbps", "dely": "10ms", "queue": {"kind": "red", "min_th": "9p", "max_th": "3p"},
+        },
+        "access": {"rate": "fast"},
+        "host": {"jitter": "2s"},
+        "tcp": {"profile": "rcf"},
+        "traffic": {
+            "ftp": {"kind": "ftp", "flow": 2, "port": -1},
+            "web": {"kind": "wbe"},
+        },
+        "queues": {"short": {"kind": "drop-tail", "limit": "3"}},
+        "record": {"packts": []},
+    });
+    let errors = Plan::of_value(value, Files::new()).unwrap_err();
+    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    assert_eq!(
+        places,
+        [
+            "bottleneck.dely",
+            "record.packts",
+            "traffic.ftp.flow",
+            "sed",
+            "duration",
+            "bottleneck.queue.max_th",
+            "access.rate",
+            "host.jitter",
+            "tcp.profile",
+            "traffic.ftp.port",
+            "traffic.web.kind",
+            "queues.short.limit",
+        ],
+        "{errors}"
+    );
+    assert!(errors.to_string().contains("unknown key `dely`; did you mean `delay`?"), "{errors}");
+}
+
+#[test]
+fn the_names_of_files_are_known_before_all_of_it_is_read() {
+    let toml = "[traffic.a]\nkind = \"replay\"\nfile = \"a.csv\"\n[traffic.b]\nkind = \"web\"";
+    let document = Document::of_toml(toml, "folder".as_ref(), &[&PacketLevel]).unwrap();
+    assert_eq!(document.files(), ["a.csv"]);
+}
+
+/// Far more than a machine does within this test.
+fn endless() -> Plan {
+    let mut value = everything(1);
+    value["duration"] = "100000s".into();
+    common::plan(value)
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_within_a_fifth_of_a_second() {
+    let plan = endless();
+    let seconds = || {
+        let watch = Watch::default();
+        thread::scope(|scope| {
+            let run = scope.spawn(|| plan.run(&watch).map(|_| ()));
+            thread::sleep(Duration::from_millis(100));
+            let stopped = Instant::now();
+            watch.stop();
+            assert_eq!(run.join().unwrap(), Err(Failure::Stopped));
+            stopped.elapsed()
+        })
+    };
+    // The best of a few, for other tests may have the machine for a while.
+    let least = (0..5).map(|_| seconds()).min().unwrap();
+    assert!(least < Duration::from_millis(200), "{least:?}");
+}
+
+#[test]
+fn progress_is_simulated_time_and_never_goes_back() {
+    let (plan, watch) = (plan(1), Watch::default());
+    let seen = thread::scope(|scope| {
+        let run = scope.spawn(|| plan.run(&watch).map(|_| ()));
+        let mut seen = Vec::new();
+        while !run.is_finished() {
+            seen.push(watch.progress().0);
+        }
+        seen
+    });
+    assert!(seen.is_sorted(), "progress went back");
+    assert!(seen.iter().any(|&done| 0 < done && done < 8_000_000_000), "progress was seen on the way");
+    assert_eq!((watch.progress(), watch.unit()), ((8_000_000_000, 8_000_000_000), Unit::Nanoseconds));
+}

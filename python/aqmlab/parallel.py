@@ -1,0 +1,112 @@
+"""Runs on several cores: watched together, stopped together, and what is done is kept."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from typing import TypeVar
+
+from aqmlab import _core
+from aqmlab.progress import Bar, bar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Work = Callable[[T, _core.Watch], R]
+"""Makes a run, which its watch can stop."""
+
+LOOK_S = 0.05
+"""How often is looked how far the runs are, and whether they are to stop."""
+
+
+def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = None) -> R:
+    """What `work` gives. In the main thread Ctrl-C stops it within a fifth of a second."""
+    watch = watch or _core.Watch()
+    if threading.current_thread() is not threading.main_thread():
+        return work(watch)
+    return watched(work, watch, None)
+
+
+def watched(work: Callable[[_core.Watch], R], watch: _core.Watch, label: str | None) -> R:
+    """What `work` gives; a bar with this label shows how far it is, and Ctrl-C stops it."""
+    with bar(label, "run") if label else nullcontext() as shown, ThreadPoolExecutor(max_workers=1) as pool:
+        future = pool.submit(work, watch)
+        try:
+            while not wait([future], timeout=LOOK_S).done:
+                if shown:
+                    shown.show_watch(watch)
+        except KeyboardInterrupt:
+            watch.stop()
+            raise
+        return future.result()
+
+
+def each(
+    tasks: Sequence[T],
+    work: Work[T, R],
+    done: Callable[[T, Future[R]], None],
+    *,
+    jobs: int | None = None,
+    label: str | None = None,
+    already: int = 0,
+) -> None:
+    """Does `work` for each task, some at once, all cores by default, and tells `done` in the calling thread.
+
+    With a `label` a bar shows how far all are, beside as many as were `already` done. Ctrl-C stops those
+    under way within a fifth of a second and is raised when `done` knows of all that were finished.
+    """
+    if not tasks:
+        return
+    threads = max(1, jobs or os.cpu_count() or 1)
+    waiting = iter(tasks)
+    open_: dict[Future[R], tuple[T, _core.Watch]] = {}
+    pool = ThreadPoolExecutor(max_workers=threads)
+
+    def submit(some: Iterable[T]) -> None:
+        for task in some:
+            watch = _core.Watch()
+            open_[pool.submit(work, task, watch)] = (task, watch)
+
+    def show(shown: Bar | None) -> None:
+        if shown:
+            shown.show_runs([watch for _, watch in open_.values()])
+
+    def settle(futures: Iterable[Future[R]]) -> int:
+        count = 0
+        for future in futures:
+            # Told before it is forgotten, so that an interrupt in between loses nothing.
+            done(open_[future][0], future)
+            del open_[future]
+            count += 1
+        return count
+
+    total = already + len(tasks)
+    try:
+        with bar(label, "runs", total, already) if label else nullcontext() as shown:
+            # One more than there are threads, so that none waits for this loop.
+            submit(itertools.islice(waiting, threads + 1))
+            while open_:
+                finished, _ = wait(open_, LOOK_S, FIRST_COMPLETED)
+                count = settle(finished)
+                if shown:
+                    shown.advance(count)
+                submit(itertools.islice(waiting, count))
+                show(shown)
+    except KeyboardInterrupt:
+        for _, watch in open_.values():
+            watch.stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+        settle([one for one in open_ if not one.cancelled() and not _was_stopped(one)])
+        raise
+    finally:
+        for _, watch in open_.values():
+            watch.stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _was_stopped(future: Future[R]) -> bool:
+    return isinstance(future.exception(), KeyboardInterrupt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,16 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab.catalog import FAMILIES, base_profile, entries, studies
+from aqmlab.catalog import base_profile, entries, families, members, studies
 from aqmlab.cli import app
 from aqmlab.reference import allowed, describe, pages
 from aqmlab.scenario import flat
 
 NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
-
-
-def members(family: str) -> list[al.Entry]:
-    return [one for one in al.catalog() if one.family == FAMILIES[family]]
 
 
 def rows(fields: Sequence[dict[str, Any]], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -36,13 +33,16 @@ def test_a_name_is_unique_in_its_family() -> None:
 
 def test_only_parts_of_tcp_share_their_names() -> None:
     shared = [one for one in al.catalog() if len(entries(one.name)) > 1]
-    assert {one.family for one in shared} <= {FAMILIES[key] for key in ("tcp", "recoveries", "aliases")}
-    assert [one.family for one in entries("reno")] == ["TCP", "TCP recovery", "TCP alias"]
+    assert {one.family.name for one in shared} <= {"tcp", "recoveries", "aliases"}
+    assert [one.family.title for one in entries("reno")] == ["TCP", "TCP recovery", "TCP alias"]
     assert al.entry("reno").parameters
 
 
-def test_every_family_has_members_and_every_member_a_family() -> None:
-    assert {one.family for one in al.catalog()} == set(FAMILIES.values())
+def test_families_are_told_one_after_the_other_and_plugins_name_theirs() -> None:
+    told = [one.family.name for one in al.catalog()]
+    assert [name for name, _ in itertools.groupby(told)] == list(families())
+    named = {row["family"] for one in al.catalog() for _, row in rows(one.parameters, "") if "family" in row}
+    assert named and named <= set(families())
 
 
 def test_what_the_issue_names_is_there() -> None:
@@ -120,7 +120,7 @@ def test_every_parameter_has_a_meaning_a_kind_and_a_source() -> None:
         assert one.about.strip(), one.name
         for path, row in rows(one.parameters, one.name):
             assert row["doc"].strip(), path
-            if one.family != "table":
+            if one.family.name != "tables":
                 seen += 1
                 assert row["type"].strip() and allowed(row), path
                 assert row["source"].strip(), path
@@ -131,7 +131,7 @@ def test_every_parameter_has_a_meaning_a_kind_and_a_source() -> None:
 def test_a_quantity_has_its_unit_in_its_default_and_its_kind() -> None:
     for one in al.catalog():
         for path, row in rows(one.parameters, one.name):
-            if one.family != "table" and isinstance(row["default"], str) and "units" in row:
+            if one.family.name != "tables" and isinstance(row["default"], str) and "units" in row:
                 assert row["default"].endswith(tuple(row["units"])), path
 
 
@@ -139,7 +139,7 @@ def test_a_quantity_has_its_unit_in_its_default_and_its_kind() -> None:
 def test_a_name_shows_every_parameter(name: str) -> None:
     text = describe(name)
     for one in entries(name):
-        assert f"{name} ({one.family})" in text
+        assert f"{name} ({one.family.title})" in text
         for _, row in rows(one.parameters, name):
             assert row["name"] in text
         for key in one.sources or one.values:
@@ -161,7 +161,7 @@ def test_a_name_that_is_nearly_right_is_put_right() -> None:
         al.entry("xyzzy")
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "tcp"])
+@pytest.mark.parametrize("family", [family for family in families() if family != "tcp"])
 def test_a_family_lists_each_of_its_members_on_a_line(family: str) -> None:
     result = CliRunner().invoke(app, ["list", family])
     assert result.exit_code == 0
@@ -193,24 +193,22 @@ def test_studies_are_listed_beside_the_catalogue() -> None:
     result = CliRunner().invoke(app, ["list", "studies"])
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.output.splitlines()] == list(studies())
-    assert al.entry("shred").family == "queue discipline"
+    assert al.entry("shred").family.title == "queue discipline"
 
 
 def test_the_reference_pages_name_every_entry_and_parameter() -> None:
     written = pages()
-    assert set(written) == {f"{family}.md" for family in FAMILIES}
-    for file, family in FAMILIES.items():
-        for one in al.catalog():
-            if one.family == family:
-                assert f"## {one.name}\n" in written[f"{file}.md"] + "\n"
+    assert set(written) == {f"{family}.md" for family in families()}
+    for family in families():
+        for one in members(family):
+            assert f"## {one.name}\n" in written[f"{family}.md"] + "\n"
 
 
 def test_every_default_of_a_queue_is_accepted_as_written() -> None:
     base = al.Scenario.from_dict(
         {"duration": "1s", "bottleneck": {"queue": {"kind": "drop-tail"}}, "traffic": {"a": {"kind": "ftp"}}}
     )
-    for one in al.catalog():
-        if one.family == "queue discipline":
-            written = {row["name"]: row["default"] for row in one.parameters if row["default"] is not None}
-            full = base.with_({"bottleneck.queue": {"kind": one.name, **written}})
-            assert full.digest == base.with_({"bottleneck.queue": {"kind": one.name}}).digest
+    for one in members("queues"):
+        written = {row["name"]: row["default"] for row in one.parameters if row["default"] is not None}
+        full = base.with_({"bottleneck.queue": {"kind": one.name, **written}})
+        assert full.digest == base.with_({"bottleneck.queue": {"kind": one.name}}).digest

@@ -49,7 +49,9 @@ def test_a_run_is_a_function_of_scenario_and_seed(link: Path) -> None:
 def test_tables_are_those_of_the_catalogue(link: Path) -> None:
     run = Scenario.load(link).run()
     described = {
-        one.name: one for one in al.catalog() if one.name.startswith("flow-level.") and one.family == "table"
+        one.name: one
+        for one in al.catalog()
+        if one.name.startswith("flow-level.") and one.family.name == "tables"
     }
     assert {f"flow-level.{name}" for name in run.tables} == set(described)
     for name, table in run.tables.items():

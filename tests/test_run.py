@@ -11,6 +11,7 @@ import pytest
 
 import aqmlab as al
 from aqmlab import _core
+from aqmlab.catalog import members
 
 
 @pytest.fixture
@@ -20,8 +21,8 @@ def run(small: Path) -> al.Run:
 
 def test_every_table_of_the_catalogue_is_there_with_its_columns(run: al.Run) -> None:
     others = ("flow-level.", "trace.")
-    tables = [one for one in json.loads(_core.table_catalog()) if not one["name"].startswith(others)]
-    described = {one["name"]: [row["name"] for row in one["columns"]] for one in tables}
+    tables = [one for one in members("tables") if not one.name.startswith(others)]
+    described = {one.name: [row["name"] for row in one.parameters] for one in tables}
     assert {name: frame.columns for name, frame in run.tables.items()} == described
     assert len(run.tables) == len(described)
 

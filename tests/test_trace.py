@@ -80,7 +80,7 @@ def test_the_digest_covers_the_file(burst: Path, tmp_path: Path) -> None:
 def test_tables_are_those_of_the_catalogue(burst: Path) -> None:
     run = trace.active_flows(burst)
     described = {
-        one.name: one for one in al.catalog() if one.name.startswith("trace.") and one.family == "table"
+        one.name: one for one in al.catalog() if one.name.startswith("trace.") and one.family.name == "tables"
     }
     assert {f"trace.{name}" for name in run.tables} == set(described)
     for name, table in run.tables.items():

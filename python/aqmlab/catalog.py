@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -11,22 +10,13 @@ from typing import Any
 
 from aqmlab import _core
 
-FAMILIES = {
-    "queues": "queue discipline",
-    "tcp": "TCP",
-    "recoveries": "TCP recovery",
-    "aliases": "TCP alias",
-    "profiles": "TCP profile",
-    "traffic": "traffic",
-    "edges": "edge",
-    "sections": "scenario section",
-    "flow-level": "flow-level section",
-    "sizes": "size law",
-    "trace": "trace section",
-    "trace-sources": "trace source",
-    "tables": "table",
-}
-"""What `aqmlab list` takes, and the family it lists."""
+
+@dataclass(frozen=True)
+class Family:
+    """A group of things with names: what `aqmlab list` calls it, and what one of its members is."""
+
+    name: str
+    title: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +31,7 @@ class Entry:
     """
 
     name: str
-    family: str
+    family: Family
     about: str
     parameters: tuple[dict[str, Any], ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
@@ -50,59 +40,33 @@ class Entry:
 
 @cache
 def catalog() -> tuple[Entry, ...]:
-    """Every entry, by family in the order of `FAMILIES`.
+    """Every entry, family by family.
 
     A name is unique in its family; `cubic` is a congestion control and an alias, and a study may be named
     after the queue it studies.
     """
-    entries = [
+    return tuple(
         Entry(
             name=one["name"],
-            family=one["family"]["title"],
+            family=Family(family["name"], family["title"]),
             about=one["about"],
             parameters=tuple(one["parameters"]),
+            values=one.get("values", {}),
+            sources=dict(one.get("sources", ())),
         )
-        for one in json.loads(_core.catalog())
-    ]
-    entries += [
-        Entry(
-            name=one["name"],
-            family=FAMILIES["profiles"],
-            about=one["about"],
-            values=one["parameters"],
-            sources=dict(one["sources"]),
-        )
-        for one in json.loads(_core.profiles())
-    ]
-    entries += [
-        Entry(
-            name=one["name"],
-            family=FAMILIES["aliases"],
-            about=one["about"],
-            values=json.loads(_core.transport(one["name"])),
-        )
-        for one in json.loads(_core.aliases())
-    ]
-    entries += [
-        Entry(
-            name=one["word"],
-            family=FAMILIES["recoveries"],
-            about=one["doc"],
-            values={"recovery": {"kind": one["word"]}},
-        )
-        for one in _parameter_of_tcp(entries, "recovery", "kind")["choices"]
-    ]
-    entries += [
-        Entry(
-            name=one["name"],
-            family=FAMILIES["tables"],
-            about=one["doc"].strip(),
-            parameters=tuple(one["columns"]),
-        )
-        for one in json.loads(_core.table_catalog())
-    ]
-    order = list(FAMILIES.values())
-    return tuple(sorted(entries, key=lambda one: order.index(one.family)))
+        for family in json.loads(_core.catalog())
+        for one in family["members"]
+    )
+
+
+def families() -> dict[str, Family]:
+    """Every family by its name, in the order of the catalogue."""
+    return {one.family.name: one.family for one in catalog()}
+
+
+def members(family: str) -> list[Entry]:
+    """The entries of the family of this name."""
+    return [one for one in catalog() if one.family.name == family]
 
 
 def entries(name: str) -> list[Entry]:
@@ -117,21 +81,13 @@ def entries(name: str) -> list[Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The first entry of this name in the order of `FAMILIES`; raises as [`entries`] does."""
+    """The first entry of this name in the order of the catalogue; raises as [`entries`] does."""
     return entries(name)[0]
 
 
 def base_profile() -> Entry:
     """The profile whose values hold where a scenario names none."""
-    return next(one for one in catalog() if one.family == FAMILIES["profiles"])
-
-
-def _parameter_of_tcp(entries: list[Entry], *path: str) -> dict[str, Any]:
-    rows: Iterable[dict[str, Any]] = next(one for one in entries if one.name == "tcp").parameters
-    for name in path:
-        found = next(row for row in rows if row["name"] == name)
-        rows = found.get("fields", ())
-    return found
+    return members("profiles")[0]
 
 
 def studies() -> dict[str, str]:

@@ -415,12 +415,12 @@ def list_(
     ],
 ) -> None:
     """Lists what there is of a family."""
-    from aqmlab.catalog import FAMILIES
+    from aqmlab.catalog import families
 
     if family == "studies":
         return study_list()
-    if family not in FAMILIES:
-        raise ValueError(f"no family is named `{family}`: write one of {', '.join(FAMILIES)}, studies")
+    if family not in families():
+        raise ValueError(f"no family is named `{family}`: write one of {', '.join(families())}, studies")
     if family == "tcp":
         return _list_tcp()
     print("\n".join(_listed(family)))
@@ -512,10 +512,9 @@ def _names(text: str) -> list[str]:
 
 def _listed(family: str) -> list[str]:
     """A line for each member of a family."""
-    from aqmlab.catalog import FAMILIES, catalog
+    from aqmlab.catalog import members
 
-    members = [one for one in catalog() if one.family == FAMILIES[family]]
-    return [f"{one.name:<14} {_first_sentence(one.about)}" for one in members]
+    return [f"{one.name:<14} {_first_sentence(one.about)}" for one in members(family)]
 
 
 def _list_tcp() -> None:

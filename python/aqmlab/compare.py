@@ -309,10 +309,10 @@ _TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
 def _with_queue(scenario: Scenario, name: str) -> Scenario:
-    from aqmlab.catalog import FAMILIES, catalog
+    from aqmlab.catalog import members
 
     own = scenario.given.get("queues", {})
-    kinds = [one.name for one in catalog() if one.family == FAMILIES["queues"]]
+    kinds = [one.name for one in members("queues")]
     if name not in own and name not in kinds:
         raise ValueError(
             f"no queue is named `{name}`: there is {', '.join([*own, *kinds])} "

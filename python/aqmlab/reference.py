@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from aqmlab.catalog import FAMILIES, Entry, base_profile, catalog, entries
+from aqmlab.catalog import Entry, base_profile, entries, families, members
 from aqmlab.files import write_text
 from aqmlab.scenario import flat
 
@@ -32,7 +32,7 @@ def describe(name: str) -> str:
 
 
 def _described(one: Entry) -> Iterator[str]:
-    yield from (f"{one.name} ({one.family})", "")
+    yield from (f"{one.name} ({one.family.title})", "")
     yield from _wrapped(one.about, "")
     if one.sources:
         base = base_profile()
@@ -70,7 +70,7 @@ def allowed(row: dict[str, Any]) -> str:
         *most, last = row["units"]
         one = f"{one}: {', '.join(most)} or {last}"
     elif "family" in row:
-        title = FAMILIES[row["family"]]
+        title = families()[row["family"]].title
         one = f"table with a `kind`: any {title}"
     form = _SEVERAL[row.get("several")].format(one)
     return f"{form}; may be left out" if row["optional"] else form
@@ -87,10 +87,9 @@ _SEVERAL = {
 def pages() -> dict[str, str]:
     """The reference as MyST pages, by file name: one for each family."""
     written = {}
-    for file, family in FAMILIES.items():
-        entries = [one for one in catalog() if one.family == family]
-        parts = [f"# {family[0].upper()}{family[1:]}", "", *_flowed(_INTRODUCTIONS[file])]
-        for one in entries:
+    for file, family in families().items():
+        parts = [f"# {family.title[0].upper()}{family.title[1:]}", "", *_flowed(_INTRODUCTIONS[file])]
+        for one in members(file):
             parts += ["", f"## {one.name}", "", *_flowed(one.about)]
             parts += _parameters(one)
         written[f"{file}.md"] = "\n".join(parts) + "\n"
@@ -148,7 +147,7 @@ def _parameters(one: Entry) -> Iterator[str]:
         yield from ("", "| parameter | value |", "| --- | --- |")
         for key, value in sorted(flat(one.values).items()):
             yield f"| `{key}` | {_cell(value)} |"
-    elif one.family == "table":
+    elif one.family.name == "tables":
         yield ""
         for row in one.parameters:
             yield from _flowed(f"`{row['name']}`: {row['doc']}", "- ")

@@ -10,11 +10,11 @@ mod sources;
 mod tables;
 mod world;
 
+use aqm_net::ConfigErrors;
 use aqm_net::registry::{Entry, Family};
 use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
 use aqm_net::table::{Table, TableDoc};
 use aqm_net::watch::{Unit, Watch};
-use aqm_net::{ConfigErrors, Parameters as _};
 use aqm_traffic::flow_sizes;
 use serde_json::{Value, json};
 
@@ -125,11 +125,10 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
 /// Everything that has a name: the sections of a scenario, and the size laws.
 fn catalog() -> Vec<Entry> {
     let family = Family { name: "flow-level", title: "flow-level section" };
-    let entry = |name, about, parameters| Entry { name, family, about, parameters };
     let mut all = vec![
-        entry("flow-level.link", Link::about(), Link::parameters()),
-        entry("flow-level.traffic", Traffic::about(), Traffic::parameters()),
-        entry("flow-level.record", Record::about(), Record::parameters()),
+        Entry::of_parameters::<Link>("flow-level.link", family),
+        Entry::of_parameters::<Traffic>("flow-level.traffic", family),
+        Entry::of_parameters::<Record>("flow-level.record", family),
     ];
     all.extend(flow_sizes::Config::catalog());
     all

@@ -4,8 +4,9 @@
 //! files and a catalogue for documentation. Modules are not declared inside the macro: formatters do not follow macros.
 
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::parameters::Field;
+use crate::{Field, Parameters};
 
 /// A group of things with names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,11 +23,31 @@ pub struct Entry {
     /// Its name in scenario files.
     pub name: &'static str,
     /// The family it belongs to.
+    #[serde(skip)]
     pub family: Family,
     /// What it is.
-    pub about: &'static str,
+    pub about: String,
     /// Its parameters.
     pub parameters: Vec<Field>,
+    /// Of a name for a set of values: the table that it stands for.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub values: Value,
+    /// By dotted path, where values come from that are unlike those of the first member of the family.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub sources: Vec<(&'static str, &'static str)>,
+}
+
+impl Entry {
+    /// A table of parameters.
+    pub fn of_parameters<T: Parameters>(name: &'static str, family: Family) -> Self {
+        let parameters = T::parameters();
+        Self { parameters, ..Self::of_values(name, family, T::about(), Value::Null) }
+    }
+
+    /// A name for a set of values.
+    pub fn of_values(name: &'static str, family: Family, about: impl Into<String>, values: Value) -> Self {
+        Self { name, family, about: about.into(), parameters: Vec::new(), values, sources: Vec::new() }
+    }
 }
 
 /// Lists the members of a family: what the family is called and what each member is; the trait `$build` that every
@@ -98,12 +119,8 @@ macro_rules! registry {
 
             /// Every member, as documentation shows it.
             pub fn catalog() -> Vec<$crate::registry::Entry> {
-                vec![$( $crate::registry::Entry {
-                    name: $kind,
-                    family: Self::FAMILY,
-                    about: <$module::Config as $crate::Parameters>::about(),
-                    parameters: <$module::Config as $crate::Parameters>::parameters(),
-                } ),+]
+                use $crate::registry::Entry;
+                vec![$( Entry::of_parameters::<$module::Config>($kind, Self::FAMILY) ),+]
             }
         }
 
@@ -217,8 +234,8 @@ mod tests {
     #[test]
     fn the_catalogue_tells_everything() {
         let entry = &AnyFruit::catalog()[0];
-        assert_eq!((entry.name, entry.about), ("apple", "A fruit."));
-        assert_eq!(json!(entry)["family"], json!({"name": "fruits", "title": "fruit"}));
+        assert_eq!((entry.name, entry.about.as_str()), ("apple", "A fruit."));
+        assert_eq!((entry.family.name, entry.family.title), ("fruits", "fruit"));
         assert_eq!(entry.parameters[0].default, "3p");
         assert_eq!(entry.parameters[0].source, "a textbook");
         assert_eq!(AnyFruit::schema().family, Some("fruits"));

@@ -1,12 +1,13 @@
 //! The door to Python: text goes in, tables come out, and nothing else crosses.
 
+mod catalog;
 mod error;
 mod plan;
 mod table;
 
 use aqm_net::ConfigError;
 use aqm_net::stage::Stage;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -18,37 +19,6 @@ const STAGES: [&dyn Stage; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &a
 
 fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))
-}
-
-/// Everything that has a name, with its parameters, as JSON.
-#[pyfunction]
-fn catalog() -> PyResult<String> {
-    let all: Vec<_> = STAGES.iter().flat_map(|stage| stage.catalog()).collect();
-    serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
-}
-
-/// The TCP profiles as JSON: name, what it is, its parameters in full, and the sources of those that
-/// differ from the first profile.
-#[pyfunction]
-fn profiles() -> String {
-    let profiles = aqm_sim::tcp_profiles().into_iter();
-    let tables = profiles.map(|one| {
-        serde_json::json!({
-            "name": one.name, "about": one.about, "parameters": one.parameters, "sources": one.sources,
-        })
-    });
-    Value::Array(tables.collect()).to_string()
-}
-
-/// The short names of TCPs as JSON: name, what it is, its congestion control and its recovery.
-#[pyfunction]
-fn aliases() -> String {
-    let tables = aqm_sim::tcp_aliases().iter().map(|one| {
-        serde_json::json!({
-            "name": one.name, "about": one.about, "congestion_control": one.congestion_control, "recovery": one.recovery,
-        })
-    });
-    Value::Array(tables.collect()).to_string()
 }
 
 /// What `CONTROL/RECOVERY` or a short name means: the JSON table to lay over `[tcp]`.
@@ -70,13 +40,6 @@ fn lay_over(base: &str, over: &str) -> PyResult<String> {
 #[pyfunction]
 fn quantity(py: Python<'_>, text: &str) -> PyResult<(f64, &'static str)> {
     aqm_net::in_base_unit(text).map_err(|problem| to_python(py, ConfigError::at("", problem)))
-}
-
-/// The schema of every table, as JSON.
-#[pyfunction]
-fn table_catalog() -> PyResult<String> {
-    let all: Vec<_> = STAGES.iter().flat_map(|stage| stage.tables()).collect();
-    serde_json::to_string(&all).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// The drop probability of a queue (JSON table) before its count law, at each of `averages` (in the
@@ -107,13 +70,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Watch>()?;
     module.add_class::<plan::Output>()?;
     module.add_class::<PyTable>()?;
-    module.add_function(wrap_pyfunction!(catalog, module)?)?;
-    module.add_function(wrap_pyfunction!(profiles, module)?)?;
-    module.add_function(wrap_pyfunction!(aliases, module)?)?;
+    module.add_function(wrap_pyfunction!(catalog::catalog, module)?)?;
     module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(lay_over, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
-    module.add_function(wrap_pyfunction!(table_catalog, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     Ok(())
 }

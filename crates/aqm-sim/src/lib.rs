@@ -36,7 +36,7 @@ mod world;
 use aqm_net::registry::Entry;
 use aqm_net::stage::{self, Files, Stage};
 use aqm_net::table::TableDoc;
-use aqm_net::{ConfigError, ConfigErrors, Parameters as _};
+use aqm_net::{ConfigError, ConfigErrors};
 use serde_json::Value;
 
 use crate::scenario::Scenario;
@@ -75,45 +75,11 @@ impl Stage for PacketLevel {
 
 fn catalog() -> Vec<Entry> {
     let mut all = aqm_queue::Config::catalog();
-    all.push(Entry {
-        name: "tcp",
-        family: aqm_tcp::congestion_control::Control::FAMILY,
-        about: aqm_tcp::Config::about(),
-        parameters: aqm_tcp::Config::parameters(),
-    });
-    all.extend(aqm_tcp::congestion_control::Control::catalog());
+    all.extend(aqm_tcp::catalog());
     all.extend(aqm_traffic::Config::catalog());
     all.extend(aqm_queue::edge::Config::catalog());
     all.extend(sections::catalog());
     all
-}
-
-/// A profile of TCP as plain values.
-pub struct TcpProfile {
-    /// What a scenario calls it.
-    pub name: &'static str,
-    /// What it is.
-    pub about: &'static str,
-    /// Its parameters in full.
-    pub parameters: Value,
-    /// Those that differ from `rfc`, by dotted path, and the source of each.
-    pub sources: Vec<(&'static str, &'static str)>,
-}
-
-/// The profiles of TCP.
-pub fn tcp_profiles() -> Vec<TcpProfile> {
-    let plain = |profile: aqm_tcp::Profile| TcpProfile {
-        name: profile.name,
-        about: profile.about,
-        parameters: profile.config.to_value(),
-        sources: profile.sources,
-    };
-    aqm_tcp::profiles().into_iter().map(plain).collect()
-}
-
-/// The short names of TCPs: a congestion control and a recovery each.
-pub fn tcp_aliases() -> &'static [aqm_tcp::Alias] {
-    aqm_tcp::aliases()
 }
 
 /// Turns `CONTROL[/RECOVERY]` or a short name into a table to lay over a scenario's `tcp`.

@@ -1,7 +1,7 @@
 //! The sections of a scenario whose parameters belong to the stage itself.
 
 use aqm_net::registry::{Entry, Family};
-use aqm_net::{Parameters as _, Rate, Span, parameters};
+use aqm_net::{Rate, Span, parameters};
 
 parameters! {
     /// The line of a dumbbell, from the node `left` to the node `right`, and its queue. The way back
@@ -54,11 +54,10 @@ parameters! {
 /// The sections of a scenario, as documentation shows them.
 pub fn catalog() -> Vec<Entry> {
     let family = Family { name: "sections", title: "scenario section" };
-    let entry = |name, about, parameters| Entry { name, family, about, parameters };
     vec![
-        entry("bottleneck", Bottleneck::about(), Bottleneck::parameters()),
-        entry("access", Access::about(), Access::parameters()),
-        entry("host", Host::about(), Host::parameters()),
-        entry("record", Record::about(), Record::parameters()),
+        Entry::of_parameters::<Bottleneck>("bottleneck", family),
+        Entry::of_parameters::<Access>("access", family),
+        Entry::of_parameters::<Host>("host", family),
+        Entry::of_parameters::<Record>("record", family),
     ]
 }

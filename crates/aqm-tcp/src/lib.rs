@@ -8,6 +8,7 @@
 //! sent again (`recovery`), how far the window opens ([`congestion_control`]) and how long to wait ([`rtt`]).
 
 mod aliases;
+mod catalog;
 pub mod config;
 pub mod congestion_control;
 mod counts;
@@ -24,6 +25,7 @@ mod testing;
 mod timer;
 
 pub use aliases::{Alias, aliases, transport};
+pub use catalog::catalog;
 pub use config::{CheckedConfig, Config};
 pub use counts::{Counts, GaveUp};
 pub use endpoint::Endpoint;

@@ -24,11 +24,11 @@ mod write;
 
 use std::path::Path;
 
+use aqm_net::ConfigErrors;
 use aqm_net::registry::{Entry, Family};
 use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
 use aqm_net::table::TableDoc;
 use aqm_net::watch::Watch;
-use aqm_net::{ConfigErrors, Parameters as _};
 use serde_json::{Value, json};
 
 use crate::packets::Config as SourceConfig;
@@ -115,13 +115,8 @@ fn name(scenario: &Scenario, contents: &str) -> String {
 
 /// Everything that has a name: what a scenario may say, and where packets come from.
 fn catalog() -> Vec<Entry> {
-    let settings = Entry {
-        name: "trace",
-        family: Family { name: "trace", title: "trace section" },
-        about: Settings::about(),
-        parameters: Settings::parameters(),
-    };
-    let mut all = vec![settings];
+    let family = Family { name: "trace", title: "trace section" };
+    let mut all = vec![Entry::of_parameters::<Settings>("trace", family)];
     all.extend(SourceConfig::catalog());
     all
 }

@@ -174,9 +174,9 @@ def test_tcp_is_listed_in_four_groups_with_a_line_for_each_member() -> None:
     assert result.exit_code == 0
     groups = [group.splitlines() for group in result.output.strip().split("\n\n")]
     assert [group[0].split(":")[0].split(",")[0] for group in groups[:4]] == [
-        "Window laws",
+        "Congestion controls",
         "Recoveries",
-        "Presets",
+        "Aliases of a pair",
         "Profiles",
     ]
     listed = [[line.split()[0] for line in group[1:]] for group in groups[:4]]

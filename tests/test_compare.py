@@ -201,6 +201,23 @@ def test_a_workload_with_a_tcp_of_its_own_keeps_it(scenario: al.Scenario) -> Non
     )
 
 
+def test_tcps_are_refused_before_any_run_where_nobody_uses_tcp(
+    scenario: al.Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(al.Scenario, "run", lambda *_: pytest.fail("a run was made"))
+    call = {"kind": "udp", "rate": "64kbps"}
+    silent = scenario.with_({"traffic": {"call": call}})
+    with pytest.raises(ValueError, match=r"`cubic`: traffic: no workload uses TCP \(call\): add one"):
+        al.compare(silent, tcps=["cubic"], replications=1)
+    # A workload of datagrams uses no TCP, so it does not make up for one that keeps its own.
+    own = {"congestion_control": {"kind": "reno"}, "recovery": {"kind": "newreno"}}
+    both = silent.with_({"traffic.files": {"kind": "ftp", "tcp": own}})
+    with pytest.raises(
+        ValueError, match=r"no workload would use it.*take what it sets out of traffic\.files\.tcp"
+    ):
+        al.compare(both, tcps=["cubic/sack"], replications=1)
+
+
 def test_a_tcp_that_makes_no_sense_is_refused_with_its_place(scenario: al.Scenario) -> None:
     for name, problem in {
         "vegas": r"TCP `vegas`: .*allowed: .*`cubic`",

@@ -519,11 +519,11 @@ def _listed(family: str) -> list[str]:
 
 def _list_tcp() -> None:
     """The families that make up a TCP, each with how its members are chosen."""
-    laws = [line for line in _listed("tcp") if line.split()[0] != "tcp"]
+    controls = [line for line in _listed("tcp") if line.split()[0] != "tcp"]
     for title, lines in (
-        ('Window laws: control.kind = "NAME" in [tcp]', laws),
-        ('Recoveries: recovery = "NAME" in [tcp]', _listed("recoveries")),
-        ("Aliases: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", _listed("aliases")),
+        ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', controls),
+        ('Recoveries: kind = "NAME" in [tcp.recovery]', _listed("recoveries")),
+        ("Aliases of a pair: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", _listed("aliases")),
         ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', _listed("profiles")),
     ):
         print(title, *(f"  {line}" for line in lines), sep="\n", end="\n\n")

@@ -333,6 +333,14 @@ def _queue_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def _with_tcp(scenario: Scenario, name: str) -> Scenario:
+    datagrams = _core.datagram_kinds()
+    traffic = scenario.effective["traffic"]
+    users = [one for one, table in traffic.items() if table["kind"] not in datagrams]
+    if not users:
+        raise ValueError(
+            f"TCP `{name}`: traffic: no workload uses TCP ({', '.join(traffic)}): add one that does, such as "
+            '[traffic.files] with kind = "ftp", or compare queues only'
+        )
     try:
         table = json.loads(_core.transport(name))
         laid_over = _core.lay_over(json.dumps(scenario.given.get("tcp", {})), json.dumps(table))
@@ -340,11 +348,11 @@ def _with_tcp(scenario: Scenario, name: str) -> Scenario:
     except _core.ScenarioError as error:
         raise ValueError(f"TCP `{name}`: {error}") from None
     wanted = flat(table).items()
-    traffic = changed.effective["traffic"]
-    if all("tcp" in one and not wanted <= flat(one["tcp"]).items() for one in traffic.values()):
+    own = {one: changed.effective["traffic"][one].get("tcp") for one in users}
+    if all(table is not None and not wanted <= flat(table).items() for table in own.values()):
         raise ValueError(
             f"TCP `{name}`: no workload would use it, because a workload's own tcp table stays: "
-            f"take what it sets out of {', '.join(f'traffic.{one}.tcp' for one in traffic)}"
+            f"take what it sets out of {', '.join(f'traffic.{one}.tcp' for one in users)}"
         )
     return changed
 

@@ -27,6 +27,12 @@ fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
     aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
 }
 
+/// The kinds of workloads that send datagrams and use no TCP.
+#[pyfunction]
+fn datagram_kinds() -> Vec<&'static str> {
+    aqm_sim::datagram_kinds()
+}
+
 /// Lays a `[tcp]` table over another, both as JSON.
 #[pyfunction]
 fn lay_over(base: &str, over: &str) -> PyResult<String> {
@@ -74,6 +80,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(lay_over, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
+    module.add_function(wrap_pyfunction!(datagram_kinds, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     Ok(())
 }

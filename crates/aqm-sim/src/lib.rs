@@ -90,6 +90,12 @@ pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
     aqm_tcp::transport(text)
 }
 
+/// The kinds of workloads that send datagrams, so that no TCP carries what they send.
+pub fn datagram_kinds() -> Vec<&'static str> {
+    let all = aqm_traffic::Config::every();
+    all.iter().filter(|one| one.sends_datagrams()).map(aqm_traffic::Config::kind).collect()
+}
+
 /// Lays a `[tcp]` table over another: what a workload's own table does to the scenario's.
 pub fn lay_tcp_over(base: &Value, over: Value) -> Value {
     aqm_tcp::lay_over(base, over)

@@ -7,7 +7,7 @@ use aqm_net::{Instant, Size, Span};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::rto::MinRto;
 use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
-use aqm_tcp::{Config, Endpoint, Segment, profiles, read};
+use aqm_tcp::{Config, Endpoint, Segment, lay_over, profiles, read};
 use serde_json::{Value, json};
 
 fn problem(value: Value) -> String {
@@ -198,6 +198,44 @@ fn a_profile_is_overridden_one_by_one() {
     assert_eq!(config.congestion_control, Control::reno(reno));
 }
 
+/// What a workload has whose own table lies over that of the scenario.
+fn own(scenario: &Value, own: Value) -> Config {
+    read(lay_over(scenario, own)).unwrap()
+}
+
+#[test]
+fn a_congestion_control_that_is_named_and_implied_keeps_what_lies_below() {
+    let reno = json!({"congestion_control": {"kind": "reno"}, "recovery": {"kind": "sack"}});
+    for below in [
+        json!({"congestion_control": {"max_ssthresh": 100.0}}),
+        json!({"profile": "ns-2.35", "congestion_control": {"max_ssthresh": 100.0}}),
+    ] {
+        let mut wanted = read(below.clone()).unwrap();
+        wanted.recovery.kind = RecoveryKind::Sack;
+        assert_eq!(own(&below, reno.clone()), wanted, "{below}");
+    }
+    let below = json!({"profile": "linux-6", "congestion_control": {"beta": 0.5}});
+    let cubic = json!({"congestion_control": {"kind": "cubic"}});
+    assert_eq!(own(&below, cubic), read(below).unwrap());
+}
+
+#[test]
+fn a_congestion_control_of_another_kind_takes_nothing_from_the_one_below() {
+    let below = json!({"congestion_control": {"kind": "cubic", "beta": 0.5, "max_ssthresh": 100.0}});
+    let found = own(&below, json!({"congestion_control": {"kind": "reno"}}));
+    assert_eq!(found, Config::default());
+    let below = json!({"congestion_control": {"max_ssthresh": 100.0}, "rto": {"min": "200ms"}});
+    let found = own(&below, json!({"congestion_control": {"kind": "cubic"}, "rto": {"max": "5s"}}));
+    assert_eq!(found.congestion_control.to_value()["max_ssthresh"], Value::Null);
+    assert_eq!((found.rto.min, found.rto.max), (Span::from_millis(200), Span::from_millis(5000)));
+}
+
+#[test]
+fn a_table_with_a_profile_stands_alone() {
+    let below = json!({"congestion_control": {"kind": "cubic"}, "rto": {"min": "2s"}});
+    assert_eq!(own(&below, json!({"profile": "ns-2.35"})), profile("ns-2.35"));
+}
+
 #[test]
 fn an_error_names_place_and_remedy() {
     assert_eq!(
@@ -223,12 +261,16 @@ fn an_error_names_place_and_remedy() {
     );
     assert_eq!(problem(json!({"rto": {"tick_phase": "1ms"}})), "rto.tick_phase: must be below tick");
     assert_eq!(problem(json!({"cwnd": {"initial": 0}})), "cwnd.initial: must be 1 to 1000000000 segments");
-    assert_eq!(problem(json!({"rto": {"max": "10ms"}})), "rto.max: must not be below min");
+    assert!(problem(json!({"rto": {"max": "10ms"}})).starts_with("rto.max: must not be below min\n"));
     assert!(
         problem(json!({"profile": "ns-2.35", "rto": {"srtt_gain": 0.5}}))
             .starts_with("rto.srtt_gain: must be left")
     );
     assert!(problem(json!([])).contains("must be a table"));
+    assert_eq!(
+        problem(json!({"rto": {"min": "2s", "max": "1500ms"}, "recovery": {"dupthresh": 0}})),
+        "recovery.dupthresh: must be 1 to 1000\nrto.max: must not be below min\nrto.after_syn_loss: must not exceed max"
+    );
 }
 
 #[test]

@@ -74,8 +74,8 @@ choices! {
     pub enum FinAck {
         /// On what that end still has to send, its own FIN if no more.
         WithData = "with-data",
-        /// As a packet of its own before: the acknowledgement leaves at once, and the application closes after
-        /// (Linux; ns-2's FullTcp).
+        /// As a packet of its own before: the acknowledgement leaves at once, and the application closes
+        /// after (Linux; ns-2's FullTcp).
         Alone = "alone",
     }
 }
@@ -83,9 +83,10 @@ choices! {
 parameters! {
     /// Segments, opening and closing (RFC 9293).
     pub struct Connection {
-        /// Payload of a full segment (`SMSS`).
+        /// Payload of a full segment (`SMSS`). A queue whose limit is in packets counts a short segment like a
+        /// long one, so that shorter segments make it a smaller buffer.
         pub mss: Size = Size::from_bytes(1460), "RFC 9293, 3.7.1: 1500 less 40";
-        /// Header of a data segment, IP included.
+        /// Header of a data segment, IP included: bytes that lines and queues carry beside the payload.
         pub header: Size = Size::from_bytes(40), "RFC 791, RFC 9293: 20 each, no options";
         /// A SYN or a bare FIN on the wire.
         pub syn_size: Size = Size::from_bytes(40), "as `header`";
@@ -99,22 +100,24 @@ parameters! {
         pub nagle: Nagle = Nagle::Off, "ours: RFC 9293, 3.7.4, lets applications disable it";
         /// What the window allows is sent after a time uniform on [0, `send_overhead`], together with what
         /// it allows meanwhile; fast retransmissions and limited transmit do not wait. It breaks the phase
-        /// effects of equal round-trip times at the sender.
+        /// effects of equal round-trip times at the sender; much more than the time of a packet on the line slows
+        /// the sender down.
         pub send_overhead: Span = Span::ZERO, "ns-2: `overhead_`";
         /// How a connection opens.
         pub handshake: Handshake = Handshake::ThreeWay, "RFC 9293, 3.5";
         /// How the acknowledgement travels that ends a three-way handshake.
         pub handshake_ack: HandshakeAck = HandshakeAck::WithData, "RFC 9293, 3.10.7.3: data may go with it";
         /// What a SYN does that comes again in a three-way handshake.
-        pub repeated_syn: RepeatedSyn = RepeatedSyn::Answered, "RFC 9293, 3.10.7.4: an acknowledgement at least; ours";
+        pub repeated_syn: RepeatedSyn = RepeatedSyn::Answered, "RFC 9293, 3.10.7.4: at least acknowledged; ours";
         /// How a connection closes.
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
         /// How the acknowledgement travels of the FIN that makes an end close, too.
         pub fin_ack: FinAck = FinAck::WithData, "RFC 9293, 3.10.7.4: it may go with data; ours for a FIN";
-        /// How often a SYN is sent again before the sender gives up; for ever if left out.
+        /// How often a SYN is sent again before the sender gives up; for ever if left out. Few of them fail
+        /// transfers where losses are heavy.
         pub max_syn_retries: Option<u32> = Some(7), "RFC 1122, 4.2.3.5: at least 3 minutes";
-        /// How often data is sent again by the timer, with no progress, before the sender gives
-        /// up; for ever if left out.
+        /// How often data is sent again by the timer, with no progress, before the sender gives up; for ever if
+        /// left out.
         pub max_retries: Option<u32> = Some(15), "Linux `tcp_retries2`; RFC 1122: at least 100 s";
     }
 }

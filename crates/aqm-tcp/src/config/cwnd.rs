@@ -72,18 +72,21 @@ choices! {
 parameters! {
     /// What a sender does with its congestion window, whichever congestion control moves it (RFC 5681).
     pub struct Cwnd {
-        /// First congestion window, in segments (`IW`).
+        /// First congestion window, in segments (`IW`). It leaves as one burst: more than the bottleneck's queue
+        /// holds is lost at once.
         pub initial: u64 = 10, "RFC 6928";
         /// First congestion window if a SYN or its answer was lost, in segments.
         pub initial_after_syn_loss: u64 = 1, "RFC 5681, 3.1";
-        /// First `ssthresh`, in segments; the receiver's window if left out.
+        /// First `ssthresh`, in segments; the receiver's window if left out. A low one ends slow start before
+        /// the path is full; with a high one the first slow start ends in an overflow.
         pub initial_ssthresh: Option<f64> = None, "RFC 5681, 3.1: arbitrarily high";
         /// First `ssthresh` if a SYN or its answer was lost, in segments; as without loss if left out.
         pub ssthresh_after_syn_loss: Option<f64> = None, "RFC 5681 asks for none";
-        /// The most that one acknowledgement counts where the window grows (`L`), in segments; all that it
-        /// tells has arrived if left out.
+        /// The most that one acknowledgement counts where the window grows (`L`), in segments; all that it tells
+        /// has arrived if left out, which answers an acknowledgement of many segments with a burst.
         pub abc_limit: Option<f64> = Some(1.0), "RFC 5681, 3.1: at most SMSS; RFC 3465: 2";
-        /// What the window does while part of it is unused.
+        /// What the window does while part of it is unused. One that grows all the same says nothing of the
+        /// path, and what is written later leaves as a burst.
         pub growth_when_limited: GrowthWhenLimited = GrowthWhenLimited::Holds, "RFC 7661";
         /// What a pause of the application does to the window.
         pub idle_restart: IdleRestart = IdleRestart::InitialWindow, "RFC 5681, 4.1";
@@ -91,7 +94,7 @@ parameters! {
         pub reduction_basis: ReductionBasis = ReductionBasis::FlightSize, "RFC 5681, equation (4)";
         /// What a further time-out of the same segment does to `ssthresh`.
         pub repeated_timeout: RepeatedTimeout = RepeatedTimeout::Holds, "RFC 5681, 3.1";
-        /// Which window packets tell, uninflated and rounded down, at least 1.
+        /// Which window a sender writes into its packets for SHRED, uninflated and rounded down, at least 1.
         pub hint: Hint = Hint::Clipped, "ours: the edge hint of SHRED";
     }
 }

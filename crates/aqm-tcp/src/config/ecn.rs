@@ -31,7 +31,7 @@ choices! {
 parameters! {
     /// Explicit congestion notification (RFC 3168).
     pub struct Ecn {
-        /// Whether packets may be marked instead of dropped.
+        /// Whether packets may be marked instead of dropped; whether they are, the queues decide (`ecn` of RED).
         pub mode: EcnMode = EcnMode::Off, "ours: RFC 3168 leaves it open";
         /// How a sender answers the echo of a mark, with ECN.
         pub response: MarkResponse = MarkResponse::Rfc3168, "RFC 3168, 6.1";

@@ -27,15 +27,18 @@ choices! {
 parameters! {
     /// The window a receiver offers, and when it acknowledges (RFC 9293, RFC 5681).
     pub struct Receiver {
-        /// The receiver's window (`rwnd`), in segments.
+        /// The receiver's window (`rwnd`), in segments. Below the product of rate and round-trip time it, and not
+        /// congestion, sets the rate.
         pub window: u64 = 10_000, "ours: never limits";
         /// The window that a receiver begins with, in segments, which then grows by two with each segment up to
-        /// `receiver_window`, once as many have come; left out, it does not grow. Linux without timestamps begins with 64 kB, takes the
-        /// time in which they came for the round trip, and so gives much more room from then on.
+        /// `window`, once as many have come; left out, it does not grow. Linux without timestamps begins with
+        /// 64 kB, takes the time in which they came for the round trip, and so gives much more room from then on.
         pub first_window: Option<u64> = None, "ours: it does not grow";
         /// When in-order data is acknowledged.
         pub delayed_ack: DelayedAck = DelayedAck::EverySecond, "RFC 5681, 4.2";
-        /// The longest an acknowledgement is delayed.
+        /// How long an acknowledgement waits: at most so long with `every-second`; until the next multiple of it
+        /// with `heartbeat`; at least so long with `adaptive`. As long as `rto.min` it lets the sender's timer run
+        /// out though nothing is lost.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
         /// The first data segments up to this number are acknowledged at once, delayed acknowledgements or not; with
         /// `adaptive` at most a segment for each two of the receiver's window.

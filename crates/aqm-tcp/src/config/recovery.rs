@@ -149,13 +149,15 @@ choices! {
 parameters! {
     /// How losses are found and repaired (RFC 5681, section 3.2, and what builds on it).
     pub struct Recovery {
-        /// How losses are found and repaired.
+        /// How losses are found and repaired; `sack` and `rack` need SACK at both ends.
         pub kind: RecoveryKind = RecoveryKind::Reno, "RFC 5681, 3.2";
-        /// Duplicate acknowledgements that mean a loss (`DupThresh`).
+        /// Duplicate acknowledgements that mean a loss (`DupThresh`). With fewer, reordering is taken for loss;
+        /// with more, small windows wait for the timer.
         pub dupthresh: u32 = 3, "RFC 5681, 3.2";
         /// What the duplicate acknowledgements before that send.
         pub limited_transmit: LimitedTransmit = LimitedTransmit::New, "RFC 3042";
-        /// When a fast retransmit may follow another.
+        /// When a fast retransmit may follow another. Without a guard the losses of one window may reduce it
+        /// several times.
         pub fast_retransmit_guard: FastRetransmitGuard = FastRetransmitGuard::Recover, "RFC 6582, 3.2";
         /// How duplicates beyond the threshold open the window, with `tahoe`, `reno` and `newreno`.
         pub inflation: Inflation = Inflation::Beside, "RFC 5681, 3.2";
@@ -168,7 +170,7 @@ parameters! {
         /// The most segments that one acknowledgement releases in NewReno's fast recovery, those sent again
         /// apart; without limit if left out.
         pub max_burst: Option<u64> = None, "ours; ns-2: 2";
-        /// How the window comes down in fast recovery, with SACK.
+        /// How the window comes down in fast recovery, with SACK; `at-once` with a counted pipe.
         pub reduction: Reduction = Reduction::AtOnce, "RFC 6675, 5";
         /// How much PRR sends once less is in flight than the window allows.
         pub prr_bound: PrrBound = PrrBound::Ssrb, "RFC 6937, 3";

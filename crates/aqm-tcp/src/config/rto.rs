@@ -25,7 +25,7 @@ choices! {
         /// minimum before the back-off, and SRTT forgotten after a back-off beyond 8.
         Ticks = "ticks",
         /// Linux: the variation is the largest of a round trip, falls slowly, is not raised by a round
-        /// trip that was much shorter, and its term in the time-out is never below `min_rto`.
+        /// trip that was much shorter, and its term in the time-out is never below `min`.
         Linux = "linux",
     }
 }
@@ -89,17 +89,19 @@ choices! {
 parameters! {
     /// The retransmission timer (RFC 6298).
     pub struct Rto {
-        /// Retransmission time-out before any sample, so also that of the first SYN.
+        /// Retransmission time-out before any sample, so also that of the first SYN. Below the round trip every
+        /// SYN is sent twice, and the first window is that after a loss.
         pub initial: Span = Span::from_millis(1000), "RFC 6298, 2.1";
         /// Time-out of the first data if a SYN timed out; the backed-off one if left out.
         pub after_syn_loss: Option<Span> = Some(Span::from_millis(3000)), "RFC 6298, 5.7";
-        /// The least time-out.
+        /// The least time-out. Below the delay of delayed acknowledgements (`receiver.delayed_ack_timer`) and the
+        /// variation of the queue the timer runs out though nothing is lost.
         pub min: Span = Span::from_millis(1000), "RFC 6298, 2.4";
         /// Whether the back-off multiplies the least time-out.
         pub min_applies: MinRto = MinRto::BeforeBackOff, "RFC 6298, 2.4 and 5.5";
         /// The greatest time-out.
         pub max: Span = Span::from_millis(60_000), "RFC 6298, 2.5";
-        /// The arithmetic of the retransmission timer.
+        /// The arithmetic of the estimate.
         pub arithmetic: RtoArithmetic = RtoArithmetic::Exact, "RFC 6298";
         /// Weight of a round-trip sample in SRTT (`alpha`).
         pub srtt_gain: f64 = 0.125, "RFC 6298, 2.3";
@@ -115,9 +117,10 @@ parameters! {
         pub restarted_by: RestartedBy = RestartedBy::Recovery, "RFC 6298, 5: acknowledgements of new data";
         /// When timers run out.
         pub clock: TimerClock = TimerClock::Exact, "RFC 6298, 4";
-        /// Clock granularity (`G`); 0s for none.
+        /// Clock granularity (`G`); 0s for none. `ticks` and `wheel` need one: round trips and time-outs come in
+        /// whole ticks, so a coarse one lengthens every time-out.
         pub tick: Span = Span::ZERO, "RFC 6298, 4: finer than 100 ms is better";
-        /// How long before the run began the clock ticked last, less than a tick; with `timer_clock = "wheel"`
+        /// How long before the run began the clock ticked last, less than a tick; with `clock = "wheel"`
         /// when it stood at a multiple of 64 ticks, less than those.
         pub tick_phase: Span = Span::ZERO, "ours; only `ticks` and `wheel` look at it";
     }

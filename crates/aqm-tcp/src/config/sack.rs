@@ -1,6 +1,7 @@
 //! `[tcp.sack]`: selective acknowledgements, where `[tcp.recovery]` is of a kind that uses them.
 //!
-//! M. Mathis et al., RFC 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); E. Blanton et al., RFC 6675, 2012.
+//! M. Mathis et al., RFC 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); E. Blanton et al., RFC 6675,
+//! 2012, whose functions have their names here (`pipe`, `NextSeg`).
 
 use aqm_net::{choices, parameters};
 
@@ -62,7 +63,7 @@ parameters! {
     pub struct Sack {
         /// How a sender with SACK knows how much is in the network.
         pub pipe: Pipe = Pipe::Scoreboard, "RFC 6675, 4";
-        /// What becomes of segments that may be lost, with SACK.
+        /// What `NextSeg` chooses when nothing that is known to be lost, and no new data, is left.
         pub next_seg: NextSeg = NextSeg::AllRules, "RFC 6675, 4";
         /// What a time-out does to what SACK has reported.
         pub at_timeout: SacksAtTimeout = SacksAtTimeout::Kept, "RFC 6675, 5.1";

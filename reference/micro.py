@@ -1,6 +1,6 @@
 """Micro traces of the reference, event by event: one flow of Reno, NewReno or Sack1, and RED's average.
 
-Nothing in them is random but the phase of the sender's clock, which is an option (`tcp.tick_phase`).
+Nothing in them is random but the phase of the sender's clock, which is an option (`tcp.rto.tick_phase`).
 Up to the first time-out everything must be the same; after it the same events in the same order,
 shifted by less than a tick of 10 ms.
 """

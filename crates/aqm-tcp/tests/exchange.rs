@@ -127,13 +127,8 @@ fn a_lost_first_segment_is_sent_again_by_the_third_duplicate() {
 #[test]
 fn a_lost_segment_in_the_middle_is_sent_again_once_and_without_a_time_out() {
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
-        let pair = exchange(
-            rfc(json!({
-                "cwnd": {"initial": 2}, "recovery": {"kind": recovery},
-            })),
-            100,
-            &["> 11"],
-        );
+        let pair =
+            exchange(rfc(json!({"cwnd": {"initial": 2}, "recovery": {"kind": recovery}})), 100, &["> 11"]);
         let counts = pair.client().counts();
         let found = (counts.retransmitted, counts.fast_retransmits, counts.timeouts);
         // Tahoe sends again whatever follows the loss, until an acknowledgement skips it.
@@ -167,13 +162,8 @@ fn a_lost_acknowledgement_costs_nothing_if_another_follows() {
 
 #[test]
 fn if_all_acknowledgements_of_a_window_are_lost_the_timer_resends_only_the_first() {
-    let pair = exchange(
-        rfc(json!({
-            "cwnd": {"initial": 4},
-        })),
-        8,
-        &["< ack 1", "< ack 2", "< ack 3", "< ack 4"],
-    );
+    let pair =
+        exchange(rfc(json!({"cwnd": {"initial": 4}})), 8, &["< ack 1", "< ack 2", "< ack 3", "< ack 4"]);
     assert_table(
         &pair,
         "0 > SYN
@@ -352,9 +342,7 @@ fn the_window_told_is_whole_uninflated_and_clipped() {
     assert_eq!(hint(json!({"receiver": {"window": 4}})), 4);
     assert_eq!(hint(json!({"receiver": {"window": 4}, "cwnd": {"hint": "raw"}})), 10);
     assert_eq!(
-        hint(json!({
-            "cwnd": {"initial": 1_000_000, "hint": "raw"}, "receiver": {"window": 1_000},
-        })),
+        hint(json!({"cwnd": {"initial": 1_000_000, "hint": "raw"}, "receiver": {"window": 1_000}})),
         u16::MAX
     );
 }

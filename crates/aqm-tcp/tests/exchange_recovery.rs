@@ -174,9 +174,7 @@ fn only_the_third_duplicate_sends_again_and_cuts_the_window_once() {
 fn a_lost_retransmission_waits_for_the_timer_and_then_one_segment_is_sent() {
     for recovery in ["tahoe", "reno", "newreno", "sack"] {
         let pair = exchange(
-            rfc(json!({
-                "cwnd": { "initial": 6 }, "recovery": { "kind": recovery },
-            })),
+            rfc(json!({ "cwnd": { "initial": 6 }, "recovery": { "kind": recovery } })),
             12,
             &["> 1", "> 1 again"],
         );

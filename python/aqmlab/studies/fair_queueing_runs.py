@@ -48,7 +48,7 @@ FLOWS: Mapping[str, Mapping[str, int]] = {
     "4 Reno": {"reno": 4},
     "4 HighSpeed": {"highspeed": 4},
 }
-"""Bottlenecked flows: how many of each window law."""
+"""Bottlenecked flows: how many of each congestion control."""
 
 LAWS: Mapping[str, dict[str, Any]] = {
     "reno": {"kind": "reno"},
@@ -113,7 +113,7 @@ def tcp(recovery: str) -> dict[str, Any]:
 
 
 def bottlenecked(law: str, flows: int) -> dict[str, Any]:
-    """Permanent flows of one window law, begun at random within the first second."""
+    """Permanent flows of one congestion control, begun at random within the first second."""
     if law == UNRESPONSIVE:
         return {"kind": "udp", "flows": flows, "rate": "40Mbps", "size": f"{PACKET}B"}
     return {"kind": "ftp", "flows": flows, "stagger": "1s", "tcp": {"congestion_control": dict(LAWS[law])}}

@@ -17,9 +17,7 @@ pub fn ns2(more: Value) -> Value {
 /// `ns-2.35-full`, with 1000-byte segments and a receiver's window that does not limit.
 pub fn full_tcp(more: Value) -> Value {
     over(
-        json!({
-            "profile": "ns-2.35-full", "connection": {"mss": "1000B"}, "receiver": {"window": 1000},
-        }),
+        json!({"profile": "ns-2.35-full", "connection": {"mss": "1000B"}, "receiver": {"window": 1000}}),
         more,
     )
 }

@@ -180,7 +180,7 @@ def test_compare_takes_tcps_and_pairs_them_with_queues(cli: Cli, small: Path, tm
 
 def test_compare_refuses_tcps_with_the_reason(cli: Cli, small: Path, tmp_path: Path) -> None:
     for words, part in [
-        (["--tcp", "cubic/tahoe"], "tcp.recovery: must not be tahoe"),
+        (["--tcp", "cubic/tahoe"], "tcp.recovery.kind: must not be tahoe"),
         (["--tcp", "cubc"], "`cubic`"),
         (["--tcp", "reno/fack"], "`fack`"),
         ([], "--queues, --tcp or both"),

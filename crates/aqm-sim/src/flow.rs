@@ -341,11 +341,224 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use aqm_queue::QueueDiscipline;
+
     use super::*;
+    use crate::edges::Edges;
+    use crate::network::{HostEvent, LinkSnapshot};
+    use crate::recorder::Recorder;
 
     #[test]
     fn an_idle_connection_takes_less_than_a_kibibyte() {
         // Beside it a congestion control at each end, of at most 100 bytes, and its places in lists.
         assert!(size_of::<Flow>() <= 832, "{} with ends of {}", size_of::<Flow>(), size_of::<Endpoint>());
+    }
+
+    /// A network that keeps what it is given: packets by their first hop, and entries of the event queue.
+    #[derive(Default)]
+    struct Kept {
+        packets: Vec<Packet>,
+        timers: Vec<(Instant, Timer)>,
+    }
+
+    impl Network for Kept {
+        fn send(&mut self, packet: Packet, _now: Instant, _transit: &mut InTransit) {
+            self.packets.push(packet);
+        }
+        fn set_timer(&mut self, at: Instant, _flow: u32, timer: Timer) {
+            self.timers.push((at, timer));
+        }
+        fn hold(&mut self, _packet: Packet, _until: Instant) {}
+        fn next(&mut self, _until: Instant, _transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
+            None
+        }
+        fn catch_up(&mut self, _now: Instant, _transit: &mut InTransit) {}
+        fn snapshot(&mut self, _now: Instant) -> Vec<LinkSnapshot> {
+            Vec::new()
+        }
+        fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
+            std::iter::empty()
+        }
+        fn edges(&mut self) -> &mut Edges {
+            unreachable!("a flow knows no edges")
+        }
+        fn events(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A flow of 5000 bytes, and what it is told and tells.
+    struct Rig {
+        flow: Flow,
+        net: Kept,
+        transit: InTransit,
+    }
+
+    fn millis(count: u64) -> Instant {
+        Instant::START + Span::from_millis(count)
+    }
+
+    impl Rig {
+        /// A connection that its sender opens at once.
+        fn new() -> Self {
+            let tcp = Arc::new(aqm_tcp::Config::default().build().unwrap());
+            let mut ends = [tcp.endpoint(), tcp.endpoint()];
+            let [sender, receiver] = &mut ends;
+            sender.write(Some(5000), Instant::START);
+            sender.finish();
+            receiver.listen(Instant::START);
+            sender.open(Instant::START);
+            let transfer =
+                Transfer { bytes: Some(5000), request: None, page: None, page_objects: 1, host: 0 };
+            let flow = Flow {
+                number: 7,
+                traffic: 0,
+                first_hop: [10, 20],
+                in_flight: 0,
+                timers: 0,
+                sampled: false,
+                asked_for: false,
+                timer_at: [Instant::NEVER; 2],
+                first_byte: Instant::NEVER,
+                completed: Instant::NEVER,
+                goal: 5000,
+                ends: Ends::Tcp(ends),
+                closed: Instant::NEVER,
+                extra_delay: [Span::ZERO; 2],
+                processed_at: [Instant::START; 2],
+                opened: Instant::START,
+                transfer,
+                dropped: 0,
+                marked: 0,
+                long: 0,
+                cold: None,
+            };
+            let transit = InTransit::new(Recorder::new(false, vec![false]));
+            Self { flow, net: Kept::default(), transit }
+        }
+
+        fn pump(&mut self, side: Side, now: Instant) {
+            self.flow.pump((side, 3), now, &mut self.net, &mut self.transit);
+        }
+
+        /// All packets under way arrive at `now`, and those that they call forth are under way.
+        fn arrive(&mut self, now: Instant) {
+            for packet in std::mem::take(&mut self.net.packets) {
+                let payload = self.transit.payloads.take(packet.id);
+                self.flow.in_flight -= 1;
+                let (Contents::Segment(segment), Ends::Tcp(ends)) = (payload.contents, &mut self.flow.ends)
+                else {
+                    panic!("a connection sends segments")
+                };
+                ends[payload.to as usize].on_segment(&segment, now);
+                self.pump(payload.to, now);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_begins_at_the_first_hop_of_the_end_that_sends_it_and_goes_to_the_other() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let syn = rig.net.packets[0];
+        assert_eq!((syn.hop, syn.flow, rig.flow.in_flight), (10, 7, 1));
+        assert_eq!(rig.transit.payloads.address(syn.id), (3, Side::Receiver));
+        rig.arrive(millis(50));
+        let answer = rig.net.packets[0];
+        assert_eq!((answer.hop, rig.flow.in_flight), (20, 1));
+        assert_eq!(rig.transit.payloads.address(answer.id), (3, Side::Sender));
+    }
+
+    #[test]
+    fn all_packets_but_bare_acknowledgements_tell_the_window() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let mut seen = [0, 0];
+        for step in 1..=20 {
+            for packet in &rig.net.packets {
+                let Contents::Segment(segment) = rig.transit.payloads.get(packet.id).contents else {
+                    panic!("a connection sends segments")
+                };
+                assert_eq!(packet.window().is_some(), carries(&segment), "{segment:?}");
+                seen[usize::from(carries(&segment))] += 1;
+            }
+            rig.arrive(millis(50 * step));
+        }
+        assert!(seen[0] > 1 && seen[1] > 5, "{seen:?}");
+    }
+
+    #[test]
+    fn a_deadline_that_moves_on_costs_no_entry_and_is_set_again_when_the_early_one_comes() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let entry = rig.flow.timer_at[Side::Sender as usize];
+        assert_eq!(rig.net.timers, [(entry, Timer::End(Side::Sender, 3))]);
+        rig.arrive(millis(50));
+        rig.arrive(millis(100));
+        let Ends::Tcp(ends) = &rig.flow.ends else { panic!("it is a connection") };
+        let deadline = ends[Side::Sender as usize].poll_timeout().unwrap();
+        assert!(deadline > entry, "data was sent after the SYN");
+        let of_sender =
+            |rig: &Rig| rig.net.timers.iter().filter(|(_, t)| *t == Timer::End(Side::Sender, 3)).count();
+        assert_eq!(of_sender(&rig), 1);
+        let timers = rig.flow.timers;
+        assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net), "the deadline lies later");
+        assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (timers, deadline));
+        assert_eq!(rig.net.timers.last(), Some(&(deadline, Timer::End(Side::Sender, 3))));
+        assert!(rig.flow.is_due(Side::Sender, 3, deadline, &mut rig.net));
+        assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (timers - 1, Instant::NEVER));
+    }
+
+    #[test]
+    fn an_entry_that_another_one_has_replaced_calls_nobody() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let entry = rig.flow.timer_at[Side::Sender as usize];
+        rig.flow.arm(Side::Sender, 3, Some(millis(10)), &mut rig.net);
+        assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (2, millis(10)));
+        assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net));
+        assert_eq!(rig.flow.timer_at[Side::Sender as usize], millis(10), "the entry that counts stays");
+    }
+
+    #[test]
+    fn a_flow_is_over_when_it_is_closed_and_nothing_of_it_is_left_anywhere() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        for step in 1..=20 {
+            rig.arrive(millis(50 * step));
+        }
+        assert!(rig.flow.closed < millis(1000) && rig.flow.in_flight == 0);
+        assert!(rig.flow.is_acknowledged());
+        assert!(!rig.flow.is_over(), "an entry of the event queue will call it");
+        let Rig { flow, net, .. } = &mut rig;
+        for (at, timer) in std::mem::take(&mut net.timers) {
+            let Timer::End(side, slot) = timer else { panic!("{timer:?} is no timer of an end") };
+            flow.is_due(side, slot, at, net);
+        }
+        assert!(flow.is_over());
+    }
+
+    #[test]
+    fn only_what_is_counted_after_the_warm_up_is_in_its_row() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        rig.flow.dropped = 2;
+        rig.flow.begin_measuring();
+        rig.flow.dropped = 5;
+        for step in 1..=20 {
+            rig.arrive(millis(50 * step));
+        }
+        let row = rig.flow.row(Span::from_millis(4000));
+        assert_eq!((row.packets_dropped, row.delivered_bytes, row.goodput_bps), (3, 5000, 10_000.0));
+        let transfer = rig.flow.transfer_row(millis(900), |bytes| bytes / 1000).unwrap();
+        assert_eq!(
+            (transfer.packets_dropped, transfer.segments),
+            (5, 5),
+            "a transfer's counts are of its life"
+        );
+        assert_eq!(transfer.packets_sent, row.packets_sent + 1, "the SYN was sent before");
+        assert_eq!((transfer.acknowledged_s, transfer.handshake_s), (Some(0.9), Some(0.1)));
     }
 }

@@ -119,3 +119,59 @@ impl Recorder {
         self.packets.extend(blocks.map(|(from, to)| told(PacketEvent::Sack, from, to)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Ecn;
+    use aqm_tcp::Sacks;
+
+    use super::*;
+
+    /// The events that a segment leaves when it is sent and when it arrives at an end, with their first bytes
+    /// and lengths.
+    fn events(segment: Segment, to: Side) -> [Vec<(u32, u64, u64)>; 2] {
+        let payload = Payload { contents: Contents::Segment(segment), slot: 0, to };
+        let packet = Packet { bytes: segment.wire, ecn: Ecn::NotEct, ..Packet::default() };
+        let mut recorder = Recorder::new(false, vec![true]);
+        recorder.note_sent(&packet, &payload, Instant::START);
+        let sent = recorder.packets.len();
+        recorder.note_arrived(&packet, &payload, Instant::START);
+        let row = |row: &PacketRow| (row.event, row.sequence_bytes, row.payload_bytes);
+        let rows: Vec<_> = recorder.packets.iter().map(row).collect();
+        [rows[..sent].to_vec(), rows[sent..].to_vec()]
+    }
+
+    #[test]
+    fn a_bare_acknowledgement_is_not_sent_but_heard_by_the_sender_with_its_blocks() {
+        let mut sacks = Sacks::default();
+        sacks.push(1000, 3000, 4000);
+        let segment = Segment { ack: 1000, sacks, wire: 52, flags: Flags::ACK, ..Segment::default() };
+        let heard = [(PacketEvent::Acknowledge as u32, 1000, 0), (PacketEvent::Sack as u32, 3000, 1000)];
+        assert_eq!(events(segment, Side::Sender), [vec![], heard.to_vec()]);
+        assert_eq!(events(segment, Side::Receiver), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn what_carries_payload_a_syn_or_a_fin_is_sent_and_received() {
+        let (send, again, receive) =
+            (PacketEvent::Send as u32, PacketEvent::Retransmit as u32, PacketEvent::Receive as u32);
+        for (len, flags, event) in [
+            (500, Flags::ACK, send),
+            (500, Flags::ACK.union(Flags::RETRANSMISSION), again),
+            (0, Flags::SYN, send),
+            (0, Flags::ACK.union(Flags::FIN), send),
+        ] {
+            let segment = Segment { seq: 10, len, wire: 552, flags, ..Segment::default() };
+            let expected = [vec![(event, 10, len.into())], vec![(receive, 10, len.into())]];
+            assert_eq!(events(segment, Side::Receiver), expected, "{flags:?} of {len}");
+        }
+    }
+
+    #[test]
+    fn a_packet_has_a_history_if_its_workload_has() {
+        let recorder = Recorder::new(false, vec![false, true]);
+        let of = |label| recorder.has_history(&Packet { label, ..Packet::default() });
+        assert_eq!([of(0), of(1)], [false, true]);
+        assert!(!Recorder::new(false, vec![false]).has_history(&Packet { label: 0, ..Packet::default() }));
+    }
+}

@@ -11,6 +11,7 @@ mod event_queue;
 mod flow;
 mod gauges;
 mod links;
+mod managed;
 mod network;
 mod pages;
 mod payloads;

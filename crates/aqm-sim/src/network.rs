@@ -12,11 +12,12 @@ use crate::edges::Edges;
 use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
 use crate::event_queue::EventQueue;
 use crate::links;
+use crate::managed::Managed;
 use crate::plan::Plan;
 use crate::prefetch::prefetch;
 use crate::recorder::PacketEvent;
 use crate::topology::{Hop, LinkClass};
-use crate::transit::{InTransit, LinkObserver};
+use crate::transit::InTransit;
 
 /// Something that hosts and workloads are told of.
 #[derive(Clone, Copy, Debug)]
@@ -106,14 +107,6 @@ enum End {
     AccessLine,
     /// Any other link.
     Link,
-}
-
-struct Managed {
-    port: Port,
-    link: u32,
-    traced: bool,
-    /// When its timer expires; `NEVER` without one.
-    timer_at: Instant,
 }
 
 /// The engine: lanes and a wheel for events, links that only know when they are free.
@@ -305,25 +298,6 @@ impl LaneNetwork {
             self.event_queue.put_packet(timing.place, at, rank_of_link(managed.link), departure.packet);
         }
         self.managed[port as usize].arm(port, &mut self.event_queue);
-    }
-}
-
-impl Managed {
-    /// What hears of fates while the port is called.
-    #[inline]
-    fn observer<'a>(&self, transit: &'a mut InTransit) -> LinkObserver<'a> {
-        transit.at_link(self.link, self.port.arrivals(), self.traced)
-    }
-
-    /// Sees to it that the port is served when its queue, which holds back what waits, is ready.
-    fn arm(&mut self, port: u32, event_queue: &mut EventQueue) {
-        if let Some(at) = self.port.held_until()
-            && at < self.timer_at
-        {
-            self.timer_at = at;
-            let timer = Timer::Port(port);
-            event_queue.put_timer(at, rank_of_timer(timer, 0), timer);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The stage: hosts, flows and workloads on a network, from the first event to the last.
 
 mod datagrams;
+mod flows;
 mod sampling;
 mod traffic_context;
 
@@ -10,7 +11,7 @@ use aqm_net::watch::{Stopped, Watch};
 use aqm_net::{Instant, Packet, Rng, Span, Streams};
 use aqm_queue::edge::LONG;
 use aqm_tcp::CheckedConfig;
-use aqm_traffic::{Transfer, Workload};
+use aqm_traffic::Workload;
 
 use crate::event::Timer;
 use crate::flow::{Ends, Flow};
@@ -269,108 +270,6 @@ impl<'a, N: Network> World<'a, N> {
         let Flow { traffic, transfer, .. } = self.flows[slot as usize];
         self.record.pages.extend(self.pages.complete(traffic, &transfer, now));
         self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
-    }
-
-    /// Opens a flow of the workload at `position`; returns its slot.
-    fn add_flow(&mut self, position: u32, transfer: Transfer, ends: Ends, now: Instant) -> u32 {
-        let state = &mut self.workloads[position as usize];
-        let [least, most] = state.extra_delay;
-        let mut extra_delay = least;
-        if most > least {
-            let name = format!("{}/extra-delay", self.scenario.traffic[position as usize].name);
-            let mut rng = Streams::new(self.scenario.seed).named(&name, state.flows_opened);
-            extra_delay = least + Span::from_nanos(rng.below((most - least).nanos() + 1));
-        }
-        state.flows_opened += 1;
-        let routes = self.topology.routes[position as usize];
-        let host =
-            if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
-        let flow = Flow {
-            number: self.next_flow,
-            traffic: position,
-            asked_for: transfer.request.is_some(),
-            transfer,
-            ends,
-            first_hop: routes.first_hops(host),
-            extra_delay: [extra_delay; 2],
-            opened: now,
-            first_byte: Instant::NEVER,
-            completed: Instant::NEVER,
-            goal: transfer.bytes.unwrap_or(u64::MAX),
-            closed: Instant::NEVER,
-            dropped: 0,
-            marked: 0,
-            long: 0,
-            cold: None,
-            in_flight: 0,
-            sampled: state.sampled,
-            timers: 0,
-            timer_at: [Instant::NEVER; 2],
-            processed_at: [Instant::START; 2],
-        };
-        self.next_flow += 1;
-        if let Some(slot) = self.free.pop() {
-            self.flows[slot as usize] = flow;
-            self.acknowledged[slot as usize] = Instant::NEVER;
-            return slot;
-        }
-        self.flows.push(flow);
-        self.acknowledged.push(Instant::NEVER);
-        (self.flows.len() - 1) as u32
-    }
-
-    /// Tells flows of the packets that queues dropped and marked.
-    fn apply_fates(&mut self, now: Instant) {
-        while let Some(packet) = self.transit.fates.dropped.pop() {
-            let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
-            let flow = &mut self.flows[slot as usize];
-            flow.in_flight -= 1;
-            flow.dropped += u64::from(to == Side::Receiver);
-            self.retire_if_over(slot, now);
-        }
-        while let Some(slot) = self.transit.fates.marked.pop() {
-            self.flows[slot as usize].marked += 1;
-        }
-    }
-
-    /// Frees the slot of a flow of which nothing is left; its workload hears of a transfer that failed.
-    #[inline]
-    fn retire_if_over(&mut self, slot: u32, now: Instant) {
-        let flow = &self.flows[slot as usize];
-        if !flow.is_over() {
-            return;
-        }
-        let Flow { traffic, transfer, completed, .. } = *flow;
-        self.retire(slot);
-        if completed == Instant::NEVER {
-            self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
-        }
-    }
-
-    /// Writes the rows of a flow and frees its slot.
-    fn retire(&mut self, slot: u32) {
-        let flow = &mut self.flows[slot as usize];
-        if !self.measuring {
-            // What it did, it did before the measurement began.
-            flow.begin_measuring();
-        }
-        self.write_rows(slot);
-        self.free.push(slot);
-        // A slot is freed once: a flow that is not closed is never over.
-        self.flows[slot as usize].closed = Instant::NEVER;
-    }
-
-    fn write_rows(&mut self, slot: u32) {
-        let flow = &self.flows[slot as usize];
-        self.record.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
-        self.write_transfer_row(slot);
-    }
-
-    fn write_transfer_row(&mut self, slot: u32) {
-        let flow = &self.flows[slot as usize];
-        let tcp = &self.tcp[flow.traffic as usize];
-        let acknowledged = self.acknowledged[slot as usize];
-        self.record.transfers.extend(flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)));
     }
 
     fn finish(mut self, end: Instant) -> RunRecord {

@@ -5,22 +5,17 @@
 use std::hint::black_box;
 
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Context, Label, Observer, Protocol, Reason};
+use aqm_queue::testing::Ignore;
+use aqm_queue::{Config, Context, Label, Protocol};
 use serde_json::json;
 
 const PACKETS: u64 = 2_000_000;
-
-struct Deaf;
-impl Observer for Deaf {
-    fn dropped(&mut self, _: &Packet, _: Reason, _: Instant) {}
-    fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
-}
 
 #[allow(clippy::disallowed_methods, reason = "a stopwatch needs a clock")]
 fn nanos_per_packet(config: &Config) -> f64 {
     let mut queue = config.build(Rate::from_bps(10_000_000)).expect("defaults are right");
     let mut rng = Streams::new(1).named("bench", 0);
-    let mut observer = Deaf;
+    let mut observer = Ignore;
     let begin = std::time::Instant::now();
     for k in 0..PACKETS {
         let now = Instant::from_nanos(k * 779_200);
@@ -46,7 +41,7 @@ fn nanos_with_flows(kind: &str, flows: u64) -> f64 {
     let config = Config::read(json!({"kind": kind, "limit": "1000000p"})).expect("it is right");
     let mut queue = config.build(Rate::from_bps(1_000_000_000)).expect("it is right");
     let mut rng = Streams::new(1).named("bench", 0);
-    let mut observer = Deaf;
+    let mut observer = Ignore;
     let mut begin = std::time::Instant::now();
     for k in 0..PACKETS + 2 * flows {
         if k == 2 * flows {
@@ -85,7 +80,7 @@ fn nanos_with_leaves(leaves: u64, ceil: &str) -> f64 {
         queue.on_label(leaf as u16, &label);
     }
     let mut rng = Streams::new(1).named("bench", 0);
-    let mut observer = Deaf;
+    let mut observer = Ignore;
     let packet = |id: u32, leaf: u64| Packet {
         id,
         flow: leaf as u32,
@@ -120,7 +115,8 @@ fn main() {
         println!("{:<16} {best:6.1} ns", config.kind());
     }
     println!("{:<16} {:>9} {:>13}", "", "10 flows", "100,000 flows");
-    for kind in ["drr", "rr", "stfq", "scfq", "wfq", "pfq"] {
+    for config in Config::every().iter().filter(|config| config.has_flow_queues()) {
+        let kind = config.kind();
         let best = |flows| (0..5).map(|_| nanos_with_flows(kind, flows)).fold(f64::INFINITY, f64::min);
         let (few, many) = (best(10), best(100_000));
         println!("{kind:<16} {few:6.1} ns {many:10.1} ns, {:.2} times", many / few);

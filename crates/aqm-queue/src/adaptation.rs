@@ -2,17 +2,14 @@
 //!
 //! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
 //! RED's Active Queue Management", 2001: every `interval` a step up if the average is above
-//! its target, a step down if it is below. W. Feng, D. Kandlur, D. Saha, K. Shin, "A Self-Configuring
-//! RED Gateway", IEEE INFOCOM 1999: one step each time the average leaves the thresholds.
+//! its target, a step down if it is below.
 //!
-//! Ours, where the sources are silent:
+//! Ours, where the source is silent:
 //! - The clock's first instant is one interval after the run begins. An instant that meets an arrival or
 //!   a departure comes first, and sees the average as it has fallen if the line idles, as in Linux.
-//! - On arrivals the law sees the average with the arrival's own sample, and counts the interval from its
-//!   last step, not from its last look: the first arrival after a long time inside the target that
+//! - On arrivals the average is taken with the arrival's own sample, and the interval is counted from the
+//!   last step, not from the last look: the first arrival after a long time inside the target that
 //!   finds the average outside moves `max_p` at once (ns-2, ns-3).
-//! - With the law of 1999 the first arrival, which finds an average below `min_th`, is a crossing (ns-2, ns-3);
-//!   and it keeps to bounds, where the paper names none.
 
 use aqm_net::{Instant, Span, choices};
 
@@ -38,27 +35,26 @@ choices! {
     }
 }
 
-/// What makes `max_p` move.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Law {
-    /// Up by `alpha`, at most a quarter, while the average is above `high`; by the factor `beta`
-    /// down while it is below `low` (Floyd, Gummadi & Shenker).
-    Target { low: f64, high: f64 },
-    /// Divided by `alpha` when the average falls below `min`, times `beta` when it rises above `max`
-    /// (Feng, Kandlur, Saha & Shin).
-    Crossings { min: f64, max: f64 },
-}
-
-/// The law and its constants.
+/// When and how far `max_p` moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    pub law: Law,
+    /// The target of the average begins here; below, `max_p` falls.
+    pub low: f64,
+    /// The target ends here; above, `max_p` rises.
+    pub high: f64,
+    /// The step upwards, at most a quarter of `max_p`.
     pub alpha: f64,
+    /// The factor of a step downwards.
     pub beta: f64,
+    /// The least `max_p`.
     pub bottom: f64,
+    /// The largest `max_p`.
     pub top: f64,
+    /// Whether the last step may lead beyond `bottom` or `top`.
     pub bounds: Bounds,
+    /// When a step may come.
     pub adapts_on: AdaptsOn,
+    /// The time from step to step.
     pub interval: Span,
 }
 
@@ -70,34 +66,25 @@ pub(crate) struct Adaptation {
     pub max_p: f64,
     /// The clock's next instant, or the one that an arrival must exceed.
     due: Instant,
-    side: Side,
-}
-
-/// Where the average was when it was last seen off both thresholds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Side {
-    Below,
-    Between,
-    Above,
 }
 
 impl Adaptation {
     /// Begins at `max_p`.
     pub fn new(rule: Rule, max_p: f64) -> Self {
-        Self { rule, max_p, due: Instant::START + rule.interval, side: Side::Above }
+        Self { rule, max_p, due: Instant::START + rule.interval }
     }
 
-    /// Catches up with the clock, if that is what the law follows; nothing has happened to `average`
-    /// up to `now` but that the line may idle.
+    /// Catches up with the clock, if that is what moves `max_p`; up to `now` nothing has happened to
+    /// `average` but that the line may idle.
     #[inline]
     pub fn catch_up(&mut self, average: &Average, now: Instant) {
         if self.due <= now && self.rule.adapts_on == AdaptsOn::Clock {
-            self.make_up(average, now);
+            self.step_until(average, now);
         }
     }
 
     #[cold]
-    fn make_up(&mut self, average: &Average, now: Instant) {
+    fn step_until(&mut self, average: &Average, now: Instant) {
         while self.due <= now {
             self.step(average.after_idle(self.due));
             self.due += self.rule.interval;
@@ -106,62 +93,24 @@ impl Adaptation {
 
     /// An arrival at `now` has led to this `average`.
     pub fn on_arrival(&mut self, average: f64, now: Instant) {
-        match (self.rule.adapts_on, self.rule.law) {
-            (AdaptsOn::Clock, _) => {}
-            (AdaptsOn::Arrivals, Law::Crossings { .. }) => self.step(average),
-            (AdaptsOn::Arrivals, Law::Target { .. }) => {
-                let before = self.max_p;
-                if now > self.due {
-                    self.step(average);
-                }
-                if self.max_p != before {
-                    self.due = now + self.rule.interval;
-                }
+        if self.rule.adapts_on == AdaptsOn::Arrivals && now > self.due {
+            let before = self.max_p;
+            self.step(average);
+            if self.max_p != before {
+                self.due = now + self.rule.interval;
             }
         }
     }
 
     fn step(&mut self, average: f64) {
-        let Rule { alpha, beta, .. } = self.rule;
-        match self.rule.law {
-            Law::Target { low, .. } if average < low => self.lower(self.max_p * beta),
-            Law::Target { high, .. } if average > high => {
-                self.raise(self.max_p + alpha.min(self.max_p / 4.0))
-            }
-            Law::Target { .. } => {}
-            Law::Crossings { min, max } => {
-                let side = if average < min {
-                    Side::Below
-                } else if average > max {
-                    Side::Above
-                } else if min < average && average < max {
-                    Side::Between
-                } else {
-                    self.side
-                };
-                if side != self.side {
-                    self.side = side;
-                    match side {
-                        Side::Below => self.lower(self.max_p / alpha),
-                        Side::Above => self.raise(self.max_p * beta),
-                        Side::Between => {}
-                    }
-                }
-            }
-        }
-    }
-
-    fn lower(&mut self, to: f64) {
-        let Rule { bottom, bounds, .. } = self.rule;
-        if self.max_p > bottom {
-            self.max_p = if bounds == Bounds::Kept { to.max(bottom) } else { to };
-        }
-    }
-
-    fn raise(&mut self, to: f64) {
-        let Rule { top, bounds, .. } = self.rule;
-        if self.max_p < top {
-            self.max_p = to.min(if bounds == Bounds::Kept { top } else { 1.0 });
+        let Rule { low, high, alpha, beta, bottom, top, bounds, .. } = self.rule;
+        let kept = bounds == Bounds::Kept;
+        if average < low && self.max_p > bottom {
+            let fallen = self.max_p * beta;
+            self.max_p = if kept { fallen.max(bottom) } else { fallen };
+        } else if average > high && self.max_p < top {
+            let risen = self.max_p + alpha.min(self.max_p / 4.0);
+            self.max_p = risen.min(if kept { top } else { 1.0 });
         }
     }
 }
@@ -172,10 +121,9 @@ mod tests {
 
     use super::*;
 
-    fn rule(law: Law, adapts_on: AdaptsOn) -> Rule {
+    fn rule(low: f64, high: f64, adapts_on: AdaptsOn) -> Rule {
         let (bottom, top, interval) = (0.01, 0.5, Span::from_millis(500));
-        let (alpha, beta) = if matches!(law, Law::Target { .. }) { (0.01, 0.9) } else { (3.0, 2.0) };
-        Rule { law, alpha, beta, bottom, top, bounds: Bounds::Kept, adapts_on, interval }
+        Rule { low, high, alpha: 0.01, beta: 0.9, bottom, top, bounds: Bounds::Kept, adapts_on, interval }
     }
 
     fn at(millis: u64) -> Instant {
@@ -184,8 +132,7 @@ mod tests {
 
     /// `max_p` after each of so many steps of the clock with the average pinned.
     fn pinned(average: f64, bounds: Bounds, steps: u64) -> Vec<f64> {
-        let law = Law::Target { low: 54.0, high: 66.0 };
-        let mut adaptation = Adaptation::new(Rule { bounds, ..rule(law, AdaptsOn::Clock) }, 0.1);
+        let mut adaptation = Adaptation::new(Rule { bounds, ..rule(54.0, 66.0, AdaptsOn::Clock) }, 0.1);
         let mut held = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
         held.busy();
         held.value = average;
@@ -236,8 +183,7 @@ mod tests {
 
     #[test]
     fn a_small_max_p_rises_by_a_quarter_at_most() {
-        let law = Law::Target { low: 5.0, high: 6.0 };
-        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Arrivals), 0.02);
+        let mut adaptation = Adaptation::new(rule(5.0, 6.0, AdaptsOn::Arrivals), 0.02);
         adaptation.on_arrival(7.0, at(501));
         assert_eq!(adaptation.max_p, 0.025);
     }
@@ -245,8 +191,7 @@ mod tests {
     #[test]
     fn an_idle_line_lets_the_clock_see_the_average_fall() {
         // A packet takes a second, so the average halves each second: 64 at 0 s, 32 at 1 s, and so on.
-        let law = Law::Target { low: 10.0, high: 20.0 };
-        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Clock), 0.1);
+        let mut adaptation = Adaptation::new(rule(10.0, 20.0, AdaptsOn::Clock), 0.1);
         let mut average = Average::new(0.5, Size::from_bytes(125), Rate::from_bps(1000));
         average.value = 64.0;
         adaptation.catch_up(&average, at(1999));
@@ -258,8 +203,7 @@ mod tests {
 
     #[test]
     fn arrivals_do_not_move_max_p_within_an_interval_of_a_step() {
-        let law = Law::Target { low: 5.0, high: 6.0 };
-        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Arrivals), 0.1);
+        let mut adaptation = Adaptation::new(rule(5.0, 6.0, AdaptsOn::Arrivals), 0.1);
         let mut after = |average, millis| {
             adaptation.on_arrival(average, at(millis));
             adaptation.max_p
@@ -272,23 +216,5 @@ mod tests {
         assert_eq!(after(9.0, 9001), 0.12);
         assert_eq!(after(0.0, 9501), 0.12);
         assert_eq!(after(0.0, 9502), 0.12 * 0.9);
-    }
-
-    #[test]
-    fn the_law_of_1999_moves_once_for_each_crossing() {
-        let law = Law::Crossings { min: 5.0, max: 15.0 };
-        let mut adaptation = Adaptation::new(rule(law, AdaptsOn::Arrivals), 0.3);
-        let mut after = |average| {
-            adaptation.on_arrival(average, at(0));
-            adaptation.max_p
-        };
-        assert!((after(1.0) - 0.1).abs() < 1e-12, "the first arrival comes from above");
-        let low = after(4.0);
-        assert!((low - 0.1).abs() < 1e-12);
-        assert_eq!((after(5.0), after(10.0), after(15.0)), (low, low, low));
-        assert_eq!((after(16.0), after(99.0)), (2.0 * low, 2.0 * low));
-        assert_eq!((after(10.0), after(20.0)), (2.0 * low, 4.0 * low));
-        assert_eq!((after(10.0), after(20.0)), (4.0 * low, 0.5), "the bound is kept");
-        assert!((after(0.0) - 0.5 / 3.0).abs() < 1e-12);
     }
 }

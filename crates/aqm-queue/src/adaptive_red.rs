@@ -1,110 +1,90 @@
 //! Adaptive RED: RED that moves its `max_p` to hold the average queue where it should be.
 //!
 //! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
-//! RED's Active Queue Management", 2001. Before it, W. Feng, D. Kandlur, D. Saha, K. Shin, "A
-//! Self-Configuring RED Gateway", IEEE INFOCOM 1999. The laws that move `max_p` are in `adaptation.rs`; all
-//! else is RED (`red.rs`). What a scenario leaves out is as a named system has it (`preset`); thresholds and
-//! weight that are left out follow from the line (`automatic.rs`).
+//! RED's Active Queue Management", 2001. How `max_p` moves is in `adaptation.rs`; all else is RED (`red.rs`).
+//! Thresholds and weight that are left out follow from the line, as in ns-2: with `C` packets of the mean size a
+//! second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th`, `weight = 1 - exp(-1 / (10 R C))`.
 //!
 //! Ours, where the sources are silent:
-//! - The law of 1999 has RED's automatic parameters too; the paper sets them by hand.
-//! - Linux computes in integers and with a table for idle times; this is done here in the manner of RED.
+//! - Automatic thresholds are in the unit of `limit`, and need not be whole.
+//! - `R` is a parameter: ns-2 takes three times the delay of the link and of a packet on it, if that is
+//!   more than 100 ms, but a queue knows its line's rate only. ns-2's `q_weight_` 0 and -2 are 100 ms and 10 ms.
+//!
+//! Defaults are the paper's. ns-2 in packet mode, as in 2002 to 2004, is `adapts_on = "arrivals"`, `bounds =
+//! "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, `bottom` 80 kb/s over the rate of the line if that is less
+//! than 0.01 (one packet lost in a window of 1000-byte packets and 100 ms), and with ECN `ecn = "unless-forced"`,
+//! `mark_p = 0.1`. Linux's is `linux-red` with `adaptive` (`linux_red.rs`); what Feng et al. proposed in 1999 is
+//! another algorithm (`self_configuring_red.rs`).
 //!
 //! Where `max_p` does not move, this is RED, draw for draw.
 
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, Span, choices, parameters};
+use serde_json::{Value, json};
 
-use crate::adaptation::{Adaptation, AdaptsOn, Bounds, Law, Rule};
-use crate::automatic::{Thresholds, wrong};
+use crate::adaptation::{Adaptation, AdaptsOn, Bounds, Rule};
 use crate::curve::Curve;
-use crate::red::{self, EcnRule, Red};
+use crate::red::{self, Red};
+use crate::red_core::EcnRule;
 use crate::spacing::{PacketScaling, Spacing};
-use crate::{Build, Context, Gauge, QueueDiscipline};
+use crate::{Build, Context, Derived, Gauge, QueueDiscipline};
 
 parameters! {
     /// Adaptive RED: RED that moves `max_p` so that the average queue stays midway between the
     /// thresholds, and chooses thresholds and weight by itself.
     pub struct Config {
-        /// Whose values hold for all that is left out below.
-        pub preset: Preset = Preset::Paper, "Floyd, Gummadi & Shenker 2001";
         /// The most that may wait, in packets or bytes (`B`); the packet on the line is not counted.
         /// Automatic thresholds are in its unit.
         pub limit: Length = Length::Packets(225), "as `red`";
-        /// Typical size of a packet (`mean_pktsize_`, `avpkt`): makes the rate of the line a rate of
-        /// packets, and is the size that `packet_scaling` compares with.
+        /// Typical size of a packet (`mean_pktsize_`): makes the rate of the line a rate of packets, and is the
+        /// size that `packet_scaling` compares with.
         pub mean_packet: Size = Size::from_bytes(500), "ns-2";
-        /// Average queue below which nothing is dropped early (`min_th`). Left out: from `target_delay`;
-        /// with `linux` a third of `max_th`.
+        /// Average queue below which nothing is dropped early (`min_th`). Left out: from `target_delay`.
         pub min_th: Option<Length> = None, "automatic";
         /// Average queue at which the drop probability reaches `max_p` (`max_th`). Left out: three times
-        /// `min_th`; with `linux` a quarter of `limit`.
+        /// `min_th`.
         pub max_th: Option<Length> = None, "automatic";
         /// Time in the queue to aim at: automatic `min_th` is half of it, but at least 5 packets.
         pub target_delay: Span = Span::from_millis(5), "ns-2: `targetdelay_`";
         /// Weight of the newest sample in the average queue (`w_q`): above 0, at most 1. Left out: from
-        /// `round_trip`; with `linux` from `burst`.
+        /// `round_trip`.
         pub weight: Option<f64> = None, "automatic";
         /// Round trip (`R`) of which automatic `weight` averages over ten.
         pub round_trip: Span = Span::from_millis(100), "Floyd, Gummadi & Shenker 2001; ns-2's least";
-        /// Packets of a burst that should pass, from which `linux` takes its weight, a power of 1/2. Left
-        /// out: `(2 min_th + max_th) / (3 mean_packet)`.
-        pub burst: Option<u32> = None, "tc-red";
-        /// Where `max_p` begins. Left out: 0.1; with `linux` 0.02.
-        pub max_p: Option<f64> = None, "ns-2: `linterm_` 10; tc-red: `probability`";
-        /// When `max_p` may move. Left out: `clock` with `paper` and `linux`, else `arrivals`.
-        pub adapts_on: Option<AdaptsOn> = None, "Floyd, Gummadi & Shenker 2001; ns-2; Linux";
-        /// How often `max_p` may move. Left out: 500ms. Without meaning on arrivals with `feng`.
-        pub interval: Option<Span> = None, "Floyd, Gummadi & Shenker 2001";
+        /// Where `max_p` begins.
+        pub max_p: f64 = 0.1, "ns-2: `linterm_` 10";
+        /// When `max_p` may move.
+        pub adapts_on: AdaptsOn = AdaptsOn::Clock, "Floyd, Gummadi & Shenker 2001";
+        /// How often `max_p` may move.
+        pub interval: Span = Span::from_millis(500), "Floyd, Gummadi & Shenker 2001";
         /// Where the target of the average begins, as a share of the way from `min_th` to `max_th`.
-        /// Left out: 0.4. Without meaning with `feng`.
-        pub target_low: Option<f64> = None, "Floyd, Gummadi & Shenker 2001";
-        /// Where it ends. Left out: 0.6. Without meaning with `feng`.
-        pub target_high: Option<f64> = None, "Floyd, Gummadi & Shenker 2001";
-        /// Step upwards (`alpha`), but never more than a quarter of `max_p`; with `feng` the divisor of a step
-        /// downwards. Left out: 0.01; with `feng` 3.
-        pub alpha: Option<f64> = None, "Floyd, Gummadi & Shenker 2001; Feng et al. 1999";
-        /// Factor of a step downwards (`beta`); with `feng` of one upwards. Left out: 0.9; with `feng` 2.
-        pub beta: Option<f64> = None, "Floyd, Gummadi & Shenker 2001; Feng et al. 1999";
-        /// Least `max_p` (`bottom_`). Left out: 0.01; with `ns-2.2003` 80 kb/s over the rate of the line if
-        /// that is less; with `feng` 0.0001.
-        pub bottom: Option<f64> = None, "Floyd, Gummadi & Shenker 2001; ns-2; ours with `feng`";
-        /// Largest `max_p` (`top_`). Left out: 0.5; with `feng` 1.
-        pub top: Option<f64> = None, "Floyd, Gummadi & Shenker 2001; ours with `feng`";
-        /// Whether the last step may lead beyond these bounds. Left out: `passed` with `ns-2.2003` and
-        /// `linux`, else `kept`.
-        pub bounds: Option<Bounds> = None, "Floyd, Gummadi & Shenker 2001; ns-2; Linux";
+        pub target_low: f64 = 0.4, "Floyd, Gummadi & Shenker 2001";
+        /// Where the target ends.
+        pub target_high: f64 = 0.6, "Floyd, Gummadi & Shenker 2001";
+        /// Step upwards (`alpha`), but never more than a quarter of `max_p`.
+        pub alpha: f64 = 0.01, "Floyd, Gummadi & Shenker 2001";
+        /// Factor of a step downwards (`beta`).
+        pub beta: f64 = 0.9, "Floyd, Gummadi & Shenker 2001";
+        /// Least `max_p` (`bottom_`).
+        pub bottom: f64 = 0.01, "Floyd, Gummadi & Shenker 2001";
+        /// Largest `max_p` (`top_`).
+        pub top: f64 = 0.5, "Floyd, Gummadi & Shenker 2001";
+        /// Whether the last step may lead beyond these bounds.
+        pub bounds: Bounds = Bounds::Kept, "Floyd, Gummadi & Shenker 2001";
         /// Above `max_th`, whether the probability rises on to 1 at twice `max_th` (true), or every
-        /// packet is dropped (false). Left out: false with `linux` and `feng`, else true.
-        pub gentle: Option<bool> = None, "Floyd, Gummadi & Shenker 2001; ns-2; Linux";
-        /// Where the gentle line begins once `max_p` has moved. Left out: `stale` with `ns-2.2003`, else
-        /// `refreshed`.
-        pub gentle_line: Option<GentleLine> = None, "ns-2's `red.cc`; ours, to have no jump";
-        /// How drops are spaced, as in RED. Left out: `wait` with `ns-2.2003`, else `no-wait`.
-        pub spacing: Option<Spacing> = None, "as `red`; ns-2; Linux";
+        /// packet is dropped (false).
+        pub gentle: bool = true, "Floyd, Gummadi & Shenker 2001";
+        /// Where the gentle line begins once `max_p` has moved.
+        pub gentle_line: GentleLine = GentleLine::Refreshed, "ours, to have no jump";
+        /// How drops are spaced, as in RED.
+        pub spacing: Spacing = Spacing::NoWait, "as `red`";
         /// Whether the first packet after the average has crossed `min_th` always passes.
-        pub spare_first: bool = true, "ns-2; Linux";
+        pub spare_first: bool = true, "ns-2";
         /// Whether big packets are dropped more often than small ones.
-        pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode; Linux";
-        /// What happens to an ECN-capable packet that the law chose; others are always dropped. ns-2 of 2003
-        /// is `unless-forced`, Linux `always`.
+        pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
+        /// What happens to an ECN-capable packet that is to be dropped early; others are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "as `red`";
-        /// Mark only while `p_b` is at most this, and drop above it (`mark_p_`). Left out: 0.1 with
-        /// `ns-2.2003`, else no such bound.
-        pub mark_p: Option<f64> = None, "ns-2 since 2002";
-    }
-}
-
-choices! {
-    /// Systems that have an Adaptive RED.
-    pub enum Preset {
-        /// The paper of 2001: by the clock, within its bounds.
-        Paper = "paper",
-        /// ns-2 in packet mode, as in 2002 to 2004: on arrivals, `wait`, a stale gentle line, marks up to 0.1.
-        Ns2 = "ns-2.2003",
-        /// `tc ... red ... adaptive`: by the clock, not gentle, thresholds from `limit`, weight from `burst`.
-        Linux = "linux",
-        /// The gateway of 1999: a third when the average falls below `min_th`, twice when it rises above `max_th`.
-        Feng = "feng",
+        /// Mark only while `p_b` is at most this, and drop above it (`mark_p_`). Left out: no such bound.
+        pub mark_p: Option<f64> = None, "as `red`";
     }
 }
 
@@ -113,187 +93,168 @@ choices! {
     pub enum GentleLine {
         /// At `max_p` as it is now: the drop function has no jump.
         Refreshed = "refreshed",
-        /// At the `max_p` of the beginning: beyond `max_th` the probability jumps, down if `max_p` has risen.
+        /// At the `max_p` of the beginning, as in ns-2 and ns-3: beyond `max_th` the probability jumps, down if
+        /// `max_p` has risen.
         Stale = "stale",
-    }
-}
-
-/// All that a preset decides.
-struct Values {
-    max_p: f64,
-    adapts_on: AdaptsOn,
-    alpha: f64,
-    beta: f64,
-    bottom: f64,
-    top: f64,
-    bounds: Bounds,
-    gentle: bool,
-    gentle_line: GentleLine,
-    spacing: Spacing,
-    mark_p: Option<f64>,
-}
-
-impl Preset {
-    fn values(self, rate: Rate) -> Values {
-        let paper = Values {
-            max_p: 0.1,
-            adapts_on: AdaptsOn::Clock,
-            alpha: 0.01,
-            beta: 0.9,
-            bottom: 0.01,
-            top: 0.5,
-            bounds: Bounds::Kept,
-            gentle: true,
-            gentle_line: GentleLine::Refreshed,
-            spacing: Spacing::NoWait,
-            mark_p: None,
-        };
-        match self {
-            Self::Paper => paper,
-            Self::Ns2 => Values {
-                adapts_on: AdaptsOn::Arrivals,
-                // One packet lost in a window of 1000-byte packets and 100 ms.
-                bottom: (80_000.0 / rate.bps() as f64).min(0.01),
-                bounds: Bounds::Passed,
-                gentle_line: GentleLine::Stale,
-                spacing: Spacing::Wait,
-                mark_p: Some(0.1),
-                ..paper
-            },
-            Self::Linux => Values { max_p: 0.02, bounds: Bounds::Passed, gentle: false, ..paper },
-            Self::Feng => Values {
-                adapts_on: AdaptsOn::Arrivals,
-                alpha: 3.0,
-                beta: 2.0,
-                bottom: 0.0001,
-                top: 1.0,
-                gentle: false,
-                ..paper
-            },
-        }
     }
 }
 
 /// The shortest interval: whoever returns after a long time must catch up with every one.
 const SHORTEST: Span = Span::from_millis(1);
 
-impl Config {
-    /// The running queue, all checks made.
-    fn design(&self, rate: Rate) -> Result<AdaptiveRed, ConfigError> {
-        if self.mean_packet.bytes() == 0 {
-            return wrong("mean_packet", "must be at least 1B".to_owned());
-        }
-        if self.burst.is_some() && (self.preset != Preset::Linux || self.weight.is_some()) {
-            let remedy = "has an effect only if preset is \"linux\" and weight is left out: leave it out";
-            return wrong("burst", remedy.to_owned());
-        }
-        let values = self.preset.values(rate);
-        let thresholds = self.thresholds(rate)?;
-        let max_p = self.max_p.unwrap_or(values.max_p);
-        let gentle = self.gentle.unwrap_or(values.gentle);
-        let red = red::Parameters {
-            min_th: thresholds.whole(libm::floor(thresholds.min)),
-            max_th: thresholds.whole(libm::ceil(thresholds.max)),
-            max_p,
-            weight: self.weight.map_or_else(|| self.automatic_weight(&thresholds, rate), Ok)?,
-            limit: self.limit,
-            mean_packet: self.mean_packet,
-            gentle,
-            spacing: self.spacing.unwrap_or(values.spacing),
-            spare_first: self.spare_first,
-            packet_scaling: self.packet_scaling,
-            ecn: self.ecn,
-            mark_p: self.mark_p.or(values.mark_p.filter(|_| self.ecn != EcnRule::Off)),
-        };
-        let rule = self.rule(&values, &thresholds)?;
-        let Thresholds { min, max, .. } = thresholds;
-        Ok(AdaptiveRed {
-            red: red.running(rate)?,
-            curve: Curve { min, max, max_p, gentle, gentle_from: max_p },
-            gentle_line: self.gentle_line.unwrap_or(values.gentle_line),
-            adaptation: Adaptation::new(rule, max_p),
-        })
-    }
+/// Automatic thresholds are never closer to an empty queue, in packets.
+const LEAST_MIN_TH: f64 = 5.0;
 
-    fn rule(&self, values: &Values, thresholds: &Thresholds) -> Result<Rule, ConfigError> {
-        let is_feng = self.preset == Preset::Feng;
-        let rule = Rule {
-            law: if is_feng {
-                Law::Crossings { min: thresholds.min, max: thresholds.max }
-            } else {
-                self.target(thresholds)?
-            },
-            alpha: self.alpha.unwrap_or(values.alpha),
-            beta: self.beta.unwrap_or(values.beta),
-            bottom: self.bottom.unwrap_or(values.bottom),
-            top: self.top.unwrap_or(values.top),
-            bounds: self.bounds.unwrap_or(values.bounds),
-            adapts_on: self.adapts_on.unwrap_or(values.adapts_on),
-            interval: self.interval.unwrap_or(Span::from_millis(500)),
-        };
-        let useless = "has no effect with preset \"feng\": leave it out".to_owned();
-        for (place, given) in [
-            ("target_low", self.target_low.is_some()),
-            ("target_high", self.target_high.is_some()),
-            ("interval", self.interval.is_some() && rule.adapts_on == AdaptsOn::Arrivals),
-        ] {
-            if is_feng && given {
-                return wrong(place, useless);
-            }
-        }
-        check_rule(&rule, is_feng)?;
-        Ok(rule)
-    }
+/// RED's thresholds, not necessarily whole.
+#[derive(Clone, Copy)]
+struct Thresholds {
+    min: f64,
+    max: f64,
+    /// Whether they count bytes.
+    in_bytes: bool,
+}
 
-    fn target(&self, thresholds: &Thresholds) -> Result<Law, ConfigError> {
-        let (low, high) = (self.target_low.unwrap_or(0.4), self.target_high.unwrap_or(0.6));
-        if !(0.0..=1.0).contains(&low) {
-            return wrong("target_low", format!("must be from 0 to 1, not {low}"));
-        }
-        if !(high >= low && high <= 1.0) {
-            return wrong("target_high", format!("must be from target_low, {low}, to 1, not {high}"));
-        }
-        let Thresholds { min, max, .. } = *thresholds;
-        Ok(Law::Target { low: min + low * (max - min), high: min + high * (max - min) })
+impl Thresholds {
+    /// A whole number of packets or bytes, as RED's parameters have it.
+    fn whole(self, count: f64) -> Length {
+        if self.in_bytes { Length::Bytes(count as u64) } else { Length::Packets(count as u64) }
     }
 }
 
-fn check_rule(rule: &Rule, is_feng: bool) -> Result<(), ConfigError> {
-    let &Rule { alpha, beta, bottom, top, interval, .. } = rule;
-    let least = if is_feng { 1.0 } else { 0.0 };
-    if !(alpha > least && alpha.is_finite() && (is_feng || alpha <= 1.0)) {
-        let most = if is_feng { "" } else { " and at most 1" };
-        return wrong("alpha", format!("must be above {least}{most}, not {alpha}"));
+impl Config {
+    /// The running queue, all checks made.
+    fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigError> {
+        if self.mean_packet.bytes() == 0 {
+            return Err(ConfigError::at("mean_packet", "must be at least 1B"));
+        }
+        let thresholds = self.thresholds(rate)?;
+        let red = red::Config {
+            min_th: thresholds.whole(libm::floor(thresholds.min)),
+            max_th: thresholds.whole(libm::ceil(thresholds.max)),
+            max_p: self.max_p,
+            weight: self.weight(rate)?,
+            limit: self.limit,
+            mean_packet: self.mean_packet,
+            gentle: self.gentle,
+            spacing: self.spacing,
+            spare_first: self.spare_first,
+            packet_scaling: self.packet_scaling,
+            ecn: self.ecn,
+            mark_p: self.mark_p,
+        };
+        let rule = self.rule(thresholds)?;
+        let Thresholds { min, max, .. } = thresholds;
+        Ok(AdaptiveRed {
+            red: red.running(rate)?,
+            curve: Curve { min, max, ..red.curve() },
+            gentle_line: self.gentle_line,
+            adaptation: Adaptation::new(rule, self.max_p),
+        })
     }
-    if !(beta > least && beta.is_finite() && (is_feng || beta < 1.0)) {
-        let most = if is_feng { "" } else { " and below 1" };
-        return wrong("beta", format!("must be above {least}{most}, not {beta}"));
+
+    /// The thresholds, given or not.
+    fn thresholds(&self, rate: Rate) -> Result<Thresholds, ConfigError> {
+        let in_bytes = self.min_th.unwrap_or(self.limit).in_bytes();
+        if self.max_th.is_some_and(|max_th| max_th.in_bytes() != in_bytes) {
+            let (name, like) = self.min_th.map_or(("limit", self.limit), |min_th| ("min_th", min_th));
+            return Err(ConfigError::at("max_th", format!("must be in the unit of {name}, {like}")));
+        }
+        let unit = if in_bytes { self.mean_packet.bytes() as f64 } else { 1.0 };
+        let automatic = || {
+            let target = self.target_delay.seconds() * self.capacity(rate);
+            LEAST_MIN_TH.max(target / 2.0) * unit
+        };
+        let min = self.min_th.map_or_else(automatic, |length| length.count() as f64);
+        let max = self.max_th.map_or(3.0 * min, |length| length.count() as f64);
+        Ok(Thresholds { min, max, in_bytes })
     }
-    if !(bottom > 0.0 && bottom <= 1.0) {
-        return wrong("bottom", format!("must be above 0 and at most 1, not {bottom}"));
+
+    /// The weight, given or not.
+    fn weight(&self, rate: Rate) -> Result<f64, ConfigError> {
+        match self.weight {
+            Some(weight) => Ok(weight),
+            None if self.round_trip.is_zero() => Err(ConfigError::at("round_trip", "must not be 0s")),
+            None => Ok(-libm::expm1(-1.0 / (10.0 * self.round_trip.seconds() * self.capacity(rate)))),
+        }
     }
-    if !(top >= bottom && top <= 1.0) {
-        return wrong("top", format!("must be from bottom, {bottom}, to 1, not {top}"));
+
+    /// Packets of the mean size that the line sends in a second (`ptc`).
+    fn capacity(&self, rate: Rate) -> f64 {
+        rate.bytes_per_second() / self.mean_packet.bytes() as f64
     }
-    if interval < SHORTEST {
-        return wrong("interval", format!("must be at least {SHORTEST}"));
+
+    /// When and how far `max_p` moves.
+    fn rule(&self, thresholds: Thresholds) -> Result<Rule, ConfigError> {
+        let error = |place: &str, problem: String| Err(ConfigError::at(place, problem));
+        let Self { target_low, target_high, alpha, beta, bottom, top, bounds, adapts_on, interval, .. } =
+            *self;
+        if !(0.0..=1.0).contains(&target_low) {
+            return error("target_low", format!("must be from 0 to 1, not {target_low}"));
+        }
+        if !(target_high >= target_low && target_high <= 1.0) {
+            let problem = format!("must be from target_low, {target_low}, to 1, not {target_high}");
+            return error("target_high", problem);
+        }
+        if !(alpha > 0.0 && alpha <= 1.0) {
+            return error("alpha", format!("must be above 0 and at most 1, not {alpha}"));
+        }
+        if !(beta > 0.0 && beta < 1.0) {
+            return error("beta", format!("must be above 0 and below 1, not {beta}"));
+        }
+        if !(bottom > 0.0 && bottom <= 1.0) {
+            return error("bottom", format!("must be above 0 and at most 1, not {bottom}"));
+        }
+        if !(top >= bottom && top <= 1.0) {
+            return error("top", format!("must be from bottom, {bottom}, to 1, not {top}"));
+        }
+        if interval < SHORTEST {
+            return error("interval", format!("must be at least {SHORTEST}"));
+        }
+        let Thresholds { min, max, .. } = thresholds;
+        let low = min + target_low * (max - min);
+        let high = min + target_high * (max - min);
+        Ok(Rule { low, high, alpha, beta, bottom, top, bounds, adapts_on, interval })
     }
-    Ok(())
 }
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        Ok(Box::new(self.design(rate)?))
+        Ok(Box::new(self.running(rate)?))
     }
 
-    /// With `max_p` where it begins. Nothing if the thresholds depend on the rate of the line.
+    /// With `max_p` where it begins. `None` if the thresholds depend on the rate of the line.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        if self.min_th.is_none() && self.preset != Preset::Linux {
-            return None;
-        }
+        self.min_th?;
         // The rate decides how the average moves, not what it means.
         let any_rate = Rate::from_bps(10_000_000);
-        Some(self.design(any_rate).ok()?.curve.probability(average))
+        Some(self.running(any_rate).ok()?.curve.probability(average))
+    }
+
+    fn derived(&self, rate: Rate) -> Vec<Derived> {
+        let mut derived = Vec::new();
+        if let Ok(Thresholds { min, max, in_bytes }) = self.thresholds(rate) {
+            let unit = if in_bytes { "B" } else { "p" };
+            derived.extend(self.min_th.is_none().then(|| Derived::new("min_th", min, unit)));
+            derived.extend(self.max_th.is_none().then(|| Derived::new("max_th", max, unit)));
+        }
+        if self.weight.is_none() {
+            derived.extend(self.weight(rate).map(|weight| Derived::new("weight", weight, "")));
+        }
+        derived
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        vec![
+            json!({"weight": 0.2, "ecn": "always"}),
+            json!({
+                "limit": "60kB", "packet_scaling": "after-count", "ecn": "unless-forced", "mark_p": 0.1,
+                "adapts_on": "arrivals", "bounds": "passed", "spacing": "wait", "weight": 0.2,
+            }),
+            json!({
+                "min_th": "3p", "max_th": "9p", "limit": "24p", "interval": "1ms", "gentle_line": "stale",
+                "weight": 0.2,
+            }),
+        ]
     }
 }
 
@@ -345,21 +306,57 @@ impl AdaptiveRed {
 mod tests {
     use super::*;
 
+    const TEN_MBPS: Rate = Rate::from_bps(10_000_000);
+
     #[test]
     fn the_drop_function_has_no_jump_wherever_max_p_has_gone_unless_the_line_is_stale() {
-        for preset in [Preset::Paper, Preset::Ns2] {
-            let mut queue =
-                Config { preset, ..Config::default() }.design(Rate::from_bps(10_000_000)).unwrap();
+        for gentle_line in [GentleLine::Refreshed, GentleLine::Stale] {
+            let mut queue = Config { gentle_line, ..Config::default() }.running(TEN_MBPS).unwrap();
             for max_p in [0.01, 0.05, 0.1, 0.3, 0.5] {
                 queue.adaptation.max_p = max_p;
                 queue.bend();
                 let Curve { max, .. } = queue.curve;
                 let (below, at) = (queue.curve.probability(max * (1.0 - 1e-9)), queue.curve.probability(max));
                 assert!((below - max_p).abs() < 1e-8);
-                let begin = if preset == Preset::Paper { max_p } else { 0.1 };
-                assert!((at - begin).abs() < 1e-12, "{preset:?} {max_p}: {at}");
+                let begin = if gentle_line == GentleLine::Refreshed { max_p } else { 0.1 };
+                assert!((at - begin).abs() < 1e-12, "{gentle_line:?} {max_p}: {at}");
                 assert_eq!(queue.curve.probability(2.0 * max), 1.0);
             }
         }
+    }
+
+    #[test]
+    fn automatic_thresholds_follow_rate_and_target_delay() {
+        // Mean packet, target delay in ms; thresholds in packets.
+        for (mean, delay, min, max) in
+            [(500, 5, 6.25, 18.75), (1000, 5, 5.0, 15.0), (500, 60, 75.0, 225.0), (1000, 60, 37.5, 112.5)]
+        {
+            for (limit, unit) in [(Length::Packets(500), 1.0), (Length::Bytes(500_000), mean as f64)] {
+                let (mean_packet, target_delay) = (Size::from_bytes(mean), Span::from_millis(delay));
+                let config = Config { limit, mean_packet, target_delay, ..Config::default() };
+                let found = config.thresholds(TEN_MBPS).unwrap();
+                assert!((found.min - min * unit).abs() < 1e-9 && (found.max - max * unit).abs() < 1e-9);
+                let derived = config.derived(TEN_MBPS);
+                let told: Vec<_> =
+                    derived.iter().map(|one| (one.name.as_str(), one.value, one.unit)).collect();
+                let unit = if limit.in_bytes() { "B" } else { "p" };
+                assert_eq!(told[..2], [("min_th", found.min, unit), ("max_th", found.max, unit)]);
+            }
+        }
+    }
+
+    #[test]
+    fn automatic_weights_are_those_of_the_paper() {
+        let weight = |config: &Config| config.weight(TEN_MBPS).unwrap();
+        assert!((weight(&Config::default()) / 4.0e-4 - 1.0).abs() < 1e-3);
+        let bigger = Config { mean_packet: Size::from_bytes(1000), ..Config::default() };
+        assert!((weight(&bigger) / 8.0e-4 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_was_given_is_not_told_as_derived() {
+        let (min_th, max_th) = (Some(Length::Packets(20)), Some(Length::Packets(60)));
+        let config = Config { min_th, max_th, weight: Some(0.1), ..Config::default() };
+        assert_eq!(config.derived(TEN_MBPS), []);
     }
 }

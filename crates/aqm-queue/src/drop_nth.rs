@@ -77,22 +77,7 @@ mod tests {
     use aqm_net::{Ecn, Instant, Streams};
 
     use super::*;
-    use crate::Observer;
-
-    #[derive(Default)]
-    struct Fates {
-        dropped: Vec<u32>,
-        marked: Vec<u32>,
-    }
-
-    impl Observer for Fates {
-        fn dropped(&mut self, packet: &Packet, _: Reason, _: Instant) {
-            self.dropped.push(packet.id);
-        }
-        fn marked(&mut self, packet: &Packet, _: Reason, _: Instant) {
-            self.marked.push(packet.id);
-        }
-    }
+    use crate::testing::Fates;
 
     #[test]
     fn exactly_the_named_arrivals_are_dropped_or_marked() {
@@ -104,7 +89,9 @@ mod tests {
             let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut fates };
             queue.enqueue(Packet { id, ecn, ..Packet::default() }, &mut cx);
         }
-        assert_eq!((fates.dropped, fates.marked), (vec![1, 4, 5], vec![2]), "3 cannot be marked, 4 is gone");
+        let dropped: Vec<u32> = fates.dropped_packets().map(|packet| packet.id).collect();
+        let marked: Vec<u32> = fates.marked_packets().map(|packet| packet.id).collect();
+        assert_eq!((dropped, marked), (vec![1, 4, 5], vec![2]), "3 cannot be marked, 4 is gone");
         assert_eq!(queue.backlog().packets, 3);
     }
 

@@ -76,21 +76,7 @@ mod tests {
     use aqm_net::{Ecn, Instant, Streams};
 
     use super::*;
-    use crate::Observer;
-
-    #[derive(Default)]
-    struct Fates {
-        dropped: Vec<(u32, Reason)>,
-        marked: Vec<u32>,
-    }
-    impl Observer for Fates {
-        fn dropped(&mut self, packet: &Packet, why: Reason, _: Instant) {
-            self.dropped.push((packet.id, why));
-        }
-        fn marked(&mut self, packet: &Packet, _: Reason, _: Instant) {
-            self.marked.push(packet.id);
-        }
-    }
+    use crate::testing::{Fate, Fates};
 
     /// What becomes of these packets, which come in order with no service between them.
     fn fates(config: &Config, packets: impl Iterator<Item = Packet>) -> Fates {
@@ -101,6 +87,10 @@ mod tests {
             queue.enqueue(packet, &mut cx);
         }
         observer
+    }
+
+    fn dropped(config: &Config, packets: impl Iterator<Item = Packet>) -> Vec<u32> {
+        fates(config, packets).dropped_packets().map(|packet| packet.id).collect()
     }
 
     fn packets(count: u32, bytes: u16, ecn: Ecn) -> impl Iterator<Item = Packet> {
@@ -114,51 +104,54 @@ mod tests {
     #[test]
     fn losses_are_as_frequent_as_asked_for_and_independent() {
         let (count, p) = (200_000, 0.02);
-        let dropped = fates(&endless(p), packets(count, 1000, Ecn::NotEct)).dropped;
+        let fates = fates(&endless(p), packets(count, 1000, Ecn::NotEct));
+        let dropped: Vec<u32> = fates.dropped_packets().map(|packet| packet.id).collect();
         let share = |found: usize, among: f64, theory: f64| {
             let error = (theory * (1.0 - theory) / among).sqrt();
             let off = (found as f64 / among - theory) / error;
             assert!(off.abs() < 3.3, "{found} of {among}: {off} standard errors from {theory}");
         };
         share(dropped.len(), f64::from(count), p);
-        assert!(dropped.iter().all(|(_, why)| *why == Reason::Early));
+        assert_eq!(fates.counts.early, dropped.len() as u64);
         // After a loss, another of the next 20 is lost with the probability that any of 20 is.
-        let soon = dropped.windows(2).filter(|pair| pair[1].0 - pair[0].0 <= 20).count();
+        let soon = dropped.windows(2).filter(|pair| pair[1] - pair[0] <= 20).count();
         share(soon, dropped.len() as f64 - 1.0, 1.0 - libm::pow(1.0 - p, 20.0));
     }
 
     #[test]
     fn never_and_always_are_probabilities_too() {
-        assert!(fates(&endless(0.0), packets(1000, 1000, Ecn::NotEct)).dropped.is_empty());
-        assert_eq!(fates(&endless(1.0), packets(1000, 1000, Ecn::NotEct)).dropped.len(), 1000);
+        assert!(dropped(&endless(0.0), packets(1000, 1000, Ecn::NotEct)).is_empty());
+        assert_eq!(dropped(&endless(1.0), packets(1000, 1000, Ecn::NotEct)).len(), 1000);
     }
 
     #[test]
     fn small_packets_are_spared_and_take_no_chance_from_others() {
         let config = Config { min_size: Size::from_bytes(100), ..endless(0.3) };
-        assert!(!fates(&config, packets(100, 100, Ecn::NotEct)).dropped.is_empty());
-        assert!(fates(&config, packets(100, 99, Ecn::NotEct)).dropped.is_empty());
-        let alone = fates(&config, packets(100, 1000, Ecn::NotEct)).dropped;
+        assert!(!dropped(&config, packets(100, 100, Ecn::NotEct)).is_empty());
+        assert!(dropped(&config, packets(100, 99, Ecn::NotEct)).is_empty());
+        let alone = dropped(&config, packets(100, 1000, Ecn::NotEct));
         let among_small = packets(100, 1000, Ecn::NotEct)
             .flat_map(|packet| [Packet { bytes: 40, id: packet.id + 1000, ..Packet::default() }, packet]);
-        assert_eq!(fates(&config, among_small).dropped, alone);
+        assert_eq!(dropped(&config, among_small), alone);
     }
 
     #[test]
     fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
         let config = Config { mark: true, ..endless(1.0) };
         let found = fates(&config, packets(3, 1000, Ecn::Ect0));
-        assert_eq!((found.dropped.len(), found.marked), (0, vec![0, 1, 2]));
+        assert_eq!((found.counts.drops(), found.counts.marks), (0, 3));
         let found = fates(&config, packets(3, 1000, Ecn::NotEct));
-        assert_eq!((found.dropped.len(), found.marked.len()), (3, 0));
-        assert_eq!(fates(&endless(1.0), packets(3, 1000, Ecn::Ect0)).dropped.len(), 3);
+        assert_eq!((found.counts.drops(), found.counts.marks), (3, 0));
+        assert_eq!(dropped(&endless(1.0), packets(3, 1000, Ecn::Ect0)).len(), 3);
     }
 
     #[test]
     fn a_full_buffer_refuses_and_marks_nothing() {
         let config = Config { mark: true, limit: Length::Packets(2), ..endless(1.0) };
         let found = fates(&config, packets(3, 1000, Ecn::Ect0));
-        assert_eq!((found.dropped, found.marked), (vec![(2, Reason::Overflow)], vec![0, 1]));
+        let fate = |fate: &Fate| (fate.packet.id, fate.is_mark, fate.why);
+        let told: Vec<_> = found.told.iter().map(fate).collect();
+        assert_eq!(told, [(0, true, Reason::Early), (1, true, Reason::Early), (2, false, Reason::Overflow)]);
     }
 
     #[test]

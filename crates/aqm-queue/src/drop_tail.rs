@@ -4,6 +4,7 @@
 //! it, so its `limit_ 225` is `224p` here.)
 
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
+use serde_json::{Value, json};
 
 use crate::fifo::Admission;
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
@@ -24,6 +25,10 @@ impl Build for Config {
             return Err(ConfigError::at("limit", "must be at least 1p or 1B"));
         }
         Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        ["9p", "5001B"].map(|limit| json!({"limit": limit, "admits": "until-beyond"})).into()
     }
 }
 

@@ -3,68 +3,135 @@
 //! [`watched`] builds a discipline inside a bookkeeper that keeps its own account of every packet:
 //! - a packet is waiting, sent or reported as dropped, once, and nothing else happens to it;
 //! - packets of one flow keep their order;
-//! - no more waits than `limit` says, and the backlog is told truly;
+//! - no more waits than `limit` says, in a discipline inside another no more than its own, and the backlog is
+//!   told truly;
 //! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
 //! - something is sent as long as anything waits, or it is said until when all of it is held back;
 //! - gauges are finite, probabilities are probabilities, and the `average` queue is never longer than
 //!   the longest queue there was.
 //!
-//! By convention the parameters `limit` (one packet more where `admits` or `preset` is that of Linux 2.4),
-//! `ecn` (allowed unless `"off"`) and `min_th` (the unit of averages; that of `limit` where there is none)
-//! mean the same in every discipline; the invariants read them from the
-//! configuration. A gauge of one class has its number at its end: `average_0`.
-//! A broken invariant is a bug of ours, so the bookkeeper panics.
+//! By convention the parameters `limit` (one packet more where `admits` or `kernel` is that of Linux 2.4),
+//! `ecn` (allowed unless `"off"` or false) and `min_th` (the unit of averages; that of `limit` where there is none)
+//! mean the same in every discipline; the invariants read them from the configuration. A gauge of one class has
+//! its number at its end: `average_0`. A broken invariant is a bug of ours, so the bookkeeper panics.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use aqm_net::{Backlog, ConfigError, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
-use crate::{ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason};
+use crate::{ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason, drop_tail};
 
 /// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
 ///
 /// # Errors
 /// As [`crate::Build::build`].
 pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-    let parameters = config.to_value();
-    let length =
-        |name| setting(&parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok());
-    let expected = Expected {
-        // A discipline with several queues inside has several limits.
-        limit: length("limit").filter(|_| !config.holds_back()),
-        beyond: setting(&parameters, "admits").is_some_and(|rule| rule == "until-beyond")
-            || setting(&parameters, "preset").is_some_and(|preset| preset == "linux-2.4"),
-        average_unit: length("min_th").or(length("limit")),
-        marks: setting(&parameters, "ecn").is_some_and(|ecn| ecn != "off"),
-    };
-    Ok(Box::new(Watched { inner: config.build(rate)?, expected, book: Book::default() }))
+    let mut limits = BTreeMap::new();
+    find_limits(&config.to_value(), "", &mut limits);
+    let expected = Expected::of(config);
+    Ok(Box::new(Watched { inner: config.build(rate)?, expected, limits, book: Book::default() }))
 }
 
-/// The parameter `name`, at the outermost level that has it.
+/// Whether the parameters allow marks, of the discipline itself or of one inside.
+pub fn may_mark(config: &Config) -> bool {
+    fn allows(parameters: &Value) -> bool {
+        match parameters {
+            Value::Object(table) => table.iter().any(|(name, value)| match value {
+                Value::Object(_) | Value::Array(_) => allows(value),
+                _ => name == "ecn" && *value != "off" && *value != false,
+            }),
+            Value::Array(list) => list.iter().any(allows),
+            _ => false,
+        }
+    }
+    allows(&config.to_value())
+}
+
+/// The parameter `name`, at the outermost level that has it; those of disciplines inside do not count.
 fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
+    let inside = |value: &&Value| value.get("kind").is_none();
     match parameters {
         Value::Object(table) => {
-            table.get(name).or_else(|| table.values().find_map(|inner| setting(inner, name)))
+            table.get(name).or_else(|| table.values().filter(inside).find_map(|inner| setting(inner, name)))
         }
-        Value::Array(list) => list.iter().find_map(|inner| setting(inner, name)),
+        Value::Array(list) => list.iter().filter(inside).find_map(|inner| setting(inner, name)),
         _ => None,
     }
+}
+
+/// The limits of the disciplines inside, by the places of their parameters below `place`.
+fn find_limits(parameters: &Value, place: &str, found: &mut BTreeMap<String, Limit>) {
+    let Value::Object(table) = parameters else { return };
+    for (name, value) in table {
+        let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+        if value.get("kind").is_some() {
+            found.insert(place.clone(), Limit::of(value));
+        }
+        find_limits(value, &place, found);
+    }
+}
+
+/// How much may wait.
+#[derive(Clone, Copy)]
+struct Limit {
+    length: Option<Length>,
+    /// Whether one packet more may wait.
+    one_more: bool,
+}
+
+impl Limit {
+    fn of(parameters: &Value) -> Self {
+        let is = |name, word| setting(parameters, name).is_some_and(|value| *value == word);
+        Self {
+            length: length(parameters, "limit"),
+            one_more: is("admits", "until-beyond") || is("kernel", "2.4"),
+        }
+    }
+
+    /// Checks what waits at `place`.
+    fn check(self, waiting: Backlog, place: &str) {
+        let Backlog { packets, bytes } = waiting;
+        let more =
+            if self.one_more { Backlog { packets: 1, bytes: u16::MAX.into() } } else { Backlog::default() };
+        match self.length {
+            Some(Length::Packets(limit)) => {
+                assert!(packets <= limit + more.packets, "{packets} packets wait, not {limit}{place}");
+            }
+            Some(Length::Bytes(limit)) => {
+                assert!(bytes <= limit + more.bytes, "{bytes} bytes wait, not {limit}{place}");
+            }
+            None => {}
+        }
+    }
+}
+
+fn length(parameters: &Value, name: &str) -> Option<Length> {
+    setting(parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok())
 }
 
 /// What the parameters promise.
 #[derive(Clone)]
 struct Expected {
-    limit: Option<Length>,
-    /// Whether one packet more than the limit may wait.
-    beyond: bool,
+    limit: Limit,
     average_unit: Option<Length>,
     marks: bool,
 }
+
+impl Expected {
+    fn of(config: &Config) -> Self {
+        let parameters = config.to_value();
+        let average_unit = length(&parameters, "min_th").or(length(&parameters, "limit"));
+        Self { limit: Limit::of(&parameters), average_unit, marks: may_mark(config) }
+    }
+}
+
 #[derive(Clone)]
 struct Watched {
     inner: Box<dyn QueueDiscipline>,
     expected: Expected,
+    /// Of the disciplines inside, by the places of their parameters.
+    limits: BTreeMap<String, Limit>,
     book: Book,
 }
 
@@ -109,6 +176,10 @@ impl QueueDiscipline for Watched {
         self.inner.gauges(show);
     }
 
+    fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
+        self.inner.inner(show);
+    }
+
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {
         self.inner.classes(now, show);
     }
@@ -116,22 +187,10 @@ impl QueueDiscipline for Watched {
 
 impl Watched {
     fn check(&self) {
-        let Backlog { packets, bytes } = self.book.backlog;
+        let packets = self.book.backlog.packets;
         assert_eq!(self.inner.backlog(), self.book.backlog, "the backlog is not what waits");
-        let more = if self.expected.beyond {
-            Backlog { packets: 1, bytes: u16::MAX.into() }
-        } else {
-            Backlog::default()
-        };
-        match self.expected.limit {
-            Some(Length::Packets(limit)) => {
-                assert!(packets <= limit + more.packets, "{packets} packets wait, not {limit}");
-            }
-            Some(Length::Bytes(limit)) => {
-                assert!(bytes <= limit + more.bytes, "{bytes} bytes wait, not {limit}");
-            }
-            None => {}
-        }
+        self.expected.limit.check(self.book.backlog, "");
+        self.check_inner(self.inner.as_ref(), "");
         let mut names = Vec::new();
         self.inner.gauges(&mut |Gauge { name, unit, value }| {
             assert!(value.is_finite(), "gauge {name} is {value}");
@@ -149,6 +208,22 @@ impl Watched {
                 }
                 _ => {}
             }
+        });
+    }
+}
+
+impl Watched {
+    /// Checks the limits of the disciplines inside this `outer`, whose parameters stand at `place`.
+    fn check_inner(&self, outer: &dyn QueueDiscipline, place: &str) {
+        outer.inner(&mut |name, inner| {
+            let place = if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+            // A leaf of HTB without a queue of its own has Drop Tail as it comes.
+            let limit = self.limits.get(&place).copied().unwrap_or_else(|| Limit {
+                length: Some(drop_tail::Config::default().limit),
+                one_more: false,
+            });
+            limit.check(inner.backlog(), &format!(" at {place}"));
+            self.check_inner(inner, &place);
         });
     }
 }
@@ -229,6 +304,7 @@ mod tests {
 
     use super::*;
     use crate::Fifo;
+    use crate::testing::Ignore;
 
     /// What a bad discipline does wrong.
     #[derive(Clone, Copy, PartialEq)]
@@ -241,14 +317,16 @@ mod tests {
         MarksWhatCannotBe,
         MarksAgainstTheRules,
         LosesTheMark,
+        KeepsTooManyInside,
     }
+
     #[derive(Clone)]
     struct Bad(Sin, Vec<Packet>);
 
     impl QueueDiscipline for Bad {
         fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
             let Self(sin, waiting) = self;
-            if waiting.len() == 3 && *sin != Sin::KeepsTooMany {
+            if waiting.len() == 3 && !matches!(sin, Sin::KeepsTooMany | Sin::KeepsTooManyInside) {
                 return cx.drop(packet, Reason::Overflow);
             }
             match sin {
@@ -276,19 +354,23 @@ mod tests {
             self.1.iter().for_each(|packet| fifo.push(*packet));
             fifo.backlog()
         }
-    }
 
-    struct Deaf;
-    impl Observer for Deaf {
-        fn dropped(&mut self, _: &Packet, _: Reason, _: Instant) {}
-        fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
+        fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
+            if self.0 == Sin::KeepsTooManyInside {
+                show("child", &Self(Sin::None, self.1.clone()));
+            }
+        }
     }
 
     fn commit(sin: Sin, marks: bool, ecn: Ecn) {
-        let expected = Expected { limit: Some(Length::Packets(3)), beyond: false, average_unit: None, marks };
-        let mut queue = Watched { inner: Box::new(Bad(sin, Vec::new())), expected, book: Book::default() };
+        let limit = |packets| Limit { length: Some(Length::Packets(packets)), one_more: false };
+        let outer = limit(if sin == Sin::KeepsTooManyInside { 9 } else { 3 });
+        let expected = Expected { limit: outer, average_unit: None, marks };
+        let limits = [("child".to_owned(), limit(3))].into();
+        let mut queue =
+            Watched { inner: Box::new(Bad(sin, Vec::new())), expected, limits, book: Book::default() };
         let mut rng = Streams::new(1).named("laws", 0);
-        let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut Deaf };
+        let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut Ignore };
         for id in 0..4 {
             queue.enqueue(Packet { id, bytes: 100, ecn, ..Packet::default() }, &mut cx);
         }
@@ -315,6 +397,7 @@ mod tests {
         a_packet_lost_in_silence_is_missed: LosesInSilence, false, NotEct, "backlog is not what waits";
         a_packet_that_overtakes_is_caught: SendsTheNewestFirst, false, NotEct, "first packet that waits";
         a_queue_beyond_its_limit_is_caught: KeepsTooMany, false, NotEct, "4 packets wait, not 3";
+        a_queue_beyond_its_limit_inside_another_is_caught: KeepsTooManyInside, false, NotEct, "not 3 at child";
         a_silent_queue_is_caught: SendsNothing, false, NotEct, "although packets wait";
         a_mark_on_a_packet_without_ecn_is_caught: MarksWhatCannotBe, true, NotEct, "cannot be marked";
         a_mark_against_the_parameters_is_caught: MarksAgainstTheRules, false, Ect0, "do not allow";

@@ -6,7 +6,6 @@
 
 mod adaptation;
 mod adaptive_red;
-mod automatic;
 mod average;
 mod curve;
 mod drop_nth;
@@ -26,11 +25,14 @@ mod pimc;
 mod pisa;
 mod port;
 mod red;
+mod red_core;
 mod rio;
 mod rio_ps;
+mod self_configuring_red;
 mod shred;
 mod spacing;
 mod tc;
+pub mod testing;
 mod window_average;
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, Instant, Packet, Rate, Rng, registry};
@@ -51,7 +53,9 @@ registry! {
         "drop-nth" => drop_nth,
         "drop-random" => drop_random,
         "red" => red,
+        "linux-red" => linux_red,
         "adaptive-red" => adaptive_red,
+        "self-configuring-red" => self_configuring_red,
         "shred" => shred,
         "rio" => rio,
         "rio-ps" => rio_ps,
@@ -65,6 +69,23 @@ registry! {
         "wfq" => wfq,
         "pfq" => pfq,
         "htb" => htb,
+    }
+}
+
+impl Config {
+    /// Every discipline as it comes, and with the parameters that are hardest for it ([`Build::corners`]).
+    ///
+    /// # Panics
+    /// If a corner is no table of parameters of its discipline.
+    pub fn corners() -> Vec<Self> {
+        let mut all = Self::every();
+        for config in Self::every() {
+            for mut table in config.corners() {
+                table["kind"] = config.kind().into();
+                all.push(Self::read(table).unwrap_or_else(|error| panic!("{}: {error}", config.kind())));
+            }
+        }
+        all
     }
 }
 
@@ -100,6 +121,23 @@ pub trait Build {
         Vec::new()
     }
 
+    /// What follows from the parameters and a line of this rate, and is written nowhere: thresholds and weights
+    /// that a discipline chooses by itself. The parameters have been checked.
+    fn derived(&self, _rate: Rate) -> Vec<Derived> {
+        Vec::new()
+    }
+
+    /// Tables of parameters, laid over the defaults, with which the algorithm has the hardest time: small
+    /// queues, quick averages, every branch. The invariants are checked with each of them.
+    fn corners(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Whether each flow has a queue of its own, so that the cost of a packet may depend on the flows that wait.
+    fn has_flow_queues(&self) -> bool {
+        false
+    }
+
     /// What is allowed but suspicious, for a line of this rate: the place, and why. The parameters have
     /// been checked.
     fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
@@ -122,6 +160,30 @@ pub fn drop_curve(
     let config = Config::read(queue)?;
     config.build(Rate::from_bps(10_000_000))?;
     Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())
+}
+
+/// A value that a discipline has chosen by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// The parameter that it stands for, such as `min_th`; of an inner discipline with its place before it.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// Its unit: `p`, `B`, `bps`, or empty.
+    pub unit: &'static str,
+}
+
+impl Derived {
+    /// The `value` of `name`.
+    fn new(name: &str, value: f64, unit: &'static str) -> Self {
+        Self { name: name.to_owned(), value, unit }
+    }
+
+    /// The same seen from outside: its discipline stands at `place`.
+    fn within(mut self, place: &str) -> Self {
+        self.name = format!("{place}.{}", self.name);
+        self
+    }
 }
 
 /// Packets that wait for a line, and the algorithm that admits, drops, marks and orders them.
@@ -159,6 +221,9 @@ pub trait QueueDiscipline: DynClone + Send + Sync {
     /// Shows the values worth plotting, each with a name of its own. The table `gauges` has a row for each; that of
     /// the name `average` also stands beside each packet of a link whose packets are recorded.
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
+
+    /// Shows the disciplines inside, each with the place of its parameters, such as `classes.web.queue`.
+    fn inner(&self, _show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {}
 
     /// Shows what each service class did up to `now`, by name, in a fixed order.
     fn classes(&self, _now: Instant, _show: &mut dyn FnMut(&str, ClassCounters)) {}

@@ -1,164 +1,267 @@
-//! Linux's RED.
+//! Linux's RED, in the words of the command `tc` that sets it up.
 //!
-//! A. Kuznetsov's `sch_red` in Linux 6.1 (`net/sched/sch_red.c`, `include/net/red.h`) and in Linux 2.4, which
-//! the command `tc` sets up (`tc.rs`). The law is Floyd & Jacobson's of 1993, not gentle, in bytes, without
-//! divisions: the average is an integer `2^Wlog` times too large, and instead of a draw for each packet one
-//! draw tells where the next drop is, which makes the gaps uniform on 1 to `1/p_b`.
+//! A. Kuznetsov's `sch_red` in Linux 6.1 (`net/sched/sch_red.c`, `include/net/red.h`) and in Linux 2.4; what `tc`
+//! makes of the parameters is in `tc.rs`. The algorithm is Floyd & Jacobson's of 1993, not gentle, in bytes,
+//! without divisions: the average is an integer `2^Wlog` times too large, and instead of a draw for each packet one
+//! draw tells where the next drop is, which makes the gaps uniform on 1 to `1/p_b`. With `adaptive`, a timer moves
+//! `max_P` every 500 ms so that the average stays midway between the thresholds (`red_adaptative_algo`), after
+//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
 //!
-//! How it differs from the paper:
+//! How it differs from the paper of 1993:
 //! - The first packet of an average within the thresholds passes, and draws.
 //! - An arrival that ends an idle time adds no sample; the average falls by a table (`tc.rs`).
-//! - A packet that meets a full queue does not start the count anew. One at `max_th` or above does, and the first
+//! - A packet that meets a full queue does not start the count anew. One at `max` or above does, and the first
 //!   one below it passes.
-//! - `linux-2.4`: `max_p` is `(max_th - min_th) / 2^Plog`, the largest below the one asked for; there is no
-//!   `harddrop`; ECT(1) cannot be marked (RFC 2481 has only one ECT); and a packet is admitted if at most `limit`
-//!   wait before it, so up to one packet more.
+//! - Linux 2.4: `max_P` is `(max - min) / 2^Plog`, the largest below the one asked for; there is no `harddrop` and
+//!   nothing adapts; ECT(1) cannot be marked (RFC 2481 has only one ECT); and a packet is admitted if at most
+//!   `limit` wait before it, so up to one packet more.
 //!
 //! Ours, where the source is silent or cannot be followed:
 //! - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
-//! - A packet that the law marks but for which there is no room is dropped and leaves unmarked.
+//! - A packet that is to be marked but for which there is no room is dropped and leaves unmarked.
+//! - The timer's first instant is 500 ms after the run begins. An instant that meets an arrival or a departure
+//!   comes first.
 //! - The clock of Linux 2.4, microseconds or coarser as the kernel was built, has whole microseconds here, and
 //!   products do not overflow.
 
-use aqm_net::{Backlog, ConfigError, Ecn, Instant, Packet, Rate, Rng, Size};
+use aqm_net::{
+    Backlog, ConfigError, Ecn, Instant, Length, Packet, Rate, Rng, Size, Span, choices, parameters,
+};
+use serde_json::{Value, json};
 
-use crate::automatic::wrong;
 use crate::curve::Curve;
 use crate::fifo::Admission;
-use crate::red::{self, EcnRule, Preset, check_lengths};
-use crate::spacing::{PacketScaling, Spacing};
 use crate::tc::{self, Clock, IdleTable};
-use crate::{Context, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+
+parameters! {
+    /// Linux's RED as `tc` sets it up: in bytes and integers, not gentle, and slow to forget when idle.
+    pub struct Config {
+        /// Whose RED this is.
+        pub kernel: Kernel = Kernel::Linux61, "ours: the kernel of the recorded runs";
+        /// The most that may wait; the packet on the line is not counted.
+        pub limit: Size = Size::from_bytes(400_000), "tc-red: the manual's example; tc itself has no default";
+        /// Average queue below which nothing is dropped early. Left out: a third of `max`.
+        pub min: Option<Size> = None, "tc, after Floyd, \"RED: Discussions of Setting Parameters\", 1997";
+        /// Average queue from which every packet is dropped, or marked. Left out: three times `min`; without
+        /// `min` a quarter of `limit`.
+        pub max: Option<Size> = None, "tc, after Floyd 1997";
+        /// Drop probability as the average reaches `max` (`max_P`); above 0, below 1.
+        pub probability: f64 = 0.02, "tc-red";
+        /// Packets of a burst that should pass: `tc` takes the weight of the average from it, a power of 1/2.
+        /// Left out: `(2 min + max) / (3 avpkt)`.
+        pub burst: Option<u32> = None, "tc-red";
+        /// Typical size of a packet: of those of `burst`, and of those that the line could have sent while it
+        /// idled.
+        pub avpkt: Size = Size::from_bytes(1000), "tc-red: \"1000 is a good value\"; tc itself has no default";
+        /// The rate by which the average falls while the line idles. Left out: that of the line.
+        pub bandwidth: Option<Rate> = None, "ours: what tc-red asks for; tc itself takes 10Mbit";
+        /// Whether ECN-capable packets are marked instead of dropped, as long as there is room.
+        pub ecn: bool = false, "tc-red";
+        /// Whether, with `ecn`, packets are dropped nevertheless where the average is at `max` or above.
+        pub harddrop: bool = false, "tc-red";
+        /// Whether `max_P` moves between 1 and 50 %, from `probability` on, to hold the average near the middle
+        /// of the thresholds.
+        pub adaptive: bool = false, "tc-red";
+    }
+}
+
+choices! {
+    /// Kernels that have a RED.
+    pub enum Kernel {
+        /// Linux 6.1 with iproute2 6.1.
+        Linux61 = "6.1",
+        /// Linux 2.4 with the iproute2 of its days.
+        Linux24 = "2.4",
+    }
+}
+
+/// The bits of an average that the kernel keeps times `2^Wlog` in 32 bits with a sign.
+const AVERAGE_BITS: u32 = 31;
+
+/// How often `max_P` may move (`HZ/2`).
+const ADAPT_EVERY: Span = Span::from_millis(500);
+
+/// One percent of `max_P`, which counts in 2^-32 (`RED_ONE_PERCENT`).
+const ONE_PERCENT: u64 = ((1 << 32) + 50) / 100;
 
 /// What the kernel is told, but for the table of idle times.
-#[derive(Clone)]
-pub(crate) struct Settings {
+struct Told {
     min: u64,
     max: u64,
     weight_log: u32,
-    /// What `p_b` rises by for each byte, times 2^32.
-    slope: u64,
-    ecn: EcnRule,
-    marks_ect1: bool,
-    mean_packet: Size,
-    clock: Clock,
-    fifo: Fifo,
+    max_p: MaxP,
 }
 
-impl red::Config {
-    /// The parameters with a preset of Linux, checked.
+/// The drop probability at `max`, and how steeply `p_b` rises to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MaxP {
+    /// In units of 2^-32 (`max_P`).
+    value: u64,
+    /// What `p_b` rises by for each byte, in units of 2^-32 (`max_p_delta`).
+    slope: u64,
+}
+
+impl Config {
+    /// The thresholds, given or not.
+    fn thresholds(&self) -> (u64, u64) {
+        let bytes = |size: Option<Size>| size.map(Size::bytes);
+        let without_max = || bytes(self.min).map_or(self.limit.bytes() / 4, |min| min.saturating_mul(3));
+        let max = bytes(self.max).unwrap_or_else(without_max);
+        (bytes(self.min).unwrap_or(max / 3), max)
+    }
+
+    /// What the kernel is told; all checks made but those of the table of idle times.
     ///
     /// # Errors
     /// The first parameter that Linux does not have, or with which RED would not do what its name says.
-    pub(crate) fn linux(&self) -> Result<Settings, ConfigError> {
-        let is_old = self.preset == Preset::Linux24;
-        self.check_what_linux_has(is_old)?;
-        let Self { min_th, max_th, limit, .. } = *self;
-        let (min, max) = (min_th.count(), max_th.count());
-        let (max_p, mean_packet, _) = self.values();
-        if !(1..=u64::from(u32::MAX)).contains(&mean_packet.bytes()) {
-            return wrong("mean_packet", format!("must be from 1B to {}B", u32::MAX));
+    fn told(&self) -> Result<Told, ConfigError> {
+        let error = |place: &str, problem: String| Err(ConfigError::at(place, problem));
+        let is_old = self.kernel == Kernel::Linux24;
+        let (min, max) = self.thresholds();
+        let limit = self.limit.bytes();
+        if limit == 0 || limit > u64::from(u32::MAX) {
+            return error("limit", format!("must be from 1B to {}B", u32::MAX));
         }
-        let weight_log = self.linux_weight_log(mean_packet)?;
-        if max >> (31 - weight_log) > 0 {
-            let most = 1_u32 << (31 - weight_log);
+        if min == 0 {
+            let remedy = if self.min.is_some() { "" } else { ", and is a third of max: write it" };
+            return error("min", format!("must be at least 1B{remedy}"));
+        }
+        if max <= min {
+            return error("max", format!("must exceed min, {min}B"));
+        }
+        if limit <= min {
+            let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
+            return error("limit", format!("must exceed min, {min}B, {remedy}"));
+        }
+        for (place, is_on) in [("harddrop", self.harddrop), ("adaptive", self.adaptive)] {
+            if is_on && is_old {
+                return error(place, "does not exist in Linux 2.4: leave it out".to_owned());
+            }
+        }
+        if self.harddrop && !self.ecn {
+            return error("harddrop", "has no effect without ecn: leave it out".to_owned());
+        }
+        if !(1..=u64::from(u32::MAX)).contains(&self.avpkt.bytes()) {
+            return error("avpkt", format!("must be from 1B to {}B", u32::MAX));
+        }
+        let weight_log = tc::weight_log(self.burst, min, max, self.avpkt.bytes())?;
+        if max >> (AVERAGE_BITS - weight_log) > 0 {
+            let most = 1_u32 << (AVERAGE_BITS - weight_log);
             let weight = 1_u32 << weight_log;
             let problem = format!("must be below {most}B with weight 1/{weight}, for it is kept in 32 bits");
-            return wrong("max_th", problem);
+            return error("max", problem);
         }
-        if !(max_p > 0.0 && max_p <= 1.0) {
-            return wrong("max_p", format!("must be above 0 and at most 1, not {max_p}"));
+        Ok(Told { min, max, weight_log, max_p: self.max_p(max - min)? })
+    }
+
+    /// Where `max_P` begins, with thresholds that are `width` bytes apart.
+    fn max_p(&self, width: u64) -> Result<MaxP, ConfigError> {
+        let error = |problem: String| Err(ConfigError::at("probability", problem));
+        let probability = self.probability;
+        if !(probability > 0.0 && probability <= 1.0) {
+            return error(format!("must be above 0 and at most 1, not {probability}"));
         }
-        let probability_log = tc::probability_log(max_p, max - min)?;
-        let slope = if is_old {
-            1 << (32 - probability_log)
-        } else if max_p < 1.0 {
-            (libm::ldexp(max_p, 32) as u64 / (max - min)).max(1)
+        let probability_log = tc::probability_log(probability, width)?;
+        if self.kernel == Kernel::Linux24 {
+            let slope = 1 << (32 - probability_log);
+            Ok(MaxP { value: slope * width, slope })
+        } else if probability < 1.0 {
+            let value = libm::ldexp(probability, 32) as u64;
+            Ok(MaxP { value, slope: (value / width).max(1) })
         } else {
-            return wrong("max_p", "must be below 1, which tc cannot tell the kernel".to_owned());
-        };
-        Ok(Settings {
-            min,
-            max,
-            weight_log,
-            slope,
-            ecn: self.ecn,
-            marks_ect1: !is_old,
-            mean_packet,
-            clock: if is_old { Clock::Micros } else { Clock::Ticks },
-            fifo: Fifo::new(limit).admitting(if is_old {
-                Admission::UntilBeyond
-            } else {
-                Admission::WhatFits
-            }),
-        })
-    }
-
-    fn check_what_linux_has(&self, is_old: bool) -> Result<(), ConfigError> {
-        let Self { min_th, max_th, limit, .. } = *self;
-        for (place, length, example) in
-            [("min_th", min_th, "30000B"), ("max_th", max_th, "90000B"), ("limit", limit, "225000B")]
-        {
-            if !length.in_bytes() {
-                let problem = format!("must be in bytes in Linux, such as {example}, not {length}");
-                return wrong(place, problem);
-            }
-        }
-        if min_th.count() == 0 {
-            return wrong("min_th", "must be at least 1B in Linux".to_owned());
-        }
-        check_lengths(min_th, max_th, limit)?;
-        if limit.count() > u64::from(u32::MAX) {
-            return wrong("limit", format!("must be at most {}B in Linux", u32::MAX));
-        }
-        let fixed = [
-            ("gentle", self.gentle == Some(true), "false"),
-            ("spacing", self.spacing != Spacing::NoWait, "\"no-wait\""),
-            ("spare_first", !self.spare_first, "true"),
-            ("packet_scaling", self.packet_scaling != PacketScaling::None, "\"none\""),
-        ];
-        for (place, differs, always) in fixed {
-            if differs {
-                return wrong(place, format!("is always {always} in Linux: leave it out"));
-            }
-        }
-        if self.mark_p.is_some() {
-            return wrong("mark_p", "does not exist in Linux: leave it out".to_owned());
-        }
-        match self.ecn {
-            EcnRule::UnlessForced => {
-                wrong("ecn", "must be \"off\", \"always\" or \"below-max-th\" in Linux".to_owned())
-            }
-            EcnRule::BelowMaxTh if is_old => {
-                wrong("ecn", "must be \"off\" or \"always\" in Linux 2.4".to_owned())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn linux_weight_log(&self, mean_packet: Size) -> Result<u32, ConfigError> {
-        match (self.weight, self.burst) {
-            (None, burst) => {
-                tc::weight_log(burst, self.min_th.count(), self.max_th.count(), mean_packet.bytes())
-            }
-            (Some(weight), None) => {
-                let found = (1..32).find(|&log| tc::power_of_half(log) == weight);
-                let problem =
-                    || format!("must be 1/2, 1/4, 1/8 and so on in Linux, such as 0.125, not {weight}");
-                found.ok_or_else(|| ConfigError::at("weight", problem()))
-            }
-            (Some(_), Some(_)) => {
-                wrong("burst", "has no effect if weight is given: leave one of them out".to_owned())
-            }
+            error("must be below 1, which tc cannot tell the kernel".to_owned())
         }
     }
 }
 
-impl Settings {
-    /// The drop function.
-    pub fn curve(&self) -> Curve {
-        let max_p = libm::ldexp((self.slope * (self.max - self.min)) as f64, -32);
-        Curve { min: self.min as f64, max: self.max as f64, max_p, gentle: false, gentle_from: max_p }
+impl Build for Config {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+        let Told { min, max, weight_log, max_p } = self.told()?;
+        let (clock, admission) = match self.kernel {
+            Kernel::Linux24 => (Clock::Micros, Admission::UntilBeyond),
+            Kernel::Linux61 => (Clock::Ticks, Admission::WhatFits),
+        };
+        let idle = IdleTable::new(weight_log, self.avpkt, self.bandwidth.unwrap_or(rate), clock)?;
+        Ok(Box::new(LinuxRed {
+            idle,
+            idle_since: Some(Instant::START),
+            average: 0,
+            count: None,
+            draw: 0,
+            min,
+            max,
+            weight_log,
+            max_p,
+            adapts_at: if self.adaptive { Instant::START + ADAPT_EVERY } else { Instant::NEVER },
+            ecn: self.ecn,
+            harddrop: self.harddrop,
+            marks_ect1: self.kernel != Kernel::Linux24,
+            fifo: Fifo::new(Length::Bytes(self.limit.bytes())).admitting(admission),
+        }))
+    }
+
+    fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
+        let Told { min, max, max_p, .. } = self.told().ok()?;
+        Some(max_p.curve(min, max).probability(average))
+    }
+
+    fn derived(&self, rate: Rate) -> Vec<Derived> {
+        let Ok(Told { min, max, weight_log, max_p }) = self.told() else { return Vec::new() };
+        let mut derived = Vec::new();
+        if self.min.is_none() {
+            derived.push(Derived::new("min", min as f64, "B"));
+        }
+        if self.max.is_none() {
+            derived.push(Derived::new("max", max as f64, "B"));
+        }
+        derived.push(Derived::new("weight", tc::power_of_half(weight_log), ""));
+        derived.push(Derived::new("max_p", max_p.curve(min, max).max_p, ""));
+        if self.bandwidth.is_none() {
+            derived.push(Derived::new("bandwidth", rate.bps() as f64, "bps"));
+        }
+        derived
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        let variants = [
+            json!({}),
+            json!({"ecn": true, "limit": "10kB"}),
+            json!({"ecn": true, "harddrop": true, "burst": 40, "probability": 0.5}),
+            json!({"ecn": true, "adaptive": true, "burst": 5}),
+            json!({"kernel": "2.4", "ecn": true, "avpkt": "500B"}),
+            json!({"kernel": "2.4", "burst": 2, "probability": 1.0, "limit": "9999B"}),
+        ];
+        let over_small = |variant: Value| {
+            let mut red = json!({"min": "2000B", "max": "9kB", "limit": "24kB"});
+            for (name, value) in variant.as_object().into_iter().flatten() {
+                red[name] = value.clone();
+            }
+            red
+        };
+        variants.map(over_small).into()
+    }
+}
+
+impl MaxP {
+    /// The drop function between these thresholds.
+    fn curve(self, min: u64, max: u64) -> Curve {
+        let max_p = libm::ldexp((self.slope * (max - min)) as f64, -32);
+        Curve { min: min as f64, max: max as f64, max_p, gentle: false, gentle_from: max_p }
+    }
+
+    /// One step towards an `average` in the middle of the thresholds (`red_adaptative_algo`).
+    fn adapted(self, average: u64, min: u64, max: u64) -> Self {
+        let width = max - min;
+        let (target_min, target_max) = (min + 2 * (width / 5), min + 3 * (width / 5));
+        let value = if average > target_max && self.value <= 50 * ONE_PERCENT {
+            self.value + ONE_PERCENT.min(self.value / 4)
+        } else if average < target_min && self.value >= ONE_PERCENT {
+            self.value / 10 * 9
+        } else {
+            self.value
+        };
+        Self { value, slope: ((value + width / 2) / width).max(1) }
     }
 }
 
@@ -171,39 +274,55 @@ pub struct LinuxRed {
     average: u64,
     /// Packets since the last drop or the first packet within the thresholds; none outside (`qcount`).
     count: Option<u64>,
-    /// What bytes above `min_th` times `count` must reach (`qR`).
+    /// What bytes above `min` times `count` must reach (`qR`).
     draw: u64,
-    settings: Settings,
+    min: u64,
+    max: u64,
+    weight_log: u32,
+    max_p: MaxP,
+    /// The next instant of the timer; never if nothing adapts.
+    adapts_at: Instant,
+    ecn: bool,
+    harddrop: bool,
+    marks_ect1: bool,
+    fifo: Fifo,
 }
 
 impl LinuxRed {
-    /// Linux's RED on a line of this rate, tc's `bandwidth`.
-    ///
-    /// # Errors
-    /// If tc cannot make a table of idle times.
-    pub(crate) fn new(settings: Settings, rate: Rate) -> Result<Self, ConfigError> {
-        Ok(Self {
-            idle: IdleTable::new(settings.weight_log, settings.mean_packet, rate, settings.clock)?,
-            idle_since: Some(Instant::START),
-            average: 0,
-            count: None,
-            draw: 0,
-            settings,
-        })
+    /// Lets the timer run out as often as it has by `now`.
+    #[inline]
+    fn catch_up(&mut self, now: Instant) {
+        if self.adapts_at <= now {
+            self.adapt_until(now);
+        }
+    }
+
+    #[cold]
+    fn adapt_until(&mut self, now: Instant) {
+        while self.adapts_at <= now {
+            let average = match self.idle_since {
+                Some(since) => self.after_idle(since, self.adapts_at),
+                None => self.average,
+            };
+            self.max_p = self.max_p.adapted(average >> self.weight_log, self.min, self.max);
+            self.adapts_at += ADAPT_EVERY;
+        }
+    }
+
+    /// What is left of the average at `now` on a line that has idled since then.
+    fn after_idle(&self, since: Instant, now: Instant) -> u64 {
+        self.idle.after(self.average, now.since(since).nanos() / 1000)
     }
 
     fn observe(&mut self, idle_since: Option<Instant>, now: Instant) {
         self.average = match idle_since {
-            Some(since) => self.idle.after(self.average, now.since(since).nanos() / 1000),
-            None => {
-                let queue = self.settings.fifo.backlog().bytes;
-                self.average + queue - (self.average >> self.settings.weight_log)
-            }
+            Some(since) => self.after_idle(since, now),
+            None => self.average + self.fifo.backlog().bytes - (self.average >> self.weight_log),
         };
     }
 
     fn decide(&mut self, rng: &mut Rng) -> Option<Reason> {
-        let Settings { min, max, weight_log, slope, .. } = self.settings;
+        let Self { min, max, weight_log, .. } = *self;
         if self.average < min << weight_log {
             self.count = None;
             return None;
@@ -222,16 +341,16 @@ impl LinuxRed {
             None => None,
         };
         self.count = Some(0);
-        self.draw = (rng.bits() >> 32) / slope;
+        self.draw = (rng.bits() >> 32) / self.max_p.slope;
         chosen
     }
 
-    /// Carries out what the law decided: whether `packet` has joined the queue.
+    /// Carries out what was decided: `true` if `packet` has joined the queue.
     fn carry_out(&mut self, reason: Option<Reason>, mut packet: Packet, cx: &mut Context<'_>) -> bool {
         let marks = reason.filter(|reason| self.may_mark(packet.ecn, *reason));
         let refused = match reason {
             Some(reason) if marks.is_none() => Some(reason),
-            _ => (!self.settings.fifo.has_room_for(&packet)).then_some(Reason::Overflow),
+            _ => (!self.fifo.has_room_for(&packet)).then_some(Reason::Overflow),
         };
         if let Some(reason) = refused {
             cx.drop(packet, reason);
@@ -240,23 +359,21 @@ impl LinuxRed {
         if let Some(reason) = marks {
             cx.mark(&mut packet, reason);
         }
-        self.settings.fifo.push(packet);
+        self.fifo.push(packet);
         true
     }
 
     fn may_mark(&self, ecn: Ecn, reason: Reason) -> bool {
-        let capable = ecn.can_be_marked() && (self.settings.marks_ect1 || ecn != Ecn::Ect1);
-        capable
-            && match self.settings.ecn {
-                EcnRule::Off | EcnRule::UnlessForced => false,
-                EcnRule::BelowMaxTh => reason == Reason::Early,
-                EcnRule::Always => true,
-            }
+        self.ecn
+            && ecn.can_be_marked()
+            && (self.marks_ect1 || ecn != Ecn::Ect1)
+            && (reason == Reason::Early || !self.harddrop)
     }
 }
 
 impl QueueDiscipline for LinuxRed {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        self.catch_up(cx.now);
         let idle_since = self.idle_since.take();
         self.observe(idle_since, cx.now);
         let reason = self.decide(cx.rng);
@@ -266,7 +383,8 @@ impl QueueDiscipline for LinuxRed {
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        let packet = self.settings.fifo.pop();
+        self.catch_up(cx.now);
+        let packet = self.fifo.pop();
         if packet.is_none() {
             self.idle_since.get_or_insert(cx.now);
         }
@@ -274,12 +392,16 @@ impl QueueDiscipline for LinuxRed {
     }
 
     fn backlog(&self) -> Backlog {
-        self.settings.fifo.backlog()
+        self.fifo.backlog()
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        let average = self.average as f64 * tc::power_of_half(self.settings.weight_log);
+        let average = self.average as f64 * tc::power_of_half(self.weight_log);
+        let curve = self.max_p.curve(self.min, self.max);
         show(Gauge::new("average", average, "bytes"));
-        show(Gauge::number("probability", self.settings.curve().probability(average)));
+        show(Gauge::number("probability", curve.probability(average)));
+        if self.adapts_at != Instant::NEVER {
+            show(Gauge::number("max_p", curve.max_p));
+        }
     }
 }

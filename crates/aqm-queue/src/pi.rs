@@ -16,6 +16,7 @@
 //! 170 updates a second, a `q_ref` and a `limit` of 50 packets.
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Size, Span, choices, parameters};
+use serde_json::{Value, json};
 
 use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
@@ -100,6 +101,23 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
         Ok(Box::new(self.running()?))
     }
+
+    fn corners(&self) -> Vec<Value> {
+        corners()
+    }
+}
+
+/// A controller of a few packets that moves quickly; for those who build on it, too.
+pub(crate) fn corners() -> Vec<Value> {
+    let pi = |interval: &str, q_ref: &str, limit: &str, ecn: &str| json!({"interval": interval, "q_ref": q_ref, "a": 0.02, "b": 0.01, "limit": limit, "ecn": ecn});
+    let mut corners = vec![
+        pi("6250us", "5p", "24p", "always"),
+        pi("10us", "5p", "24p", "off"),
+        pi("6250us", "3kB", "24p", "always"),
+        pi("6250us", "3kB", "5001B", "off"),
+    ];
+    corners[1]["scale_by_size"] = json!(true);
+    corners
 }
 
 /// The running discipline.

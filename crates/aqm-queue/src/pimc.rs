@@ -11,6 +11,7 @@
 //! - A packet without a window meets PI.
 
 use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
+use serde_json::{Value, json};
 
 use crate::pi::{self, Pi};
 use crate::{Build, Context, Gauge, QueueDiscipline};
@@ -35,6 +36,10 @@ impl Build for Config {
         }
         let pi = self.pi.running().map_err(|error| error.within("pi"))?;
         Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        pi::corners().into_iter().map(|pi| json!({"pi": pi, "min_cwnd": 20})).collect()
     }
 }
 

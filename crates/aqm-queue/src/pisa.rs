@@ -12,6 +12,7 @@
 //! If all windows are equal this is PI, draw for draw.
 
 use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
+use serde_json::{Value, json};
 
 use crate::pi::{self, Pi};
 use crate::window_average::WindowAverage;
@@ -32,6 +33,10 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
         let pi = self.pi.running().map_err(|error| error.within("pi"))?;
         Ok(Box::new(Pisa { windows: WindowAverage::new(self.window_weight)?, pi }))
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        pi::corners().into_iter().map(|pi| json!({"pi": pi, "window_weight": 0.1})).collect()
     }
 }
 

@@ -216,12 +216,7 @@ mod tests {
     use aqm_net::{Length, Quantity, Streams};
 
     use super::*;
-
-    struct Silent;
-    impl Observer for Silent {
-        fn dropped(&mut self, _: &Packet, _: Reason, _: Instant) {}
-        fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
-    }
+    use crate::testing::Ignore;
 
     fn port(limit: u64, ties: Ties) -> Port {
         let rate = Rate::parse("1Mbps").unwrap();
@@ -244,10 +239,10 @@ mod tests {
     fn each_departure_keeps_its_own_instant_however_late_it_is_asked_for() {
         let (mut port, mut ends) = (port(10, Ties::DepartureFirst), Vec::new());
         for id in 0..3 {
-            port.accept(packet(id), at(1), &mut Silent, |d| ends.push((d.packet.id, d.end)));
+            port.accept(packet(id), at(1), &mut Ignore, |d| ends.push((d.packet.id, d.end)));
         }
         assert_eq!(ends, [(0, at(9))]);
-        port.serve(at(500), &mut Silent, |d| ends.push((d.packet.id, d.end)));
+        port.serve(at(500), &mut Ignore, |d| ends.push((d.packet.id, d.end)));
         assert_eq!(ends, [(0, at(9)), (1, at(17)), (2, at(25))]);
     }
 
@@ -255,7 +250,7 @@ mod tests {
     fn the_packet_on_the_line_is_not_in_the_queue() {
         let mut port = port(1, Ties::DepartureFirst);
         for id in 0..3 {
-            port.accept(packet(id), at(0), &mut Silent, |_| {});
+            port.accept(packet(id), at(0), &mut Ignore, |_| {});
         }
         let counters = port.counters(at(0));
         assert_eq!((counters.arrivals, counters.departures, counters.drops), (3, 1, 1));
@@ -267,7 +262,7 @@ mod tests {
         for (ties, drops) in [(Ties::DepartureFirst, 0), (Ties::ArrivalFirst, 1)] {
             let mut port = port(1, ties);
             for (id, time) in [(0, 0), (1, 0), (2, 8)] {
-                port.accept(packet(id), at(time), &mut Silent, |_| {});
+                port.accept(packet(id), at(time), &mut Ignore, |_| {});
             }
             let counters = port.counters(at(8));
             assert_eq!((counters.drops, counters.tied), (drops, 2), "{ties:?}");
@@ -278,9 +273,9 @@ mod tests {
     fn the_integral_of_the_queue_is_exact() {
         let mut port = port(10, Ties::DepartureFirst);
         for id in 0..3 {
-            port.accept(packet(id), at(0), &mut Silent, |_| {});
+            port.accept(packet(id), at(0), &mut Ignore, |_| {});
         }
-        port.serve(at(100), &mut Silent, |_| {});
+        port.serve(at(100), &mut Ignore, |_| {});
         // Two wait for 8 ms, one for another 8 ms.
         assert_eq!(port.counters(at(100)).packet_nanos, 24_000_000);
     }

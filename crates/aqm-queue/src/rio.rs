@@ -22,9 +22,11 @@
 //! for draw. Defaults are those of ns-2's RIO, which is steeper than its RED: not gentle.
 
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, choices, parameters};
+use serde_json::{Value, json};
 
 use crate::curve::Curve;
-use crate::red::{self, ArrivalState, EcnRule, RedCore};
+use crate::red;
+use crate::red_core::{ArrivalState, EcnRule, RedCore};
 use crate::spacing::{PacketScaling, Spacing};
 use crate::{Build, Context, Fifo, Gauge, QueueDiscipline};
 
@@ -159,11 +161,11 @@ impl Config {
     }
 
     /// What RED would be if all packets were of this class.
-    fn red(&self, class: &Class) -> red::Parameters {
+    fn red(&self, class: &Class) -> red::Config {
         let Class { min_th, max_th, max_p } = *class;
         let Self { weight, limit, mean_packet, gentle, spacing, .. } = *self;
         let Self { spare_first, packet_scaling, ecn, mark_p, .. } = *self;
-        red::Parameters {
+        red::Config {
             min_th,
             max_th,
             max_p,
@@ -187,7 +189,7 @@ impl Build for Config {
             let red = self.red(class);
             let mut core = red.core(rate);
             if !self.spare_short_queue {
-                core.spares = 0;
+                core.min_packets = 0;
             }
             Lane { core, curve: red.curve(), queue: Backlog::default() }
         };
@@ -208,6 +210,36 @@ impl Build for Config {
 
     fn wants_classes(&self) -> bool {
         true
+    }
+
+    /// The last class is a small RED, with two classes before it.
+    fn corners(&self) -> Vec<Value> {
+        let couplings = [
+            json!({"coupling": "coupled"}),
+            json!({"coupling": "coupled", "total_average": "in-arrivals"}),
+            json!({"coupling": "coupled", "idle": "class"}),
+            json!({"coupling": "decoupled"}),
+            json!({"coupling": "decoupled", "idle": "class"}),
+            json!({"coupling": "total"}),
+        ];
+        let mut corners = Vec::new();
+        for mut rio in red::corners() {
+            let class =
+                |max_p: &Value| json!({"min_th": rio["min_th"], "max_th": rio["max_th"], "max_p": max_p});
+            let classes = json!([class(&json!(0.1)), class(&json!(1.0)), class(&rio["max_p"])]);
+            if let Some(table) = rio.as_object_mut() {
+                table.retain(|name, _| !["min_th", "max_th", "max_p"].contains(&name.as_str()));
+            }
+            rio["classes"] = classes;
+            for coupling in &couplings {
+                let mut rio = rio.clone();
+                for (name, value) in coupling.as_object().into_iter().flatten() {
+                    rio[name] = value.clone();
+                }
+                corners.push(rio);
+            }
+        }
+        corners
     }
 }
 
@@ -235,8 +267,8 @@ impl QueueDiscipline for Rio {
         let own = place(packet.class, self.lanes.len());
         self.observe(own, cx);
         let Lane { core, curve, queue } = &mut self.lanes[own];
-        let meets = ArrivalState { curve: *curve, lowest: curve.min, packets: queue.packets };
-        if core.admit(packet, meets, &mut self.fifo, cx) {
+        let state = ArrivalState { curve: *curve, lowest: curve.min, packets: queue.packets };
+        if core.admit(packet, state, &mut self.fifo, cx) {
             for (k, lane) in self.lanes.iter_mut().enumerate() {
                 let counts = self.coupling.counts(k, own);
                 if counts {
@@ -305,8 +337,8 @@ impl Rio {
     fn observe(&mut self, own: usize, cx: &Context<'_>) {
         let last = self.lanes.len() - 1;
         for (k, Lane { core, queue, .. }) in self.lanes.iter_mut().enumerate() {
-            let deaf = self.total_average == TotalAverage::InArrivals && k == last && own == last;
-            if deaf {
+            let is_ignored = self.total_average == TotalAverage::InArrivals && k == last && own == last;
+            if is_ignored {
                 continue;
             }
             if self.coupling.counts(k, own) {

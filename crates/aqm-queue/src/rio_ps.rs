@@ -14,7 +14,7 @@
 
 use aqm_net::{ConfigError, Length, Rate, Size, parameters};
 
-use crate::red::EcnRule;
+use crate::red_core::EcnRule;
 use crate::rio::{self, Class, TotalAverage};
 use crate::spacing::Spacing;
 use crate::{Build, QueueDiscipline};

@@ -18,6 +18,7 @@
 //! If all windows are equal this is RED, draw for draw.
 
 use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
+use serde_json::{Value, json};
 
 use crate::curve::Curve;
 use crate::red::{self, Red};
@@ -49,30 +50,30 @@ choices! {
     }
 }
 
-impl Config {
-    fn red(&self) -> Result<red::Parameters, ConfigError> {
-        self.red.paper().map_err(|error| error.within("red"))
-    }
-}
-
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        let red = self.red()?;
-        let curve = red.curve();
+        let red = self.red.running(rate).map_err(|error| error.within("red"))?;
+        let curve = self.red.curve();
         Ok(Box::new(Shred {
             windows: WindowAverage::new(self.window_weight)?,
             curve,
             floor: self.floor,
             lowest: curve.min,
-            red: red.running(rate)?,
+            red,
         }))
     }
 
     fn drop_curve(&self, average: f64, relative_window: f64, _class: u8) -> Option<f64> {
-        let curve = self.red().ok()?.curve();
+        self.red.check().ok()?;
         WindowAverage::new(self.window_weight).ok()?;
         let usable = relative_window >= 0.0 && relative_window.is_finite();
-        usable.then(|| moved(curve, relative_window, self.floor).probability(average))
+        usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        let floors = ["none", "zero", "zero-ratio"];
+        let on = |red: Value| floors.map(|floor| json!({"red": red, "floor": floor, "window_weight": 0.1}));
+        red::corners().into_iter().flat_map(on).collect()
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     fn red_curve() -> Curve {
-        red::Config::default().paper().unwrap().curve()
+        red::Config::default().curve()
     }
 
     #[test]

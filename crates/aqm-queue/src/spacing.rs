@@ -10,7 +10,7 @@
 use aqm_net::{Rng, Size, choices};
 
 choices! {
-    /// The law that spaces drops.
+    /// How drops are spaced.
     pub enum Spacing {
         /// `p_a = p_b / (1 - count p_b)`: gaps uniform on 1 to `1/p_b`.
         NoWait = "no-wait",
@@ -29,7 +29,7 @@ choices! {
     pub enum PacketScaling {
         /// All sizes alike.
         None = "none",
-        /// `p_b` times size over `mean_packet`, before the count law, as in the paper.
+        /// `p_b` times size over `mean_packet`, before it is spaced, as in the paper.
         BeforeCount = "before-count",
         /// `p_a` times size over `mean_packet`, and the count in units of `mean_packet`, as ns-2 in byte mode.
         AfterCount = "after-count",
@@ -52,7 +52,7 @@ pub(crate) struct DropSpacing {
 }
 
 impl DropSpacing {
-    /// The law before the first packet.
+    /// The state before the first packet.
     pub fn new(spacing: Spacing, scaling: PacketScaling, spare_first: bool, mean_packet: Size) -> Self {
         Self {
             spacing,
@@ -125,18 +125,18 @@ impl DropSpacing {
 mod tests {
     use super::*;
 
-    fn law(probability: f64, spacing: Spacing, count: u64) -> DropSpacing {
-        let mut law = DropSpacing::new(spacing, PacketScaling::None, true, Size::from_bytes(974));
-        (law.probability, law.count) = (probability, count);
-        law
+    fn spacing(probability: f64, spacing: Spacing, count: u64) -> DropSpacing {
+        let mut state = DropSpacing::new(spacing, PacketScaling::None, true, Size::from_bytes(974));
+        (state.probability, state.count) = (probability, count);
+        state
     }
 
     #[test]
-    fn the_count_law_stays_a_probability_past_its_pole() {
+    fn p_a_stays_a_probability_past_its_pole() {
         for spacing in [Spacing::NoWait, Spacing::Wait, Spacing::Unguarded, Spacing::Independent] {
             for p_b in [0.0, 1e-9, 0.007, 0.05, 0.3, 0.5, 0.9999, 1.0] {
                 for count in 0..500 {
-                    let p = law(p_b, spacing, count).spaced(974);
+                    let p = self::spacing(p_b, spacing, count).spaced(974);
                     assert!((0.0..=1.0).contains(&p), "{spacing:?} {p_b} {count}: {p}");
                     let pole = if spacing == Spacing::Wait { 2.0 } else { 1.0 };
                     let past = count as f64 * p_b > pole && spacing == Spacing::Unguarded;
@@ -153,32 +153,32 @@ mod tests {
     fn a_probability_of_zero_drops_nothing_and_draws_nothing() {
         let mut rng = aqm_net::Streams::new(1).named("zero", 0);
         let untouched = rng.clone().bits();
-        let mut law = law(0.0, Spacing::NoWait, 0);
-        assert!((0..100).all(|_| !law.chooses(974, &mut rng)));
+        let mut state = spacing(0.0, Spacing::NoWait, 0);
+        assert!((0..100).all(|_| !state.chooses(974, &mut rng)));
         assert_eq!(rng.bits(), untouched);
     }
 
     /// The smallest number of offers up to the first choice, over many streams.
-    fn earliest(law: &DropSpacing, bytes: u64) -> usize {
+    fn earliest(begin: &DropSpacing, bytes: u64) -> usize {
         let first = |seed| {
             let mut rng = aqm_net::Streams::new(seed).named("earliest", 0);
-            let mut law = law.clone();
-            (1..).find(|_| law.chooses(bytes, &mut rng)).unwrap()
+            let mut state = begin.clone();
+            (1..).find(|_| state.chooses(bytes, &mut rng)).unwrap()
         };
         (0..2000).map(first).min().unwrap()
     }
 
     #[test]
     fn the_packet_that_crosses_the_threshold_counts_although_it_is_spared() {
-        assert_eq!(earliest(&law(0.05, Spacing::Wait, 0), 974), 20);
-        assert_eq!(earliest(&law(0.05, Spacing::NoWait, 0), 974), 2);
+        assert_eq!(earliest(&spacing(0.05, Spacing::Wait, 0), 974), 20);
+        assert_eq!(earliest(&spacing(0.05, Spacing::NoWait, 0), 974), 2);
     }
 
     #[test]
     fn the_count_of_ns2_in_byte_mode_is_in_mean_packets() {
-        let mut law = law(0.05, Spacing::Wait, 0);
-        assert_eq!(earliest(&law, 487), 20);
-        law.scaling = PacketScaling::AfterCount;
-        assert_eq!(earliest(&law, 487), 40);
+        let mut state = spacing(0.05, Spacing::Wait, 0);
+        assert_eq!(earliest(&state, 487), 20);
+        state.scaling = PacketScaling::AfterCount;
+        assert_eq!(earliest(&state, 487), 40);
     }
 }

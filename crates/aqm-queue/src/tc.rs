@@ -2,7 +2,7 @@
 //!
 //! iproute2 (A. Kuznetsov): `tc_red.c`, `tc_core.c` and the manual page tc-red; versions up to 6.1.
 //!
-//! The kernel computes with shifts only, so the weight is a power of 1/2, once `max_p` was one too in its
+//! The kernel computes with shifts only, so the weight is a power of 1/2, once `max_P` was one too in its
 //! way, and how the average falls while the line idles is a table of shifts, one for each cell of idle time.
 //!
 //! The kernel looks up microseconds, but tc makes the table in ticks of the kernel's packet scheduler. In the
@@ -14,26 +14,18 @@
 
 use aqm_net::{ConfigError, Rate, Size};
 
-use crate::automatic::wrong;
-
-/// The largest power of 1/2, as its logarithm (`Wlog`), with which a burst of so many packets, met by an
-/// empty queue, does not lift the average above `min_th`. Lengths are in a unit of which a mean packet has
-/// `mean_packet`.
+/// The largest power of 1/2, as its logarithm (`Wlog`), with which a burst of so many packets of `avpkt` bytes, met
+/// by an empty queue, does not lift the average above `min`.
 ///
 /// # Errors
 /// If `burst` is too small or too large.
-pub(crate) fn weight_log(
-    burst: Option<u32>,
-    min_th: u64,
-    max_th: u64,
-    mean_packet: u64,
-) -> Result<u32, ConfigError> {
-    let automatic = (2 * u128::from(min_th) + u128::from(max_th)) / (3 * u128::from(mean_packet));
+pub(crate) fn weight_log(burst: Option<u32>, min: u64, max: u64, avpkt: u64) -> Result<u32, ConfigError> {
+    let automatic = (2 * u128::from(min) + u128::from(max)) / (3 * u128::from(avpkt));
     let burst = burst.map_or(automatic as f64, f64::from);
-    let min = min_th as f64 / mean_packet as f64;
+    let min = min as f64 / avpkt as f64;
     let room = burst + 1.0 - min;
     if room < 1.0 {
-        return wrong("burst", format!("must be at least min_th, {min} mean packets, not {burst}"));
+        return Err(ConfigError::at("burst", format!("must be at least min, {min} packets, not {burst}")));
     }
     let fits = |log: &u32| {
         let weight = power_of_half(*log);
@@ -47,16 +39,19 @@ pub(crate) fn power_of_half(log: u32) -> f64 {
     libm::ldexp(1.0, -(log as i32))
 }
 
-/// The smallest power of two, as its logarithm (`Plog`), that exceeds `width / max_p`, where `width` is
-/// `max_th - min_th` in bytes.
+/// The smallest power of two, as its logarithm (`Plog`), that exceeds `width / probability`, where `width` is
+/// `max - min` in bytes.
 ///
 /// # Errors
 /// If it does not fit into 32 bits.
-pub(crate) fn probability_log(max_p: f64, width: u64) -> Result<u32, ConfigError> {
-    let share = max_p / width as f64;
+pub(crate) fn probability_log(probability: f64, width: u64) -> Result<u32, ConfigError> {
+    let share = probability / width as f64;
     (0..32).find(|&log| share * libm::ldexp(1.0, log as i32) > 1.0).ok_or_else(|| {
         let least = width as f64 * power_of_half(31);
-        ConfigError::at("max_p", format!("must be above {least} with these thresholds, not {max_p}"))
+        ConfigError::at(
+            "probability",
+            format!("must be above {least} with these thresholds, not {probability}"),
+        )
     })
 }
 
@@ -85,13 +80,13 @@ impl IdleTable {
     /// The table for a weight of `2^-weight_log`.
     ///
     /// # Errors
-    /// If `mean_packet` is sent too quickly or too slowly at this `rate`.
-    pub fn new(weight_log: u32, mean_packet: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
+    /// If `avpkt` is sent too quickly or too slowly at this `rate`.
+    pub fn new(weight_log: u32, avpkt: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
         let bytes_per_second = u128::from(rate.bps() / 8);
-        let micros = (u128::from(mean_packet.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
+        let micros = (u128::from(avpkt.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
         if micros == 0 {
             let problem = format!("must take at least 1us at {rate}, for tc counts whole microseconds");
-            return wrong("mean_packet", problem);
+            return Err(ConfigError::at("avpkt", problem));
         }
         let ticks = match clock {
             Clock::Micros => micros,
@@ -101,7 +96,7 @@ impl IdleTable {
         let cells = |log: u32| MOST / decay * power_of_half(log);
         let Some(cell_log) = (0..32).find(|&log| cells(log) < 512.0) else {
             let problem = format!("takes too long to send at {rate} for an average this slow");
-            return wrong("mean_packet", problem);
+            return Err(ConfigError::at("avpkt", problem));
         };
         let mut shifts = [0; 256];
         for (cell, shift) in (0_u64..).zip(&mut shifts) {
@@ -131,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_weight_for_a_burst_is_the_one_that_a_kernel_reads_back() {
-        // min_th, max_th, mean packet, burst (or tc's own): Wlog.
+        // min, max, mean packet, burst (or tc's own): Wlog.
         for (min, max, mean, burst, log) in [
             (5_000, 18_000, 500, None, 4),
             (5_000, 18_000, 1_000, None, 3),
@@ -147,9 +142,7 @@ mod tests {
         ] {
             assert_eq!(weight_log(burst, min, max, mean).unwrap(), log, "{min} {mean} {burst:?}");
         }
-        assert!(
-            weight_log(Some(4), 5_000, 18_000, 1_000).unwrap_err().problem.contains("at least min_th, 5 ")
-        );
+        assert!(weight_log(Some(4), 5_000, 18_000, 1_000).unwrap_err().problem.contains("at least min, 5 "));
         assert!(weight_log(Some(u32::MAX), 5_000, 18_000, 1_000).unwrap_err().problem.contains("too large"));
     }
 
@@ -159,7 +152,7 @@ mod tests {
             assert_eq!(probability_log(0.1, width).unwrap(), log);
             assert!((width as f64 * power_of_half(log) - effective).abs() < 5e-5);
         }
-        assert_eq!(probability_log(1e-9, 13_000).unwrap_err().place, "max_p");
+        assert_eq!(probability_log(1e-9, 13_000).unwrap_err().place, "probability");
     }
 
     #[test]

@@ -1,17 +1,32 @@
 //! What pins Adaptive RED down, and what other implementations have got wrong.
 
-mod driver;
-
 use aqm_net::{Instant, Packet, Rate, Streams};
+use aqm_queue::testing::{Driver, Fates, ect, packet};
 use aqm_queue::{Config, Port, Ties, invariants};
-use driver::{Counts, Hand, ect, packet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn table(change: Value) -> Value {
-    let mut table = json!({"kind": "adaptive-red"});
+fn over(mut table: Value, change: Value) -> Value {
     table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     table
+}
+
+fn table(change: Value) -> Value {
+    over(json!({"kind": "adaptive-red"}), change)
+}
+
+/// As in the ns-2 of 2003, on a line of 10 Mb/s.
+fn ns2(change: Value) -> Value {
+    let ns2 = json!({
+        "kind": "adaptive-red", "adapts_on": "arrivals", "bounds": "passed", "gentle_line": "stale",
+        "spacing": "wait", "bottom": 0.008,
+    });
+    over(ns2, change)
+}
+
+/// Feng's, with this `red`.
+fn self_configuring(red: Value, change: Value) -> Value {
+    over(json!({"kind": "self-configuring-red", "red": red}), change)
 }
 
 /// Offers packets at so many times the rate of the line, 10 Mb/s, for some seconds; returns the
@@ -20,12 +35,12 @@ fn overloaded(table: Value, load: f64, seconds: u32) -> (f64, f64) {
     let rate = Rate::from_bps(10_000_000);
     let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
     let mut port = Port::new(queue, rate, Streams::new(3).named("queue", 0), Ties::DepartureFirst);
-    let mut counts = Counts::default();
+    let mut fates = Fates::default();
     let packets = (f64::from(seconds) * 1250.0 * load) as u32;
     let mut sums = [0.0, 0.0];
     for id in 0..packets {
         let now = Instant::from_nanos((f64::from(id) * 800_000.0 / load) as u64);
-        port.accept(Packet { id, ..packet(1000) }, now, &mut counts, |_| {});
+        port.accept(Packet { id, ..packet(1000) }, now, &mut fates, |_| {});
         if id >= packets / 2 {
             port.discipline().gauges(&mut |gauge| match gauge.name {
                 "average" => sums[0] += gauge.value,
@@ -40,32 +55,32 @@ fn overloaded(table: Value, load: f64, seconds: u32) -> (f64, f64) {
 
 #[test]
 fn the_average_comes_to_its_target_at_any_load_within_reach() {
-    for preset in ["paper", "ns-2.2003", "linux"] {
+    for variant in [table, ns2] {
         for load in [1.03, 1.1, 1.2] {
-            let table = table(json!({
-                "preset": preset, "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002,
-                "gentle_line": "refreshed",
+            let table = variant(json!({
+                "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002, "gentle_line": "refreshed",
             }));
             let (average, max_p) = overloaded(table.clone(), load, 200);
             // The target is 54 to 66; the queue of a constant load hardly wavers.
-            assert!((53.5..66.5).contains(&average), "{preset} {load}: {average}");
-            let mut still = table;
+            assert!((53.5..66.5).contains(&average), "{table} {load}: {average}");
+            let mut still = table.clone();
             still["bottom"] = json!(0.1);
             still["top"] = json!(0.1);
             still["max_p"] = json!(0.1);
             let (held, _) = overloaded(still, load, 200);
-            assert!((max_p > 0.1) == (held > average), "{preset} {load}: {max_p} {held}");
+            assert!((max_p > 0.1) == (held > average), "{table} {load}: {max_p} {held}");
         }
     }
 }
 
 #[test]
-fn the_law_of_1999_keeps_the_average_between_the_thresholds_only() {
+fn self_configuring_red_keeps_the_average_between_the_thresholds_only() {
     let load = |max_p: f64| {
-        let change = json!({
-            "preset": "feng", "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002, "max_p": max_p,
+        let red = json!({
+            "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002, "max_p": max_p,
+            "mean_packet": "500B", "gentle": false,
         });
-        overloaded(table(change), 1.1, 200)
+        overloaded(self_configuring(red, json!({})), 1.1, 200)
     };
     // The first arrival divides by three. Any max_p that holds the average inside is as good as another.
     for max_p in [0.2, 0.9] {
@@ -81,10 +96,9 @@ fn the_law_of_1999_keeps_the_average_between_the_thresholds_only() {
 fn a_stale_line_holds_the_average_above_max_th_although_max_p_has_long_been_enough() {
     let load = |line: &str| {
         let change = json!({
-            "preset": "ns-2.2003", "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002,
-            "gentle_line": line,
+            "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002, "gentle_line": line,
         });
-        overloaded(table(change), 1.1, 200)
+        overloaded(ns2(change), 1.1, 200)
     };
     let (average, max_p) = load("stale");
     // On the line that begins at 0.1, p_b is what this load takes at 93, and max_p rises to its top.
@@ -101,31 +115,20 @@ fn where_max_p_does_not_move_this_is_red_draw_for_draw() {
         json!({"min_th": "9kB", "max_th": "30kB", "weight": 0.01, "packet_scaling": "after-count", "max_p": 0.3}),
     ];
     for both in both {
-        for preset in ["paper", "ns-2.2003", "linux", "feng"] {
-            let max_p = both.get("max_p").cloned().unwrap_or(json!(0.1));
-            let mut still = table(both.clone());
-            for name in ["max_p", "bottom", "top"] {
-                still[name] = max_p.clone();
-            }
-            let mut red = both.clone();
-            let shared =
-                [("gentle", json!(false)), ("spacing", json!("wait")), ("mean_packet", json!("700B"))];
-            for (name, value) in shared {
-                still[name] = value.clone();
-                red[name] = value;
-            }
-            (still["preset"], red["kind"], red["max_p"]) = (json!(preset), json!("red"), max_p);
-            if preset == "ns-2.2003" && red.get("ecn").is_some() {
-                red["mark_p"] = json!(0.1);
-            }
-            let fates = |table: Value| {
-                let mut hand = Hand::new(table, 7);
-                let fates = hand.offer_irregularly(|_| ect(974));
-                (fates, hand.counts, hand.gauge("average"), hand.rng.bits())
-            };
-            let expected = fates(red);
-            assert!(expected.0.contains(&true));
-            assert_eq!(fates(still), expected, "{preset} {both}");
+        let max_p = both.get("max_p").cloned().unwrap_or(json!(0.1));
+        let shared = json!({"gentle": false, "spacing": "wait", "mean_packet": "700B", "max_p": max_p});
+        let red = over(both.clone(), shared);
+        let bounds = json!({"bottom": max_p, "top": max_p});
+        let fates = |table: Value| {
+            let mut driver = Driver::new(table, 7);
+            let fates = driver.offer_irregularly(|_| ect(974));
+            (fates, driver.fates.counts, driver.gauge("average"), driver.rng.bits())
+        };
+        let expected = fates(over(json!({"kind": "red"}), red.clone()));
+        assert!(expected.0.contains(&true));
+        let adaptive = |variant: fn(Value) -> Value| over(variant(red.clone()), bounds.clone());
+        for still in [adaptive(table), adaptive(ns2), self_configuring(red.clone(), bounds.clone())] {
+            assert_eq!(fates(still.clone()), expected, "{still}");
         }
     }
 }
@@ -133,62 +136,57 @@ fn where_max_p_does_not_move_this_is_red_draw_for_draw() {
 #[test]
 fn ten_idle_seconds_are_twenty_steps_by_the_clock_and_one_step_on_arrivals() {
     let rows = [
-        (json!({"preset": "paper"}), 20.0),
-        (json!({"preset": "linux"}), 20.0),
-        (json!({"preset": "linux", "adapts_on": "arrivals"}), 1.0),
-        (json!({"preset": "ns-2.2003"}), 1.0),
-        (json!({"preset": "ns-2.2003", "adapts_on": "clock"}), 20.0),
+        (table(json!({})), 20.0),
+        (table(json!({"adapts_on": "arrivals"})), 1.0),
+        (ns2(json!({})), 1.0),
+        (ns2(json!({"adapts_on": "clock"})), 20.0),
     ];
-    for (change, steps) in rows {
-        let mut table = table(change.clone());
+    for (mut table, steps) in rows {
         (table["max_p"], table["min_th"], table["max_th"]) = (json!(0.4), json!("30p"), json!("90p"));
-        let mut hand = Hand::new(table, 1);
-        hand.now = Instant::from_nanos(10_000_000_000);
-        hand.offer(packet(974));
+        let mut driver = Driver::new(table.clone(), 1);
+        driver.now = Instant::from_nanos(10_000_000_000);
+        driver.offer(packet(974));
         let expected = 0.4 * libm::pow(0.9, steps);
-        assert!((hand.gauge("max_p") - expected).abs() < 1e-12, "{change}: {}", hand.gauge("max_p"));
+        assert!((driver.gauge("max_p") - expected).abs() < 1e-12, "{table}: {}", driver.gauge("max_p"));
     }
 }
 
 #[test]
-fn each_preset_begins_where_it_does_and_ends_at_its_own_bounds() {
-    let ends = |preset: &str, queue: u64| {
-        let change = json!({"preset": preset, "min_th": "5p", "max_th": "15p", "weight": 1.0});
-        let mut hand = Hand::new(table(change), 1);
-        let begin = hand.gauge("max_p");
+fn max_p_ends_at_its_bounds_or_less_than_a_step_beyond_them() {
+    let ends = |variant: fn(Value) -> Value, queue: u64| {
+        let mut driver = Driver::new(variant(json!({"min_th": "5p", "max_th": "15p", "weight": 1.0})), 1);
+        let begin = driver.gauge("max_p");
         for k in 1..200 {
-            while hand.queue.backlog().packets < queue {
-                hand.offer(packet(974));
+            while driver.queue.backlog().packets < queue {
+                driver.offer(packet(974));
             }
-            hand.now = Instant::from_nanos(k * 501_000_000);
-            hand.offer(packet(974));
-            hand.take();
+            driver.now = Instant::from_nanos(k * 501_000_000);
+            driver.offer(packet(974));
+            driver.take();
         }
-        (begin, hand.gauge("max_p"))
+        (begin, driver.gauge("max_p"))
     };
-    assert_eq!((ends("paper", 2), ends("paper", 13)), ((0.1, 0.01), (0.1, 0.5)));
-    for (preset, begin, bottom) in [("ns-2.2003", 0.1, 0.008), ("linux", 0.02, 0.01)] {
-        let ((from, low), (_, high)) = (ends(preset, 2), ends(preset, 13));
-        assert_eq!(from, begin);
-        assert!(low < bottom && low >= bottom * 0.9, "{preset}: {low}");
-        assert!((0.5..0.51).contains(&high), "{preset}: {high}");
-    }
+    assert_eq!((ends(table, 2), ends(table, 13)), ((0.1, 0.01), (0.1, 0.5)));
+    let ((from, low), (_, high)) = (ends(ns2, 2), ends(ns2, 13));
+    assert_eq!(from, 0.1);
+    assert!(low < 0.008 && low >= 0.008 * 0.9, "{low}");
+    assert!((0.5..0.51).contains(&high), "{high}");
 }
 
 #[test]
 fn the_clock_is_heard_at_departures_too() {
-    let mut hand = Hand::new(table(json!({"min_th": "2p", "max_th": "6p", "weight": 1.0})), 1);
+    let mut driver = Driver::new(table(json!({"min_th": "2p", "max_th": "6p", "weight": 1.0})), 1);
     (0..5).for_each(|_| {
-        hand.offer(packet(974));
+        driver.offer(packet(974));
     });
-    hand.now = Instant::from_nanos(500_000_000);
-    hand.take();
-    assert_eq!(hand.gauge("max_p"), 0.1, "an average of 4 is inside 3.6 to 4.4");
-    hand.offer(packet(974));
-    hand.offer(packet(974));
-    hand.now = Instant::from_nanos(1_000_000_000);
-    hand.take();
-    assert!((hand.gauge("max_p") - 0.11).abs() < 1e-12);
+    driver.now = Instant::from_nanos(500_000_000);
+    driver.take();
+    assert_eq!(driver.gauge("max_p"), 0.1, "an average of 4 is inside 3.6 to 4.4");
+    driver.offer(packet(974));
+    driver.offer(packet(974));
+    driver.now = Instant::from_nanos(1_000_000_000);
+    driver.take();
+    assert!((driver.gauge("max_p") - 0.11).abs() < 1e-12);
 }
 
 #[test]
@@ -198,20 +196,20 @@ fn above_max_th_a_stale_line_drops_what_it_dropped_in_the_beginning() {
         let change = json!({
             "min_th": "10p", "max_th": "20p", "weight": 1.0, "spacing": "none", "gentle_line": line,
         });
-        let mut hand = Hand::new(table(change), 5);
+        let mut driver = Driver::new(table(change), 5);
         let mut stand = |now: u64, offers: u32| {
-            hand.now = Instant::from_nanos(now);
+            driver.now = Instant::from_nanos(now);
             let mut chosen = 0;
             for _ in 0..offers {
-                while hand.queue.backlog().packets < 20 {
-                    hand.offer(packet(974));
+                while driver.queue.backlog().packets < 20 {
+                    driver.offer(packet(974));
                 }
-                chosen += u32::from(hand.offer(packet(974)));
-                while hand.queue.backlog().packets > 20 {
-                    hand.take();
+                chosen += u32::from(driver.offer(packet(974)));
+                while driver.queue.backlog().packets > 20 {
+                    driver.take();
                 }
             }
-            (f64::from(chosen) / f64::from(offers), hand.gauge("max_p"))
+            (f64::from(chosen) / f64::from(offers), driver.gauge("max_p"))
         };
         let first = stand(0, 40_000);
         stand(60_000_000_000, 1);
@@ -225,40 +223,40 @@ fn above_max_th_a_stale_line_drops_what_it_dropped_in_the_beginning() {
 }
 
 #[test]
-fn marks_end_where_the_preset_says() {
+fn marks_end_where_the_rule_says() {
     // p_b at 7, 9, 11 and 13 packets: 0.06, 0.14, on the gentle line, and beyond it.
     let marks = |change: Value, queue: u64| {
         let mut table = table(json!({
             "min_th": "5p", "max_th": "10p", "limit": "60p", "weight": 1.0, "max_p": 0.15, "interval": "1000s",
         }));
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let mut hand = Hand::new(table, 1);
+        let mut driver = Driver::new(table, 1);
         for _ in 0..200_000 {
-            if hand.queue.backlog().packets == queue {
+            if driver.queue.backlog().packets == queue {
                 break;
             }
-            hand.offer(ect(974));
+            driver.offer(ect(974));
         }
-        hand.counts = Counts::default();
+        driver.fates = Fates::default();
         for _ in 0..1000 {
-            hand.offer(ect(974));
-            while hand.queue.backlog().packets > queue {
-                hand.take();
+            driver.offer(ect(974));
+            while driver.queue.backlog().packets > queue {
+                driver.take();
             }
         }
-        (hand.counts.marks > 0, hand.counts.early + hand.counts.forced > 0)
+        (driver.fates.counts.marks > 0, driver.fates.counts.early + driver.fates.counts.forced > 0)
     };
     let (only_marks, only_drops) = ((true, false), (false, true));
     let rows = [
-        (json!({"preset": "ns-2.2003", "ecn": "unless-forced"}), 7, only_marks),
-        (json!({"preset": "ns-2.2003", "ecn": "unless-forced"}), 9, only_drops),
-        (json!({"preset": "ns-2.2003", "ecn": "unless-forced", "mark_p": 1.0}), 11, only_marks),
-        (json!({"preset": "paper", "ecn": "unless-forced"}), 11, only_marks),
-        (json!({"preset": "paper", "ecn": "below-max-th"}), 9, only_marks),
-        (json!({"preset": "paper", "ecn": "below-max-th"}), 11, only_drops),
-        (json!({"preset": "linux", "ecn": "always"}), 11, only_marks),
-        (json!({"preset": "linux", "ecn": "unless-forced"}), 10, only_drops),
-        (json!({"preset": "paper"}), 7, only_drops),
+        (json!({"ecn": "unless-forced", "mark_p": 0.1}), 7, only_marks),
+        (json!({"ecn": "unless-forced", "mark_p": 0.1}), 9, only_drops),
+        (json!({"ecn": "unless-forced", "mark_p": 1.0}), 11, only_marks),
+        (json!({"ecn": "unless-forced"}), 11, only_marks),
+        (json!({"ecn": "below-max-th"}), 9, only_marks),
+        (json!({"ecn": "below-max-th"}), 11, only_drops),
+        (json!({"ecn": "always", "gentle": false}), 11, only_marks),
+        (json!({"ecn": "unless-forced", "gentle": false}), 10, only_drops),
+        (json!({}), 7, only_drops),
     ];
     for (change, queue, expected) in rows {
         assert_eq!(marks(change.clone(), queue), expected, "{change} {queue}");
@@ -272,16 +270,16 @@ fn in_packet_mode_a_small_packet_is_dropped_as_readily_as_a_big_one_and_in_byte_
             "weight": 1.0, "mean_packet": "1000B", "spacing": "none", "interval": "1000s", "max_p": 0.5,
         }));
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let mut hand = Hand::new(table, 9);
+        let mut driver = Driver::new(table, 9);
         let mut chosen = 0;
         for _ in 0..40_000 {
             // Automatic thresholds are 5 and 15 packets of 1000 bytes.
-            while hand.queue.backlog().packets < 10 {
-                hand.offer(packet(1000));
+            while driver.queue.backlog().packets < 10 {
+                driver.offer(packet(1000));
             }
-            chosen += u32::from(hand.offer(packet(bytes)));
-            while hand.queue.backlog().packets > 0 {
-                hand.take();
+            chosen += u32::from(driver.offer(packet(bytes)));
+            while driver.queue.backlog().packets > 0 {
+                driver.take();
             }
         }
         f64::from(chosen) / 40_000.0
@@ -303,9 +301,6 @@ fn the_drop_curve_is_that_of_the_beginning_if_the_line_need_not_be_known() {
     assert!((curve(given.clone(), 40.0).unwrap() - 0.05).abs() < 1e-12);
     assert!((curve(given.clone(), 60.0).unwrap() - 0.1).abs() < 1e-12);
     assert_eq!(curve(given, 120.0), Some(1.0));
-    let linux = json!({"preset": "linux", "limit": "120p"});
-    assert!((curve(linux.clone(), 20.0).unwrap() - 0.01).abs() < 1e-12);
-    assert_eq!(curve(linux, 30.0), Some(1.0));
     assert_eq!(curve(json!({"min_th": "20p", "max_p": 2.0}), 30.0), None);
 }
 
@@ -313,7 +308,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn whatever_comes_max_p_keeps_its_bounds_and_more_queue_never_means_less_drops(
-        preset in prop_oneof![Just("paper"), Just("feng"), Just("linux"), Just("ns-2.2003")],
+        variant in prop_oneof![Just("paper"), Just("ns-2"), Just("self-configuring")],
         adapts_on in prop_oneof![Just("clock"), Just("arrivals")],
         bottom in 0.001_f64..0.3,
         width in 0.0_f64..0.6,
@@ -321,28 +316,34 @@ proptest! {
         bursts in prop::collection::vec((1_u32..60, 0_u64..2000, 0_u32..80), 1..40),
     ) {
         let (top, max_p) = (bottom + width, bottom + begin * width);
-        let mut hand = Hand::new(table(json!({
-            "preset": preset, "adapts_on": adapts_on, "bottom": bottom, "top": top, "max_p": max_p,
-            "bounds": "kept", "min_th": "4p", "max_th": "12p", "limit": "40p", "weight": 0.1,
-        })), 1);
+        let red = json!({
+            "min_th": "4p", "max_th": "12p", "limit": "40p", "weight": 0.1, "max_p": max_p, "mean_packet": "500B",
+        });
+        let bounds = json!({"bottom": bottom, "top": top});
+        let adapts = over(json!({"adapts_on": adapts_on, "bounds": "kept"}), bounds.clone());
+        let mut driver = Driver::new(match variant {
+            "paper" => table(over(red, adapts)),
+            "ns-2" => ns2(over(red, adapts)),
+            _ => self_configuring(red, bounds),
+        }, 1);
         let mut seen = Vec::new();
         for (offers, gap_millis, takes) in bursts {
             for _ in 0..offers {
-                hand.offer(packet(700));
-                let max_p = hand.gauge("max_p");
+                driver.offer(packet(700));
+                let max_p = driver.gauge("max_p");
                 prop_assert!((bottom..=top).contains(&max_p), "{max_p}");
-                seen.push((max_p, hand.gauge("average"), hand.gauge("probability")));
+                seen.push((max_p, driver.gauge("average"), driver.gauge("probability")));
             }
-            hand.now = Instant::from_nanos(hand.now.nanos() + gap_millis * 1_000_000);
+            driver.now = Instant::from_nanos(driver.now.nanos() + gap_millis * 1_000_000);
             (0..takes).for_each(|_| {
-                hand.take();
+                driver.take();
             });
         }
         seen.sort_by(|one, other| (one.0, one.1).partial_cmp(&(other.0, other.1)).unwrap());
         for pair in seen.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1) {
             // With a stale line this holds on each side of max_th only.
             let sides = pair[0].1 < 12.0 && pair[1].1 >= 12.0;
-            prop_assert!(pair[0].2 <= pair[1].2 || (preset == "ns-2.2003" && sides), "{pair:?}");
+            prop_assert!(pair[0].2 <= pair[1].2 || (variant == "ns-2" && sides), "{pair:?}");
         }
     }
 }
@@ -362,12 +363,6 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         (json!({"min_th": "20p", "max_th": "90kB"}), "max_th: must be in the unit of min_th, 20p"),
         (json!({"max_th": "90kB"}), "max_th: must be in the unit of limit, 225p"),
         (json!({"round_trip": "0s"}), "round_trip: must not be 0s"),
-        (json!({"burst": 9}), "burst: has an effect only if preset is \"linux\""),
-        (json!({"preset": "linux", "burst": 9, "weight": 0.1}), "burst: has an effect only if"),
-        (json!({"preset": "linux", "burst": 9}), "burst: must be at least min_th, 18 mean packets"),
-        (json!({"preset": "linux", "burst": 4_294_967_295_u32}), "burst: is too large: 4294967295"),
-        (json!({"preset": "linux", "limit": "11p"}), "limit: must be at least 12p"),
-        (json!({"preset": "linux", "min_th": "3kB"}), "max_th: must be given, as limit, 225p"),
         (json!({"target_low": -0.1}), "target_low: must be from 0 to 1"),
         (json!({"target_low": 0.7}), "target_high: must be from target_low, 0.7, to 1"),
         (json!({"alpha": 0.0}), "alpha: must be above 0 and at most 1"),
@@ -376,14 +371,25 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         (json!({"bottom": 0.6}), "top: must be from bottom, 0.6, to 1"),
         (json!({"interval": "999us"}), "interval: must be at least 1ms"),
         (json!({"mark_p": 0.1}), "mark_p: has no effect"),
-        (json!({"preset": "feng", "alpha": 1.0}), "alpha: must be above 1, not 1"),
-        (json!({"preset": "feng", "beta": 0.9}), "beta: must be above 1, not 0.9"),
-        (json!({"preset": "feng", "target_low": 0.4}), "target_low: has no effect with preset \"feng\""),
-        (json!({"preset": "feng", "target_high": 0.4}), "target_high: has no effect with preset \"feng\""),
-        (json!({"preset": "feng", "interval": "1s"}), "interval: has no effect with preset \"feng\""),
     ];
     for (change, expected) in rows {
         let found = problem(change.clone());
         assert!(found.starts_with(expected), "{change}: {found}");
+    }
+}
+
+#[test]
+fn what_would_misbehave_in_self_configuring_red_is_refused_with_place_and_remedy() {
+    for (change, expected) in [
+        (json!({"alpha": 1.0}), "alpha: must be above 1, not 1"),
+        (json!({"beta": 0.9}), "beta: must be above 1, not 0.9"),
+        (json!({"bottom": 0.0}), "bottom: must be above 0"),
+        (json!({"bottom": 0.6, "top": 0.5}), "top: must be from bottom, 0.6, to 1"),
+        (json!({"red": {"max_p": 0.0}}), "red.max_p: must be above 0"),
+    ] {
+        let config = Config::read(self_configuring(json!({}), change)).unwrap();
+        let found = config.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
+        assert!(found.starts_with(expected), "{found}");
+        assert_eq!(config.drop_curve(60.0, 1.0, 0), None);
     }
 }

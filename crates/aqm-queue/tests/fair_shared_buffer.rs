@@ -1,11 +1,9 @@
 //! Fair queueing: whose packet is dropped, what a flow is, who goes first, and what each flow's own
 //! discipline sees.
 
-mod driver;
-
 use aqm_net::{Ecn, Packet, Span};
 use aqm_queue::Config;
-use driver::{Hand, ect, packet};
+use aqm_queue::testing::{Driver, ect, packet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -16,19 +14,19 @@ fn of(flow: u32, bytes: u16) -> Packet {
 }
 
 /// The scheduler `kind` with these parameters, and these packets in it; ids count from zero.
-fn filled(mut table: Value, kind: &str, packets: &[(u32, u16)]) -> Hand {
+fn filled(mut table: Value, kind: &str, packets: &[(u32, u16)]) -> Driver {
     table["kind"] = json!(kind);
-    let mut hand = Hand::new(table, 1);
+    let mut driver = Driver::new(table, 1);
     for &(flow, bytes) in packets {
-        hand.offer(of(flow, bytes));
+        driver.offer(of(flow, bytes));
     }
-    hand
+    driver
 }
 
 /// The ids that are left, in the order in which they were sent, by flow.
-fn rest(hand: &mut Hand) -> Vec<(u32, u32)> {
+fn rest(driver: &mut Driver) -> Vec<(u32, u32)> {
     let mut left: Vec<(u32, u32)> =
-        std::iter::from_fn(|| hand.take()).map(|packet| (packet.flow, packet.id)).collect();
+        std::iter::from_fn(|| driver.take()).map(|packet| (packet.flow, packet.id)).collect();
     left.sort_by_key(|(flow, _)| *flow);
     left
 }
@@ -54,8 +52,8 @@ fn the_longest_queue_pays_from_the_end_that_was_asked_for() {
 fn of_queues_as_long_that_of_the_packet_that_came_pays() {
     for (drop, victim) in [("longest-front", 1), ("longest-tail", 4)] {
         let packets = [(1, 100), (2, 100), (1, 100), (3, 100), (2, 100)];
-        let mut hand = filled(json!({"limit": "4p", "drop": drop}), "drr", &packets);
-        assert!(rest(&mut hand).iter().all(|(_, id)| *id != victim), "{drop}");
+        let mut driver = filled(json!({"limit": "4p", "drop": drop}), "drr", &packets);
+        assert!(rest(&mut driver).iter().all(|(_, id)| *id != victim), "{drop}");
     }
 }
 
@@ -63,8 +61,8 @@ fn of_queues_as_long_that_of_the_packet_that_came_pays() {
 fn a_packet_larger_than_the_whole_buffer_pushes_nobody_out_but_itself() {
     for drop in ["tail", "longest-tail", "longest-front"] {
         let table = json!({"limit": "1000B", "drop": drop});
-        let mut hand = filled(table, "drr", &[(1, 400), (2, 400), (3, 1001)]);
-        assert_eq!(rest(&mut hand), [(1, 0), (2, 1)], "{drop}");
+        let mut driver = filled(table, "drr", &[(1, 400), (2, 400), (3, 1001)]);
+        assert_eq!(rest(&mut driver), [(1, 0), (2, 1)], "{drop}");
     }
 }
 
@@ -80,16 +78,16 @@ proptest! {
         let in_bytes = bytes && drop != "random-long";
         let limit = if in_bytes { 9000 } else { 12 };
         let text = if in_bytes { "9000B" } else { "12p" };
-        let mut hand = filled(json!({"limit": text, "drop": drop}), KINDS[kind], &[]);
+        let mut driver = filled(json!({"limit": text, "drop": drop}), KINDS[kind], &[]);
         let mut held = [0_u64; 6];
         let size = |packet: &Packet| if in_bytes { u64::from(packet.bytes) } else { 1 };
         for (flow, bytes, serves) in packets {
-            if serves && let Some(sent) = hand.take() {
+            if serves && let Some(sent) = driver.take() {
                 held[sent.flow as usize] -= size(&sent);
             }
-            hand.offer(of(flow, bytes));
+            driver.offer(of(flow, bytes));
             held[flow as usize] += size(&of(flow, bytes));
-            for lost in hand.dropped.drain(..) {
+            for lost in std::mem::take(&mut driver.fates).dropped_packets() {
                 let flows = held.iter().filter(|held| **held > 0).count() as u64;
                 let held = &mut held[lost.flow as usize];
                 prop_assert!(*held * flows >= limit, "one of {flows} flows held {held} of {limit}");
@@ -101,16 +99,16 @@ proptest! {
 
 #[test]
 fn a_random_long_queue_pays_and_all_long_ones_do() {
-    let mut hand = filled(json!({"limit": "30p", "drop": "random-long"}), "drr", &[]);
+    let mut driver = filled(json!({"limit": "30p", "drop": "random-long"}), "drr", &[]);
     // Flows 0 to 2 are long, of different lengths; 3 to 8 have one packet each.
     for flow in (0..9).chain([0; 4]).chain([1; 7]).chain([2; 10]) {
-        assert!(!hand.offer(of(flow, 100)));
+        assert!(!driver.offer(of(flow, 100)));
     }
     let mut lost = [0; 9];
     for k in 0..300 {
         // Each long flow comes back as often as it pays, so lengths stay.
-        hand.offer(of(if k == 0 { 0 } else { hand.dropped[k - 1].flow }, 100));
-        lost[hand.dropped[k].flow as usize] += 1;
+        driver.offer(of(if k == 0 { 0 } else { driver.fates.told[k - 1].packet.flow }, 100));
+        lost[driver.fates.told[k].packet.flow as usize] += 1;
     }
     assert!(lost[..3].iter().all(|count| (70..130).contains(count)), "{lost:?}");
     assert_eq!(lost[3..], [0; 6]);
@@ -119,10 +117,10 @@ fn a_random_long_queue_pays_and_all_long_ones_do() {
 #[test]
 fn active_flows_are_those_with_a_packet_that_waits() {
     for kind in KINDS {
-        let mut hand = filled(json!({"limit": "9p"}), kind, &[(1, 500), (1, 500), (7, 500), (9, 500)]);
-        let mut seen = vec![hand.gauge("active_flows")];
-        while hand.take().is_some() {
-            seen.push(hand.gauge("active_flows"));
+        let mut driver = filled(json!({"limit": "9p"}), kind, &[(1, 500), (1, 500), (7, 500), (9, 500)]);
+        let mut seen = vec![driver.gauge("active_flows")];
+        while driver.take().is_some() {
+            seen.push(driver.gauge("active_flows"));
         }
         assert_eq!((seen[0], seen.len(), seen[4]), (3.0, 5, 0.0), "{kind}");
         assert!(seen.is_sorted_by(|earlier, later| earlier >= later), "{kind}: {seen:?}");
@@ -133,45 +131,45 @@ fn active_flows_are_those_with_a_packet_that_waits() {
 fn flows_in_one_bucket_share_its_turn() {
     for kind in KINDS {
         let sent_of = |buckets: Value| {
-            let mut hand = filled(json!({"limit": "200p", "buckets": buckets}), kind, &[]);
+            let mut driver = filled(json!({"limit": "200p", "buckets": buckets}), kind, &[]);
             for k in 0..100 {
-                hand.offer(of(k % 10, 1500));
+                driver.offer(of(k % 10, 1500));
             }
-            (0..100).map(|_| hand.take().unwrap().flow).collect::<Vec<_>>()
+            (0..100).map(|_| driver.take().unwrap().flow).collect::<Vec<_>>()
         };
         let arrived: Vec<u32> = (0..100).map(|k| k % 10).collect();
         assert_eq!(sent_of(json!(1)), arrived, "{kind}: one bucket is one queue");
         let turns = sent_of(Value::Null);
         assert!(turns.chunks(10).all(|round| (0..10).all(|flow| round.contains(&flow))), "{kind}");
-        let hand = |buckets| {
+        let driver = |buckets| {
             let packets: Vec<(u32, u16)> = (0..100).map(|flow| (flow, 100)).collect();
             filled(json!({"limit": "200p", "buckets": buckets}), kind, &packets).gauge("active_flows")
         };
         // 64 buckets, 100 flows: 64 (1 - (63/64)^100) = 50.7 in use, give or take 3.
-        assert!((40.0..62.0).contains(&hand(64)), "{kind}: {}", hand(64));
-        assert_eq!(hand(1), 1.0, "{kind}");
+        assert!((40.0..62.0).contains(&driver(64)), "{kind}: {}", driver(64));
+        assert_eq!(driver(1), 1.0, "{kind}");
     }
 }
 
 #[test]
 fn a_new_salt_parts_flows_that_collide_and_nothing_overtakes() {
     // The watched discipline checks order; a colliding pair is parted within a few salts.
-    let mut hand = filled(json!({"limit": "999p", "buckets": 2, "perturb": "10ms"}), "drr", &[]);
+    let mut driver = filled(json!({"limit": "999p", "buckets": 2, "perturb": "10ms"}), "drr", &[]);
     let mut parted = 0;
     for turn in 0..40 {
         for _ in 0..10 {
-            hand.offer(of(1, 1000));
-            hand.offer(of(2, 1000));
+            driver.offer(of(1, 1000));
+            driver.offer(of(2, 1000));
         }
-        parted += u32::from(hand.gauge("active_flows") == 2.0);
+        parted += u32::from(driver.gauge("active_flows") == 2.0);
         for _ in 0..5 {
-            hand.take();
+            driver.take();
         }
-        hand.now += Span::from_millis(10 + turn % 3);
+        driver.now += Span::from_millis(10 + turn % 3);
     }
     assert!((8..33).contains(&parted), "{parted} of 40");
     let mut left = 0;
-    while hand.take().is_some() {
+    while driver.take().is_some() {
         left += 1;
     }
     assert_eq!(left, 40 * 15);
@@ -180,28 +178,28 @@ fn a_new_salt_parts_flows_that_collide_and_nothing_overtakes() {
 #[test]
 fn a_flow_with_nothing_waiting_goes_before_all_others_under_pfq_unless_it_sends_too_fast() {
     let greedy: Vec<(u32, u16)> = (0..40).map(|k| (k % 4, 1000)).collect();
-    let mut hand = filled(json!({"limit": "99p"}), "pfq", &greedy);
+    let mut driver = filled(json!({"limit": "99p"}), "pfq", &greedy);
     for _ in 0..8 {
-        hand.take();
+        driver.take();
     }
     // Two new flows come; each goes first, in the order in which they came, one packet each.
     for flow in [10, 10, 11] {
-        hand.offer(of(flow, 1000));
+        driver.offer(of(flow, 1000));
     }
-    let flows: Vec<u32> = (0..2).map(|_| hand.take().unwrap().flow).collect();
+    let flows: Vec<u32> = (0..2).map(|_| driver.take().unwrap().flow).collect();
     assert_eq!(flows, [10, 11]);
     // Flow 11 comes back at once: it must wait for a round of the others.
-    hand.offer(of(11, 1000));
-    let next: Vec<u32> = (0..6).map(|_| hand.take().unwrap().flow).collect();
+    driver.offer(of(11, 1000));
+    let next: Vec<u32> = (0..6).map(|_| driver.take().unwrap().flow).collect();
     assert_eq!(next.iter().filter(|flow| **flow == 11).count(), 1, "{next:?}");
     assert_ne!(next[0], 11);
     // A packet in each round, and it always goes first.
     for _ in 0..3 {
         for _ in 0..6 {
-            hand.take();
+            driver.take();
         }
-        hand.offer(of(12, 1000));
-        assert_eq!(hand.take().unwrap().flow, 12);
+        driver.offer(of(12, 1000));
+        assert_eq!(driver.take().unwrap().flow, 12);
     }
 }
 
@@ -210,9 +208,9 @@ fn each_flow_has_its_own_child_with_its_own_limit() {
     for kind in KINDS {
         let table = json!({"limit": "99p", "child": {"kind": "drop-tail", "limit": "3p"}});
         let packets: Vec<(u32, u16)> = (0..30).map(|k| (k % 5, 1000)).collect();
-        let mut hand = filled(table, kind, &packets);
-        assert_eq!(hand.counts.overflow, 15, "{kind}");
-        assert_eq!(rest(&mut hand).iter().filter(|(flow, _)| *flow == 4).count(), 3, "{kind}");
+        let mut driver = filled(table, kind, &packets);
+        assert_eq!(driver.fates.counts.overflow, 15, "{kind}");
+        assert_eq!(rest(&mut driver).iter().filter(|(flow, _)| *flow == 4).count(), 3, "{kind}");
     }
 }
 
@@ -222,14 +220,14 @@ fn a_child_marks_the_flow_that_fills_its_queue_and_no_other() {
         "ecn": "always"});
     let table = |kind| json!({"kind": kind, "limit": "99p", "child": red});
     for kind in KINDS {
-        let mut hand = Hand::new(table(kind), 3);
+        let mut driver = Driver::new(table(kind), 3);
         let mut marked = [0; 4];
         for _ in 0..30 {
             for flow in [0, 0, 0, 1, 2, 3] {
-                hand.offer(Packet { flow, ..ect(1000) });
+                driver.offer(Packet { flow, ..ect(1000) });
             }
             for _ in 0..4 {
-                let packet = hand.take().unwrap();
+                let packet = driver.take().unwrap();
                 marked[packet.flow as usize] += u32::from(packet.ecn == Ecn::Ce);
             }
         }
@@ -241,16 +239,16 @@ fn a_child_marks_the_flow_that_fills_its_queue_and_no_other() {
 fn a_child_is_remembered_while_its_flow_is_idle() {
     // Every third packet of each flow is lost, though no queue ever holds two.
     let child = json!({"kind": "drop-nth", "packets": [3, 6, 9]});
-    let mut hand = Hand::new(json!({"kind": "drr", "limit": "9p", "child": child}), 1);
+    let mut driver = Driver::new(json!({"kind": "drr", "limit": "9p", "child": child}), 1);
     let mut lost = Vec::new();
     for k in 0..9 {
         for flow in [1, 2] {
-            if hand.offer(of(flow, 1000)) {
+            if driver.offer(of(flow, 1000)) {
                 lost.push((flow, k + 1));
             } else {
-                hand.take().unwrap();
+                driver.take().unwrap();
             }
-            hand.take();
+            driver.take();
         }
     }
     assert_eq!(lost, [(1, 3), (2, 3), (1, 6), (2, 6), (1, 9), (2, 9)]);

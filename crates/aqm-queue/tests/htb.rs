@@ -1,18 +1,13 @@
 //! HTB on a line much faster than its classes: what each class gets, at least and at most.
 
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Label, Observer, Port, Protocol, Reason, Ties, invariants};
+use aqm_queue::testing::Ignore;
+use aqm_queue::{Config, Label, Port, Protocol, Ties, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(1_000_000_000);
-
-struct Deaf;
-impl Observer for Deaf {
-    fn dropped(&mut self, _: &Packet, _: Reason, _: Instant) {}
-    fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
-}
 
 /// What left: when, of which flow, how many bytes.
 type Sent = Vec<(Instant, u32, u64)>;
@@ -38,13 +33,13 @@ fn backlog(port: &mut Port, flows: &[(u32, u16)], until: Instant) -> Sent {
     let mut id = 0;
     for (flow, &(count, bytes)) in flows.iter().enumerate() {
         for _ in 0..count {
-            port.accept(packet(id, flow as u32, bytes), Instant::START, &mut Deaf, |left| {
+            port.accept(packet(id, flow as u32, bytes), Instant::START, &mut Ignore, |left| {
                 sent.push((left.start, left.packet.flow, u64::from(left.packet.bytes)));
             });
             id += 1;
         }
     }
-    port.serve(until, &mut Deaf, |left| {
+    port.serve(until, &mut Ignore, |left| {
         sent.push((left.start, left.packet.flow, u64::from(left.packet.bytes)));
     });
     sent
@@ -148,9 +143,9 @@ fn packets_go_to_the_class_that_matches_and_else_to_the_default() {
         let mut port = Port::new(queue, LINE, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
         let mut ends = Vec::new();
         for id in 0..12 {
-            port.accept(packet(id, 0, 1000), Instant::START, &mut Deaf, |left| ends.push(left.start));
+            port.accept(packet(id, 0, 1000), Instant::START, &mut Ignore, |left| ends.push(left.start));
         }
-        port.serve(seconds(100), &mut Deaf, |left| ends.push(left.start));
+        port.serve(seconds(100), &mut Ignore, |left| ends.push(left.start));
         // Twelve packets take ten times as long at a tenth of the rate.
         if ends[11] > Instant::START + Span::from_millis(400) { "slow" } else { "rest" }
     };
@@ -263,11 +258,11 @@ fn drive(arrivals: &[(u32, u16, u64)], hysteresis: bool) -> (Sent, Vec<(Instant,
     for (id, &(flow, bytes, gap_us)) in arrivals.iter().enumerate() {
         now += Span::from_nanos(gap_us * 1000);
         came.push((now, flow, u64::from(bytes)));
-        port.accept(packet(id as u32, flow, bytes), now, &mut Deaf, |left| {
+        port.accept(packet(id as u32, flow, bytes), now, &mut Ignore, |left| {
             sent.push((left.start, left.packet.flow, u64::from(left.packet.bytes)));
         });
     }
-    port.serve(now + Span::from_millis(600_000), &mut Deaf, |left| {
+    port.serve(now + Span::from_millis(600_000), &mut Ignore, |left| {
         sent.push((left.start, left.packet.flow, u64::from(left.packet.bytes)));
     });
     (sent, came)
@@ -339,12 +334,12 @@ fn a_port_that_holds_packets_back_says_how_long_and_needs_few_calls() {
     let mut port = port(&["a", "b", "c"], three(false));
     let mut ends = Vec::new();
     for id in 0..20 {
-        port.accept(packet(id, 2, 1500), Instant::START, &mut Deaf, |left| ends.push(left.end));
+        port.accept(packet(id, 2, 1500), Instant::START, &mut Ignore, |left| ends.push(left.end));
     }
     let mut calls = 0;
     while ends.len() < 20 {
         let at = port.held_until().unwrap_or(ends[ends.len() - 1]);
-        port.serve(at, &mut Deaf, |left| ends.push(left.end));
+        port.serve(at, &mut Ignore, |left| ends.push(left.end));
         calls += 1;
     }
     assert!(calls <= 4 * 20, "{calls} calls for 20 packets");

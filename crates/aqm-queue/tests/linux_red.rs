@@ -1,39 +1,37 @@
 //! What pins Linux's RED down.
 
-mod driver;
-
 use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::Config;
-use driver::{Counts, Hand, ect, packet};
+use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
 use serde_json::{Value, json};
 
 /// 5 kB to 18 kB and 20 kB on a line of 140 kb/s.
 fn linux(change: Value) -> Value {
     let mut table = json!({
-        "kind": "red", "preset": "linux", "min_th": "5000B", "max_th": "18000B", "limit": "20000B",
-        "mean_packet": "1500B", "max_p": 0.1,
+        "kind": "linux-red", "min": "5000B", "max": "18000B", "limit": "20000B", "avpkt": "1500B",
+        "probability": 0.1,
     });
     table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     table
 }
 
-fn hand(change: Value, seed: u64) -> Hand {
-    Hand::at_rate(linux(change), Rate::from_bps(140_000), seed)
+fn driver(change: Value, seed: u64) -> Driver {
+    Driver::at_rate(linux(change), Rate::from_bps(140_000), seed)
 }
 
 /// Offers packets of 100 bytes to a queue held at so many bytes, and returns the numbers of packets from one
 /// choice to the next.
-fn gaps_at(hand: &mut Hand, bytes: u64, offers: u32) -> Vec<u64> {
+fn gaps_at(driver: &mut Driver, bytes: u64, offers: u32) -> Vec<u64> {
     let (mut gap, mut gaps) = (0, Vec::new());
     let mut counting = false;
     for k in 0..offers + 2000 {
-        serve_down_to(hand, bytes);
-        let chosen = hand.offer(packet(100));
+        serve_down_to(driver, bytes);
+        let chosen = driver.offer(packet(100));
         // The average needs some time to come to rest at the queue.
         if k < 2000 {
             continue;
         }
-        assert_eq!(hand.gauge("average"), bytes as f64);
+        assert_eq!(driver.gauge("average"), bytes as f64);
         gap += 1;
         if chosen {
             if counting {
@@ -47,11 +45,11 @@ fn gaps_at(hand: &mut Hand, bytes: u64, offers: u32) -> Vec<u64> {
 
 #[test]
 fn gaps_are_uniform_from_1_to_the_inverse_of_the_probability() {
-    for (preset, max_p) in [("linux", 0.1), ("linux-2.4", 13_000.0 / 131_072.0)] {
-        let mut hand = hand(json!({"preset": preset, "limit": "60000B"}), 7);
+    for (kernel, max_p) in [("6.1", 0.1), ("2.4", 13_000.0 / 131_072.0)] {
+        let mut driver = driver(json!({"kernel": kernel, "limit": "60000B"}), 7);
         let p_b = max_p / 2.0;
-        let gaps = gaps_at(&mut hand, 11_500, 200_000);
-        assert!((hand.gauge("probability") / p_b - 1.0).abs() < 1e-4);
+        let gaps = gaps_at(&mut driver, 11_500, 200_000);
+        assert!((driver.gauge("probability") / p_b - 1.0).abs() < 1e-4);
         let longest = (1.0 / p_b).ceil() as u64;
         assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&longest)));
         // The longest gap is that of a last draw of less than a whole step.
@@ -64,55 +62,55 @@ fn gaps_are_uniform_from_1_to_the_inverse_of_the_probability() {
             })
             .sum();
         // Above 19 or 20 degrees of freedom once in a thousand.
-        assert!(statistic < 45.3, "{preset}: {statistic}");
+        assert!(statistic < 45.3, "{kernel}: {statistic}");
     }
 }
 
 #[test]
 fn the_power_of_two_of_old_may_halve_the_drops() {
-    let drops = |preset| {
-        let lengths = json!({"preset": preset, "min_th": "5120B", "max_th": "18432B", "limit": "60000B"});
-        gaps_at(&mut hand(lengths, 3), 12_000, 100_000).len() as f64
+    let drops = |kernel| {
+        let lengths = json!({"kernel": kernel, "min": "5120B", "max": "18432B", "limit": "60000B"});
+        gaps_at(&mut driver(lengths, 3), 12_000, 100_000).len() as f64
     };
-    assert!((drops("linux-2.4") / drops("linux") / (0.0508 / 0.1) - 1.0).abs() < 0.03);
+    assert!((drops("2.4") / drops("6.1") / (0.0508 / 0.1) - 1.0).abs() < 0.03);
 }
 
 /// Serves until at most so many bytes wait.
-fn serve_down_to(hand: &mut Hand, bytes: u64) {
-    while hand.queue.backlog().bytes > bytes {
-        hand.take();
+fn serve_down_to(driver: &mut Driver, bytes: u64) {
+    while driver.queue.backlog().bytes > bytes {
+        driver.take();
     }
 }
 
 #[test]
 fn the_first_packet_within_the_thresholds_passes_and_the_second_meets_the_line() {
-    let mut hand = hand(json!({"max_p": 0.9, "limit": "60000B"}), 11);
+    let mut driver = driver(json!({"probability": 0.9, "limit": "60000B"}), 11);
     let (mut chosen, mut expected) = (0.0, 0.0);
     for crossing in 1..=2000 {
         // The line idles until the average is forgotten.
-        while hand.take().is_some() {}
-        hand.now = Instant::from_nanos(crossing * 1_000_000_000_000);
+        while driver.take().is_some() {}
+        driver.now = Instant::from_nanos(crossing * 1_000_000_000_000);
         loop {
-            let first = hand.offer(packet(1500));
-            serve_down_to(&mut hand, 12_000);
-            if hand.gauge("average") >= 5000.0 {
+            let first = driver.offer(packet(1500));
+            serve_down_to(&mut driver, 12_000);
+            if driver.gauge("average") >= 5000.0 {
                 assert!(!first, "crossing {crossing}");
                 break;
             }
         }
-        chosen += f64::from(u8::from(hand.offer(packet(1500))));
-        expected += hand.gauge("probability");
+        chosen += f64::from(u8::from(driver.offer(packet(1500))));
+        expected += driver.gauge("probability");
     }
     assert!(expected > 100.0 && (chosen - expected).abs() < 4.0 * expected.sqrt(), "{chosen} {expected}");
 }
 
 #[test]
 fn from_max_th_on_every_packet_is_dropped_and_the_first_one_below_it_passes() {
-    let mut hand = hand(json!({"max_p": 0.5, "limit": "60000B"}), 12);
+    let mut driver = driver(json!({"probability": 0.5, "limit": "60000B"}), 12);
     let mut offer = |bytes| {
-        serve_down_to(&mut hand, bytes);
-        let chosen = hand.offer(packet(1500));
-        (chosen, hand.gauge("average"))
+        serve_down_to(&mut driver, bytes);
+        let chosen = driver.offer(packet(1500));
+        (chosen, driver.gauge("average"))
     };
     for _ in 0..500 {
         let mut above = false;
@@ -136,38 +134,39 @@ fn from_max_th_on_every_packet_is_dropped_and_the_first_one_below_it_passes() {
 #[test]
 fn a_full_queue_does_not_start_the_count_anew() {
     // Nothing is served: p_b is 0.06, and all that is not dropped early meets a full queue.
-    let change = json!({"max_th": "30000B", "burst": 6});
-    let mut hand = hand(change, 13);
-    (0..200).for_each(|_| assert!(hand.offer(packet(100)) || hand.queue.backlog().bytes <= 20_000));
+    let change = json!({"max": "30000B", "burst": 6});
+    let mut driver = driver(change, 13);
+    (0..200).for_each(|_| assert!(driver.offer(packet(100)) || driver.queue.backlog().bytes <= 20_000));
     let (mut gap, mut longest) = (0, 0);
     for _ in 0..50_000 {
-        let early = hand.counts.early;
-        hand.offer(packet(1500));
+        let early = driver.fates.counts.early;
+        driver.offer(packet(1500));
         gap += 1;
-        if hand.counts.early > early {
+        if driver.fates.counts.early > early {
             longest = longest.max(gap);
             gap = 0;
         }
     }
-    let p_b = hand.gauge("probability");
-    assert!(hand.counts.overflow > 30_000);
+    let p_b = driver.gauge("probability");
+    assert!(driver.fates.counts.overflow > 30_000);
     assert_eq!(longest, (1.0 / p_b).ceil() as u64);
 }
 
 #[test]
 fn the_integer_average_is_less_than_a_byte_above_the_exact_one() {
-    for weight in [0.125, 1.0 / 64.0] {
-        let mut hand = hand(json!({"weight": weight, "max_p": 0.5, "limit": "30000B"}), 5);
+    // tc makes 1/8 and 1/64 of these bursts.
+    for (burst, weight) in [(6, 0.125), (14, 1.0 / 64.0)] {
+        let mut driver = driver(json!({"burst": burst, "probability": 0.5, "limit": "30000B"}), 5);
         let mut exact = 0.0;
         // The first arrival ends the idle time of the beginning.
-        hand.offer(packet(1500));
+        driver.offer(packet(1500));
         for k in 0..5000_u16 {
-            exact += weight * (hand.queue.backlog().bytes as f64 - exact);
-            hand.offer(packet(40 + k % 1400));
-            let more = hand.gauge("average") - exact;
+            exact += weight * (driver.queue.backlog().bytes as f64 - exact);
+            driver.offer(packet(40 + k % 1400));
+            let more = driver.gauge("average") - exact;
             assert!((-1e-6..1.0).contains(&more), "{weight} {k}: {more}");
-            if k % 3 != 0 && hand.queue.backlog().packets > 1 {
-                hand.take();
+            if k % 3 != 0 && driver.queue.backlog().packets > 1 {
+                driver.take();
             }
         }
         assert!(exact > 5000.0);
@@ -175,68 +174,70 @@ fn the_integer_average_is_less_than_a_byte_above_the_exact_one() {
 }
 
 /// A queue whose average rests at so many bytes, just served and idle.
-fn idle_at(change: Value, bytes: u64) -> Hand {
-    let mut hand = hand(change, 1);
+fn idle_at(change: Value, bytes: u64) -> Driver {
+    let mut driver = driver(change, 1);
     for _ in 0..1000 {
-        serve_down_to(&mut hand, bytes);
-        hand.offer(packet(1000));
+        serve_down_to(&mut driver, bytes);
+        driver.offer(packet(1000));
     }
-    assert_eq!(hand.gauge("average"), bytes as f64);
-    while hand.take().is_some() {}
-    hand
+    assert_eq!(driver.gauge("average"), bytes as f64);
+    while driver.take().is_some() {}
+    driver
 }
 
 #[test]
 fn an_idle_line_forgets_by_the_table_and_adds_no_sample() {
     // Half a cell halves the average: cells are 2^20 us today, and were 2^16 us.
-    for (preset, half_cell) in [("linux", 1 << 19), ("linux-2.4", 1 << 15)] {
+    for (kernel, half_cell) in [("6.1", 1 << 19), ("2.4", 1 << 15)] {
         for (micros, part) in [(0, 1.0), (half_cell / 2, 0.75), (half_cell, 0.5), (9 * half_cell, 0.5)] {
-            let mut hand = idle_at(json!({"preset": preset}), 4000);
-            hand.now = Instant::from_nanos(micros * 1000 + 999);
-            hand.offer(packet(1000));
-            let after = hand.gauge("average");
-            assert!((after - part * 4000.0).abs() < 1.0, "{preset} {micros}: {after}");
+            let mut driver = idle_at(json!({"kernel": kernel}), 4000);
+            driver.now = Instant::from_nanos(micros * 1000 + 999);
+            driver.offer(packet(1000));
+            let after = driver.gauge("average");
+            assert!((after - part * 4000.0).abs() < 1.0, "{kernel} {micros}: {after}");
         }
     }
 }
 
 #[test]
 fn a_refused_packet_leaves_the_line_idle() {
-    let mut hand = idle_at(json!({"min_th": "1000B", "max_th": "2000B", "weight": 0.125}), 2000);
-    assert!(hand.offer(packet(1000)), "above max_th");
-    hand.now = Instant::from_nanos(1_000_000_000_000);
-    assert!(!hand.offer(packet(1000)));
-    assert_eq!(hand.gauge("average").floor(), 0.0);
+    let mut driver = idle_at(json!({"min": "1000B", "max": "2000B", "avpkt": "500B", "burst": 4}), 2000);
+    assert!(driver.offer(packet(1000)), "above max_th");
+    driver.now = Instant::from_nanos(1_000_000_000_000);
+    assert!(!driver.offer(packet(1000)));
+    assert_eq!(driver.gauge("average").floor(), 0.0);
 }
 
 #[test]
-fn each_ecn_rule_marks_in_its_own_region() {
+fn ecn_marks_and_harddrop_ends_marks_at_max() {
     let ect1 = Packet { ecn: Ecn::Ect1, ..packet(100) };
-    let fates = |preset: &str, ecn: &str, like: Packet, bytes| {
-        let mut hand = hand(json!({"preset": preset, "ecn": ecn, "limit": "60000B"}), 4);
+    let fates = |kernel: &str, flags: &[&str], like: Packet, bytes| {
+        let mut change = json!({"kernel": kernel, "limit": "60000B"});
+        flags.iter().for_each(|flag| change[*flag] = json!(true));
+        let mut driver = driver(change, 4);
         for k in 0..3000 {
             if k == 1000 {
-                hand.counts = Counts::default();
+                driver.fates = Fates::default();
             }
-            serve_down_to(&mut hand, bytes);
-            hand.offer(if k < 1000 { packet(100) } else { like });
+            serve_down_to(&mut driver, bytes);
+            driver.offer(if k < 1000 { packet(100) } else { like });
         }
-        let Counts { early, forced, overflow, marks } = hand.counts;
+        let Counts { early, forced, overflow, marks } = driver.fates.counts;
         assert_eq!(overflow, 0);
         (early > 0, forced > 0, marks > 0)
     };
     let (early, forced, marks) = ((true, false, false), (false, true, false), (false, false, true));
-    for preset in ["linux", "linux-2.4"] {
-        assert_eq!(fates(preset, "off", ect(100), 12_000), early);
-        assert_eq!(fates(preset, "always", packet(100), 12_000), early);
-        assert_eq!(fates(preset, "always", ect(100), 12_000), marks);
-        assert_eq!(fates(preset, "off", ect(100), 19_000), forced);
-        assert_eq!(fates(preset, "always", ect(100), 19_000), marks);
+    for kernel in ["6.1", "2.4"] {
+        assert_eq!(fates(kernel, &[], ect(100), 12_000), early);
+        assert_eq!(fates(kernel, &["ecn"], packet(100), 12_000), early);
+        assert_eq!(fates(kernel, &["ecn"], ect(100), 12_000), marks);
+        assert_eq!(fates(kernel, &[], ect(100), 19_000), forced);
+        assert_eq!(fates(kernel, &["ecn"], ect(100), 19_000), marks);
     }
-    assert_eq!(fates("linux", "below-max-th", ect(100), 12_000), marks);
-    assert_eq!(fates("linux", "below-max-th", ect(100), 19_000), forced);
-    assert_eq!(fates("linux", "always", ect1, 12_000), marks);
-    assert_eq!(fates("linux-2.4", "always", ect1, 12_000), early, "RFC 2481 has one code point");
+    assert_eq!(fates("6.1", &["ecn", "harddrop"], ect(100), 12_000), marks);
+    assert_eq!(fates("6.1", &["ecn", "harddrop"], ect(100), 19_000), forced);
+    assert_eq!(fates("6.1", &["ecn"], ect1, 12_000), marks);
+    assert_eq!(fates("2.4", &["ecn"], ect1, 12_000), early, "RFC 2481 has one code point");
 }
 
 #[test]
@@ -244,32 +245,144 @@ fn the_drop_function_is_that_of_the_integers() {
     let p = |change, average| Config::read(linux(change)).unwrap().drop_curve(average, 1.0, 0).unwrap();
     for (change, max_p) in [
         (json!({}), 0.1),
-        (json!({"max_p": null}), 0.02),
-        (json!({"preset": "linux-2.4"}), 13_000.0 / 131_072.0),
-        (json!({"preset": "linux-2.4", "min_th": "5120B", "max_th": "18432B"}), 13_312.0 / 262_144.0),
+        (json!({"probability": 0.02}), 0.02),
+        (json!({"kernel": "2.4"}), 13_000.0 / 131_072.0),
+        (json!({"kernel": "2.4", "min": "5120B", "max": "18432B"}), 13_312.0 / 262_144.0),
     ] {
         assert_eq!(p(change.clone(), 4999.0), 0.0);
         assert!((p(change.clone(), 17_999.999) / max_p - 1.0).abs() < 0.04);
         assert_eq!(p(change, 18_432.0), 1.0);
     }
-    assert!((p(json!({"preset": "linux-2.4"}), 11_500.0) - 6_500.0 / 131_072.0).abs() < 1e-12);
+    assert!((p(json!({"kernel": "2.4"}), 11_500.0) - 6_500.0 / 131_072.0).abs() < 1e-12);
 }
 
 #[test]
-fn what_the_preset_decides_is_told() {
+fn what_tc_decides_is_told() {
     let told = |table: Value| {
-        let config = Config::read(table).unwrap();
-        let told = config.to_value();
-        assert_eq!(Config::read(told.clone()).unwrap(), config);
-        ["max_p", "weight", "mean_packet", "gentle"].map(|name| told[name].clone())
+        let derived = Config::read(table).unwrap().derived(Rate::from_bps(140_000));
+        derived.into_iter().map(|one| (one.name, one.value, one.unit)).collect::<Vec<_>>()
     };
-    assert_eq!(told(json!({"kind": "red"})), [json!(0.1), json!(0.0008), json!("974B"), json!(true)]);
-    let bytes = json!({"min_th": "5000B", "max_th": "18000B", "limit": "20000B", "kind": "red"});
-    for preset in ["linux", "linux-2.4"] {
-        let mut table = bytes.clone();
-        table["preset"] = json!(preset);
-        assert_eq!(told(table), [json!(0.02), Value::Null, json!("1kB"), json!(false)]);
+    let of = |name: &str, value: f64, unit: &'static str| (name.to_owned(), value, unit);
+    let line = of("bandwidth", 140_000.0, "bps");
+    // The steps of 2^-32 for each byte, rounded down.
+    let max_p = (0.1 * 4_294_967_296.0 / 13_000.0_f64).floor() * 13_000.0 / 4_294_967_296.0;
+    assert_eq!(told(linux(json!({}))), [of("weight", 0.125, ""), of("max_p", max_p, ""), line.clone()]);
+    let old = linux(json!({"kernel": "2.4", "bandwidth": "1Mbps", "burst": 8}));
+    assert_eq!(told(old), [of("weight", 1.0 / 16.0, ""), of("max_p", 13_000.0 / 131_072.0, "")]);
+    let thresholds = |change: Value| {
+        let mut table = json!({"kind": "linux-red", "limit": "120000B"});
+        table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        told(table).into_iter().filter(|(.., unit)| *unit == "B").collect::<Vec<_>>()
+    };
+    assert_eq!(thresholds(json!({})), [of("min", 10_000.0, "B"), of("max", 30_000.0, "B")]);
+    assert_eq!(thresholds(json!({"min": "12000B"})), [of("max", 36_000.0, "B")]);
+    assert_eq!(thresholds(json!({"max": "60000B"})), [of("min", 20_000.0, "B")]);
+}
+
+#[test]
+fn bandwidth_and_not_the_line_says_how_fast_the_average_falls() {
+    let average = |change: Value, rate: u64| {
+        let mut driver = Driver::at_rate(linux(change), Rate::from_bps(rate), 1);
+        (0..1000).for_each(|_| {
+            serve_down_to(&mut driver, 4000);
+            driver.offer(packet(1000));
+        });
+        while driver.take().is_some() {}
+        driver.now = Instant::from_nanos(300_000_000);
+        driver.offer(packet(1000));
+        driver.gauge("average")
+    };
+    let slow = average(json!({}), 140_000);
+    assert_eq!(average(json!({"bandwidth": "140kbps"}), 10_000_000), slow);
+    assert!(average(json!({}), 10_000_000) < slow);
+}
+
+/// `max_p` after each of so many half seconds, with the average held at so many bytes.
+fn adapted(change: Value, bytes: u64, steps: u64) -> Vec<f64> {
+    let mut change = change;
+    (change["adaptive"], change["limit"]) = (json!(true), json!("60000B"));
+    let mut driver = driver(change, 1);
+    for _ in 0..3000 {
+        serve_down_to(&mut driver, bytes);
+        driver.offer(packet(100));
     }
+    assert_eq!(driver.gauge("average"), bytes as f64);
+    let steps = (1..=steps).map(|step| {
+        driver.now = Instant::from_nanos(step * 500_000_000 - 1);
+        serve_down_to(&mut driver, bytes);
+        driver.offer(packet(100));
+        let before = driver.gauge("max_p");
+        driver.now = Instant::from_nanos(step * 500_000_000);
+        serve_down_to(&mut driver, bytes);
+        driver.take();
+        driver.offer(packet(100));
+        assert!(before != driver.gauge("max_p") || (10_200..=12_800).contains(&bytes) || step > 20);
+        driver.gauge("max_p")
+    });
+    steps.collect()
+}
+
+#[test]
+fn every_half_second_max_p_rises_by_a_hundredth_or_falls_by_a_tenth_within_the_kernels_bounds() {
+    // Fifths of 13,000 are 2600: the target is 10,200 to 12,800.
+    for (k, max_p) in (1..).zip(adapted(json!({}), 13_000, 60)) {
+        let expected = (0.1 + 0.01 * f64::from(k)).min(0.51);
+        assert!(
+            (max_p - expected).abs() < 1e-5 || (k > 40 && (0.5..=0.511).contains(&max_p)),
+            "{k}: {max_p}"
+        );
+    }
+    for (k, max_p) in (1..).zip(adapted(json!({}), 10_000, 60)) {
+        let expected = 0.1 * libm::pow(0.9, f64::from(k));
+        assert!(
+            (max_p - expected).abs() < 1e-5 || (k > 20 && (0.009..0.01).contains(&max_p)),
+            "{k}: {max_p}"
+        );
+    }
+    let start = adapted(json!({}), 11_500, 3);
+    assert!(start.iter().all(|max_p| (max_p - 0.1).abs() < 2e-6), "{start:?}");
+    let small = adapted(json!({"probability": 0.02}), 13_000, 1)[0];
+    assert!((small - 0.025).abs() < 2e-6, "at most a quarter: {small}");
+}
+
+#[test]
+fn while_the_line_idles_the_timer_sees_the_average_fall() {
+    let change = json!({
+        "adaptive": true, "min": "1000B", "max": "2000B", "avpkt": "500B", "burst": 4, "limit": "60000B",
+    });
+    let mut driver = driver(change, 1);
+    for _ in 0..1000 {
+        serve_down_to(&mut driver, 1900);
+        driver.offer(packet(100));
+    }
+    while driver.take().is_some() {}
+    // The target is 1400 B to 1600 B. In the 2^18 us of half a cell the average falls to a half, and every instant
+    // of the timer finds it below the target.
+    driver.now = Instant::from_nanos(10_000_000_000);
+    driver.take();
+    assert_eq!(driver.gauge("average"), 1900.0, "only an arrival ends the idle time");
+    let expected = 0.1 * libm::pow(0.9, 20.0);
+    assert!((driver.gauge("max_p") - expected).abs() < 1e-5, "{}", driver.gauge("max_p"));
+}
+
+#[test]
+fn an_adaptive_queue_comes_to_the_middle_of_its_thresholds_where_max_p_can_take_it() {
+    let (mut sum, mut arrivals) = (0.0, 0.0);
+    let change =
+        json!({"adaptive": true, "min": "30000B", "max": "90000B", "limit": "225000B", "avpkt": "1000B"});
+    let mut driver = Driver::at_rate(linux(change), Rate::from_bps(10_000_000), 3);
+    // Packets of 1000 B at 1.1 times the rate of the line.
+    for k in 0..275_000_u64 {
+        driver.now = Instant::from_nanos(k * 727_273);
+        driver.offer(packet(1000));
+        if k % 11 != 0 {
+            driver.take();
+        }
+        if k > 137_500 {
+            (sum, arrivals) = (sum + driver.gauge("average"), arrivals + 1.0);
+        }
+    }
+    assert!((53_500.0..66_500.0).contains(&(sum / arrivals)), "{}", sum / arrivals);
 }
 
 #[test]
@@ -281,37 +394,27 @@ fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
         assert!(error.problem.contains(problem), "{error}");
         assert_eq!(config.drop_curve(1.0, 1.0, 0), None, "{place}");
     };
-    refused(json!({"min_th": "5p"}), "min_th", "in bytes in Linux, such as 30000B, not 5p");
-    refused(json!({"max_th": "9p"}), "max_th", "in bytes");
-    refused(json!({"limit": "225p"}), "limit", "in bytes");
-    refused(json!({"min_th": "0B"}), "min_th", "at least 1B");
-    refused(json!({"max_th": "5000B"}), "max_th", "exceed min_th");
-    refused(json!({"limit": "5000B"}), "limit", "exceed min_th");
-    refused(json!({"limit": "5000000000B"}), "limit", "at most 4294967295B");
-    refused(json!({"max_p": 0.0}), "max_p", "above 0");
-    refused(json!({"max_p": 1.0}), "max_p", "below 1");
-    refused(json!({"max_p": 1e-9}), "max_p", "must be above");
-    refused(json!({"mean_packet": "0B"}), "mean_packet", "from 1B");
-    refused(json!({"weight": 0.1}), "weight", "1/2, 1/4, 1/8");
-    refused(json!({"weight": 1.0}), "weight", "1/2, 1/4, 1/8");
-    refused(json!({"weight": 0.125, "burst": 6}), "burst", "if weight is given");
-    refused(json!({"burst": 2}), "burst", "at least min_th");
+    refused(json!({"min": "0B"}), "min", "at least 1B");
+    refused(json!({"min": null, "max": "2B"}), "min", "a third of max: write it");
+    refused(json!({"max": "5000B"}), "max", "exceed min");
+    refused(json!({"limit": "5000B"}), "limit", "exceed min");
+    refused(json!({"limit": "0B"}), "limit", "from 1B");
+    refused(json!({"limit": "5000000000B"}), "limit", "to 4294967295B");
+    refused(json!({"probability": 0.0}), "probability", "above 0");
+    refused(json!({"probability": 1.0}), "probability", "below 1");
+    refused(json!({"probability": 1e-9}), "probability", "must be above");
+    refused(json!({"avpkt": "0B"}), "avpkt", "from 1B");
+    refused(json!({"burst": 2}), "burst", "at least min");
     refused(
-        json!({"max_th": "3000000B", "weight": 0.0009765625}),
-        "max_th",
-        "below 2097152B with weight 1/1024",
+        json!({"max": "3000000B", "burst": 270, "min": "30000B", "avpkt": "1000B", "limit": "9MB"}),
+        "max",
+        "below 1048576B with weight 1/2048",
     );
-    refused(json!({"gentle": true}), "gentle", "always false");
-    refused(json!({"spacing": "wait"}), "spacing", "always \"no-wait\"");
-    refused(json!({"spare_first": false}), "spare_first", "always true");
-    refused(json!({"packet_scaling": "before-count"}), "packet_scaling", "always \"none\"");
-    refused(json!({"ecn": "always", "mark_p": 0.1}), "mark_p", "leave it out");
-    refused(json!({"ecn": "unless-forced"}), "ecn", "\"below-max-th\"");
-    refused(json!({"preset": "linux-2.4", "ecn": "below-max-th"}), "ecn", "Linux 2.4");
-    refused(json!({"preset": "paper", "burst": 6}), "burst", "leave it out");
-    let shred = Config::read(json!({"kind": "shred", "red": {"preset": "linux"}})).unwrap();
-    let error = shred.build(Rate::from_bps(140_000)).err().unwrap();
-    assert_eq!(error.place, "red.preset");
+    refused(json!({"harddrop": true}), "harddrop", "without ecn");
+    refused(json!({"kernel": "2.4", "ecn": true, "harddrop": true}), "harddrop", "Linux 2.4");
+    refused(json!({"kernel": "2.4", "adaptive": true}), "adaptive", "Linux 2.4");
     let fast = Config::read(linux(json!({}))).unwrap().build(Rate::from_bps(100_000_000_000)).err().unwrap();
-    assert_eq!(fast.place, "mean_packet");
+    assert_eq!(fast.place, "avpkt");
+    let error = Config::read(json!({"kind": "red", "preset": "linux"})).unwrap_err();
+    assert!(error.problem.contains("preset"), "{error}");
 }

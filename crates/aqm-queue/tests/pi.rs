@@ -1,14 +1,12 @@
 //! What pins PI and what is built on it down.
 
-mod driver;
-
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
+use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
 use aqm_queue::{Config, Port, Ties, invariants};
-use driver::{Counts, Hand, ect, packet};
 use serde_json::{Value, json};
 
 /// A controller whose probability is 0.1, and a queue at its reference, 10.
-fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Hand {
+fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Driver {
     let mut pi = json!({"q_ref": "10p", "a": 0.004, "b": 0.002, "limit": "30p", "mean_packet": "1000B"});
     pi.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     let table = if kind == "pi" {
@@ -17,34 +15,34 @@ fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Hand {
     } else {
         json!({"kind": kind, "pi": pi})
     };
-    let mut hand = Hand::new(table, seed);
+    let mut driver = Driver::new(table, seed);
     (0..20).for_each(|_| {
-        hand.offer(packet(1000));
+        driver.offer(packet(1000));
     });
     // From the empty queue to 20: 0.004 * 10 + 0.002 * 10. Each 20 more: 0.04 - 0.02. Back: 0 - 0.02.
     for (instant, queue) in [(1, 20), (2, 20), (3, 20), (4, 20), (5, 10)] {
-        while hand.queue.backlog().packets > queue {
-            hand.take();
+        while driver.queue.backlog().packets > queue {
+            driver.take();
         }
-        hand.now = Instant::from_nanos(instant * 6_250_000);
+        driver.now = Instant::from_nanos(instant * 6_250_000);
         // Any call hears the clock: one out, and one in.
-        hand.take();
-        while hand.queue.backlog().packets < queue {
-            hand.offer(packet(1000));
+        driver.take();
+        while driver.queue.backlog().packets < queue {
+            driver.offer(packet(1000));
         }
     }
-    hand.counts = Counts::default();
-    hand
+    driver.fates = Fates::default();
+    driver
 }
 
 /// Of so many offers of a packet to a queue that is kept as it is, the share that is chosen.
-fn share(hand: &mut Hand, like: Packet, offers: u32) -> f64 {
+fn share(driver: &mut Driver, like: Packet, offers: u32) -> f64 {
     let mut chosen = 0;
     for _ in 0..offers {
-        let before = hand.queue.backlog().packets;
-        chosen += u32::from(hand.offer(like));
-        while hand.queue.backlog().packets > before {
-            hand.take();
+        let before = driver.queue.backlog().packets;
+        chosen += u32::from(driver.offer(like));
+        while driver.queue.backlog().packets > before {
+            driver.take();
         }
     }
     f64::from(chosen) / f64::from(offers)
@@ -57,31 +55,31 @@ fn a_queue_under_constant_overload_comes_to_its_reference() {
         let table = json!({"kind": "pi", "q_ref": format!("{q_ref}p")});
         let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
         let mut port = Port::new(queue, rate, Streams::new(3).named("queue", 0), Ties::DepartureFirst);
-        let mut counts = Counts::default();
+        let mut fates = Fates::default();
         let (mut before, mut early) = (None, 0);
         let packets = (1000.0 * 1250.0 * load) as u32;
         for id in 0..packets {
             let now = Instant::from_nanos((f64::from(id) * 800_000.0 / load) as u64);
-            port.accept(Packet { id, ..packet(1000) }, now, &mut counts, |_| {});
+            port.accept(Packet { id, ..packet(1000) }, now, &mut fates, |_| {});
             if id == packets * 2 / 5 {
-                (before, early) = (Some((now, port.counters(now).packet_nanos)), counts.early);
+                (before, early) = (Some((now, port.counters(now).packet_nanos)), fates.counts.early);
             }
         }
         let (end, (begin, area)) = (Instant::from_nanos(1_000_000_000_000), before.unwrap());
         let mean = (port.counters(end).packet_nanos - area) as f64 / end.since(begin).nanos() as f64;
         assert!((mean - f64::from(q_ref)).abs() < 5.0, "{load} {q_ref}: {mean}");
-        let dropped = (counts.early - early) as f64 / (f64::from(packets) * 0.6);
+        let dropped = (fates.counts.early - early) as f64 / (f64::from(packets) * 0.6);
         assert!((dropped - (1.0 - 1.0 / load)).abs() < 0.003, "{load}: {dropped}");
     }
 }
 
 #[test]
 fn each_packet_is_chosen_by_itself() {
-    let mut hand = at_a_tenth("pi", json!({}), 1);
-    let p = hand.gauge("probability");
+    let mut driver = at_a_tenth("pi", json!({}), 1);
+    let p = driver.gauge("probability");
     assert!((p - 0.1).abs() < 1e-12, "{p}");
-    assert!((share(&mut hand, packet(1000), 100_000) - p).abs() < 0.003);
-    assert_eq!(hand.counts.overflow, 0);
+    assert!((share(&mut driver, packet(1000), 100_000) - p).abs() < 0.003);
+    assert_eq!(driver.fates.counts.overflow, 0);
 }
 
 #[test]
@@ -89,22 +87,25 @@ fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
     for (ecn, like, marks) in
         [("off", Ecn::Ect0, false), ("always", Ecn::Ect1, true), ("always", Ecn::NotEct, false)]
     {
-        let mut hand = at_a_tenth("pi", json!({"ecn": ecn}), 1);
-        share(&mut hand, Packet { ecn: like, ..packet(1000) }, 1000);
-        let Counts { early, marks: found, .. } = hand.counts;
+        let mut driver = at_a_tenth("pi", json!({"ecn": ecn}), 1);
+        share(&mut driver, Packet { ecn: like, ..packet(1000) }, 1000);
+        let Counts { early, marks: found, .. } = driver.fates.counts;
         assert_eq!((found > 50, early > 50), (marks, !marks), "{ecn} {like:?}");
     }
 }
 
 #[test]
 fn a_full_queue_refuses_and_asks_no_chance() {
-    let mut hand = at_a_tenth("pi", json!({"ecn": "always"}), 1);
-    while hand.queue.backlog().packets < 30 {
-        hand.offer(ect(1000));
+    let mut driver = at_a_tenth("pi", json!({"ecn": "always"}), 1);
+    while driver.queue.backlog().packets < 30 {
+        driver.offer(ect(1000));
     }
-    let (marks, untouched) = (hand.counts.marks, hand.rng.clone().bits());
-    assert!(hand.offer(ect(1000)));
-    assert_eq!((hand.counts.overflow, hand.counts.marks, hand.rng.bits()), (1, marks, untouched));
+    let (marks, untouched) = (driver.fates.counts.marks, driver.rng.clone().bits());
+    assert!(driver.offer(ect(1000)));
+    assert_eq!(
+        (driver.fates.counts.overflow, driver.fates.counts.marks, driver.rng.bits()),
+        (1, marks, untouched)
+    );
 }
 
 #[test]
@@ -124,9 +125,9 @@ fn fates(kind: &str, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
         table = pi;
         table["kind"] = json!("pi");
     }
-    let mut hand = Hand::new(table, 4);
-    let fates = hand.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
-    (fates, hand.gauge("probability"), hand.rng.bits())
+    let mut driver = Driver::new(table, 4);
+    let fates = driver.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
+    (fates, driver.gauge("probability"), driver.rng.bits())
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn with_equal_windows_or_none_pisa_and_pimc_are_pi_draw_for_draw() {
 
 #[test]
 fn pisa_drops_in_proportion_to_the_window_and_together_as_pi() {
-    let mut hand = at_a_tenth("pisa", json!({}), 2);
+    let mut driver = at_a_tenth("pisa", json!({}), 2);
     let windows = [2, 5, 20];
     let mut chosen = [0_u32; 3];
     for k in 0..63_000 {
@@ -151,10 +152,10 @@ fn pisa_drops_in_proportion_to_the_window_and_together_as_pi() {
             chosen = [0; 3];
         }
         for (class, cwnd) in windows.into_iter().enumerate() {
-            chosen[class] += u32::from(share(&mut hand, Packet { cwnd, ..packet(1000) }, 1) > 0.0);
+            chosen[class] += u32::from(share(&mut driver, Packet { cwnd, ..packet(1000) }, 1) > 0.0);
         }
     }
-    assert!((hand.gauge("window_average") - 9.0).abs() < 0.2);
+    assert!((driver.gauge("window_average") - 9.0).abs() < 0.2);
     for (class, cwnd) in windows.into_iter().enumerate() {
         let rate = f64::from(chosen[class]) / 60_000.0;
         assert!((rate - 0.1 * f64::from(cwnd) / 9.0).abs() < 0.004, "{cwnd}: {rate}");
@@ -165,17 +166,17 @@ fn pisa_drops_in_proportion_to_the_window_and_together_as_pi() {
 
 #[test]
 fn pimc_spares_windows_below_its_threshold_but_not_from_a_full_queue() {
-    let mut hand = at_a_tenth("pimc", json!({}), 2);
-    let untouched = hand.rng.clone().bits();
-    assert_eq!(share(&mut hand, Packet { cwnd: 3, ..packet(1000) }, 10_000), 0.0);
-    assert_eq!(hand.rng.clone().bits(), untouched);
-    assert!((share(&mut hand, Packet { cwnd: 4, ..packet(1000) }, 100_000) - 0.1).abs() < 0.003);
-    assert!((share(&mut hand, packet(1000), 100_000) - 0.1).abs() < 0.003);
-    while hand.queue.backlog().packets < 30 {
-        hand.offer(Packet { cwnd: 1, ..packet(1000) });
+    let mut driver = at_a_tenth("pimc", json!({}), 2);
+    let untouched = driver.rng.clone().bits();
+    assert_eq!(share(&mut driver, Packet { cwnd: 3, ..packet(1000) }, 10_000), 0.0);
+    assert_eq!(driver.rng.clone().bits(), untouched);
+    assert!((share(&mut driver, Packet { cwnd: 4, ..packet(1000) }, 100_000) - 0.1).abs() < 0.003);
+    assert!((share(&mut driver, packet(1000), 100_000) - 0.1).abs() < 0.003);
+    while driver.queue.backlog().packets < 30 {
+        driver.offer(Packet { cwnd: 1, ..packet(1000) });
     }
-    assert!(hand.offer(Packet { cwnd: 1, ..packet(1000) }));
-    assert_eq!(hand.counts.overflow, 1);
+    assert!(driver.offer(Packet { cwnd: 1, ..packet(1000) }));
+    assert_eq!(driver.fates.counts.overflow, 1);
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! What pins RED and SHRED down, and what other implementations have got wrong.
 
-mod driver;
-
 use aqm_net::{Instant, Packet, Rate};
 use aqm_queue::Config;
-use driver::{Hand, ect, packet};
+use aqm_queue::testing::{Driver, Fates, ect, packet};
 use serde_json::{Value, json};
 
 /// A RED whose average is the queue itself.
@@ -17,24 +15,24 @@ fn direct(change: Value) -> Value {
 /// Offers packets to a queue that is kept at 60, the middle of the line: `p_b` is 0.05. Returns the
 /// numbers of packets from drop to drop.
 fn gaps(change: Value, offers: u32) -> Vec<u64> {
-    let mut hand = Hand::new(direct(change), 42);
+    let mut driver = Driver::new(direct(change), 42);
     let (mut gap, mut gaps) = (0, Vec::new());
-    while hand.queue.backlog().packets < 60 {
-        hand.offer(packet(974));
+    while driver.queue.backlog().packets < 60 {
+        driver.offer(packet(974));
     }
     // Until the first drop the count carries the history of the filling.
     let mut counting = false;
     for _ in 0..offers {
         gap += 1;
-        if hand.offer(packet(974)) {
+        if driver.offer(packet(974)) {
             if counting {
                 gaps.push(gap);
             }
             (gap, counting) = (0, true);
         } else {
-            hand.take();
+            driver.take();
         }
-        assert_eq!(hand.gauge("average"), 60.0);
+        assert_eq!(driver.gauge("average"), 60.0);
     }
     gaps
 }
@@ -87,17 +85,17 @@ fn a_count_that_jumps_past_the_pole_still_drops() {
         let table = json!({
             "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.02, "weight": 0.002, "limit": "50p",
         });
-        let mut hand = Hand::new(table, seed);
+        let mut driver = Driver::new(table, seed);
         for (queue, offers) in [(6, 3000), (12, 3000)] {
-            hand.counts = driver::Counts::default();
+            driver.fates = Fates::default();
             for _ in 0..offers {
-                while hand.queue.backlog().packets >= queue {
-                    hand.take();
+                while driver.queue.backlog().packets >= queue {
+                    driver.take();
                 }
-                hand.offer(packet(500));
+                driver.offer(packet(500));
             }
         }
-        let rate = hand.counts.early as f64 / 3000.0;
+        let rate = driver.fates.counts.early as f64 / 3000.0;
         assert!((0.01..0.04).contains(&rate), "seed {seed}: {rate}");
     }
 }
@@ -110,11 +108,11 @@ fn the_first_packet_above_min_th_passes_only_if_it_is_spared() {
             let table = direct(json!({
                 "min_th": "1kB", "max_th": "2kB", "max_p": 1.0, "limit": "9kB", "spare_first": spared,
             }));
-            let mut hand = Hand::new(table, seed);
+            let mut driver = Driver::new(table, seed);
             let mut cross = || {
-                while hand.take().is_some() {}
-                (0..2).for_each(|_| assert!(!hand.offer(packet(950))));
-                hand.offer(packet(950))
+                while driver.take().is_some() {}
+                (0..2).for_each(|_| assert!(!driver.offer(packet(950))));
+                driver.offer(packet(950))
             };
             usize::from(cross()) + usize::from(cross())
         };
@@ -127,12 +125,12 @@ fn the_first_packet_above_min_th_passes_only_if_it_is_spared() {
 #[test]
 fn a_limit_in_bytes_is_filled_to_the_byte() {
     let table = direct(json!({"min_th": "40kB", "max_th": "50kB", "limit": "40001B"}));
-    let mut hand = Hand::new(table, 1);
-    (0..26).for_each(|_| assert!(!hand.offer(packet(1500))));
-    assert!(hand.offer(packet(1002)), "39000 + 1002 is a byte too many");
-    assert!(!hand.offer(packet(1001)));
-    assert!(hand.offer(packet(1)));
-    assert_eq!((hand.queue.backlog().bytes, hand.counts.overflow), (40_001, 2));
+    let mut driver = Driver::new(table, 1);
+    (0..26).for_each(|_| assert!(!driver.offer(packet(1500))));
+    assert!(driver.offer(packet(1002)), "39000 + 1002 is a byte too many");
+    assert!(!driver.offer(packet(1001)));
+    assert!(driver.offer(packet(1)));
+    assert_eq!((driver.queue.backlog().bytes, driver.fates.counts.overflow), (40_001, 2));
 }
 
 #[test]
@@ -140,41 +138,41 @@ fn a_full_queue_is_an_overflow_even_where_drops_are_forced() {
     let table = direct(json!({
         "min_th": "2p", "max_th": "5p", "limit": "20p", "gentle": false, "ecn": "always",
     }));
-    let mut hand = Hand::new(table, 1);
+    let mut driver = Driver::new(table, 1);
     (0..20).for_each(|_| {
-        hand.offer(ect(974));
+        driver.offer(ect(974));
     });
-    assert_eq!((hand.queue.backlog().packets, hand.counts.overflow), (20, 0));
-    let marks = hand.counts.marks;
+    assert_eq!((driver.queue.backlog().packets, driver.fates.counts.overflow), (20, 0));
+    let marks = driver.fates.counts.marks;
     assert!(marks >= 14, "from max_th on every packet is marked: {marks}");
-    hand.offer(ect(974));
-    assert_eq!((hand.counts.overflow, hand.counts.marks), (1, marks));
+    driver.offer(ect(974));
+    assert_eq!((driver.fates.counts.overflow, driver.fates.counts.marks), (1, marks));
 }
 
 #[test]
 fn a_drop_for_lack_of_room_starts_the_count_anew() {
     // With `wait` and p_b = 0.05 nothing is dropped before the twentieth packet. Every tenth finds
     // the queue full, so the twentieth never comes.
-    let mut hand = Hand::new(direct(json!({"spacing": "wait", "limit": "60p", "max_p": 0.1})), 1);
-    while hand.queue.backlog().packets < 60 {
-        hand.offer(packet(974));
+    let mut driver = Driver::new(direct(json!({"spacing": "wait", "limit": "60p", "max_p": 0.1})), 1);
+    while driver.queue.backlog().packets < 60 {
+        driver.offer(packet(974));
     }
-    hand.counts = driver::Counts::default();
+    driver.fates = Fates::default();
     for k in 0..10_000 {
         if k % 10 != 0 {
-            hand.take();
+            driver.take();
         }
-        hand.offer(packet(974));
+        driver.offer(packet(974));
     }
-    assert_eq!((hand.counts.early, hand.counts.overflow), (0, 1000));
+    assert_eq!((driver.fates.counts.early, driver.fates.counts.overflow), (0, 1000));
 }
 
 #[test]
 fn a_single_waiting_packet_is_no_congestion() {
     let table = direct(json!({"min_th": "0p", "max_th": "1p", "limit": "9p", "gentle": false}));
-    let mut hand = Hand::new(table, 1);
-    assert!(!hand.offer(packet(974)) && !hand.offer(packet(974)));
-    assert!(hand.offer(packet(974)));
+    let mut driver = Driver::new(table, 1);
+    assert!(!driver.offer(packet(974)) && !driver.offer(packet(974)));
+    assert!(driver.offer(packet(974)));
 }
 
 #[test]
@@ -183,12 +181,12 @@ fn above_max_th_every_packet_is_dropped_unless_gentle() {
         let table = direct(
             json!({"min_th": "2p", "max_th": "5p", "limit": "20p", "gentle": gentle, "spacing": "none"}),
         );
-        let mut hand = Hand::new(table, 1);
+        let mut driver = Driver::new(table, 1);
         (0..500).for_each(|_| {
-            hand.offer(packet(974));
+            driver.offer(packet(974));
         });
-        assert_eq!(hand.queue.backlog().packets, forced_at);
-        assert_eq!((hand.counts.forced > 400, hand.counts.overflow), (true, 0));
+        assert_eq!(driver.queue.backlog().packets, forced_at);
+        assert_eq!((driver.fates.counts.forced > 400, driver.fates.counts.overflow), (true, 0));
     }
 }
 
@@ -199,24 +197,24 @@ fn each_ecn_rule_marks_in_its_own_region() {
         let table = direct(json!({
             "min_th": "2p", "max_th": "5p", "max_p": 0.2, "limit": "20p", "ecn": ecn, "mark_p": mark_p,
         }));
-        let mut hand = Hand::new(table, 1);
+        let mut driver = Driver::new(table, 1);
         for _ in 0..100_000 {
-            if hand.queue.backlog().packets == queue {
+            if driver.queue.backlog().packets == queue {
                 break;
             }
-            hand.offer(ect(974));
+            driver.offer(ect(974));
         }
-        if hand.queue.backlog().packets < queue {
+        if driver.queue.backlog().packets < queue {
             return None;
         }
-        hand.counts = driver::Counts::default();
+        driver.fates = Fates::default();
         for _ in 0..1000 {
-            hand.offer(ect(974));
-            while hand.queue.backlog().packets > queue {
-                hand.take();
+            driver.offer(ect(974));
+            while driver.queue.backlog().packets > queue {
+                driver.take();
             }
         }
-        Some((hand.counts.marks > 0, hand.counts.early + hand.counts.forced > 0))
+        Some((driver.fates.counts.marks > 0, driver.fates.counts.early + driver.fates.counts.forced > 0))
     };
     let (only_marks, only_drops) = (Some((true, false)), Some((false, true)));
     assert_eq!(marks("below-max-th", None, 3), only_marks);
@@ -233,17 +231,17 @@ fn each_ecn_rule_marks_in_its_own_region() {
 fn small_packets_are_spared_in_proportion_if_sizes_count() {
     let rate = |scaling: &str, bytes: u16| {
         let table = direct(json!({"packet_scaling": scaling, "spacing": "none", "limit": "400p"}));
-        let mut hand = Hand::new(table, 3);
-        while hand.queue.backlog().packets < 60 {
-            hand.offer(packet(bytes));
+        let mut driver = Driver::new(table, 3);
+        while driver.queue.backlog().packets < 60 {
+            driver.offer(packet(bytes));
         }
-        hand.counts = driver::Counts::default();
+        driver.fates = Fates::default();
         for _ in 0..100_000 {
-            if !hand.offer(packet(bytes)) {
-                hand.take();
+            if !driver.offer(packet(bytes)) {
+                driver.take();
             }
         }
-        hand.counts.early as f64 / 100_000.0
+        driver.fates.counts.early as f64 / 100_000.0
     };
     for scaling in ["before-count", "after-count"] {
         assert!((rate(scaling, 487) - 0.025).abs() < 0.0025, "{scaling}");
@@ -254,44 +252,44 @@ fn small_packets_are_spared_in_proportion_if_sizes_count() {
 
 #[test]
 fn the_average_falls_while_the_line_idles() {
-    let mut hand = Hand::new(json!({"kind": "red", "weight": 0.01}), 1);
-    (0..30).for_each(|_| assert!(!hand.offer(packet(974))));
-    while hand.take().is_some() {}
-    let before = hand.gauge("average");
+    let mut driver = Driver::new(json!({"kind": "red", "weight": 0.01}), 1);
+    (0..30).for_each(|_| assert!(!driver.offer(packet(974))));
+    while driver.take().is_some() {}
+    let before = driver.gauge("average");
     // 100 ms at 10 Mb/s are 128.3 packets of 974 bytes.
-    hand.now = Instant::from_nanos(100_000_000);
-    hand.offer(packet(974));
+    driver.now = Instant::from_nanos(100_000_000);
+    driver.offer(packet(974));
     let expected = before * libm::pow(0.99, 129.0);
-    assert!((hand.gauge("average") - expected).abs() < 1e-12);
+    assert!((driver.gauge("average") - expected).abs() < 1e-12);
     // The queue is busy now: time alone changes nothing.
-    hand.now = Instant::from_nanos(200_000_000);
-    hand.offer(packet(974));
-    assert!((hand.gauge("average") - (expected * 0.99 + 0.01)).abs() < 1e-12);
+    driver.now = Instant::from_nanos(200_000_000);
+    driver.offer(packet(974));
+    assert!((driver.gauge("average") - (expected * 0.99 + 0.01)).abs() < 1e-12);
 }
 
 #[test]
 fn a_packet_too_big_for_an_empty_queue_does_not_stop_the_average_from_falling() {
     let table = json!({"kind": "red", "weight": 0.01, "min_th": "500B", "max_th": "800B", "limit": "1000B"});
-    let mut hand = Hand::new(table, 1);
+    let mut driver = Driver::new(table, 1);
     (0..9).for_each(|_| {
-        hand.offer(packet(100));
+        driver.offer(packet(100));
     });
-    while hand.take().is_some() {}
-    let before = hand.gauge("average");
+    while driver.take().is_some() {}
+    let before = driver.gauge("average");
     for millis in [50, 100] {
-        hand.now = Instant::from_nanos(millis * 1_000_000);
-        assert!(hand.offer(packet(1500)));
+        driver.now = Instant::from_nanos(millis * 1_000_000);
+        assert!(driver.offer(packet(1500)));
     }
     // Twice 64 whole packets and the sample of the arrival.
     let expected = before * libm::pow(0.99, 130.0);
-    assert!((hand.gauge("average") - expected).abs() < 1e-12);
+    assert!((driver.gauge("average") - expected).abs() < 1e-12);
 }
 
 /// The fates under a long irregular load, and the state in the end.
 fn fates(table: Value, seed: u64, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
-    let mut hand = Hand::new(table, seed);
-    let fates = hand.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
-    (fates, hand.gauge("average"), hand.rng.bits())
+    let mut driver = Driver::new(table, seed);
+    let fates = driver.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
+    (fates, driver.gauge("average"), driver.rng.bits())
 }
 
 #[test]
@@ -320,10 +318,10 @@ fn shred_with_equal_windows_or_none_is_red_draw_for_draw() {
 fn shred_spares_small_windows_and_spaces_the_drops_of_large_ones() {
     // The queue is kept at 60, and windows 2 and 20 alternate: the average window is 11, the line of
     // the small ones begins at 79, that of the large ones at the floor, so their p_b is 0.1.
-    let mut hand = Hand::new(json!({"kind": "shred", "red": {"weight": 1.0}}), 1);
-    while hand.queue.backlog().packets < 60 {
+    let mut driver = Driver::new(json!({"kind": "shred", "red": {"weight": 1.0}}), 1);
+    while driver.queue.backlog().packets < 60 {
         for cwnd in [2, 20] {
-            hand.offer(Packet { cwnd, ..packet(974) });
+            driver.offer(Packet { cwnd, ..packet(974) });
         }
     }
     let mut chosen = [0, 0];
@@ -333,10 +331,10 @@ fn shred_spares_small_windows_and_spaces_the_drops_of_large_ones() {
             chosen = [0, 0];
         }
         for (class, cwnd) in [2, 20].into_iter().enumerate() {
-            while hand.queue.backlog().packets > 60 {
-                hand.take();
+            while driver.queue.backlog().packets > 60 {
+                driver.take();
             }
-            chosen[class] += u32::from(hand.offer(Packet { cwnd, ..packet(974) }));
+            chosen[class] += u32::from(driver.offer(Packet { cwnd, ..packet(974) }));
         }
     }
     assert_eq!(chosen[0], 0);
@@ -351,17 +349,17 @@ fn small_windows_do_not_win_large_ones_a_free_pass() {
     // meets its line, and the large one meets a certain drop.
     let red = json!({"weight": 1.0, "min_th": "30p", "max_th": "31p", "max_p": 1.0, "limit": "99p"});
     let table = json!({"kind": "shred", "red": red, "floor": "none", "window_weight": 1e-6});
-    let mut hand = Hand::new(table, 1);
+    let mut driver = Driver::new(table, 1);
     (0..20).for_each(|_| {
-        hand.offer(Packet { cwnd: 1, ..packet(974) });
+        driver.offer(Packet { cwnd: 1, ..packet(974) });
     });
     let mut passed = 0;
     for _ in 0..50 {
-        assert!(!hand.offer(Packet { cwnd: 1, ..packet(974) }), "a small window is below its line");
-        hand.take();
-        if !hand.offer(Packet { cwnd: 30, ..packet(974) }) {
+        assert!(!driver.offer(Packet { cwnd: 1, ..packet(974) }), "a small window is below its line");
+        driver.take();
+        if !driver.offer(Packet { cwnd: 30, ..packet(974) }) {
             passed += 1;
-            hand.take();
+            driver.take();
         }
     }
     assert_eq!(passed, 1, "only the first of all passes");

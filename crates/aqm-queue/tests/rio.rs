@@ -1,10 +1,8 @@
 //! What pins RIO, WRED and RIO-PS down, and what other implementations have got wrong.
 
-mod driver;
-
 use aqm_net::{Instant, Packet, Rate};
 use aqm_queue::Config;
-use driver::{Hand, ect, packet};
+use aqm_queue::testing::{Driver, Fates, ect, packet};
 use serde_json::{Value, json};
 
 // The class that a packet carries.
@@ -31,14 +29,14 @@ fn of(class: u8) -> Packet {
 /// Offers a long irregular load and returns, for each packet, whether it was chosen; how many are
 /// marked; the average and the probability; and the state of the generator.
 fn fates(table: Value, seed: u64, class: impl Fn(u32) -> u8) -> (Vec<bool>, u64, [f64; 2], u64) {
-    let mut hand = Hand::new(table, seed);
-    let fates = hand.offer_irregularly(|k| {
+    let mut driver = Driver::new(table, seed);
+    let fates = driver.offer_irregularly(|k| {
         let bytes = 300 + (k * 7 % 400) as u16;
         let like = if k % 3 == 0 { packet(bytes) } else { ect(bytes) };
         Packet { class: class(k), ..like }
     });
-    let gauges = ["average", "probability"].map(|name| hand.gauge(name));
-    (fates, hand.counts.marks, gauges, hand.rng.bits())
+    let gauges = ["average", "probability"].map(|name| driver.gauge(name));
+    (fates, driver.fates.counts.marks, gauges, driver.rng.bits())
 }
 
 /// The RED that stands beside RIO-PS in the study.
@@ -105,8 +103,8 @@ fn with_one_class_every_coupling_is_red_draw_for_draw() {
 }
 
 /// Averages, then waiting packets, of the two classes.
-fn state(hand: &Hand) -> [f64; 4] {
-    ["average_0", "average_1", "packets_0", "packets_1"].map(|name| hand.gauge(name))
+fn state(driver: &Driver) -> [f64; 4] {
+    ["average_0", "average_1", "packets_0", "packets_1"].map(|name| driver.gauge(name))
 }
 
 #[test]
@@ -118,27 +116,27 @@ fn a_class_counts_its_own_packets_and_those_that_its_coupling_adds() {
         ("total", [10.0, 10.0, 11.0, 11.0], [11.0, 11.0, 12.0, 12.0]),
     ];
     for (coupling, after_second, after_first) in expected {
-        let mut hand = Hand::new(direct(json!({"coupling": coupling})), 1);
+        let mut driver = Driver::new(direct(json!({"coupling": coupling})), 1);
         for class in [FIRST, SECOND, FIRST, SECOND, SECOND, FIRST, NONE, SECOND, FIRST, SECOND] {
-            assert!(!hand.offer(of(class)));
+            assert!(!driver.offer(of(class)));
         }
-        hand.offer(of(SECOND));
-        assert_eq!(state(&hand), after_second, "{coupling}");
-        hand.offer(of(FIRST));
-        assert_eq!(state(&hand), after_first, "{coupling}");
+        driver.offer(of(SECOND));
+        assert_eq!(state(&driver), after_second, "{coupling}");
+        driver.offer(of(FIRST));
+        assert_eq!(state(&driver), after_first, "{coupling}");
     }
 }
 
 #[test]
 fn the_average_of_all_moves_at_every_arrival_unless_it_is_that_of_ns2() {
     let fill = |total_average: &str| {
-        let mut hand = Hand::new(direct(json!({"total_average": total_average})), 1);
-        (0..10).for_each(|_| assert!(!hand.offer(of(SECOND))));
-        let before = hand.gauge("average");
-        hand.offer(of(FIRST));
-        let at_last = hand.gauge("average");
-        (0..10).for_each(|_| assert!(!hand.offer(of(NONE))));
-        (before, at_last, hand.gauge("average"))
+        let mut driver = Driver::new(direct(json!({"total_average": total_average})), 1);
+        (0..10).for_each(|_| assert!(!driver.offer(of(SECOND))));
+        let before = driver.gauge("average");
+        driver.offer(of(FIRST));
+        let at_last = driver.gauge("average");
+        (0..10).for_each(|_| assert!(!driver.offer(of(NONE))));
+        (before, at_last, driver.gauge("average"))
     };
     assert_eq!(fill("every-arrival"), (9.0, 10.0, 20.0));
     assert_eq!(fill("in-arrivals"), (0.0, 10.0, 10.0));
@@ -148,17 +146,17 @@ fn the_average_of_all_moves_at_every_arrival_unless_it_is_that_of_ns2() {
 fn the_average_of_ns2_drops_long_packets_too_late() {
     // Shorts are rare: one in a hundred. The line carries 10 Mb/s, and is offered an eighth more.
     let worst = |total_average: &str| {
-        let mut hand = Hand::new(json!({"kind": "rio-ps", "total_average": total_average}), 1);
+        let mut driver = Driver::new(json!({"kind": "rio-ps", "total_average": total_average}), 1);
         let mut worst = 0;
         for k in 0..20_000_u32 {
-            hand.now = Instant::from_nanos(u64::from(k) * 355_555);
-            hand.offer(Packet { class: if k % 100 == 0 { FIRST } else { SECOND }, ..packet(500) });
+            driver.now = Instant::from_nanos(u64::from(k) * 355_555);
+            driver.offer(Packet { class: if k % 100 == 0 { FIRST } else { SECOND }, ..packet(500) });
             if k % 9 != 0 {
-                hand.take();
+                driver.take();
             }
-            worst = worst.max(hand.queue.backlog().packets);
+            worst = worst.max(driver.queue.backlog().packets);
         }
-        (worst, hand.counts.overflow > 0)
+        (worst, driver.fates.counts.overflow > 0)
     };
     let (correct, lagging) = (worst("every-arrival"), worst("in-arrivals"));
     assert!(correct.0 < 400 && !correct.1, "{correct:?}");
@@ -167,21 +165,21 @@ fn the_average_of_ns2_drops_long_packets_too_late() {
 
 #[test]
 fn a_packet_leaves_its_class_when_it_is_sent_and_never_joins_it_when_it_is_dropped() {
-    let mut hand = Hand::new(
+    let mut driver = Driver::new(
         direct(json!({"limit": "4p", "classes": [
             {"min_th": "2p", "max_th": "3p"}, {"min_th": "3p", "max_th": "9p"},
         ]})),
         1,
     );
-    [FIRST, SECOND, FIRST, SECOND].into_iter().for_each(|class| assert!(!hand.offer(of(class))));
-    assert_eq!(state(&hand)[2..], [2.0, 4.0]);
-    [FIRST, SECOND].into_iter().for_each(|class| assert!(hand.offer(of(class)), "no room"));
-    assert_eq!(state(&hand)[2..], [2.0, 4.0]);
+    [FIRST, SECOND, FIRST, SECOND].into_iter().for_each(|class| assert!(!driver.offer(of(class))));
+    assert_eq!(state(&driver)[2..], [2.0, 4.0]);
+    [FIRST, SECOND].into_iter().for_each(|class| assert!(driver.offer(of(class)), "no room"));
+    assert_eq!(state(&driver)[2..], [2.0, 4.0]);
     for waiting in [[1.0, 3.0], [1.0, 2.0], [0.0, 1.0], [0.0, 0.0]] {
-        hand.take().unwrap();
-        assert_eq!(state(&hand)[2..], waiting);
+        driver.take().unwrap();
+        assert_eq!(state(&driver)[2..], waiting);
     }
-    assert_eq!((hand.counts.overflow, hand.counts.fates()), (2, 2));
+    assert_eq!((driver.fates.counts.overflow, driver.fates.told.len()), (2, 2));
 }
 
 #[test]
@@ -190,23 +188,23 @@ fn the_limit_counts_the_whole_queue_whatever_the_coupling() {
         let calm = json!({"min_th": "40p", "max_th": "49p"});
         let table =
             direct(json!({"coupling": coupling, "limit": "50p", "weight": 1e-9, "classes": [calm, calm]}));
-        let mut hand = Hand::new(table, 1);
-        (0..50).for_each(|k| assert!(!hand.offer(of(k % 3))));
-        (0..3).for_each(|class| assert!(hand.offer(of(class))));
-        assert_eq!(hand.counts.overflow, 3, "{coupling}");
+        let mut driver = Driver::new(table, 1);
+        (0..50).for_each(|k| assert!(!driver.offer(of(k % 3))));
+        (0..3).for_each(|class| assert!(driver.offer(of(class))));
+        assert_eq!(driver.fates.counts.overflow, 3, "{coupling}");
     }
 }
 
 /// Keeps the queue at 60, a third of it of the first class, and returns for each class how many were
 /// chosen in 60,000 rounds of one packet of the first and two of the second.
 fn chosen(change: Value) -> [u32; 2] {
-    let mut hand = Hand::new(direct(change), 1);
+    let mut driver = Driver::new(direct(change), 1);
     let mut chosen = [0, 0];
     for _ in 0..60_000 {
         for class in [SECOND, FIRST, SECOND] {
-            chosen[usize::from(class) - 1] += u32::from(hand.offer(of(class)));
-            while hand.queue.backlog().packets > 60 {
-                hand.take();
+            chosen[usize::from(class) - 1] += u32::from(driver.offer(of(class)));
+            while driver.queue.backlog().packets > 60 {
+                driver.take();
             }
         }
     }
@@ -236,20 +234,20 @@ fn each_class_counts_the_packets_since_its_own_last_drop() {
     // With `wait` and p_b = 0.045 for both, no class loses a packet before the 23rd of its own.
     let line = json!({"min_th": "15p", "max_th": "65p", "max_p": 0.05});
     let table = direct(json!({"coupling": "total", "classes": [line, line], "spacing": "wait"}));
-    let mut hand = Hand::new(table, 1);
-    while hand.queue.backlog().packets < 60 {
-        hand.offer(of(SECOND));
+    let mut driver = Driver::new(table, 1);
+    while driver.queue.backlog().packets < 60 {
+        driver.offer(of(SECOND));
     }
     let (mut gaps, mut since) = ([Vec::new(), Vec::new()], [None::<u32>; 2]);
     for k in 0..60_000 {
         // The first class sends one packet in eleven.
         let class = usize::from(k % 11 != 0);
         since[class] = since[class].map(|count| count + 1);
-        if hand.offer(of(class as u8 + 1)) {
+        if driver.offer(of(class as u8 + 1)) {
             gaps[class].extend(since[class].replace(0));
             since[class] = Some(0);
         } else {
-            hand.take();
+            driver.take();
         }
     }
     for gaps in gaps {
@@ -261,20 +259,20 @@ fn each_class_counts_the_packets_since_its_own_last_drop() {
 #[test]
 fn a_class_with_one_packet_waiting_is_not_dropped_early_but_the_other_is() {
     let steep = json!({"min_th": "0p", "max_th": "1p", "max_p": 1.0});
-    let mut hand = Hand::new(direct(json!({"classes": [steep, steep]})), 1);
-    [SECOND, SECOND, FIRST, FIRST].into_iter().for_each(|class| assert!(!hand.offer(of(class))));
-    assert!(hand.offer(of(FIRST)) && hand.offer(of(SECOND)));
-    assert_eq!(hand.counts.forced, 2);
+    let mut driver = Driver::new(direct(json!({"classes": [steep, steep]})), 1);
+    [SECOND, SECOND, FIRST, FIRST].into_iter().for_each(|class| assert!(!driver.offer(of(class))));
+    assert!(driver.offer(of(FIRST)) && driver.offer(of(SECOND)));
+    assert_eq!(driver.fates.counts.forced, 2);
 }
 
 #[test]
 fn a_class_with_one_packet_waiting_is_dropped_early_too_if_it_is_not_spared() {
     let steep = json!({"min_th": "0p", "max_th": "1p", "max_p": 1.0});
     let change = json!({"classes": [steep, steep], "spare_short_queue": false});
-    let mut hand = Hand::new(direct(change), 1);
-    assert!(!hand.offer(of(FIRST)), "none waits: the average is zero");
-    assert!(hand.offer(of(FIRST)) && hand.offer(of(SECOND)));
-    assert_eq!(hand.counts.forced, 2);
+    let mut driver = Driver::new(direct(change), 1);
+    assert!(!driver.offer(of(FIRST)), "none waits: the average is zero");
+    assert!(driver.offer(of(FIRST)) && driver.offer(of(SECOND)));
+    assert_eq!(driver.fates.counts.forced, 2);
 }
 
 #[test]
@@ -288,15 +286,15 @@ fn each_ecn_rule_compares_the_average_of_the_packets_own_class() {
         });
         let mut seen = (false, false);
         for seed in 0..100 {
-            let mut hand = Hand::new(direct(change.clone()), seed);
-            while state(&hand)[3] < 8.0 {
-                let class = if state(&hand)[2] < 4.0 { FIRST } else { SECOND };
-                hand.offer(Packet { class, ..packet(500) });
+            let mut driver = Driver::new(direct(change.clone()), seed);
+            while state(&driver)[3] < 8.0 {
+                let class = if state(&driver)[2] < 4.0 { FIRST } else { SECOND };
+                driver.offer(Packet { class, ..packet(500) });
             }
-            hand.counts = driver::Counts::default();
-            hand.offer(of(class));
-            seen.0 |= hand.counts.marks > 0;
-            seen.1 |= hand.counts.early > 0;
+            driver.fates = Fates::default();
+            driver.offer(of(class));
+            seen.0 |= driver.fates.counts.marks > 0;
+            seen.1 |= driver.fates.counts.early > 0;
         }
         seen
     };
@@ -321,16 +319,16 @@ fn each_ecn_rule_compares_the_average_of_the_packets_own_class() {
 fn every_average_falls_while_the_line_idles_whoever_ends_the_idleness() {
     // Packets that the first class has missed until one of it comes: the line idles until 40 ms.
     for (idle, missed) in [("line", 100.0), ("class", 200.0)] {
-        let mut hand = Hand::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
-        (0..60).for_each(|k| assert!(!hand.offer(of(1 + k % 2))));
-        while hand.take().is_some() {}
-        let [first, second, ..] = state(&hand);
+        let mut driver = Driver::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
+        (0..60).for_each(|k| assert!(!driver.offer(of(1 + k % 2))));
+        while driver.take().is_some() {}
+        let [first, second, ..] = state(&driver);
         // 40 ms at 10 Mb/s are 100 packets of 500 bytes.
-        hand.now = Instant::from_nanos(40_000_000);
-        hand.offer(of(SECOND));
-        hand.now = Instant::from_nanos(80_000_000);
-        hand.offer(of(FIRST));
-        let [first_after, second_after, ..] = state(&hand);
+        driver.now = Instant::from_nanos(40_000_000);
+        driver.offer(of(SECOND));
+        driver.now = Instant::from_nanos(80_000_000);
+        driver.offer(of(FIRST));
+        let [first_after, second_after, ..] = state(&driver);
         let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
         assert!(near(first_after, first * libm::pow(0.99, missed + 1.0)), "{idle}");
         assert!(near(second_after, second * libm::pow(0.99, 102.0) + 0.01), "{idle}");
@@ -340,18 +338,18 @@ fn every_average_falls_while_the_line_idles_whoever_ends_the_idleness() {
 #[test]
 fn an_average_falls_while_only_others_keep_the_line_busy_if_it_is_told_to() {
     let after = |idle: &str| {
-        let mut hand = Hand::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
-        (0..30).for_each(|_| assert!(!hand.offer(of(FIRST))));
-        let first = state(&hand)[0];
+        let mut driver = Driver::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
+        (0..30).for_each(|_| assert!(!driver.offer(of(FIRST))));
+        let first = state(&driver)[0];
         // The last of the first class is sent while others wait; its line time is not idle.
-        (0..300).for_each(|_| assert!(!hand.offer(of(SECOND))));
+        (0..300).for_each(|_| assert!(!driver.offer(of(SECOND))));
         for k in 0..231 {
-            hand.now = Instant::from_nanos(k * 400_000);
-            hand.take().unwrap();
+            driver.now = Instant::from_nanos(k * 400_000);
+            driver.take().unwrap();
         }
-        hand.now = Instant::from_nanos(230 * 400_000 + 1);
-        hand.offer(of(FIRST));
-        state(&hand)[0] / first
+        driver.now = Instant::from_nanos(230 * 400_000 + 1);
+        driver.offer(of(FIRST));
+        state(&driver)[0] / first
     };
     assert!((after("line") - 0.99).abs() < 1e-12);
     // Thirty packets are sent by 12 ms, so 200 could have been since, and one sample is taken.
@@ -360,16 +358,16 @@ fn an_average_falls_while_only_others_keep_the_line_busy_if_it_is_told_to() {
 
 #[test]
 fn the_average_of_ns2_forgets_an_idle_time_that_the_last_class_ends() {
-    let mut hand = Hand::new(direct(json!({"weight": 0.01, "total_average": "in-arrivals"})), 1);
-    (0..60).for_each(|_| assert!(!hand.offer(of(FIRST))));
-    while hand.take().is_some() {}
-    let before = state(&hand);
-    hand.now = Instant::from_nanos(40_000_000);
-    hand.offer(of(SECOND));
-    assert_eq!(state(&hand)[1], before[1]);
-    assert!((state(&hand)[0] - before[0] * libm::pow(0.99, 100.0)).abs() < 1e-12);
-    hand.offer(of(FIRST));
-    assert!((state(&hand)[1] - (before[1] * 0.99 + 0.01)).abs() < 1e-12);
+    let mut driver = Driver::new(direct(json!({"weight": 0.01, "total_average": "in-arrivals"})), 1);
+    (0..60).for_each(|_| assert!(!driver.offer(of(FIRST))));
+    while driver.take().is_some() {}
+    let before = state(&driver);
+    driver.now = Instant::from_nanos(40_000_000);
+    driver.offer(of(SECOND));
+    assert_eq!(state(&driver)[1], before[1]);
+    assert!((state(&driver)[0] - before[0] * libm::pow(0.99, 100.0)).abs() < 1e-12);
+    driver.offer(of(FIRST));
+    assert!((state(&driver)[1] - (before[1] * 0.99 + 0.01)).abs() < 1e-12);
 }
 
 #[test]
@@ -461,7 +459,7 @@ fn rio_ps_refuses_in_its_own_words() {
 fn rio_ps_takes_a_buffer_in_bytes() {
     let config = Config::read(json!({"kind": "rio-ps", "limit": "100kB"})).unwrap();
     assert_eq!(config.drop_curve(50_000.0, 1.0, SECOND), Some(0.1));
-    let mut hand = Hand::new(config.to_value(), 1);
-    (0..200).for_each(|_| assert!(!hand.offer(of(FIRST))));
-    assert!(hand.offer(of(FIRST)));
+    let mut driver = Driver::new(config.to_value(), 1);
+    (0..200).for_each(|_| assert!(!driver.offer(of(FIRST))));
+    assert!(driver.offer(of(FIRST)));
 }

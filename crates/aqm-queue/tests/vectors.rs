@@ -1,10 +1,8 @@
 //! Numbers that others measured or printed; where they come from is at the top of each file.
 
-mod driver;
-
 use aqm_net::{Instant, Length, Packet, Rate, Streams};
+use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
 use aqm_queue::{Config, Port, Ties, invariants};
-use driver::{Counts, Hand, ect, packet};
 use serde_json::{Value, json};
 
 /// The rows of a table, read by column name.
@@ -65,11 +63,11 @@ fn a_burst_meets_the_fates_it_meets_in_ns3() {
         let like = if row.flag("ect") { ect(500) } else { packet(500) };
         let runs: Vec<Counts> = (0..800)
             .map(|seed| {
-                let mut hand = Hand::new(table.clone(), seed);
+                let mut driver = Driver::new(table.clone(), seed);
                 (0..row.number("arrivals") as u32).for_each(|_| {
-                    hand.offer(like);
+                    driver.offer(like);
                 });
-                hand.counts
+                driver.fates.counts
             })
             .collect();
         let compare = |name: &str, theirs_se: f64, ours: fn(&Counts) -> u64| {
@@ -92,26 +90,37 @@ fn agree(row: &Row<'_>, name: &str, theirs_se: f64, ours: Vec<f64>) {
 #[test]
 fn adaptive_red_meets_the_fates_it_meets_in_ns3() {
     for row in Table::read(include_str!("vectors/adaptive_red_burst_ns3.csv")).rows() {
-        let mut table = json!({
-            "kind": "adaptive-red", "preset": row.text("preset"), "limit": "300p", "mean_packet": "500B",
-            "gentle": true, "spacing": "wait", "round_trip": row.text("round_trip"),
-        });
-        for name in ["weight", "max_p", "bottom", "top"].into_iter().filter(|name| !row.text(name).is_empty())
-        {
-            table[name] = json!(row.number(name));
+        let mut red = json!({"limit": "300p", "mean_packet": "500B", "gentle": true, "spacing": "wait"});
+        let given = |name: &&str| !row.text(name).is_empty();
+        for name in ["weight", "max_p"].into_iter().filter(given) {
+            red[name] = json!(row.number(name));
         }
-        for name in ["min_th", "max_th"].into_iter().filter(|name| !row.text(name).is_empty()) {
-            table[name] = json!(format!("{}p", row.text(name)));
+        for name in ["min_th", "max_th"].into_iter().filter(given) {
+            red[name] = json!(format!("{}p", row.text(name)));
         }
         let rate = Rate::from_bps(row.number("rate_bps") as u64);
+        let mut table = match row.text("kind") {
+            "self-configuring-red" => json!({"red": red}),
+            _ => {
+                red["round_trip"] = json!(row.text("round_trip"));
+                red["bottom"] = json!((80_000.0 / row.number("rate_bps")).min(0.01));
+                (red["adapts_on"], red["bounds"]) = (json!("arrivals"), json!("passed"));
+                red["gentle_line"] = json!("stale");
+                red
+            }
+        };
+        table["kind"] = json!(row.text("kind"));
+        for name in ["bottom", "top"].into_iter().filter(given) {
+            table[name] = json!(row.number(name));
+        }
         let runs: Vec<Counts> = (0..800)
             .map(|seed| {
-                let mut hand = Hand::at_rate(table.clone(), rate, seed);
+                let mut driver = Driver::at_rate(table.clone(), rate, seed);
                 for k in 0..300 {
-                    hand.now = Instant::from_nanos(k * row.number("gap_ms") as u64 * 1_000_000);
-                    hand.offer(packet(500));
+                    driver.now = Instant::from_nanos(k * row.number("gap_ms") as u64 * 1_000_000);
+                    driver.offer(packet(500));
                 }
-                hand.counts
+                driver.fates.counts
             })
             .collect();
         let of = |ours: fn(&Counts) -> u64| runs.iter().map(|counts| ours(counts) as f64).collect();
@@ -123,10 +132,10 @@ fn adaptive_red_meets_the_fates_it_meets_in_ns3() {
 #[test]
 fn eight_of_nine_leave_in_order() {
     let table = json!({"kind": "red", "min_th": "2p", "max_th": "5p", "limit": "8p", "weight": 0.002});
-    let mut hand = Hand::new(table, 1);
-    (0..8).for_each(|_| assert!(!hand.offer(packet(500))));
-    assert!((0..8).all(|id| hand.take().unwrap().id == id));
-    assert_eq!(hand.take(), None);
+    let mut driver = Driver::new(table, 1);
+    (0..8).for_each(|_| assert!(!driver.offer(packet(500))));
+    assert!((0..8).all(|id| driver.take().unwrap().id == id));
+    assert_eq!(driver.take(), None);
 }
 
 /// A RED in front of a line of 1 Mb/s.
@@ -158,7 +167,7 @@ fn the_average_follows_that_of_ns2_digit_by_digit() {
         "kind": "red", "min_th": "49p", "max_th": "3000p", "weight": 0.002, "limit": "50p", "mean_packet": "1000B",
     });
     let mut port = port(table, 1, Ties::DepartureFirst);
-    let mut counts = Counts::default();
+    let mut fates = Fates::default();
     let sent = constant(0.0, 4.003, 1.2347e6)
         .chain(constant(4.003, 8.0, 0.4931e6))
         .chain(constant(10.0, 13.003, 1.5171e6))
@@ -168,7 +177,7 @@ fn the_average_follows_that_of_ns2_digit_by_digit() {
     for time in sent {
         // A millisecond of way, and 8 us on a line of 1 Gb/s.
         let now = at(time + 0.001_008);
-        port.accept(Packet { id: arrivals, ..packet(1000) }, now, &mut counts, |_| {});
+        port.accept(Packet { id: arrivals, ..packet(1000) }, now, &mut fates, |_| {});
         arrivals += 1;
         let mut average = f64::NAN;
         port.discipline().gauges(&mut |gauge| {
@@ -188,24 +197,24 @@ fn the_average_follows_that_of_ns2_digit_by_digit() {
         previous = average;
     }
     assert!(rows.next().is_none());
-    assert_eq!((arrivals, compared, counts.overflow, counts.fates()), (1777, 1771, 213, 213));
+    assert_eq!((arrivals, compared, fates.counts.overflow, fates.told.len()), (1777, 1771, 213, 213));
 }
 
 /// Drop fraction and time average of the queue under constant overload, from 20 s on.
 fn overload(table: Value, bps: f64, seed: u64, ties: Ties) -> (f64, f64) {
     let (end, mut before) = (at(220.01), None);
     let mut port = port(table, seed, ties);
-    let mut counts = Counts::default();
+    let mut fates = Fates::default();
     for (id, time) in constant(0.0, 220.0, bps).enumerate() {
         let now = at(time + 0.001_008);
         if before.is_none() && time >= 20.0 {
-            port.serve(now, &mut counts, |_| {});
+            port.serve(now, &mut fates, |_| {});
             before = Some((now, port.counters(now)));
         }
-        port.accept(Packet { id: id as u32, ..packet(1000) }, now, &mut counts, |_| {});
+        port.accept(Packet { id: id as u32, ..packet(1000) }, now, &mut fates, |_| {});
     }
     let (begin, before) = before.unwrap();
-    port.serve(end, &mut counts, |_| {});
+    port.serve(end, &mut fates, |_| {});
     let after = port.counters(end);
     let fraction = (after.drops - before.drops) as f64 / (after.arrivals - before.arrivals) as f64;
     (fraction, (after.packet_nanos - before.packet_nanos) as f64 / end.since(begin).nanos() as f64)

@@ -57,13 +57,13 @@ def leaf_of(name: str, system: str) -> dict[str, Any]:
     if name == "ptail":
         return {"kind": "drop-tail", "limit": "13p"}
     return {
-        "kind": "red",
-        "preset": "linux-2.4" if system == "linux-2.4" else "linux",
-        "min_th": "5000B",
-        "max_th": "18000B",
-        "max_p": 0.1,
+        "kind": "linux-red",
+        "kernel": "2.4" if system == "linux-2.4" else "6.1",
+        "min": "5000B",
+        "max": "18000B",
+        "probability": 0.1,
         "limit": "20000B",
-        "mean_packet": "1500B",
+        "avpkt": "1500B",
         "burst": 6,
     }
 
@@ -427,18 +427,17 @@ def delay(milliseconds: int) -> Change:
 
 def _larger_kilobytes(table: dict[str, Any]) -> dict[str, Any]:
     for leaf in _leaves(table):
-        for field, value in (("limit", "20480B"), ("min_th", "5120B"), ("max_th", "18432B")):
+        for field, value in (("limit", "20480B"), ("min", "5120B"), ("max", "18432B")):
             if field in leaf and metrics.in_bytes(leaf[field]):
                 leaf[field] = value
     return table
 
 
-def _weight(weight: float) -> Change:
+def _burst(packets: int) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         for leaf in _leaves(table):
-            if leaf["kind"] == "red":
-                del leaf["burst"]
-                leaf["weight"] = weight
+            if leaf["kind"] == "linux-red":
+                leaf["burst"] = packets
         return table
 
     return change
@@ -447,8 +446,8 @@ def _weight(weight: float) -> Change:
 def _maximum(probability: float) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         for leaf in _leaves(table):
-            if leaf["kind"] == "red":
-                leaf["max_p"] = probability
+            if leaf["kind"] == "linux-red":
+                leaf["probability"] = probability
         return table
 
     return change
@@ -506,8 +505,8 @@ def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
         old = {"rto.initial": "3s", "recovery.kind": "sack", "recovery.frto": "off"}
         table["tcp"] = changed(_KERNEL, old)
         for leaf in _leaves(table):
-            if leaf["kind"] == "red":
-                leaf["preset"] = "linux"
+            if leaf["kind"] == "linux-red":
+                leaf["kernel"] = "6.1"
     return table
 
 
@@ -534,8 +533,8 @@ VARIANTS = (
         change=_old_buffers,
     ),
     Variant(name="max_p 0.05", what="RED drops half as often.", change=_maximum(0.05)),
-    Variant(name="weight 1/16", what="RED's average moves half as fast.", change=_weight(1 / 16)),
-    Variant(name="weight 1/4", what="RED's average moves twice as fast.", change=_weight(1 / 4)),
+    Variant(name="weight 1/16", what="RED's average moves half as fast: burst 8.", change=_burst(8)),
+    Variant(name="weight 1/4", what="RED's average moves twice as fast: burst 5.", change=_burst(5)),
     Variant(
         name="initial RTO swapped",
         what="1 s with linux-2.4, 3 s with linux-6.",

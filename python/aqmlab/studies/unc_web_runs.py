@@ -47,7 +47,11 @@ def _adaptive_red(unit: str, *, ecn: bool = False, target: str = "5ms") -> dict[
     """Adaptive RED of the ns-2 of 2003; counting in bytes, big packets are dropped more often, as there."""
     table: dict[str, Any] = {
         "kind": "adaptive-red",
-        "preset": "ns-2.2003",
+        "adapts_on": "arrivals",
+        "bounds": "passed",
+        "bottom": 80e3 / (RATE_MBPS * 1e6),
+        "gentle_line": "stale",
+        "spacing": "wait",
         "limit": "555p" if unit == "packets" else f"{555 * MEAN_PACKET}B",
         "mean_packet": f"{MEAN_PACKET}B",
         "target_delay": target,
@@ -55,7 +59,7 @@ def _adaptive_red(unit: str, *, ecn: bool = False, target: str = "5ms") -> dict[
     if unit == "bytes":
         table["packet_scaling"] = "after-count"
     if ecn:
-        table["ecn"] = "unless-forced"
+        table |= {"ecn": "unless-forced", "mark_p": 0.1}
     return table
 
 

@@ -31,6 +31,11 @@ impl Children {
         Ok(Self { config: child.clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 
+    /// The children of flows that have a number.
+    pub fn running(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
+        self.running.iter().filter_map(|child| child.as_deref())
+    }
+
     /// `flow` is new: it gets a child that has seen nothing.
     pub fn on_new_flow(&mut self, flow: u32) {
         if self.running.len() <= flow as usize {

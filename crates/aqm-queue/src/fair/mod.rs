@@ -29,8 +29,9 @@ mod tags;
 pub(crate) mod wfq;
 
 use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
+use serde_json::{Value, json};
 
-use crate::{Config, Context, Gauge, QueueDiscipline, Reason};
+use crate::{Config, Context, Gauge, QueueDiscipline, Reason, red};
 use child::Children;
 use classifier::Classifier;
 use flows::{Flows, Taken};
@@ -75,6 +76,19 @@ macro_rules! scheduler {
                 self.common().build(|unit| self.order(unit, rate), rate)
             }
 
+            fn derived(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Derived> {
+                let child = self.child.iter().flat_map(|child| child.derived(rate));
+                child.map(|one| one.within("child")).collect()
+            }
+
+            fn corners(&self) -> Vec<::serde_json::Value> {
+                $crate::fair::corners()
+            }
+
+            fn has_flow_queues(&self) -> bool {
+                true
+            }
+
             fn wants_classes(&self) -> bool {
                 !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
             }
@@ -96,6 +110,24 @@ macro_rules! scheduler {
     };
 }
 use scheduler;
+
+/// Each drop policy, with weights, buckets and children.
+fn corners() -> Vec<Value> {
+    let weights = [1, 2, 3, 10];
+    let mut red = red::small();
+    red["kind"] = json!("red");
+    vec![
+        json!({"limit": "20p", "drop": "tail", "weights": weights}),
+        json!({"limit": "9999B", "drop": "longest-tail", "weights": weights}),
+        json!({"limit": "5001B", "drop": "longest-front", "weights": weights}),
+        json!({"limit": "20p", "drop": "random-long"}),
+        json!({"limit": "20p", "buckets": 3, "perturb": "5ms", "weights": weights}),
+        json!({"limit": "20p", "drop": "random-long", "child": red, "weights": weights}),
+        json!({"limit": "9999B", "buckets": 2, "child": red}),
+        json!({"limit": "30p", "drop": "tail", "child": {"kind": "drop-random", "probability": 0.2}}),
+        json!({"limit": "30p", "buckets": 2, "child": {"kind": "drr", "limit": "9p"}}),
+    ]
+}
 
 /// The parameters that all schedulers share.
 struct Common<'a> {
@@ -208,6 +240,10 @@ impl<O: Order> QueueDiscipline for Fair<O> {
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("active_flows", f64::from(self.flows.active()), "flows"));
+    }
+
+    fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
+        self.children.iter().flat_map(Children::running).for_each(|child| show("child", child));
     }
 }
 

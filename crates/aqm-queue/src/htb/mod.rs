@@ -35,10 +35,10 @@ use aqm_net::{
     Backlog, ConfigError, ConfigErrors, Instant, Packet, Parameter, Rate, Schema, Several, Size, parameters,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::packet_label::{Label, Protocol};
-use crate::{Build, ClassCounters, Context, QueueDiscipline};
+use crate::{Build, ClassCounters, Context, Derived, QueueDiscipline, red};
 use plan::Plan;
 use tree::{LEVELS, Tree};
 
@@ -157,9 +157,48 @@ impl Build for Config {
         named
     }
 
+    fn derived(&self, rate: Rate) -> Vec<Derived> {
+        plan::derived(self, rate)
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        corners()
+    }
+
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         plan::warnings(self, rate)
     }
+}
+
+/// A class for each of three flows, with and without a class to borrow from.
+fn corners() -> Vec<Value> {
+    let over = |mut table: Value, change: Value| {
+        table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(table, change)| {
+            table.extend(change.clone());
+        });
+        table
+    };
+    let leaf = |flow: u32, more: Value| {
+        let traffic = [format!("flow {flow}")];
+        let queue = over(red::small(), json!({"kind": "red"}));
+        let leaf =
+            json!({"rate": "300kbps", "burst": "3000B", "match": {"traffic": traffic}, "queue": queue});
+        over(leaf, more)
+    };
+    let below =
+        |priority: u32| json!({"parent": "link", "ceil": "4Mbps", "priority": priority, "quantum": "1500B"});
+    let flat =
+        json!({"a": leaf(0, json!({})), "b": leaf(1, json!({"ceil": "3Mbps"})), "rest": {"rate": "1Mbps"}});
+    let deep = json!({
+        "root": {"rate": "5Mbps"},
+        "link": {"parent": "root", "rate": "1Mbps", "ceil": "4Mbps"},
+        "a": leaf(0, below(1)),
+        "b": leaf(1, below(1)),
+        "c": leaf(2, below(0)),
+        "rest": {"parent": "root", "rate": "9kbps", "ceil": "5Mbps", "queue": {"kind": "drr", "limit": "9p"}},
+    });
+    let htb = |classes: &Value, hysteresis: bool| json!({"classes": classes, "default": "rest", "hysteresis": hysteresis});
+    vec![htb(&flat, false), htb(&deep, false), htb(&deep, true)]
 }
 
 /// A leaf and its queue.
@@ -265,6 +304,10 @@ impl QueueDiscipline for Htb {
         let matches = |filters: &Filters| filters.0.iter().any(|filter| filter.matches(label));
         let leaf = self.filters.iter().position(matches).map_or(self.default, |leaf| leaf as u32);
         self.leaf_of_label[number] = leaf;
+    }
+
+    fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
+        self.leaves.iter().for_each(|leaf| show(&plan::queue_of(&leaf.name), leaf.queue.as_ref()));
     }
 
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {

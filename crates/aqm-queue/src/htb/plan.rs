@@ -5,7 +5,7 @@ use aqm_net::{ConfigError, Rate, Size};
 use super::bucket::Buckets;
 use super::tree::{LEVELS, Node, PRIORITIES};
 use super::{Class, Config, Filters, Leaf};
-use crate::{Build as _, QueueDiscipline, drop_tail};
+use crate::{Build as _, Derived, QueueDiscipline, drop_tail};
 
 /// Bounds of a `quantum` that is left out, as in the kernel.
 const LEAST_QUANTUM: u64 = 1000;
@@ -78,9 +78,14 @@ fn everything(line: Rate) -> Class {
     Class { rate: Some(line), ..Class::default() }
 }
 
+/// Where the parameters of the queue of this leaf stand.
+pub(super) fn queue_of(leaf: &str) -> String {
+    format!("classes.{leaf}.queue")
+}
+
 /// The running queue of a leaf.
 fn queue(leaf: &Placed<'_>) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-    let place = format!("classes.{}.queue", leaf.name);
+    let place = queue_of(leaf.name);
     let Some(queue) = &leaf.class.queue else { return drop_tail::Config::default().build(leaf.rate) };
     if queue.holds_back() {
         let problem = format!("must not be `{}`: write classes below this one instead", queue.kind());
@@ -204,6 +209,24 @@ fn default(config: &Config, all: &[Placed<'_>], plan: &Plan) -> Result<u32, Conf
             wrong("default".to_owned(), format!("no leaf is named `{name}`; there is {}", leaves.join(", ")))
         }
     }
+}
+
+/// What follows from the rates: quanta that are left out, and what the queues of leaves choose.
+pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
+    let everything = everything(line);
+    let Ok(all) = placed(config, &everything) else { return Vec::new() };
+    let mut derived = Vec::new();
+    for leaf in all.iter().filter(|one| !one.is_inner) {
+        if leaf.class.quantum.is_none() {
+            let bytes = quantum(leaf, config).bytes() as f64;
+            derived.push(Derived::new("quantum", bytes, "B").within(&format!("classes.{}", leaf.name)));
+        }
+        if let Some(queue) = &leaf.class.queue {
+            let place = queue_of(leaf.name);
+            derived.extend(queue.derived(leaf.rate).into_iter().map(|one| one.within(&place)));
+        }
+    }
+    derived
 }
 
 /// What the kernel would warn about, and what it would do without a word.

@@ -1,7 +1,8 @@
 //! A line with four flows of different weights, the arrivals it may meet and what then happens.
 
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
-use aqm_queue::{Config, Observer, Port, Reason, Ties, invariants};
+use aqm_queue::testing::Fates;
+use aqm_queue::{Config, Port, Ties, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -61,15 +62,6 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-struct Log(Vec<Event>);
-
-impl Observer for Log {
-    fn dropped(&mut self, packet: &Packet, _: Reason, _: Instant) {
-        self.0.push(Event::Drop { flow: packet.flow as usize });
-    }
-    fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
-}
-
 pub fn scheduler(kind: &str, change: Value) -> Config {
     let mut table = json!({"kind": kind, "weights": WEIGHTS, "limit": "1000000p"});
     table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -80,15 +72,15 @@ pub fn scheduler(kind: &str, change: Value) -> Config {
 pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
     let queue = invariants::watched(config, RATE).unwrap();
     let mut port = Port::new(queue, RATE, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
-    let (mut log, mut left) = (Log(Vec::new()), Vec::new());
+    let (mut fates, mut left, mut events) = (Fates::default(), Vec::new(), Vec::new());
     let depart = |departure: aqm_queue::Departure| {
         let Packet { id, flow, bytes, .. } = departure.packet;
         Event::Depart { id: id as usize, flow: flow as usize, bytes: bytes.into(), end: departure.end }
     };
     for (id, arrival) in arrivals.iter().enumerate() {
-        port.serve_before(arrival.at, &mut log, |departure| left.push(depart(departure)));
-        log.0.append(&mut left);
-        log.0.push(Event::Arrive { flow: arrival.flow });
+        port.serve_before(arrival.at, &mut fates, |departure| left.push(depart(departure)));
+        events.append(&mut left);
+        events.push(Event::Arrive { flow: arrival.flow });
         let packet = Packet {
             id: id as u32,
             flow: arrival.flow as u32,
@@ -96,13 +88,15 @@ pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
             class: arrival.flow as u8,
             ..Packet::default()
         };
-        port.accept(packet, arrival.at, &mut log, |departure| left.push(depart(departure)));
-        log.0.append(&mut left);
+        port.accept(packet, arrival.at, &mut fates, |departure| left.push(depart(departure)));
+        let dropped = std::mem::take(&mut fates);
+        events.extend(dropped.dropped_packets().map(|packet| Event::Drop { flow: packet.flow as usize }));
+        events.append(&mut left);
     }
     let end = Instant::START + Span::from_millis(3_600_000);
-    port.serve(end, &mut log, |departure| left.push(depart(departure)));
-    log.0.append(&mut left);
-    log.0
+    port.serve(end, &mut fates, |departure| left.push(depart(departure)));
+    events.append(&mut left);
+    events
 }
 
 /// Checks `property` on many random arrivals.

@@ -21,7 +21,7 @@
 use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
-use crate::adaptation::{Adaptation, AdaptsOn, Bounds, Rule};
+use crate::adaptation::{Adaptation, AdaptsOn, Bounds, Rule, check_bounds};
 use crate::curve::Curve;
 use crate::red::{self, Red};
 use crate::red_core::EcnRule;
@@ -124,9 +124,7 @@ impl Thresholds {
 impl Config {
     /// The running queue, all checks made.
     fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigError> {
-        if self.mean_packet.bytes() == 0 {
-            return Err(ConfigError::at("mean_packet", "must be at least 1B"));
-        }
+        ConfigError::unless(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
         let thresholds = self.thresholds(rate)?;
         let red = red::Config {
             min_th: thresholds.whole(libm::floor(thresholds.min)),
@@ -185,31 +183,18 @@ impl Config {
 
     /// When and how far `max_p` moves.
     fn rule(&self, thresholds: Thresholds) -> Result<Rule, ConfigError> {
-        let error = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { target_low, target_high, alpha, beta, bottom, top, bounds, adapts_on, interval, .. } =
             *self;
-        if !(0.0..=1.0).contains(&target_low) {
-            return error("target_low", format!("must be from 0 to 1, not {target_low}"));
-        }
-        if !(target_high >= target_low && target_high <= 1.0) {
-            let problem = format!("must be from target_low, {target_low}, to 1, not {target_high}");
-            return error("target_high", problem);
-        }
-        if !(alpha > 0.0 && alpha <= 1.0) {
-            return error("alpha", format!("must be above 0 and at most 1, not {alpha}"));
-        }
-        if !(beta > 0.0 && beta < 1.0) {
-            return error("beta", format!("must be above 0 and below 1, not {beta}"));
-        }
-        if !(bottom > 0.0 && bottom <= 1.0) {
-            return error("bottom", format!("must be above 0 and at most 1, not {bottom}"));
-        }
-        if !(top >= bottom && top <= 1.0) {
-            return error("top", format!("must be from bottom, {bottom}, to 1, not {top}"));
-        }
-        if interval < SHORTEST {
-            return error("interval", format!("must be at least {SHORTEST}"));
-        }
+        let problem = format_args!("must be from 0 to 1, not {target_low}");
+        ConfigError::unless((0.0..=1.0).contains(&target_low), "target_low", problem)?;
+        let problem = format_args!("must be from target_low, {target_low}, to 1, not {target_high}");
+        ConfigError::unless(target_high >= target_low && target_high <= 1.0, "target_high", problem)?;
+        let problem = format_args!("must be above 0 and at most 1, not {alpha}");
+        ConfigError::unless(alpha > 0.0 && alpha <= 1.0, "alpha", problem)?;
+        let problem = format_args!("must be above 0 and below 1, not {beta}");
+        ConfigError::unless(beta > 0.0 && beta < 1.0, "beta", problem)?;
+        check_bounds(bottom, top)?;
+        ConfigError::unless(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"))?;
         let Thresholds { min, max, .. } = thresholds;
         let low = min + target_low * (max - min);
         let high = min + target_high * (max - min);

@@ -4,9 +4,9 @@
 //! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
 //!
 //! Ours: a slot holds 32 bits of the key's hash beside the entry's number, so a probe meets a
-//! strange entry about once in four thousand million times, and growing does not look at the entries
-//! at all. Keys stay with the entries. The hash is fixed, so that runs repeat; whoever takes keys
-//! from strangers must hash them with a secret first.
+//! wrong entry about once in four thousand million times, and growing does not look at the entries
+//! at all. Keys stay with the entries. The hash is fixed, so that runs repeat; keys that an adversary
+//! may choose must be hashed with a secret first.
 
 /// The numbers of entries, found by key. At most 2^30 entries.
 #[derive(Clone)]

@@ -369,7 +369,7 @@ mod tests {
         let limits = [("child".to_owned(), limit(3))].into();
         let mut queue =
             Watched { inner: Box::new(Bad(sin, Vec::new())), expected, limits, book: Book::default() };
-        let mut rng = Streams::new(1).named("laws", 0);
+        let mut rng = Streams::new(1).named("invariants", 0);
         let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut Ignore };
         for id in 0..4 {
             queue.enqueue(Packet { id, bytes: 100, ecn, ..Packet::default() }, &mut cx);

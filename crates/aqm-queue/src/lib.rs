@@ -89,6 +89,23 @@ impl Config {
     }
 }
 
+/// The drop function of the discipline that the table `queue` describes, for drawing it: the probability at each
+/// of `averages` for a packet of this `class` whose window is `relative_window` times the average one. `None` where
+/// the discipline has no such function; see [`Build::drop_curve`].
+///
+/// # Errors
+/// If the table is no queue discipline, or its parameters are wrong.
+pub fn drop_curve(
+    queue: Value,
+    averages: &[f64],
+    relative_window: f64,
+    class: u8,
+) -> Result<Vec<Option<f64>>, ConfigErrors> {
+    let config = Config::read(queue)?;
+    config.build(Rate::from_bps(10_000_000))?;
+    Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())
+}
+
 /// What every discipline's `Config` can do.
 pub trait Build {
     /// Checks all parameters and makes the running discipline for a line of this rate.
@@ -100,7 +117,7 @@ pub trait Build {
     /// The drop function: the probability of dropping a packet at this `average` queue (in the unit of the
     /// thresholds), before drops are spaced; `relative_window` is the window of the packet's sender over the
     /// average window, and `class` the packet's class. `None` if the discipline has no such function, or its
-    /// parameters are wrong.
+    /// parameters are wrong; that of a queue that adapts is the one it begins with.
     fn drop_curve(&self, _average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         None
     }
@@ -145,23 +162,6 @@ pub trait Build {
     }
 }
 
-/// The probability with which the discipline of a `queue` table wants to drop a packet, before drops are spaced, at
-/// each of `averages` (in the unit of its thresholds); for a packet of this `class` whose window is `relative_window`
-/// times the average one. Missing if the discipline has no such function.
-///
-/// # Errors
-/// If the table is no queue discipline, or its parameters are wrong for a line of 10 Mbps.
-pub fn drop_curve(
-    queue: Value,
-    averages: &[f64],
-    relative_window: f64,
-    class: u8,
-) -> Result<Vec<Option<f64>>, ConfigErrors> {
-    let config = Config::read(queue)?;
-    config.build(Rate::from_bps(10_000_000))?;
-    Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())
-}
-
 /// A value that a discipline has chosen by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
@@ -195,7 +195,7 @@ impl Derived {
 /// last transmission ends: this is when a queue becomes idle.
 ///
 /// Fates are told through the [`Context`], not returned: RED refuses the packet that arrives,
-/// CoDel drops while serving, fair queueing drops somebody else's packet. Calls come in the order
+/// CoDel drops while serving, fair queueing drops a packet of another flow. Calls come in the order
 /// of time; an algorithm that adapts at intervals catches up on the next call.
 ///
 /// A discipline that was just built is a prototype, too: each run takes a clone of it.

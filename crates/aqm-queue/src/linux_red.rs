@@ -116,62 +116,45 @@ impl Config {
     /// # Errors
     /// The first parameter that Linux does not have, or with which RED would not do what its name says.
     fn told(&self) -> Result<Told, ConfigError> {
-        let error = |place: &str, problem: String| Err(ConfigError::at(place, problem));
-        let is_old = self.kernel == Kernel::Linux24;
         let (min, max) = self.thresholds();
         let limit = self.limit.bytes();
-        if limit == 0 || limit > u64::from(u32::MAX) {
-            return error("limit", format!("must be from 1B to {}B", u32::MAX));
-        }
-        if min == 0 {
-            let remedy = if self.min.is_some() { "" } else { ", and is a third of max: write it" };
-            return error("min", format!("must be at least 1B{remedy}"));
-        }
-        if max <= min {
-            return error("max", format!("must exceed min, {min}B"));
-        }
-        if limit <= min {
-            let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
-            return error("limit", format!("must exceed min, {min}B, {remedy}"));
-        }
+        let in_32_bits = 1..=u64::from(u32::MAX);
+        let range = format_args!("must be from 1B to {}B", u32::MAX);
+        ConfigError::unless(in_32_bits.contains(&limit), "limit", range)?;
+        let remedy = if self.min.is_some() { "" } else { ", and is a third of max: write it" };
+        ConfigError::unless(min > 0, "min", format_args!("must be at least 1B{remedy}"))?;
+        ConfigError::unless(max > min, "max", format_args!("must exceed min, {min}B"))?;
+        let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
+        ConfigError::unless(limit > min, "limit", format_args!("must exceed min, {min}B, {remedy}"))?;
         for (place, is_on) in [("harddrop", self.harddrop), ("adaptive", self.adaptive)] {
-            if is_on && is_old {
-                return error(place, "does not exist in Linux 2.4: leave it out".to_owned());
-            }
+            let exists = self.kernel != Kernel::Linux24;
+            ConfigError::unless(exists || !is_on, place, "does not exist in Linux 2.4: leave it out")?;
         }
-        if self.harddrop && !self.ecn {
-            return error("harddrop", "has no effect without ecn: leave it out".to_owned());
-        }
-        if !(1..=u64::from(u32::MAX)).contains(&self.avpkt.bytes()) {
-            return error("avpkt", format!("must be from 1B to {}B", u32::MAX));
-        }
+        let remedy = "has no effect without ecn: leave it out";
+        ConfigError::unless(self.ecn || !self.harddrop, "harddrop", remedy)?;
+        ConfigError::unless(in_32_bits.contains(&self.avpkt.bytes()), "avpkt", range)?;
         let weight_log = tc::weight_log(self.burst, min, max, self.avpkt.bytes())?;
-        if max >> (AVERAGE_BITS - weight_log) > 0 {
-            let most = 1_u32 << (AVERAGE_BITS - weight_log);
-            let weight = 1_u32 << weight_log;
-            let problem = format!("must be below {most}B with weight 1/{weight}, for it is kept in 32 bits");
-            return error("max", problem);
-        }
+        let (beyond, weight) = (1_u64 << (AVERAGE_BITS - weight_log), 1_u64 << weight_log);
+        let problem =
+            format_args!("must be below {beyond}B with weight 1/{weight}, for it is kept in 32 bits");
+        ConfigError::unless(max < beyond, "max", problem)?;
         Ok(Told { min, max, weight_log, max_p: self.max_p(max - min)? })
     }
 
     /// Where `max_P` begins, with thresholds that are `width` bytes apart.
     fn max_p(&self, width: u64) -> Result<MaxP, ConfigError> {
-        let error = |problem: String| Err(ConfigError::at("probability", problem));
         let probability = self.probability;
-        if !(probability > 0.0 && probability <= 1.0) {
-            return error(format!("must be above 0 and at most 1, not {probability}"));
-        }
+        let problem = format_args!("must be above 0 and at most 1, not {probability}");
+        ConfigError::unless(probability > 0.0 && probability <= 1.0, "probability", problem)?;
         let probability_log = tc::probability_log(probability, width)?;
         if self.kernel == Kernel::Linux24 {
             let slope = 1 << (32 - probability_log);
-            Ok(MaxP { value: slope * width, slope })
-        } else if probability < 1.0 {
-            let value = libm::ldexp(probability, 32) as u64;
-            Ok(MaxP { value, slope: (value / width).max(1) })
-        } else {
-            error("must be below 1, which tc cannot tell the kernel".to_owned())
+            return Ok(MaxP { value: slope * width, slope });
         }
+        let remedy = "must be below 1, which tc cannot tell the kernel";
+        ConfigError::unless(probability < 1.0, "probability", remedy)?;
+        let value = libm::ldexp(probability, 32) as u64;
+        Ok(MaxP { value, slope: (value / width).max(1) })
     }
 }
 

@@ -60,30 +60,17 @@ const SHORTEST: Span = Span::from_nanos(10_000);
 impl Config {
     /// The running controller, for those who build on it; all checks made.
     pub(crate) fn running(&self) -> Result<Pi, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { q_ref, a, b, interval, limit, mean_packet, .. } = *self;
-        if q_ref.count() == 0 {
-            return wrong("q_ref", "must be at least 1p or 1B".to_owned());
-        }
-        if !(a > 0.0 && a.is_finite()) {
-            return wrong("a", format!("must be above 0, not {a}"));
-        }
-        if !(b > 0.0 && b < a) {
-            return wrong("b", format!("must be above 0 and below a, {a}, not {b}"));
-        }
-        if interval < SHORTEST {
-            return wrong("interval", format!("must be at least {SHORTEST}"));
-        }
-        if limit.in_bytes() == q_ref.in_bytes() && limit.count() <= q_ref.count() {
-            let remedy = "or the queue is full before it is where PI holds it";
-            return wrong("limit", format!("must exceed q_ref, {q_ref}, {remedy}"));
-        }
-        if limit.count() == 0 {
-            return wrong("limit", "must be at least 1p or 1B".to_owned());
-        }
-        if mean_packet.bytes() == 0 {
-            return wrong("mean_packet", "must be at least 1B".to_owned());
-        }
+        ConfigError::unless(q_ref.count() > 0, "q_ref", "must be at least 1p or 1B")?;
+        ConfigError::unless(a > 0.0 && a.is_finite(), "a", format_args!("must be above 0, not {a}"))?;
+        let problem = format_args!("must be above 0 and below a, {a}, not {b}");
+        ConfigError::unless(b > 0.0 && b < a, "b", problem)?;
+        ConfigError::unless(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"))?;
+        let is_met = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
+        let remedy = "or the queue is full before it is where PI holds it";
+        ConfigError::unless(is_met, "limit", format_args!("must exceed q_ref, {q_ref}, {remedy}"))?;
+        ConfigError::unless(limit.count() > 0, "limit", "must be at least 1p or 1B")?;
+        ConfigError::unless(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
         Ok(Pi {
             controller: Controller {
                 unit: if q_ref.in_bytes() { mean_packet.bytes() as f64 } else { 1.0 },

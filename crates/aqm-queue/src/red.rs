@@ -71,36 +71,29 @@ impl Config {
     /// The first parameter with which RED would not do what its name says.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let Self { min_th, max_th, limit, max_p, weight, .. } = *self;
-        let error = |place: &str, problem: String| Err(ConfigError::at(place, problem));
-        if max_th.in_bytes() != min_th.in_bytes() {
-            return error("max_th", format!("must be in the unit of min_th, {min_th}"));
+        let same_unit = max_th.in_bytes() == min_th.in_bytes();
+        ConfigError::unless(same_unit, "max_th", format_args!("must be in the unit of min_th, {min_th}"))?;
+        let in_order = max_th.count() > min_th.count();
+        ConfigError::unless(in_order, "max_th", format_args!("must exceed min_th, {min_th}"))?;
+        ConfigError::unless(limit.count() > 0, "limit", "must be at least 1p or 1B")?;
+        let is_met = limit.in_bytes() != min_th.in_bytes() || limit.count() > min_th.count();
+        let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
+        ConfigError::unless(is_met, "limit", format_args!("must exceed min_th, {min_th}, {remedy}"))?;
+        for (place, share) in [("max_p", max_p), ("weight", weight)] {
+            let problem = format_args!("must be above 0 and at most 1, not {share}");
+            ConfigError::unless(share > 0.0 && share <= 1.0, place, problem)?;
         }
-        if max_th.count() <= min_th.count() {
-            return error("max_th", format!("must exceed min_th, {min_th}"));
+        ConfigError::unless(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
+        if let Some(p) = self.mark_p {
+            let remedy = "has no effect with ecn = \"off\": leave it out";
+            ConfigError::unless(self.ecn != EcnRule::Off, "mark_p", remedy)?;
+            ConfigError::unless(
+                (0.0..=1.0).contains(&p),
+                "mark_p",
+                format_args!("must be from 0 to 1, not {p}"),
+            )?;
         }
-        if limit.count() == 0 {
-            return error("limit", "must be at least 1p or 1B".to_owned());
-        }
-        if limit.in_bytes() == min_th.in_bytes() && limit.count() <= min_th.count() {
-            let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
-            return error("limit", format!("must exceed min_th, {min_th}, {remedy}"));
-        }
-        if !(max_p > 0.0 && max_p <= 1.0) {
-            return error("max_p", format!("must be above 0 and at most 1, not {max_p}"));
-        }
-        if !(weight > 0.0 && weight <= 1.0) {
-            return error("weight", format!("must be above 0 and at most 1, not {weight}"));
-        }
-        if self.mean_packet.bytes() == 0 {
-            return error("mean_packet", "must be at least 1B".to_owned());
-        }
-        match self.mark_p {
-            Some(_) if self.ecn == EcnRule::Off => {
-                error("mark_p", "has no effect with ecn = \"off\": leave it out".to_owned())
-            }
-            Some(p) if !(0.0..=1.0).contains(&p) => error("mark_p", format!("must be from 0 to 1, not {p}")),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// The drop function.

@@ -130,11 +130,9 @@ impl Config {
     /// # Errors
     /// The first parameter with which RIO would not do what its name says.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { classes, coupling, .. } = self;
-        if classes.is_empty() || classes.len() > MOST {
-            return wrong("classes", format!("must be 1 to {MOST} tables, not {}", classes.len()));
-        }
+        let problem = format_args!("must be 1 to {MOST} tables, not {}", classes.len());
+        ConfigError::unless((1..=MOST).contains(&classes.len()), "classes", problem)?;
         let unit = classes[0].min_th;
         for (k, class) in classes.iter().enumerate() {
             let place = format!("classes.{k}");
@@ -142,20 +140,15 @@ impl Config {
                 "min_th" | "max_th" | "max_p" => error.within(&place),
                 _ => error,
             })?;
-            if class.min_th.in_bytes() != unit.in_bytes() {
-                let problem = format!("must be in the unit of the first class's, {unit}");
-                return wrong(&format!("{place}.min_th"), problem);
-            }
+            let problem = format_args!("must be in the unit of the first class's, {unit}");
+            let same_unit = class.min_th.in_bytes() == unit.in_bytes();
+            ConfigError::unless(same_unit, format!("{place}.min_th"), problem)?;
         }
         if self.total_average == TotalAverage::InArrivals {
-            if *coupling != Coupling::Coupled {
-                let remedy = "has no effect unless coupling is \"coupled\": leave it out";
-                return wrong("total_average", remedy.to_owned());
-            }
-            if classes.len() == 1 {
-                let remedy = "needs a class before the last, or the average never moves";
-                return wrong("total_average", remedy.to_owned());
-            }
+            let remedy = "has no effect unless coupling is \"coupled\": leave it out";
+            ConfigError::unless(*coupling == Coupling::Coupled, "total_average", remedy)?;
+            let remedy = "needs a class before the last, or the average never moves";
+            ConfigError::unless(classes.len() > 1, "total_average", remedy)?;
         }
         Ok(())
     }

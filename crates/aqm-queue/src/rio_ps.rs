@@ -59,23 +59,17 @@ const MOST: f64 = 100.0;
 impl Config {
     /// The RIO that this is, all checks made.
     fn rio(&self) -> Result<rio::Config, ConfigError> {
-        let wrong = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { limit, min_share, weight, mean_packet, ecn, spacing, gentle, total_average, .. } = *self;
-        if !(0.0..1.0).contains(&min_share) {
-            return wrong("min_share", format!("must be at least 0 and below 1, not {min_share}"));
-        }
+        let problem = format_args!("must be at least 0 and below 1, not {min_share}");
+        ConfigError::unless((0.0..1.0).contains(&min_share), "min_share", problem)?;
         let ends = [("short_max_share", self.short_max_share), ("long_max_share", self.long_max_share)];
         for (place, share) in ends {
-            if !(share > min_share && share <= MOST) {
-                let problem =
-                    format!("must exceed min_share, {min_share}, and be at most {MOST}, not {share}");
-                return wrong(place, problem);
-            }
-            if part(limit, share) == part(limit, min_share) {
-                let problem =
-                    format!("is too small: min_share and {place} both round to {}", part(limit, share));
-                return wrong("limit", problem);
-            }
+            let problem =
+                format_args!("must exceed min_share, {min_share}, and be at most {MOST}, not {share}");
+            ConfigError::unless(share > min_share && share <= MOST, place, problem)?;
+            let end = part(limit, share);
+            let problem = format_args!("is too small: min_share and {place} both round to {end}");
+            ConfigError::unless(end != part(limit, min_share), "limit", problem)?;
         }
         let class =
             |share, max_p| Class { min_th: part(limit, min_share), max_th: part(limit, share), max_p };

@@ -14,6 +14,7 @@
 use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
+use crate::adaptation::check_bounds;
 use crate::curve::Curve;
 use crate::red::{self, Red};
 use crate::{Build, Context, Gauge, QueueDiscipline};
@@ -38,19 +39,12 @@ parameters! {
 impl Config {
     /// The running queue; all checks made.
     fn running(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigError> {
-        let error = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         let Self { alpha, beta, bottom, top, .. } = *self;
         for (place, factor) in [("alpha", alpha), ("beta", beta)] {
-            if !(factor > 1.0 && factor.is_finite()) {
-                return error(place, format!("must be above 1, not {factor}"));
-            }
+            let problem = format_args!("must be above 1, not {factor}");
+            ConfigError::unless(factor > 1.0 && factor.is_finite(), place, problem)?;
         }
-        if !(bottom > 0.0 && bottom <= 1.0) {
-            return error("bottom", format!("must be above 0 and at most 1, not {bottom}"));
-        }
-        if !(top >= bottom && top <= 1.0) {
-            return error("top", format!("must be from bottom, {bottom}, to 1, not {top}"));
-        }
+        check_bounds(bottom, top)?;
         Ok(SelfConfiguringRed {
             red: self.red.running(rate).map_err(|error| error.within("red"))?,
             curve: self.red.curve(),

@@ -24,9 +24,11 @@ pub(crate) fn weight_log(burst: Option<u32>, min: u64, max: u64, avpkt: u64) -> 
     let burst = burst.map_or(automatic as f64, f64::from);
     let min = min as f64 / avpkt as f64;
     let room = burst + 1.0 - min;
-    if room < 1.0 {
-        return Err(ConfigError::at("burst", format!("must be at least min, {min} packets, not {burst}")));
-    }
+    ConfigError::unless(
+        room >= 1.0,
+        "burst",
+        format_args!("must be at least min, {min} packets, not {burst}"),
+    )?;
     let fits = |log: &u32| {
         let weight = power_of_half(*log);
         room <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
@@ -84,10 +86,8 @@ impl IdleTable {
     pub fn new(weight_log: u32, avpkt: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
         let bytes_per_second = u128::from(rate.bps() / 8);
         let micros = (u128::from(avpkt.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
-        if micros == 0 {
-            let problem = format!("must take at least 1us at {rate}, for tc counts whole microseconds");
-            return Err(ConfigError::at("avpkt", problem));
-        }
+        let problem = format_args!("must take at least 1us at {rate}, for tc counts whole microseconds");
+        ConfigError::unless(micros > 0, "avpkt", problem)?;
         let ticks = match clock {
             Clock::Micros => micros,
             Clock::Ticks => micros * 125 / 8,

@@ -1,9 +1,9 @@
 //! Rigs for tests and benchmarks of disciplines, in this crate and in others.
 //!
-//! - [`Ignore`] and [`Fates`]: observers, of which the one forgets what it is told and the other keeps it.
-//! - [`Driver`]: a discipline without a line, moved call by call; it says what became of each packet. For tests
-//!   of algorithms and of published fates.
-//! - [`packet`] and [`ect`]: packets that differ in what the test is about.
+//! - [`Ignore`] and [`Fates`]: observers; `Ignore` forgets every drop and mark, `Fates` keeps and counts them.
+//! - [`Driver`]: a discipline without a line, moved call by call; it keeps the fates of its packets. For tests of
+//!   algorithms and of published numbers of drops.
+//! - [`packet`] and [`ect`]: packets of a size, without and with ECN.
 //! - A discipline *with* a line is a [`Port`](crate::Port): build one and tell [`Fates`] or [`Ignore`].
 //! - `tests/line/` of this crate drives a scheduler with random bursts of four flows through a port, for
 //!   properties of fair queueing (it needs `proptest`).
@@ -120,7 +120,7 @@ impl Driver {
     /// # Panics
     /// If the table is wrong.
     pub fn at_rate(table: Value, rate: Rate, seed: u64) -> Self {
-        let queue = Config::read(table).and_then(|config| invariants::watched(&config, rate));
+        let queue = Config::read(table).and_then(|config| Ok(invariants::watched(&config, rate)?));
         Self {
             queue: queue.unwrap_or_else(|error| panic!("{error}")),
             rng: Streams::new(seed).named("queue", 0),

@@ -416,5 +416,5 @@ fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
     let fast = Config::read(linux(json!({}))).unwrap().build(Rate::from_bps(100_000_000_000)).err().unwrap();
     assert_eq!(fast.place, "avpkt");
     let error = Config::read(json!({"kind": "red", "preset": "linux"})).unwrap_err();
-    assert!(error.problem.contains("preset"), "{error}");
+    assert_eq!(error.first().place, "preset", "{error}");
 }

@@ -3,7 +3,7 @@
 use aqm_net::ConfigErrors;
 use aqm_net::stage::{self, Failure, Run, Stage};
 use aqm_net::watch::{Unit, Watch};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::PacketLevel;
 use crate::network::{LaneNetwork, Network};
@@ -33,8 +33,23 @@ impl Plan {
         let mut manifest =
             stage::manifest(self, self.digest(), self.facts(&record), self.scenario.warnings());
         manifest["edges_added"] = self.scenario.edges_added.into();
+        manifest["derived"] = self.derived();
         let events = record.events;
         Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
+    }
+
+    /// What the queues of links have chosen by themselves, by link and parameter, each with its unit.
+    fn derived(&self) -> Value {
+        let mut of_links = Map::new();
+        for link in &self.scenario.links {
+            let derived = link.queue.iter().flat_map(|queue| queue.derived(link.rate));
+            let of_link: Map<String, Value> =
+                derived.map(|one| (one.name, json!({"value": one.value, "unit": one.unit}))).collect();
+            if !of_link.is_empty() {
+                of_links.insert(link.name.clone(), Value::Object(of_link));
+            }
+        }
+        Value::Object(of_links)
     }
 
     /// What the workloads say of their loads.

@@ -81,29 +81,20 @@ const SHORTEST_PERIOD: Span = Span::from_millis(1);
 
 impl Build for Config {
     fn build(&self, _rng: Rng) -> Result<Box<dyn Edge>, ConfigError> {
-        let refuse = |place: &str, problem: String| Err(ConfigError::at(place, problem));
         for (place, period) in [("expiry", self.expiry), ("update", Some(self.update))] {
-            if period.is_some_and(|period| period < SHORTEST_PERIOD) {
-                return refuse(place, format!("must be at least {SHORTEST_PERIOD}"));
-            }
+            let problem = format_args!("must be at least {SHORTEST_PERIOD}");
+            ConfigError::unless(period.is_none_or(|period| period >= SHORTEST_PERIOD), place, problem)?;
         }
-        if !(self.short_to_long > 0.0 && self.short_to_long <= 1e9) {
-            return refuse(
-                "short_to_long",
-                format!("must be above 0, at most 1e9, is {}", self.short_to_long),
-            );
-        }
-        if self.step == 0 {
-            return refuse("step", "must be at least 1".to_owned());
-        }
+        let ratio = self.short_to_long;
+        let problem = format_args!("must be above 0, at most 1e9, is {ratio}");
+        ConfigError::unless(ratio > 0.0 && ratio <= 1e9, "short_to_long", problem)?;
+        ConfigError::unless(self.step > 0, "step", "must be at least 1")?;
         let (min, max) = (self.min_threshold, self.max_threshold);
-        if min > max {
-            return refuse("min_threshold", format!("must be at most max_threshold, {max}"));
-        }
-        if self.threshold_rule != ThresholdRule::Static && !(min..=max).contains(&self.threshold) {
-            let problem = format!("must be between min_threshold, {min}, and max_threshold, {max}");
-            return refuse("threshold", problem);
-        }
+        let problem = format_args!("must be at most max_threshold, {max}");
+        ConfigError::unless(min <= max, "min_threshold", problem)?;
+        let is_static = self.threshold_rule == ThresholdRule::Static;
+        let problem = format_args!("must be between min_threshold, {min}, and max_threshold, {max}");
+        ConfigError::unless(is_static || (min..=max).contains(&self.threshold), "threshold", problem)?;
         Ok(Box::new(ShortFlows::new(self)?))
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Flows<S> {
 #[derive(Clone, Copy)]
 struct Flow {
     bytes: u64,
-    /// What whoever compares queues keeps here.
+    /// An upper bound on the length of the queue, for `longest.rs`.
     bound: u64,
     key: u32,
     packets: u32,
@@ -109,7 +109,7 @@ impl<S: Copy> Flows<S> {
         Backlog { packets: u64::from(flow.packets), bytes: flow.bytes }
     }
 
-    /// A number beside `flow` for whoever compares queues; zero at first, and never changed here.
+    /// The upper bound on the queue of `flow` that `longest.rs` keeps; zero at first, and never changed here.
     pub fn bound(&mut self, flow: u32) -> &mut u64 {
         &mut self.flows[flow as usize].bound
     }

@@ -146,28 +146,19 @@ impl Common<'_> {
         order: impl FnOnce(Unit) -> Result<O, ConfigError>,
         rate: Rate,
     ) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        let wrong = |place: &str, problem: &str| Err(ConfigError::at(place, problem));
-        if self.limit.count() == 0 {
-            return wrong("limit", "must be at least 1p or 1B");
-        }
-        if self.weights.contains(&0) {
-            return wrong("weights", "must be at least 1 each");
-        }
+        ConfigError::unless(self.limit.count() > 0, "limit", "must be at least 1p or 1B")?;
+        ConfigError::unless(!self.weights.contains(&0), "weights", "must be at least 1 each")?;
         let Some(unit) = Unit::of(self.weights) else {
             let problem = format!("must have a least common multiple of at most {}", Unit::MOST);
-            return wrong("weights", &problem);
+            return Err(ConfigError::at("weights", problem));
         };
         let classifier = Classifier::new(self.buckets, self.perturb)?;
         let children = self.child.map(|child| Children::new(child, rate)).transpose()?;
-        if children.is_some() && self.drop == DropFrom::LongestTail {
-            return wrong(
-                "drop",
-                "must not be \"longest-tail\" with a child, which gives from the front only",
-            );
-        }
-        if children.is_some() && self.perturb.is_some() {
-            return wrong("perturb", "must be left out with a child, whose packets cannot move");
-        }
+        let gives = children.is_none() || self.drop != DropFrom::LongestTail;
+        let problem = "must not be \"longest-tail\" with a child, which gives from the front only";
+        ConfigError::unless(gives, "drop", problem)?;
+        let stays = children.is_none() || self.perturb.is_none();
+        ConfigError::unless(stays, "perturb", "must be left out with a child, whose packets cannot move")?;
         Ok(Box::new(Fair {
             classifier,
             // The unit bounds each weight.

@@ -24,7 +24,7 @@ pub(super) trait Order: Clone + Send + Sync + 'static {
     /// This packet is the first of `flow` now: it came to an empty queue, or the one before it left.
     fn on_head(&mut self, _flow: u32, _head: Head<Self::Stamp>) {}
 
-    /// The flow that sends next, given the size of each one's first packet; somebody is backlogged.
+    /// The flow that sends next, given the size of the first packet of each; some flow is backlogged.
     fn next(&mut self, head_bytes: impl Fn(u32) -> u16) -> u32;
 
     /// `flow`, the one that [`next`](Self::next) said, sends a packet of this size.

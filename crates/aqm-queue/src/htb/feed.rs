@@ -15,17 +15,17 @@ pub(super) struct Feed {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Turn {
-    /// That of this member.
+    /// The turn of this member.
     Member(u32),
-    /// That of a class that has left, or whoever follows it.
+    /// The turn of a class that has left, or of the member that follows it.
     Left(u32),
-    /// All have had theirs.
+    /// All members have had their turn.
     #[default]
     End,
 }
 
 impl Feed {
-    /// Whether nobody is in it.
+    /// Whether the feed has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -35,7 +35,7 @@ impl Feed {
         self.members.insert(class);
     }
 
-    /// A class leaves; if it was its turn and it comes back first, it still is.
+    /// `class` leaves; if it was its turn and it comes back before the turn moves on, it still is.
     pub fn remove(&mut self, class: u32) {
         if self.turn == Turn::Member(class) {
             self.turn = Turn::Left(class);
@@ -51,7 +51,7 @@ impl Feed {
         self.members.remove(&class);
     }
 
-    /// Whose turn it is; nothing at the end of a round, and then the first member's.
+    /// The member whose turn it is; `None` at the end of a round, after which it is the first member's.
     pub fn current(&mut self) -> Option<u32> {
         if let Turn::Left(class) = self.turn {
             self.turn = self.members.range(class..).next().map_or(Turn::End, |&next| Turn::Member(next));

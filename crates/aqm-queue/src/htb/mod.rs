@@ -316,7 +316,7 @@ impl QueueDiscipline for Htb {
 }
 
 impl Htb {
-    /// Lets the queue of a leaf act, and keeps the account of what waits.
+    /// Lets the queue of `leaf` act, and keeps the counts of what waits.
     fn with<T>(&mut self, leaf: u32, now: Instant, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
         let leaf = &mut self.leaves[leaf as usize];
         let waited = u128::from(leaf.backlog.packets) * u128::from(now.since(leaf.changed_at).nanos());

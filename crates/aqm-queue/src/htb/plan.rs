@@ -33,16 +33,10 @@ struct Placed<'a> {
     is_inner: bool,
 }
 
-fn wrong<T>(place: String, problem: String) -> Result<T, ConfigError> {
-    Err(ConfigError::at(place, problem))
-}
-
 impl Plan {
     /// Checks everything.
     pub fn new(config: &Config, line: Rate) -> Result<Self, ConfigError> {
-        if config.r2q == 0 {
-            return wrong("r2q".to_owned(), "must be at least 1".to_owned());
-        }
+        ConfigError::unless(config.r2q > 0, "r2q", "must be at least 1")?;
         let everything = everything(line);
         let all = placed(config, &everything)?;
         let mut plan = Self {
@@ -87,10 +81,8 @@ pub(super) fn queue_of(leaf: &str) -> String {
 fn queue(leaf: &Placed<'_>) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
     let place = queue_of(leaf.name);
     let Some(queue) = &leaf.class.queue else { return drop_tail::Config::default().build(leaf.rate) };
-    if queue.holds_back() {
-        let problem = format!("must not be `{}`: write classes below this one instead", queue.kind());
-        return wrong(format!("{place}.kind"), problem);
-    }
+    let problem = format_args!("must not be `{}`: write classes below this one instead", queue.kind());
+    ConfigError::unless(!queue.holds_back(), format!("{place}.kind"), problem)?;
     queue.build(leaf.rate).map_err(|error| error.within(&place))
 }
 
@@ -101,59 +93,43 @@ fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a
     if classes.is_empty() {
         classes.push(("all", everything));
     }
-    if classes.len() > usize::from(u16::MAX) {
-        return wrong("classes".to_owned(), format!("must be at most {}, not {}", u16::MAX, classes.len()));
-    }
+    let problem = format_args!("must be at most {}, not {}", u16::MAX, classes.len());
+    ConfigError::unless(classes.len() <= usize::from(u16::MAX), "classes", problem)?;
     let mut all = Vec::with_capacity(classes.len());
     for &(name, class) in &classes {
         let place = |field: &str| format!("classes.{name}.{field}");
-        let Some(rate) = class.rate else {
-            return wrong(
-                place("rate"),
-                "is missing: write what the class gets, such as \"70kbps\"".to_owned(),
-            );
-        };
+        let missing =
+            || ConfigError::at(place("rate"), "is missing: write what the class gets, such as \"70kbps\"");
+        let rate = class.rate.ok_or_else(missing)?;
         let ceil = class.ceil.unwrap_or(rate);
-        if ceil < rate {
-            return wrong(place("ceil"), format!("must be at least rate, {rate}"));
-        }
+        ConfigError::unless(ceil >= rate, place("ceil"), format_args!("must be at least rate, {rate}"))?;
         for (field, burst) in [("burst", class.burst), ("cburst", class.cburst)] {
-            if burst.bytes() == 0 {
-                return wrong(place(field), "must be at least 1B".to_owned());
-            }
+            ConfigError::unless(burst.bytes() > 0, place(field), "must be at least 1B")?;
         }
-        if class.priority as usize >= PRIORITIES {
-            return wrong(
-                place("priority"),
-                format!("must be 0 to {}, not {}", PRIORITIES - 1, class.priority),
-            );
-        }
-        if class.quantum.is_some_and(|quantum| quantum.bytes() == 0) {
-            return wrong(place("quantum"), "must be at least 1B, better a full packet".to_owned());
-        }
+        let problem = format_args!("must be 0 to {}, not {}", PRIORITIES - 1, class.priority);
+        ConfigError::unless((class.priority as usize) < PRIORITIES, place("priority"), problem)?;
+        let sends = class.quantum.is_none_or(|quantum| quantum.bytes() > 0);
+        ConfigError::unless(sends, place("quantum"), "must be at least 1B, better a full packet")?;
         let parent = match &class.parent {
             None => None,
-            Some(parent) => match classes.binary_search_by_key(&parent.as_str(), |(name, _)| name) {
-                Ok(found) => Some(found),
-                Err(_) => {
+            Some(parent) => {
+                let found = classes.binary_search_by_key(&parent.as_str(), |(name, _)| name);
+                let unknown = |_| {
                     let names: Vec<&str> = classes.iter().map(|(name, _)| *name).collect();
                     let problem = format!("no class is named `{parent}`; there is {}", names.join(", "));
-                    return wrong(place("parent"), problem);
-                }
-            },
+                    ConfigError::at(place("parent"), problem)
+                };
+                Some(found.map_err(unknown)?)
+            }
         };
         all.push(Placed { name, class, rate, ceil, parent, is_inner: false });
     }
     for number in 0..all.len() {
         let Some(parent) = all[number].parent else { continue };
         all[parent].is_inner = true;
-        if all[number].rate > all[parent].ceil {
-            let problem = format!(
-                "must not exceed the ceil of its parent `{}`, {}",
-                all[parent].name, all[parent].ceil
-            );
-            return wrong(format!("classes.{}.rate", all[number].name), problem);
-        }
+        let (one, above) = (&all[number], &all[parent]);
+        let problem = format_args!("must not exceed the ceil of its parent `{}`, {}", above.name, above.ceil);
+        ConfigError::unless(one.rate <= above.ceil, format!("classes.{}.rate", one.name), problem)?;
     }
     for one in all.iter().filter(|one| one.is_inner) {
         let useless = [
@@ -162,10 +138,9 @@ fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a
             ("quantum", one.class.quantum.is_some()),
             ("priority", one.class.priority != 0),
         ];
-        if let Some((field, _)) = useless.iter().find(|(_, given)| *given) {
-            let problem =
-                "belongs to a leaf, and this class is the parent of others: leave it out".to_owned();
-            return wrong(format!("classes.{}.{field}", one.name), problem);
+        for (field, is_given) in useless {
+            let problem = "belongs to a leaf, and this class is the parent of others: leave it out";
+            ConfigError::unless(!is_given, format!("classes.{}.{field}", one.name), problem)?;
         }
     }
     Ok(all)
@@ -178,11 +153,9 @@ fn depth(all: &[Placed<'_>], number: usize) -> Result<usize, ConfigError> {
         depth += 1;
         place = parent;
         // A leaf has level 0, so the lowest class above one is at most the seventh.
-        if depth >= LEVELS {
-            let problem =
-                format!("must not lead back to the class, nor be more than {} classes deep", LEVELS - 1);
-            return wrong(format!("classes.{}.parent", all[number].name), problem);
-        }
+        let problem =
+            format_args!("must not lead back to the class, nor be more than {} classes deep", LEVELS - 1);
+        ConfigError::unless(depth < LEVELS, format!("classes.{}.parent", all[number].name), problem)?;
     }
     Ok(depth)
 }
@@ -196,17 +169,15 @@ fn quantum(one: &Placed<'_>, config: &Config) -> Size {
 fn default(config: &Config, all: &[Placed<'_>], plan: &Plan) -> Result<u32, ConfigError> {
     let leaves: Vec<&str> = all.iter().filter(|one| !one.is_inner).map(|one| one.name).collect();
     let Some(name) = &config.default else {
-        if leaves.len() > 1 {
-            let problem =
-                format!("is missing: name the leaf of what none matches, one of {}", leaves.join(", "));
-            return wrong("default".to_owned(), problem);
-        }
-        return Ok(0);
+        let problem =
+            format_args!("is missing: name the leaf of what none matches, one of {}", leaves.join(", "));
+        return ConfigError::unless(leaves.len() <= 1, "default", problem).map(|()| 0);
     };
     match all.iter().position(|one| one.name == name) {
         Some(number) if !all[number].is_inner => Ok(plan.leaf_of_node[number]),
         _ => {
-            wrong("default".to_owned(), format!("no leaf is named `{name}`; there is {}", leaves.join(", ")))
+            let problem = format!("no leaf is named `{name}`; there is {}", leaves.join(", "));
+            Err(ConfigError::at("default", problem))
         }
     }
 }

@@ -218,7 +218,7 @@ impl Build for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         let mut derived = Vec::new();
         if let Ok(Thresholds { min, max, in_bytes }) = self.thresholds(rate) {
-            let unit = if in_bytes { "B" } else { "p" };
+            let unit = if in_bytes { "bytes" } else { "packets" };
             derived.extend(self.min_th.is_none().then(|| Derived::new("min_th", min, unit)));
             derived.extend(self.max_th.is_none().then(|| Derived::new("max_th", max, unit)));
         }
@@ -324,7 +324,7 @@ mod tests {
                 let derived = config.derived(TEN_MBPS);
                 let told: Vec<_> =
                     derived.iter().map(|one| (one.name.as_str(), one.value, one.unit)).collect();
-                let unit = if limit.in_bytes() { "B" } else { "p" };
+                let unit = if limit.in_bytes() { "bytes" } else { "packets" };
                 assert_eq!(told[..2], [("min_th", found.min, unit), ("max_th", found.max, unit)]);
             }
         }

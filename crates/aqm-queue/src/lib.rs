@@ -169,7 +169,7 @@ pub struct Derived {
     pub name: String,
     /// The value.
     pub value: f64,
-    /// Its unit: `p`, `B`, `bps`, or empty.
+    /// Its unit: `packets`, `bytes`, `bps`, or empty.
     pub unit: &'static str,
 }
 

@@ -193,10 +193,10 @@ impl Build for Config {
         let Ok(Told { min, max, weight_log, max_p }) = self.told() else { return Vec::new() };
         let mut derived = Vec::new();
         if self.min.is_none() {
-            derived.push(Derived::new("min", min as f64, "B"));
+            derived.push(Derived::new("min", min as f64, "bytes"));
         }
         if self.max.is_none() {
-            derived.push(Derived::new("max", max as f64, "B"));
+            derived.push(Derived::new("max", max as f64, "bytes"));
         }
         derived.push(Derived::new("weight", tc::power_of_half(weight_log), ""));
         derived.push(Derived::new("max_p", max_p.curve(min, max).max_p, ""));

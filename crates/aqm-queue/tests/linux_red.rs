@@ -272,11 +272,11 @@ fn what_tc_decides_is_told() {
     let thresholds = |change: Value| {
         let mut table = json!({"kind": "linux-red", "limit": "120000B"});
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        told(table).into_iter().filter(|(.., unit)| *unit == "B").collect::<Vec<_>>()
+        told(table).into_iter().filter(|(.., unit)| *unit == "bytes").collect::<Vec<_>>()
     };
-    assert_eq!(thresholds(json!({})), [of("min", 10_000.0, "B"), of("max", 30_000.0, "B")]);
-    assert_eq!(thresholds(json!({"min": "12000B"})), [of("max", 36_000.0, "B")]);
-    assert_eq!(thresholds(json!({"max": "60000B"})), [of("min", 20_000.0, "B")]);
+    assert_eq!(thresholds(json!({})), [of("min", 10_000.0, "bytes"), of("max", 30_000.0, "bytes")]);
+    assert_eq!(thresholds(json!({"min": "12000B"})), [of("max", 36_000.0, "bytes")]);
+    assert_eq!(thresholds(json!({"max": "60000B"})), [of("min", 20_000.0, "bytes")]);
 }
 
 #[test]

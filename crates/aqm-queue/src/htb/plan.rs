@@ -190,7 +190,7 @@ pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
     for leaf in all.iter().filter(|one| !one.is_inner) {
         if leaf.class.quantum.is_none() {
             let bytes = quantum(leaf, config).bytes() as f64;
-            derived.push(Derived::new("quantum", bytes, "B").within(&format!("classes.{}", leaf.name)));
+            derived.push(Derived::new("quantum", bytes, "bytes").within(&format!("classes.{}", leaf.name)));
         }
         if let Some(queue) = &leaf.class.queue {
             let place = queue_of(leaf.name);

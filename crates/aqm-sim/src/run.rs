@@ -42,7 +42,7 @@ impl Plan {
     fn derived(&self) -> Value {
         let mut of_links = Map::new();
         for link in &self.scenario.links {
-            let derived = link.queue.iter().flat_map(|queue| queue.derived(link.rate));
+            let derived = link.queue.iter().flat_map(|queue| queue.config.derived(link.rate));
             let of_link: Map<String, Value> =
                 derived.map(|one| (one.name, json!({"value": one.value, "unit": one.unit}))).collect();
             if !of_link.is_empty() {

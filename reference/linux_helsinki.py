@@ -162,7 +162,7 @@ def datagrams_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]
             changes: dict[str, Any] = {
                 **condition_changes(owd, tcp, rto, number),
                 "links.last.queue.classes": one_class(leaf) if classes == "1" else two_classes(leaf),
-                "traffic.first.size": "350400B",
+                "traffic.first.sizes.value": "350400B",
                 "traffic.first.start": nanoseconds(float(row["start_s"])),
                 "traffic.second": None,
                 "traffic.third": None,
@@ -234,7 +234,7 @@ def datagrams(size: int, begin: float, end: float, rate: str, source: str) -> di
     return {
         "kind": "udp",
         "rate": rate,
-        "size": f"{size}B",
+        "sizes": {"kind": "constant", "value": f"{size}B"},
         "start": nanoseconds(begin),
         "stop": nanoseconds(end),
         "phase": "zero",

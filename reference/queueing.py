@@ -24,6 +24,10 @@ def cases() -> list[Case]:
     return [queue_case(row) for row in data.rows("micro/mg1")]
 
 
+SIZES = {"mm": {"kind": "exponential", "mean": "1000B"}, "md": {"kind": "constant", "value": "1000B"}}
+"""Service times of the systems M/M/1 and M/D/1."""
+
+
 def queue_case(row: Mapping[str, str], seeds: int = SEEDS) -> Case:
     """One system at one load."""
     bounded = row["kind"].endswith("k")
@@ -34,7 +38,7 @@ def queue_case(row: Mapping[str, str], seeds: int = SEEDS) -> Case:
         scenario = scenario.with_(
             {
                 "traffic.udp.load": float(row["rho"]),
-                "traffic.udp.sizes": "exponential" if row["kind"].startswith("mm") else "fixed",
+                "traffic.udp.sizes": SIZES["mm" if row["kind"].startswith("mm") else "md"],
                 "bottleneck.queue": scenario.queues["k10" if bounded else "infinite"],
             }
         )

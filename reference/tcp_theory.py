@@ -367,7 +367,12 @@ def _transfers(segments: int, p: float, flows: int, window: int = 2) -> dict[str
         "tcp.cwnd.initial_ssthresh": None,
         "tcp.cwnd.initial": window,
         "tcp.cwnd.initial_after_syn_loss": window,
-        "traffic.one": {"kind": "ftp", "flows": flows, "size": f"{960 * segments}B", "stagger": "100s"},
+        "traffic.one": {
+            "kind": "ftp",
+            "flows": flows,
+            "sizes": {"kind": "constant", "value": f"{960 * segments}B"},
+            "stagger": "100s",
+        },
         "duration": "300s",
         "warm_up": "0s",
     }

@@ -35,7 +35,7 @@ stagger = "1s"
 [traffic.web]
 kind = "web"
 load = 0.3
-objects = 2
+objects = { kind = "constant", value = 2 }
 
 [queues.short]
 kind = "drop-tail"

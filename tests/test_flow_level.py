@@ -25,7 +25,7 @@ capacity = "8Mbps"
 
 [traffic.web]
 load = 0.7
-sizes = { kind = "pareto", mean = "100kB", shape = 1.5, maximum = "10MB" }
+sizes = { kind = "lomax", mean = "100kB", shape = 1.5, minimum = "12B", maximum = "10MB" }
 """
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios" / "flow-level").glob("*.toml"))
@@ -90,7 +90,10 @@ def test_the_law_of_equal_peak_rates_is_erlangs(ratio: int, load: float, factor:
 def test_replications_meet_the_laws_at_any_sizes(link: Path) -> None:
     scenario = Scenario.load(link).with_({"duration": "4000s", "record.every": "0s"})
     for peak in (None, "1Mbps"):
-        for sizes in ({"kind": "fixed"}, {"kind": "hyperexponential", "variation": 4.0}):
+        for sizes in (
+            {"kind": "constant", "value": "100kB"},
+            {"kind": "hyperexponential", "mean": "100kB", "scv": 4.0},
+        ):
             changes = {"traffic.web.peak_rate": peak, "traffic.web.sizes": sizes}
             found = replications.replicate(scenario.with_(changes), 10)
             assert found.peaked == (peak is not None)
@@ -106,12 +109,12 @@ def test_streaming_leaves_less_to_the_others(link: Path) -> None:
         "load": 0.4,
         "service": "streaming",
         "peak_rate": "80kbps",
-        "sizes": {"kind": "fixed", "mean": "2kB"},
+        "sizes": {"kind": "constant", "value": "2kB"},
     }
     changes = {
         "duration": "4000s",
         "traffic.phone": phone,
-        "traffic.web": {"load": 0.3, "sizes": {"kind": "exponential"}},
+        "traffic.web": {"load": 0.3, "sizes": {"kind": "exponential", "mean": "100kB"}},
     }
     found = replications.replicate(Scenario.load(link).with_(changes), 5)
     assert found.relative_load == pytest.approx(0.5)

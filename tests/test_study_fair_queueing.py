@@ -137,7 +137,7 @@ def test_the_wait_behind_periodic_sources_is_that_of_a_run() -> None:
     """45 streams of 1 Mb/s with phases at random, which a run keeps: averaged over 40 runs."""
     table = fair_queueing_runs.link(queue="FIFO", buffer=625, recovery="newreno", end=21)
     table["traffic"] = {
-        "streams": {"kind": "udp", "flows": 45, "rate": "1Mbps", "size": "1000B"}
+        "streams": {"kind": "udp", "flows": 45, "rate": "1Mbps"}
         | {"access": {"rate": "100Gbps", "delay": "1ms"}}
     }
     scenario = Scenario.from_dict(table)

@@ -20,7 +20,8 @@ from aqmlab.parallel import watched
 from aqmlab.plot import save
 from aqmlab.scenario import Scenario, ScenarioFileError
 
-SOURCE = {"kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "largest": "1MB"}
+SIZES = {"kind": "power-law", "minimum": "4kB", "maximum": "1MB"}
+SOURCE = {"kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "sizes": SIZES}
 SMALL = {"level": "trace", "rate": "20Mbps", "source": SOURCE}
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios" / "trace").glob("*.toml"))
@@ -192,7 +193,16 @@ def test_what_is_no_trace_is_refused_in_a_line(cli: Cli, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["a.pcap", "a.pcap.gz", "a.csv", "a.csv.gz"])
 def test_a_generated_trace_can_be_written_and_replayed(cli: Cli, tmp_path: Path, name: str) -> None:
-    small = ("--duration", "6s", "--rate", "100Mbps", "--flows", "300", "--set", "source.largest=1MB")
+    small = (
+        "--duration",
+        "6s",
+        "--rate",
+        "100Mbps",
+        "--flows",
+        "300",
+        "--set",
+        'source.sizes={kind="power-law", minimum="4kB", maximum="1MB"}',
+    )
     said = cli("trace", "generate", "--out", name, *small, "--seed", "1")
     assert said.returncode == 0, said.stderr
     assert "flows" in said.stdout

@@ -1,4 +1,4 @@
-"""Everything that has a name: queues, TCP, its profiles, traffic, flow level, traces, tables, studies."""
+"""Everything that has a name: queues, TCP, profiles, traffic, distributions, traces, tables, studies."""
 
 from __future__ import annotations
 

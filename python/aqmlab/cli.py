@@ -410,7 +410,7 @@ def list_(
         str,
         typer.Argument(
             help="queues, tcp (laws, recoveries, presets, profiles), recoveries, presets, profiles, traffic, "
-            "edges, sections, flow-level, sizes, trace, trace-sources, tables or studies."
+            "edges, sections, flow-level, distributions, trace, trace-sources, tables or studies."
         ),
     ],
 ) -> None:

@@ -127,7 +127,12 @@ _INTRODUCTIONS = {
     "sections": "The other tables of a scenario.",
     "flow-level": "The tables of a scenario of `aqmlab flow-level`, which also has `duration`, `warm_up` and "
     "`seed`: `flow-level.link` is written `[link]`, and so on.",
-    "sizes": "The `kind` of the `sizes` of a `[traffic.NAME]` table at flow level.",
+    "distributions": "The `kind` of every parameter that is a distribution: of sizes, such as `sizes`, of "
+    "times, such as `think_time` and `gaps`, or of numbers, such as `objects`. What is drawn says which unit "
+    "its parameters have: a size in bytes (B, kB, MB or GB) or, at packet level, in full packets (p); a time "
+    "(ns, us, ms, s or min); or a number. Where the mean follows from something else, as that of `gaps` "
+    "follows from the load, only the form counts, and parameters are plain numbers. Sizes in bytes, times "
+    "and numbers are rounded to the nearest, sizes in packets up.",
     "trace": "A scenario of `aqmlab trace active-flows`, whose parameters stand at the top of the file.",
     "trace-sources": "The `kind` of the `[source]` of a trace: where packets come from.",
     "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '

@@ -15,7 +15,8 @@ fn cases() -> Vec<(&'static str, Value)> {
         }
         json!({ "link": { "discipline": discipline }, "traffic": { "web": traffic } })
     };
-    let pareto = json!({ "kind": "pareto", "mean": "100kB", "shape": 1.5, "maximum": "1GB" });
+    let pareto =
+        json!({ "kind": "lomax", "mean": "100kB", "shape": 1.5, "minimum": "12B", "maximum": "1GB" });
     let mut two = with("weighted", 0.45, &[]);
     two["traffic"]["heavy"] = json!({ "load": 0.45, "weight": 3.0, "peak_rate": "10Mbps" });
     vec![

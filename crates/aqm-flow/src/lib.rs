@@ -15,7 +15,6 @@ use aqm_net::registry::{Entry, Family};
 use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
 use aqm_net::table::{Table, TableDoc};
 use aqm_net::watch::{Unit, Watch};
-use aqm_traffic::flow_sizes;
 use serde_json::{Value, json};
 
 use crate::scenario::{Discipline, ELASTIC, Link, Record, Service, Traffic};
@@ -90,7 +89,7 @@ fn facts(scenario: &Scenario) -> Value {
     let facts = scenario.classes.iter().map(|class| {
         let facts = json!({
             "load": class.load,
-            "mean_size_bytes": class.mean_size,
+            "mean_size_bytes": class.sizes.mean(),
             "sessions_per_second": class.sessions_per_second,
             "flows_per_second": class.sessions_per_second * class.config.flows,
         });
@@ -122,14 +121,12 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     ]
 }
 
-/// Everything that has a name: the sections of a scenario, and the size laws.
+/// Everything that has a name: the sections of a scenario.
 fn catalog() -> Vec<Entry> {
     let family = Family { name: "flow-level", title: "flow-level section" };
-    let mut all = vec![
+    vec![
         Entry::of_parameters::<Link>("flow-level.link", family),
         Entry::of_parameters::<Traffic>("flow-level.traffic", family),
         Entry::of_parameters::<Record>("flow-level.record", family),
-    ];
-    all.extend(flow_sizes::Config::catalog());
-    all
+    ]
 }

@@ -2,7 +2,7 @@
 //! run, too.
 //!
 //! The model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003;
-//! sessions arrive as a Poisson process, and each is a row of flows with time to think between them. With
+//! sessions arrive as a Poisson process by default, and each is a row of flows with time to think between them. With
 //! processor sharing the number of flows in progress depends on the sizes through their mean only.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use aqm_net::stage::LEVEL;
 use aqm_net::{
     ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, choices, parameters,
 };
-use aqm_traffic::flow_sizes::{self, Law};
+use aqm_traffic::distributions::{self, Amount, Sizes, Times, exponential};
 use serde_json::{Value, json};
 
 choices! {
@@ -56,17 +56,24 @@ parameters! {
 }
 
 parameters! {
-    /// Traffic at flow level, `[traffic.NAME]`: Poisson arrivals of sessions. It also takes `sizes`, a table
-    /// whose `kind` is a size law; left out, `exponential`.
+    /// Traffic at flow level, `[traffic.NAME]`: sessions of one flow or several.
     pub struct Traffic {
         /// The offered load as a share of the capacity; give this or `sessions_per_second`.
         pub load: Option<f64> = None, "no default: this or `sessions_per_second` must be given";
-        /// The rate of the Poisson process; give this or `load`.
+        /// The rate at which sessions come; give this or `load`.
         pub sessions_per_second: Option<f64> = None, "no default: this or `load` must be given";
         /// The mean number of flows in a session, which is geometric.
         pub flows: f64 = 1.0, "ours: Poisson flows";
-        /// From the end of a flow to the next one of its session, exponential with this mean.
-        pub think_time: Span = Span::from_millis(1000), "ours";
+        /// The gaps between the arrivals of sessions; their mean follows from the load or the rate.
+        pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
+            "Oueslati & Roberts talk: Poisson flows";
+        /// How large flows are.
+        pub sizes: distributions::Config =
+            distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
+            "ours: 100 packets of the size in Oueslati & Roberts' talk";
+        /// From the end of a flow to the next one of its session.
+        pub think_time: distributions::Config =
+            distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "ours";
         /// The chance that a flow has the size of the one before in its session.
         pub same_size: f64 = 0.0, "ours: independent sizes";
         /// The most a flow can take of the link, which lies elsewhere, such as in an access line.
@@ -105,10 +112,10 @@ const MOST_SAMPLES: f64 = 1e7;
 pub(crate) struct Class {
     pub(crate) name: String,
     pub(crate) config: Traffic,
-    pub(crate) sizes: flow_sizes::Config,
-    pub(crate) law: Box<dyn Law>,
-    /// Bytes, before rounding.
-    pub(crate) mean_size: f64,
+    pub(crate) sizes: Sizes,
+    /// In seconds, as `think_time`.
+    pub(crate) gaps: Times,
+    pub(crate) think_time: Times,
     pub(crate) load: f64,
     pub(crate) sessions_per_second: f64,
 }
@@ -173,11 +180,7 @@ impl Scenario {
 
     /// The scenario in full, every default filled in; reading it gives the same scenario.
     pub fn to_value(&self) -> Value {
-        let traffic = self.classes.iter().map(|class| {
-            let mut table = json!(class.config);
-            table["sizes"] = class.sizes.to_value();
-            (class.name.clone(), table)
-        });
+        let traffic = self.classes.iter().map(|class| (class.name.clone(), json!(class.config)));
         json!({
             LEVEL: FLOW,
             "duration": self.duration,
@@ -226,20 +229,21 @@ impl Class {
         let mut table = TableReader::new(value)?;
         let problem = format_args!("`{ELASTIC}` means all elastic traffic: give it another name");
         table.check(name != ELASTIC, "", problem);
-        let sizes: flow_sizes::Config = table.take("sizes").unwrap_or_default();
-        let law = table.note(sizes.build().map_err(|error| error.within("sizes")));
         let config = Traffic::take_from(&mut table);
+        let sizes = table.note(config.sizes.sizes(None).map_err(|error| error.within("sizes")));
+        let think_time = table.note(config.think_time.seconds().map_err(|error| error.within("think_time")));
         let problem = format_args!("must be between 1 and 1000000, is {}", config.flows);
         table.check((1.0..=1e6).contains(&config.flows), "flows", problem);
         let problem = format_args!("must be between 0 and 1, is {}", config.same_size);
         table.check((0.0..=1.0).contains(&config.same_size), "same_size", problem);
         config.check_rates(link, &mut table);
-        let read = law.and_then(|law| {
-            let mean_size = law.mean();
-            let session = config.flows * mean_size / link.capacity.bytes_per_second();
+        let read = sizes.zip(think_time).and_then(|(sizes, think_time)| {
+            let session = config.flows * sizes.mean() / link.capacity.bytes_per_second();
             let sessions_per_second = table.note(config.sessions_per_second(session))?;
+            let gaps = config.gaps.times_with_mean(1.0 / sessions_per_second);
+            let gaps = table.note(gaps.map_err(|error| error.within("gaps")))?;
             let (name, load) = (name.to_owned(), sessions_per_second * session);
-            Some(Self { name, config, sizes, law, mean_size, load, sessions_per_second })
+            Some(Self { name, config, sizes, gaps, think_time, load, sessions_per_second })
         });
         table.finish(read)
     }

@@ -2,13 +2,12 @@
 //!
 //! Ours: the times and first sizes of sessions come from streams of their class, what follows from a stream
 //! of each session's own, so that with any discipline the same flows come, the first ones at the same
-//! moments, and another size law leaves all moments of sessions as they are.
+//! moments, and other sizes leave all moments of sessions as they are.
 
 use std::collections::BinaryHeap;
 
 use aqm_net::{Rng, Streams};
-use aqm_traffic::distributions::Exponential;
-use aqm_traffic::flow_sizes::Law;
+use aqm_traffic::distributions::{Distribution as _, Geometric, Sizes, Times};
 
 use crate::scenario::{Class, Scenario};
 use crate::server::Job;
@@ -47,11 +46,11 @@ struct Source {
     gaps: Rng,
     sizes: Rng,
     numbers: Rng,
-    gap: Exponential,
-    think: Exponential,
-    law: Box<dyn Law>,
-    /// Logarithm of the chance that another flow follows; none does if it is minus infinity.
-    follows: f64,
+    gap: Times,
+    think: Times,
+    flow_sizes: Sizes,
+    /// How many flows a session has.
+    flows: Geometric,
     same_size: f64,
     /// When the next session comes.
     next: f64,
@@ -71,29 +70,26 @@ struct Session {
 impl Source {
     fn new(class: &Class, streams: &Streams) -> Self {
         let stream = |purpose: &str| streams.named(&format!("{}/{purpose}", class.name), 0);
-        let gap = Exponential { mean: 1.0 / class.sessions_per_second };
+        let gap = class.gaps.clone();
         let mut gaps = stream("sessions");
         Self {
             stream: format!("{}/session", class.name),
-            next: gap.draw(&mut gaps),
+            next: gap.sample(&mut gaps),
             gaps,
             sizes: stream("sizes"),
             numbers: stream("numbers"),
             gap,
-            think: Exponential { mean: class.config.think_time.seconds() },
-            law: class.law.clone(),
-            follows: libm::log(1.0 - 1.0 / class.config.flows),
+            think: class.think_time.clone(),
+            flow_sizes: class.sizes.clone(),
+            flows: Geometric::new(class.config.flows),
             same_size: class.config.same_size,
             begun: 0,
         }
     }
 
-    /// How many flows follow the first one of a session: geometric.
+    /// How many flows follow the first one of a session.
     fn following(&mut self) -> u64 {
-        if self.follows == f64::NEG_INFINITY {
-            return 0;
-        }
-        (libm::log(self.numbers.uniform_positive()) / self.follows) as u64
+        self.flows.sample(&mut self.numbers) as u64 - 1
     }
 }
 
@@ -141,10 +137,10 @@ impl Sources {
     fn begin(&mut self) -> Arrival {
         let class = self.first as u32;
         let source = &mut self.classes[self.first];
-        source.next += source.gap.draw(&mut source.gaps);
+        source.next += source.gap.sample(&mut source.gaps);
         let number = source.begun;
         source.begun += 1;
-        let bytes = source.law.draw(&mut source.sizes);
+        let bytes = source.flow_sizes.sample(&mut source.sizes);
         let left = source.following();
         if left == 0 {
             return Arrival { class, bytes, session: ALONE };
@@ -166,7 +162,7 @@ impl Sources {
         let source = &self.classes[session.class as usize];
         session.left -= 1;
         if !session.rng.chance(source.same_size) {
-            session.bytes = source.law.draw(&mut session.rng);
+            session.bytes = source.flow_sizes.sample(&mut session.rng);
         }
         let arrival = Arrival { class: session.class, bytes: session.bytes, session: place };
         if session.left == 0 {
@@ -182,7 +178,7 @@ impl Sources {
             return;
         }
         let Session { rng, class, .. } = &mut self.sessions[session as usize];
-        let at = now + self.classes[*class as usize].think.draw(rng);
+        let at = now + self.classes[*class as usize].think.sample(rng);
         self.thoughts += 1;
         self.thinking.push(Job { bytes: at, number: self.thoughts, slot: session, class: *class });
         self.next = self.next.min(at);

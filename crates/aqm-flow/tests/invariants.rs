@@ -33,7 +33,7 @@ fn rich(seed: u64) -> Value {
             "calls": { "load": 0.2, "service": "streaming", "peak_rate": "80kbps" },
             "access": { "load": 0.3, "peak_rate": "1Mbps", "sizes": common::pareto("10MB") },
             "web": { "load": 0.4, "weight": 2.0, "flows": 5.0, "same_size": 0.3,
-                     "sizes": { "kind": "weibull" } },
+                     "sizes": { "kind": "weibull", "mean": "100kB" } },
         },
     })
 }
@@ -65,13 +65,13 @@ fn another_discipline_meets_the_same_flows() {
 }
 
 #[test]
-fn another_size_law_leaves_the_arrivals_of_sessions() {
+fn other_sizes_leave_the_arrivals_of_sessions() {
     let starts = |sizes: Value| {
         let mut value = whole_run("processor-sharing", 0.8, 500);
         value["traffic"]["web"]["sizes"] = sizes;
         real(&run(&value), "flows.start_s").to_vec()
     };
-    assert_eq!(starts(json!({ "kind": "fixed" })), starts(json!({ "kind": "hyperexponential" })));
+    assert_eq!(starts(common::constant()), starts(common::distributions()[2].clone()));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn first_in_first_out_keeps_the_order() {
 #[test]
 fn with_equal_sizes_sharing_keeps_the_order_too() {
     let mut value = whole_run("processor-sharing", 0.9, 2000);
-    value["traffic"]["web"]["sizes"] = json!({ "kind": "fixed" });
+    value["traffic"]["web"]["sizes"] = common::constant();
     let run = run(&value);
     let ends = real(&run, "flows.start_s").iter().zip(maybe_real(&run, "flows.duration_s"));
     let ends: Vec<f64> = ends.filter_map(|(start, time)| Some(start + (*time)?)).collect();
@@ -138,7 +138,7 @@ proptest! {
         let discipline = DISCIPLINES[which];
         let mut value = whole_run(discipline, load / 2.0, 120);
         value["seed"] = seed.into();
-        value["traffic"]["web"]["sizes"] = common::laws()[sizes].clone();
+        value["traffic"]["web"]["sizes"] = common::distributions()[sizes].clone();
         value["traffic"]["other"] = json!({ "load": load / 2.0 });
         if discipline == "weighted" {
             value["traffic"]["other"]["weight"] = weight.into();
@@ -163,7 +163,7 @@ proptest! {
 
     #[test]
     fn only_the_ratio_of_weights_matters(seed in any::<u32>(), weight in 0.2_f64..5.0) {
-        let heavy = json!({ "load": 0.4, "weight": weight, "sizes": { "kind": "fixed" } });
+        let heavy = json!({ "load": 0.4, "weight": weight, "sizes": common::constant() });
         let light = json!({ "load": 0.3, "peak_rate": "4Mbps" });
         let mut value = whole_run("weighted", 0.1, 60);
         value["seed"] = seed.into();
@@ -195,7 +195,7 @@ fn what_is_wrong_is_named() {
         ("/traffic/web/weight", json!(2.0), "traffic.web.weight", "discipline is `weighted`"),
         ("/traffic/web/service", json!("streaming"), "traffic.web.peak_rate", "at most the capacity, 8Mbps"),
         ("/traffic/web/sizes", json!({ "kind": "cauchy" }), "traffic.web.sizes.kind", "`hyperexponential`"),
-        ("/traffic/web/sizes", json!({ "kind": "fixed", "mean": "0B" }), "traffic.web.sizes.mean", "1B"),
+        ("/traffic/web/sizes", json!({ "kind": "constant", "value": "0B" }), "traffic.web.sizes.value", "1B"),
         ("/traffic/web/lod", json!(1.0), "traffic.web.lod", "unknown key `lod`; did you mean `load`?"),
         ("/duration", json!("30000min"), "traffic.web", "record.flows = false"),
         ("/record/every", json!("1us"), "record.every", "look less often"),

@@ -13,7 +13,7 @@
 mod common;
 
 use common::{
-    assert_met, at_least, laws, link, mean_and_error, pareto, power, real, replicate, run, shares,
+    assert_met, at_least, distributions, link, mean_and_error, pareto, power, real, replicate, run, shares,
     time_by_size, times,
 };
 use serde_json::{Value, json};
@@ -53,11 +53,11 @@ fn assert_geometric(what: &str, value: &Value, load: f64) {
 #[test]
 fn the_number_in_progress_is_geometric_whatever_the_sizes() {
     for (load, seconds) in [(0.5, 60_000), (0.8, 40_000)] {
-        for law in laws() {
+        for sizes in distributions() {
             // The heavier the tail, the longer until an average means something.
-            let seconds = if law["kind"] == "pareto" { 4 * seconds } else { seconds };
-            let value = with_sizes(link("processor-sharing", load, seconds), &law);
-            assert_geometric(&format!("{} at {load}", law["kind"]), &value, load);
+            let seconds = if sizes["kind"] == "lomax" { 4 * seconds } else { seconds };
+            let value = with_sizes(link("processor-sharing", load, seconds), &sizes);
+            assert_geometric(&format!("{} at {load}", sizes["kind"]), &value, load);
         }
     }
 }
@@ -69,23 +69,23 @@ fn nine_flows_are_in_progress_at_nine_tenths_of_the_capacity() {
 
 #[test]
 fn sessions_of_correlated_flows_and_thoughts_change_nothing() {
-    let mut value = with_sizes(link("processor-sharing", 0.7, 60_000), &laws()[2]);
+    let mut value = with_sizes(link("processor-sharing", 0.7, 60_000), &distributions()[2]);
     for think_time in ["0s", "2s"] {
         value["traffic"]["web"]["flows"] = 4.0.into();
         value["traffic"]["web"]["same_size"] = 0.5.into();
-        value["traffic"]["web"]["think_time"] = think_time.into();
+        value["traffic"]["web"]["think_time"] = json!({ "kind": "exponential", "mean": think_time });
         assert_geometric(&format!("sessions that think {think_time}"), &value, 0.7);
     }
 }
 
 #[test]
 fn the_time_of_a_flow_is_as_its_size_with_processor_sharing() {
-    for law in [json!({ "kind": "exponential" }), pareto("10MB")] {
-        let value = with_rows(with_sizes(link("processor-sharing", 0.6, 12_000), &law));
+    for sizes in [json!({ "kind": "exponential", "mean": "100kB" }), pareto("10MB")] {
+        let value = with_rows(with_sizes(link("processor-sharing", 0.6, 12_000), &sizes));
         let found = replicate(&value, REPLICATIONS, times);
         for (from, to) in [(2e4, 5e4), (5e4, 1e5), (1e5, 2e5), (2e5, 4e5)] {
             let each: Vec<f64> = found.iter().map(|times| CAPACITY * time_by_size(times, from, to)).collect();
-            assert_met(&format!("{} {from} to {to}", law["kind"]), &each, 1.0 / (1.0 - 0.6), 0.02);
+            assert_met(&format!("{} {from} to {to}", sizes["kind"]), &each, 1.0 / (1.0 - 0.6), 0.02);
         }
     }
 }
@@ -131,22 +131,22 @@ fn flows_with_equal_peak_rates_take_as_long_as_erlang_c_says() {
     for (ratio, load, factor, seconds) in [(10, 0.8, 1.2046, 20_000), (50, 0.9, 1.0728, 15_000)] {
         let theory = 1.0 + erlang_c(ratio, load) / (ratio as f64 * (1.0 - load));
         assert!((theory - factor).abs() < 1e-4, "computed elsewhere: {factor}, here {theory}");
-        for law in laws() {
-            let mut value = with_sizes(link("processor-sharing", load, seconds), &law);
+        for sizes in distributions() {
+            let mut value = with_sizes(link("processor-sharing", load, seconds), &sizes);
             value["traffic"]["web"]["peak_rate"] = format!("{}bps", 8_000_000 / ratio).into();
             let factors = replicate(&value, REPLICATIONS, |run| {
                 let throughput = common::maybe_real(run, "classes.mean_throughput_bps")[0].unwrap();
                 8e6 / ratio as f64 / throughput
             });
-            assert_met(&format!("{} R={ratio} at {load}", law["kind"]), &factors, theory, 0.03);
+            assert_met(&format!("{} R={ratio} at {load}", sizes["kind"]), &factors, theory, 0.03);
         }
     }
 }
 
 #[test]
 fn flows_that_never_fill_the_link_are_poisson_in_number() {
-    for law in laws() {
-        let mut value = with_sizes(link("processor-sharing", 0.5, 3000), &law);
+    for sizes in distributions() {
+        let mut value = with_sizes(link("processor-sharing", 0.5, 3000), &sizes);
         value["link"]["capacity"] = "50Mbps".into();
         value["traffic"]["web"]["peak_rate"] = "1Mbps".into();
         let found = replicate(&value, REPLICATIONS, |run| shares(run, "web"));
@@ -154,11 +154,11 @@ fn flows_that_never_fill_the_link_are_poisson_in_number() {
             .iter()
             .map(|shares| shares.iter().enumerate().map(|(flows, share)| flows as f64 * share).sum())
             .collect();
-        assert_met(&format!("{}: E N", law["kind"]), &mean, 25.0, 0.02);
+        assert_met(&format!("{}: E N", sizes["kind"]), &mean, 25.0, 0.02);
         for number in [20, 25, 30] {
             let chance = (1..=number).fold(libm_exp(-25.0), |chance, k| chance * 25.0 / f64::from(k));
             let share: Vec<f64> = found.iter().map(|shares| shares[number as usize]).collect();
-            assert_met(&format!("{}: P(N = {number})", law["kind"]), &share, chance, 0.05);
+            assert_met(&format!("{}: P(N = {number})", sizes["kind"]), &share, chance, 0.05);
         }
     }
 }
@@ -209,16 +209,16 @@ fn shortest_remaining_first_takes_as_long_as_schrage_and_miller_say() {
 
 #[test]
 fn no_discipline_is_faster_than_shortest_remaining_first() {
-    for law in laws() {
+    for sizes in distributions() {
         let mean = |discipline: &str| {
-            let value = with_sizes(link(discipline, 0.8, 5000), &law);
+            let value = with_sizes(link(discipline, 0.8, 5000), &sizes);
             let means = replicate(&value, REPLICATIONS, |run| real(run, "links.mean_in_progress")[0]);
             mean_and_error(&means).0
         };
         let shortest = mean("shortest-remaining");
         for other in ["processor-sharing", "fifo"] {
             // Equal sizes leave nothing to choose between this and first in, first out.
-            assert!(shortest <= mean(other) * (1.0 + 1e-9), "{law} {other}");
+            assert!(shortest <= mean(other) * (1.0 + 1e-9), "{sizes} {other}");
         }
     }
     // At half the capacity or less it is no slower than processor sharing for flows of any size.
@@ -236,8 +236,8 @@ fn no_discipline_is_faster_than_shortest_remaining_first() {
 
 #[test]
 fn first_in_first_out_makes_all_sizes_wait_alike() {
-    for (law, squares) in laws().iter().zip([1.0, 2.0, 6.0]) {
-        let value = with_rows(with_sizes(link("fifo", 0.7, 40_000), law));
+    for (sizes, squares) in distributions().iter().zip([1.0, 2.0, 6.0]) {
+        let value = with_rows(with_sizes(link("fifo", 0.7, 40_000), sizes));
         let theory = 0.7 * squares * 0.1 / (2.0 * (1.0 - 0.7));
         let found = replicate(&value, REPLICATIONS, times);
         for (from, to) in [(0.0, SIZE), (SIZE, 3.0 * SIZE)] {
@@ -247,12 +247,12 @@ fn first_in_first_out_makes_all_sizes_wait_alike() {
                 waits.iter().sum::<f64>() / waits.len() as f64
             });
             assert_met(
-                &format!("{} {from} to {to}", law["kind"]),
+                &format!("{} {from} to {to}", sizes["kind"]),
                 &waiting.collect::<Vec<_>>(),
                 theory,
                 0.03,
             );
-            if law["kind"] == "fixed" {
+            if sizes["kind"] == "constant" {
                 break;
             }
         }
@@ -265,10 +265,10 @@ fn without_a_second_moment_fifo_waits_for_ever_and_sharing_does_not_care() {
         let value = with_sizes(link(discipline, 0.6, 20_000), &pareto(maximum));
         mean_and_error(&replicate(&value, REPLICATIONS, |run| real(run, "links.mean_in_progress")[0])).0
     };
-    let cuts = ["1MB", "10MB", "100MB"];
-    let fifo = cuts.map(|cut| mean("fifo", cut));
-    let sharing = cuts.map(|cut| mean("processor-sharing", cut));
-    // The second moment of what is cut at m grows as the root of m.
+    let maxima = ["1MB", "10MB", "100MB"];
+    let fifo = maxima.map(|maximum| mean("fifo", maximum));
+    let sharing = maxima.map(|maximum| mean("processor-sharing", maximum));
+    // The second moment of what is clipped at m grows as the root of m.
     assert!(fifo[1] > 1.7 * fifo[0] && fifo[2] > 1.7 * fifo[1], "{fifo:?}");
     for found in sharing {
         assert!((found / 1.5 - 1.0).abs() < 0.04, "{sharing:?}");

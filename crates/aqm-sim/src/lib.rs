@@ -78,6 +78,7 @@ fn catalog() -> Vec<Entry> {
     let mut all = aqm_queue::Config::catalog();
     all.extend(aqm_tcp::catalog());
     all.extend(aqm_traffic::Config::catalog());
+    all.extend(aqm_traffic::distributions::Config::catalog());
     all.extend(aqm_queue::edge::Config::catalog());
     all.extend(sections::catalog());
     all

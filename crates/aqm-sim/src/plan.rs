@@ -120,7 +120,7 @@ impl Surroundings<'_> {
             streams: Streams::new(self.seed),
             rate: self.topology.slowest(position),
             duration: self.duration,
-            cut: &Segments(&tcp.checked),
+            packetization: &Segments(&tcp.checked),
             file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
         };
         let built = one.config.build(&context);

@@ -273,8 +273,8 @@ mod tests {
             },
             "traffic": {
                 "ftp": {"kind": "ftp", "flows": 4, "extra_delay": ["0ms", "30ms"]},
-                "web": {"kind": "web", "load": 0.4, "objects": 3},
-                "udp": {"kind": "udp", "rate": "30kbps", "flows": 2, "gaps": "poisson"},
+                "web": {"kind": "web", "load": 0.4, "objects": {"kind": "constant", "value": 3}},
+                "udp": {"kind": "udp", "rate": "30kbps", "flows": 2, "gaps": {"kind": "exponential"}},
             },
         });
         for (key, change) in changes.as_object().unwrap() {

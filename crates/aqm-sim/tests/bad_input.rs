@@ -37,7 +37,7 @@ flows = 2
 [traffic.web]
 kind = "web"
 load = 0.5
-objects = 4
+objects = { kind = "constant", value = 4 }
 
 [traffic.datagrams]
 kind = "udp"
@@ -168,7 +168,7 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(&with("flows = 2", "flows = -2"), "traffic.long.flows", &["-2"]);
     refused(&with("load = 0.5", "load = -0.5"), "traffic.web.load", &["-0.5"]);
     refused(&with("load = 0.5", "load = 1e300"), "traffic.web.load", &["above 0 and at most"]);
-    refused(&with("objects = 4", "objects = 0"), "traffic.web.objects", &["0"]);
+    refused(&with("value = 4", "value = 0"), "traffic.web.objects", &["0"]);
     refused(
         &with("rate = \"100kbps\"", "rate = \"1Mbps\"\nload = 0.1"),
         "traffic.datagrams.load",

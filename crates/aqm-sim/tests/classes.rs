@@ -31,7 +31,7 @@ fn uplink(priority: u32, limit: &str) -> Value {
         },
         "traffic": {
             "bulk": {"kind": "ftp", "flows": 1},
-            "call": {"kind": "udp", "rate": "80kbps", "size": "200B", "dscp": 46, "port": 5060},
+            "call": {"kind": "udp", "rate": "80kbps", "sizes": {"kind": "constant", "value": "200B"}, "dscp": 46, "port": 5060},
         },
     })
 }

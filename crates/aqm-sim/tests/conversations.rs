@@ -28,7 +28,7 @@ fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(SECONDS * 1000),
-        cut: &Bytes,
+        packetization: &Bytes,
         file: None,
     };
     let mut workload = Config::read(table.clone()).unwrap().build(&context).unwrap();

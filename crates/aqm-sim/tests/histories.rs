@@ -15,9 +15,9 @@ fn small(record: Value) -> Value {
         "tcp": { "recovery": { "kind": "sack" } },
         "record": record,
         "traffic": {
-            "files": { "kind": "ftp", "flows": 3, "size": "200kB", "stagger": "1s" },
-            "web": { "kind": "web", "load": 0.3, "objects": 2, "request": "300B" },
-            "burst": { "kind": "udp", "rate": "800kbps", "size": "2000B", "start": "1s", "lasts": "5s" },
+            "files": { "kind": "ftp", "flows": 3, "sizes": { "kind": "constant", "value": "200kB" }, "stagger": "1s" },
+            "web": { "kind": "web", "load": 0.3, "objects": { "kind": "constant", "value": 2 }, "request": "300B" },
+            "burst": { "kind": "udp", "rate": "800kbps", "sizes": { "kind": "constant", "value": "2000B" }, "start": "1s", "lasts": "5s" },
         },
     })
 }
@@ -225,7 +225,7 @@ fn a_transfer_is_acknowledged_when_its_sender_hears_of_its_last_byte() {
 #[test]
 fn a_transfer_whose_last_acknowledgement_is_under_way_is_complete_but_not_acknowledged() {
     let mut value = small(json!({ "histories": ["files"] }));
-    value["traffic"] = json!({ "files": { "kind": "ftp", "size": "5kB", "stagger": "0s" } });
+    value["traffic"] = json!({ "files": { "kind": "ftp", "sizes": { "kind": "constant", "value": "5kB" }, "stagger": "0s" } });
     let until = |value: &Value| {
         let found = run(value.clone());
         (maybe_real(&found, "transfers.duration_s")[0], maybe_real(&found, "transfers.acknowledged_s")[0])

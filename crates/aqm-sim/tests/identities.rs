@@ -24,6 +24,11 @@ fn choose<T: Copy>(rng: &mut Rng, among: &[T]) -> T {
     among[rng.below(among.len() as u64) as usize]
 }
 
+/// Sizes of 500 B on average.
+fn sizes(kind: &str) -> Value {
+    json!({ "kind": kind, (if kind == "constant" { "value" } else { "mean" }): "500B" })
+}
+
 /// A dumbbell with a queue, a TCP and a mix of traffic drawn at random.
 fn any_case(number: u64) -> Case {
     let mut rng = Streams::new(number).named("identities", 0);
@@ -42,10 +47,10 @@ fn any_case(number: u64) -> Case {
     };
     let mut traffic = json!({
         "long": { "kind": "ftp", "flows": 1 + rng.below(5), "stagger": "2s" },
-        "web": { "kind": "web", "load": 0.2 + 0.8 * rng.uniform(), "objects": 1 + rng.below(6) },
+        "web": { "kind": "web", "load": 0.2 + 0.8 * rng.uniform(), "objects": { "kind": "constant", "value": 1 + rng.below(6) } },
         "datagrams": {
-            "kind": "udp", "load": 0.05 + 0.2 * rng.uniform(), "gaps": choose(&mut rng, &["constant", "poisson"]),
-            "sizes": choose(&mut rng, &["fixed", "exponential"]), "size": "500B", "ecn": true,
+            "kind": "udp", "load": 0.05 + 0.2 * rng.uniform(), "gaps": { "kind": choose(&mut rng, &["constant", "exponential"]) },
+            "sizes": sizes(choose(&mut rng, &["constant", "exponential"])), "ecn": true,
         },
     });
     if number.is_multiple_of(3) {
@@ -161,7 +166,7 @@ fn littles_law_is_exact_between_two_empty_moments() {
             "seed": seed,
             "bottleneck": { "rate": "1Mbps", "delay": "1ms", "queue": { "kind": "drop-tail", "limit": "8p" } },
             "record": { "packets": ["bottleneck"] },
-            "traffic": { "burst": { "kind": "udp", "gaps": "poisson", "load": 1.2, "stop": "9s" } },
+            "traffic": { "burst": { "kind": "udp", "gaps": { "kind": "exponential" }, "load": 1.2, "stop": "9s" } },
         }));
         let journeys = journeys(&found);
         assert_eq!(whole(&found, "links.departures")[0], journeys.len() as u64, "it ends empty");
@@ -282,7 +287,7 @@ fn in_the_closed_loop_an_object_that_tcp_gives_up_does_not_stop_its_user() {
         "duration": "600s",
         "bottleneck": { "rate": "10Mbps", "delay": "10ms", "queue": { "kind": "drop-random", "probability": 1.0 } },
         "tcp": { "connection": { "max_syn_retries": 2 } },
-        "traffic": { "web": { "kind": "sessions", "users": 1, "think_from": "page-end", "objects": [1, 1] } },
+        "traffic": { "web": { "kind": "sessions", "users": 1, "think_from": "page-end", "objects": { "kind": "constant", "value": 1 } } },
     }));
     // A page takes the 7 s of three SYNs at least, and 9.5 s to think on average.
     let pages = whole(&found, "pages.page").len();
@@ -297,7 +302,7 @@ fn a_datagram_alone_takes_the_time_of_its_lines() {
         "bottleneck": { "rate": "1Mbps", "delay": "20ms", "queue": { "kind": "drop-tail" } },
         "access": { "rate": "100Mbps", "delay": "1ms" },
         "host": { "jitter": "0s" },
-        "traffic": { "call": { "kind": "udp", "rate": "80kbps", "size": "200B" } },
+        "traffic": { "call": { "kind": "udp", "rate": "80kbps", "sizes": { "kind": "constant", "value": "200B" } } },
     }));
     // 1.6 ms on the line, 16 us on each access line, and 22 ms of propagation.
     let [Some(delay)] = maybe_real(&found, "flows.mean_delay_s")[..] else { panic!("one stream arrived") };

@@ -21,8 +21,8 @@ fn small(seed: u64) -> Value {
         "record": { "senders": ["long"], "packets": ["bottleneck"] },
         "traffic": {
             "long": { "kind": "ftp", "flows": 2 },
-            "web": { "kind": "web", "load": 0.4, "objects": 3 },
-            "datagrams": { "kind": "udp", "gaps": "poisson", "sizes": "exponential", "size": "300B", "load": 0.1 },
+            "web": { "kind": "web", "load": 0.4, "objects": { "kind": "constant", "value": 3 } },
+            "datagrams": { "kind": "udp", "gaps": { "kind": "exponential" }, "sizes": { "kind": "exponential", "mean": "300B" }, "load": 0.1 },
         },
     })
 }
@@ -127,7 +127,7 @@ fn the_rule_for_ties_does_nothing_where_nothing_is_tied() {
         "duration": "30s",
         "bottleneck": { "rate": "1Mbps", "delay": "7ms", "queue": { "kind": "drop-tail", "limit": "5p" } },
         "record": { "queue_every": "0s" },
-        "traffic": { "one": { "kind": "udp", "gaps": "poisson", "sizes": "exponential", "load": 0.9 } },
+        "traffic": { "one": { "kind": "udp", "gaps": { "kind": "exponential" }, "sizes": { "kind": "exponential", "mean": "1000B" }, "load": 0.9 } },
     });
     let found = run(value.clone());
     assert_eq!(real(&found, "links.tied_fraction"), [0.0]);
@@ -160,7 +160,7 @@ fn recording_packets_changes_nothing_however_ties_are_settled() {
             "host": { "jitter": "0s" },
             "reverse_ties": reversed,
             "traffic": {
-                "in-step": { "kind": "udp", "flows": 2, "phase": "zero", "load": 1.0, "size": "1000B" },
+                "in-step": { "kind": "udp", "flows": 2, "phase": "zero", "load": 1.0 },
             },
         });
         let unseen = run(value.clone());

@@ -34,8 +34,12 @@ fn queues() -> Vec<(&'static str, Value)> {
 
 fn traffic() -> Vec<(&'static str, Value)> {
     let long = json!({ "kind": "ftp", "flows": 4, "stagger": "1s" });
-    let web = json!({ "kind": "web", "load": 0.7, "objects": 4, "objects_law": "uniform" });
-    let datagrams = json!({ "kind": "udp", "gaps": "poisson", "size": "500B", "load": 0.3, "ecn": true });
+    let objects = json!({ "kind": "discrete-uniform", "minimum": 1, "maximum": 4 });
+    let web = json!({ "kind": "web", "load": 0.7, "objects": objects });
+    let datagrams = json!({
+        "kind": "udp", "gaps": { "kind": "exponential" }, "sizes": { "kind": "constant", "value": "500B" }, "load": 0.3,
+        "ecn": true,
+    });
     vec![
         ("web", json!({ "web": web })),
         ("ftp", json!({ "long": long })),

@@ -31,8 +31,16 @@ fn line(queue: Value, traffic: Value, seconds: u32) -> Value {
 }
 
 /// One Poisson stream of datagrams with 1000 B on average.
-fn poisson(load: f64, sizes: &str) -> Value {
-    json!({ "udp": { "kind": "udp", "gaps": "poisson", "sizes": sizes, "load": load } })
+fn constant_sizes(bytes: f64) -> Value {
+    json!({ "kind": "constant", "value": format!("{bytes}B") })
+}
+
+fn exponential_sizes() -> Value {
+    json!({ "kind": "exponential", "mean": "1000B" })
+}
+
+fn poisson(load: f64, sizes: &Value) -> Value {
+    json!({ "udp": { "kind": "udp", "gaps": { "kind": "exponential" }, "sizes": sizes, "load": load } })
 }
 
 fn endless() -> Value {
@@ -47,7 +55,7 @@ fn waiting(value: &Value) -> Vec<f64> {
 fn exponential_packets_wait_as_in_m_m_1() {
     for (load, seconds) in [(0.5, 1600), (0.8, 5000)] {
         let theory = load * load / (1.0 - load);
-        let found = waiting(&line(endless(), poisson(load, "exponential"), seconds));
+        let found = waiting(&line(endless(), poisson(load, &exponential_sizes()), seconds));
         assert_met(&format!("M/M/1 at {load}"), &found, theory, 0.01);
     }
 }
@@ -56,7 +64,7 @@ fn exponential_packets_wait_as_in_m_m_1() {
 fn equal_packets_wait_as_in_m_d_1() {
     for (load, seconds) in [(0.5, 1600), (0.8, 5000)] {
         let theory = load * load / (2.0 * (1.0 - load));
-        let found = waiting(&line(endless(), poisson(load, "fixed"), seconds));
+        let found = waiting(&line(endless(), poisson(load, &constant_sizes(1000.0)), seconds));
         assert_met(&format!("M/D/1 at {load}"), &found, theory, 0.01);
     }
 }
@@ -69,7 +77,7 @@ fn mixed_packets_wait_as_pollaczek_and_khinchine_say() {
         .iter()
         .map(|&(size, load)| {
             let stream =
-                json!({ "kind": "udp", "gaps": "poisson", "size": format!("{size}B"), "load": load });
+                json!({ "kind": "udp", "gaps": { "kind": "exponential" }, "sizes": constant_sizes(size), "load": load });
             (format!("udp-{size}"), stream)
         })
         .collect::<serde_json::Map<String, Value>>()
@@ -83,7 +91,7 @@ fn mixed_packets_wait_as_pollaczek_and_khinchine_say() {
 
 #[test]
 fn the_number_waiting_is_geometric_in_m_m_1() {
-    let mut value = line(endless(), poisson(0.7, "exponential"), 2100);
+    let mut value = line(endless(), poisson(0.7, &exponential_sizes()), 2100);
     value["record"]["queue_every"] = "100ms".into();
     let lengths = replicate(&value, REPLICATIONS, |run| {
         let after = real(run, "queue.time_s").iter().position(|&at| at > 100.0).unwrap();
@@ -150,7 +158,7 @@ fn the_closed_forms_of_loss_give_the_tables_of_the_literature() {
     }
 }
 
-fn lost(load: f64, sizes: &str, k: u64, seconds: u32) -> Vec<f64> {
+fn lost(load: f64, sizes: &Value, k: u64, seconds: u32) -> Vec<f64> {
     let queue = json!({ "kind": "drop-tail", "limit": format!("{}p", k - 1) });
     let value = line(queue, poisson(load, sizes), seconds);
     replicate(&value, REPLICATIONS, |run| real(run, "links.drop_fraction")[0])
@@ -159,7 +167,7 @@ fn lost(load: f64, sizes: &str, k: u64, seconds: u32) -> Vec<f64> {
 #[test]
 fn a_short_queue_of_exponential_packets_loses_as_m_m_1_k() {
     for (load, k) in [(0.9, 10), (1.0, 20), (1.05, 20)] {
-        let found = lost(load, "exponential", k, 2600);
+        let found = lost(load, &exponential_sizes(), k, 2600);
         assert_met(&format!("M/M/1/{k} at {load}"), &found, m_m_1_k(load, k as i32), 0.03);
     }
 }
@@ -167,7 +175,7 @@ fn a_short_queue_of_exponential_packets_loses_as_m_m_1_k() {
 #[test]
 fn a_short_queue_of_equal_packets_loses_as_m_d_1_k() {
     for (load, k) in [(0.9, 10), (1.0, 10), (1.0, 20)] {
-        let found = lost(load, "fixed", k, 2600);
+        let found = lost(load, &constant_sizes(1000.0), k, 2600);
         assert_met(&format!("M/D/1/{k} at {load}"), &found, m_d_1_k(load, k as usize), 0.03);
     }
 }
@@ -262,7 +270,7 @@ fn one_transfer(segments: u64, initial_window: u64, queue: Value) -> Value {
             "cwnd": { "initial": initial_window, "initial_after_syn_loss": initial_window },
         },
         "traffic": { "one": {
-            "kind": "ftp", "size": format!("{}B", 1460 * segments), "stagger": "0s", "start": "1s",
+            "kind": "ftp", "sizes": constant_sizes(1460.0 * segments as f64), "stagger": "0s", "start": "1s",
         } },
     })
 }

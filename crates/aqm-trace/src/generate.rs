@@ -3,21 +3,21 @@
 //! flow rates between 10 kb/s and 10 Mb/s, about 7000 flows in progress.
 //!
 //! Ours, where the source is silent:
-//! - Flows come as a Poisson process. Sizes have a bounded Pareto law and do not depend on rates.
+//! - Flows come as a Poisson process. Sizes follow a power law by default and do not depend on rates.
 //! - Rates have a power law between their ends, with the exponent that makes the utilisation u of a line C
 //!   and the flows in progress N agree: by Little's law N = u C E[1/rate]. With the published numbers it is
 //!   nearly log-uniform.
 //! - A flow sends evenly at its rate, packets of one size.
 //! - The trace is stationary from the beginning: at time zero there are Poisson many flows in progress,
-//!   with size and rate weighted by the time they last, at a uniform place of their way.
+//!   with size and rate weighted by the time they last (size-biased sizes), at a uniform place of their way.
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, Streams, parameters};
-use aqm_traffic::distributions::Exponential;
+use aqm_traffic::distributions::power_law::{self, PowerLaw};
+use aqm_traffic::distributions::{self, Amount, Distribution as _, Exponential, Sizes};
 use serde_json::{Value, json};
 
 use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
 use crate::packets::{Arrival, Build, Found, Packets};
-use crate::power::Power;
 use aqm_net::stage::Failure;
 use aqm_net::watch::{Unit, Watch};
 
@@ -40,15 +40,20 @@ parameters! {
         pub slowest: Rate = Rate::from_bps(10_000), "Oueslati & Roberts talk";
         /// The rate of the fastest flow.
         pub fastest: Rate = Rate::from_bps(10_000_000), "Oueslati & Roberts talk";
-        /// The shape of the law of sizes, bounded Pareto: the smaller, the heavier its tail.
-        pub shape: f64 = 1.2, "ours";
-        /// The size of the smallest flow.
-        pub smallest: Size = Size::from_bytes(4_000), "ours";
-        /// The size of the largest flow.
-        pub largest: Size = Size::from_bytes(100_000_000), "ours";
+        /// How large flows are.
+        pub sizes: distributions::Config = flow_sizes(), "ours";
         /// Bytes of a packet, but for the last of a flow.
         pub packet: Size = Size::from_bytes(1000), "Oueslati & Roberts talk, packets of the simulations";
     }
+}
+
+/// A heavy tail, as that of Web files, between few packets and many.
+fn flow_sizes() -> distributions::Config {
+    distributions::Config::power_law(power_law::Config {
+        exponent: 1.2,
+        minimum: Some(Amount::bytes(4_000)),
+        maximum: Some(Amount::bytes(100_000_000)),
+    })
 }
 
 /// More packets than this take days.
@@ -57,7 +62,7 @@ const MOST_PACKETS: f64 = 1e11;
 const MOST_FLOWS: f64 = 1e7;
 
 impl Config {
-    fn checked(&self) -> Result<Laws, ConfigError> {
+    fn checked(&self) -> Result<Checked, ConfigError> {
         let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
         if self.duration.is_zero() {
             return wrong("duration", "must be more than 0s".into());
@@ -68,20 +73,15 @@ impl Config {
         if self.slowest >= self.fastest {
             return wrong("slowest", format!("must be below `fastest`, {}", self.fastest));
         }
-        if !(self.shape >= 0.1 && self.shape <= 10.0) {
-            return wrong("shape", format!("must be between 0.1 and 10, is {}", self.shape));
-        }
-        if self.smallest.bytes() < LEAST_PACKET {
-            return wrong("smallest", format!("must be at least {LEAST_PACKET}B"));
-        }
-        if self.largest <= self.smallest {
-            return wrong("largest", format!("must be above `smallest`, {}", self.smallest));
+        let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
+        if sizes.mean() < LEAST_PACKET as f64 {
+            return wrong("sizes", format!("must be at least {LEAST_PACKET}B on average"));
         }
         check_packet(self.packet)?;
         let offered = self.utilisation * self.line_rate.bps() as f64;
         let (least, most) = (self.slowest.bps() as f64, self.fastest.bps() as f64);
-        let law = Power { exponent: 0.0, least, most };
-        let [least, most] = law.mean_inverses().map(|inverse| inverse * offered);
+        let rates = PowerLaw { exponent: 0.0, least, most };
+        let [least, most] = rates.mean_inverses().map(|inverse| inverse * offered);
         let ends = [least, most.min(MOST_FLOWS)];
         if !(self.flows >= ends[0] && self.flows <= ends[1]) {
             let problem = format!(
@@ -95,12 +95,7 @@ impl Config {
             );
             return wrong("flows", problem);
         }
-        let rates = law.with_mean_inverse(self.flows / offered);
-        let sizes = Power {
-            exponent: self.shape,
-            least: self.smallest.bytes() as f64,
-            most: self.largest.bytes() as f64,
-        };
+        let rates = rates.with_mean_inverse(self.flows / offered);
         let packets = offered / 8.0 * self.duration.seconds() / self.packet.bytes() as f64;
         if packets > MOST_PACKETS {
             return wrong(
@@ -108,15 +103,15 @@ impl Config {
                 format!("makes {packets:.0e} packets; at most {MOST_PACKETS:.0e} are allowed"),
             );
         }
-        Ok(Laws { rates, sizes, per_second: offered / 8.0 / sizes.mean() })
+        Ok(Checked { rates, per_second: offered / 8.0 / sizes.mean(), sizes })
     }
 
     /// The flows in the order of their start, those in progress at time zero with what is left of them.
     pub(crate) fn flows(&self, seed: u64) -> Result<Generated, ConfigError> {
-        let laws = self.checked()?;
+        let checked = self.checked()?;
         let streams = Streams::new(seed);
         let mut generated = Generated {
-            laws,
+            checked,
             packet: self.packet.bytes() as u16,
             end: Instant::START + self.duration,
             present: Vec::new(),
@@ -149,27 +144,28 @@ impl Build for Config {
         watch.expect(self.duration.nanos(), Unit::Nanoseconds);
         let facts = json!({
             "kind": "generated",
-            "flows_per_second": flows.laws.per_second,
-            "mean_flow_bytes": flows.laws.sizes.mean(),
-            "rate_exponent": flows.laws.rates.exponent,
+            "flows_per_second": flows.checked.per_second,
+            "mean_flow_bytes": flows.checked.sizes.mean(),
+            "rate_exponent": flows.checked.rates.exponent,
         });
         Ok(Box::new(Sent { merge: Merge::new(flows)?, watch, facts }))
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Laws {
+/// What a trace is drawn from.
+#[derive(Clone, Debug)]
+struct Checked {
     /// In bits per second.
-    rates: Power,
+    rates: PowerLaw,
     /// In bytes.
-    sizes: Power,
+    sizes: Sizes,
     /// How many flows begin.
     per_second: f64,
 }
 
 /// Flows that are made up as they are asked for.
 pub(crate) struct Generated {
-    laws: Laws,
+    checked: Checked,
     packet: u16,
     end: Instant,
     /// Those in progress at time zero, the last to begin first.
@@ -185,11 +181,12 @@ impl Generated {
     /// Draws the flows in progress at time zero, Poisson with this mean.
     fn settle(&mut self, mean: f64, rng: &mut Rng) {
         let step = Exponential { mean: 1.0 };
-        let (sizes, rates) = (self.laws.sizes.weighted(1.0), self.laws.rates.weighted(-1.0));
-        let mut sum = step.draw(rng);
+        let rates = self.checked.rates.weighted(-1.0);
+        let mut sum = step.sample(rng);
         while sum < mean {
-            sum += step.draw(rng);
-            let (bytes, rate) = (whole(sizes.draw(rng)), whole(rates.draw(rng)));
+            sum += step.sample(rng);
+            let bytes = self.checked.sizes.sample_size_biased(rng).max(LEAST_PACKET);
+            let rate = whole(rates.sample(rng));
             let behind = rng.uniform() * bytes as f64;
             let packet = f64::from(self.packet);
             let next = libm::ceil(behind / packet) * packet;
@@ -204,13 +201,13 @@ impl Generated {
     }
 
     fn new_flow(&mut self, start: Instant) -> Flow {
-        let bytes = whole(self.laws.sizes.draw(&mut self.sizes));
-        let rate = Rate::from_bps(whole(self.laws.rates.draw(&mut self.rates)));
+        let bytes = self.checked.sizes.sample(&mut self.sizes).max(LEAST_PACKET);
+        let rate = Rate::from_bps(whole(self.checked.rates.sample(&mut self.rates)));
         Flow { start, bytes, rate, packet: self.packet }
     }
 
     fn gap(&mut self) -> f64 {
-        Exponential { mean: 1.0 / self.laws.per_second }.draw(&mut self.gaps)
+        Exponential { mean: 1.0 / self.checked.per_second }.sample(&mut self.gaps)
     }
 }
 
@@ -221,7 +218,7 @@ fn whole(value: f64) -> u64 {
 
 impl Generated {
     /// What is left of a flow if it sends nothing after the end of the trace.
-    pub(crate) fn cut(&self, flow: Flow) -> Flow {
+    pub(crate) fn truncate(&self, flow: Flow) -> Flow {
         let pace = flow.rate.pace();
         let packet = u64::from(flow.packet);
         let sends = |packets: u64| flow.start + pace.time_for(packets * packet) <= self.end;

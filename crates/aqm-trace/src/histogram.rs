@@ -1,4 +1,4 @@
-//! A histogram of times in constant memory, exact to less than a hundredth: each power of two is cut into 128
+//! A histogram of times in constant memory, exact to less than a hundredth: each power of two is divided into 128
 //! parts of equal width.
 
 use aqm_net::Span;

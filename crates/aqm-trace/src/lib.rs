@@ -14,7 +14,6 @@ mod histogram;
 mod input;
 mod list;
 mod packets;
-mod power;
 mod progress;
 mod replay;
 mod sample;

@@ -145,7 +145,7 @@ fn list(generator: &Generator, seed: u64, out: &mut dyn Write, watch: &Watch) ->
     while let Some(flow) = flows.next()? {
         watch.check(count)?;
         count += 1;
-        let flow = flows.cut(flow);
+        let flow = flows.truncate(flow);
         let nanos = flow.start.nanos();
         watch.reach(nanos);
         writeln!(

@@ -159,10 +159,15 @@ fn the_table_of_flows_stays_within_its_bound_and_says_so() {
     assert!(kept < 60, "{kept}");
 }
 
+/// Sizes of flows up to this one.
+fn sizes(maximum: &str) -> Value {
+    json!({ "kind": "power-law", "exponent": 1.2, "minimum": "4kB", "maximum": maximum })
+}
+
 /// A small generated trace.
 fn generated(changes: Value) -> Value {
     let mut source = json!({
-        "kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "largest": "1MB",
+        "kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "sizes": sizes("1MB"),
     });
     for (name, changed) in changes.as_object().unwrap() {
         source[name] = changed.clone();
@@ -196,7 +201,7 @@ fn a_generated_trace_its_capture_and_its_list_of_flows_are_one() {
 fn a_generated_trace_has_the_utilisation_and_the_flows_that_were_asked_for_from_the_beginning() {
     // Small flows, so that the mean settles soon.
     let mut value =
-        generated(json!({"duration": "8s", "largest": "100kB", "flows": 600.0, "packet": "200B"}));
+        generated(json!({"duration": "8s", "sizes": sizes("100kB"), "flows": 600.0, "packet": "200B"}));
     value["rate"] = json!("100Mbps");
     value["duration"] = json!("8s");
     let runs: Vec<Run> = replicate(&value, 12, |value| run(value).unwrap());

@@ -1,23 +1,23 @@
-//! Bulk transfers ("FTP"): a fixed number of flows, each sends one file or for ever.
+//! Bulk transfers ("FTP"): a fixed number of flows, each of which sends one file or for ever.
 //!
 //! Flows begin at random moments of a short interval, so that their slow starts do not fall
 //! together.
 //!
-//! Ours: the length of that interval; that a flow keeps its moment when the number of flows changes.
+//! Ours: the length of that interval; that a flow keeps its moment and its size when the number of flows changes.
 
-use aqm_net::{ConfigError, Instant, Size, Span, parameters};
+use aqm_net::{ConfigError, Instant, Span, parameters};
 
-use crate::hosts::{Hosts, check_flows};
-use crate::period::late;
+use crate::distributions;
+use crate::parameters::{Hosts, check_flows, late};
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 parameters! {
-    /// Bulk transfers ("FTP"): so many flows, each sends one file or for ever.
+    /// Bulk transfers ("FTP"): so many flows, each of which sends one file or for ever.
     pub struct Config {
         /// How many flows.
         pub flows: u32 = 1, "ours";
-        /// What each one sends; left out, it sends for ever.
-        pub size: Option<Size> = None, "SHRED talk: FTP flows last for the whole run";
+        /// How much each one sends; left out, it sends for ever.
+        pub sizes: Option<distributions::Config> = None, "SHRED talk: FTP flows last for the whole run";
         /// When the first may begin.
         pub start: Span = Span::ZERO, "ours";
         /// Flows begin at random between `start` and so much later.
@@ -30,16 +30,21 @@ parameters! {
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
-        if self.size.is_some_and(|size| size.bytes() == 0) {
-            return Err(ConfigError::at("size", "must be at least 1B; leave it out to send for ever"));
-        }
-        let mut begin: Vec<(Instant, u32)> = (0..self.flows)
-            .map(|flow| (Instant::START + self.start + late(self.stagger, flow, context), flow))
-            .filter(|(at, _)| *at < Instant::START + context.duration)
+        let build = |config: &distributions::Config| config.sizes(Some(context.packetization));
+        let sizes = self.sizes.as_ref().map(build).transpose().map_err(|error| error.within("sizes"))?;
+        let stream = format!("{}/sizes", context.name);
+        let mut files: Vec<File> = (0..self.flows)
+            .map(|flow| File {
+                begin: Instant::START + self.start + late(self.stagger, flow, context),
+                flow,
+                bytes: sizes
+                    .as_ref()
+                    .map(|sizes| sizes.sample(&mut context.streams.named(&stream, flow.into()))),
+            })
+            .filter(|file| file.begin < Instant::START + context.duration)
             .collect();
-        begin.sort_unstable();
-        let bytes = self.size.map(Size::bytes);
-        Ok(Box::new(Bulk { begin, next: 0, bytes, hosts: self.hosts }))
+        files.sort_unstable();
+        Ok(Box::new(Ftp { files, next: 0, hosts: self.hosts }))
     }
 
     fn own_hosts(&self) -> bool {
@@ -53,44 +58,52 @@ impl Build for Config {
 
 /// The running workload.
 #[derive(Clone)]
-struct Bulk {
-    /// When each flow begins, in the order of time.
-    begin: Vec<(Instant, u32)>,
+struct Ftp {
+    /// In the order of time.
+    files: Vec<File>,
     /// How many have begun.
     next: usize,
-    bytes: Option<u64>,
     hosts: Hosts,
 }
 
-impl Workload for Bulk {
+/// What a flow sends, and when; at equal moments the flow with the lower number begins first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    begin: Instant,
+    flow: u32,
+    /// `None` sends for ever.
+    bytes: Option<u64>,
+}
+
+impl Workload for Ftp {
     fn start(&mut self, cx: &mut dyn TrafficContext) {
         self.sleep(cx);
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
-        while let Some(&(_, flow)) = self.begin.get(self.next).filter(|(at, _)| *at <= cx.now()) {
+        while let Some(&file) = self.files.get(self.next).filter(|file| file.begin <= cx.now()) {
             self.next += 1;
             cx.open(Transfer {
-                bytes: self.bytes,
+                bytes: file.bytes,
                 request: None,
                 page: None,
                 page_objects: 1,
-                host: self.hosts.of(flow),
+                host: self.hosts.of(file.flow),
             });
         }
         self.sleep(cx);
     }
 
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        show("flows", self.begin.len() as f64);
+        show("flows", self.files.len() as f64);
         show("opened", self.next as f64);
     }
 }
 
-impl Bulk {
+impl Ftp {
     fn sleep(&self, cx: &mut dyn TrafficContext) {
-        if let Some(&(at, _)) = self.begin.get(self.next) {
-            cx.wake_at(at);
+        if let Some(file) = self.files.get(self.next) {
+            cx.wake_at(file.begin);
         }
     }
 }
@@ -98,7 +111,13 @@ impl Bulk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distributions::{Amount, uniform};
     use crate::testing::{context, distance, fact, run, seconds};
+
+    fn sizes(minimum: u64, maximum: u64) -> Option<distributions::Config> {
+        let (minimum, maximum) = (Some(Amount::bytes(minimum)), Some(Amount::bytes(maximum)));
+        Some(distributions::Config::uniform(uniform::Config { minimum, maximum }))
+    }
 
     #[test]
     fn flows_begin_uniformly_in_their_interval() {
@@ -111,14 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_keeps_its_moment_and_host_whatever_the_number_of_flows() {
+    fn a_flow_keeps_its_moment_size_and_host_whatever_the_number_of_flows() {
         let begin = |flows| {
-            let config = Config { flows, size: Some(Size::from_bytes(7)), ..Config::default() };
+            let config = Config { flows, sizes: sizes(1000, 2000), ..Config::default() };
             run(&mut *config.build(&context(1, 100)).unwrap()).opened
         };
         let (few, many) = (begin(5), begin(50));
         assert!(few.iter().all(|one| many.contains(one)));
-        assert!(few.iter().all(|(_, transfer)| transfer.bytes == Some(7)));
+        assert!(
+            few.iter()
+                .all(|(_, transfer)| transfer.bytes.is_some_and(|bytes| (1000..=2000).contains(&bytes)))
+        );
         let mut hosts: Vec<u32> = many.iter().map(|(_, transfer)| transfer.host).collect();
         hosts.sort_unstable();
         assert_eq!(hosts, (0..50).collect::<Vec<u32>>());
@@ -153,6 +175,6 @@ mod tests {
         let place = |config: Config| config.build(&context(1, 1)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         assert_eq!(place(Config { flows: 1_000_001, ..Config::default() }), "flows");
-        assert_eq!(place(Config { size: Some(Size::from_bytes(0)), ..Config::default() }), "size");
+        assert_eq!(place(Config { sizes: sizes(0, 1), ..Config::default() }), "sizes.minimum");
     }
 }

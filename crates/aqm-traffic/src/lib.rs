@@ -3,23 +3,16 @@
 //!
 //! A workload is one file with a `Config`, and one line in the registry below.
 
-mod bounded;
 pub mod distributions;
-pub mod flow_sizes;
-mod fourier;
-mod fractional;
+mod even_gaps;
 mod ftp;
-mod gap;
-mod hosts;
-mod limits;
 mod packmime;
-mod period;
+mod parameters;
 mod probes;
 pub mod recording;
 mod replay;
 mod sessions;
-pub mod sizes;
-mod streams;
+mod streaming;
 #[cfg(test)]
 mod testing;
 mod udp;
@@ -36,7 +29,7 @@ registry! {
         "web" => web,
         "replay" => replay,
         "udp" => udp,
-        "streams" => streams,
+        "streaming" => streaming,
         "sessions" => sessions,
         "probes" => probes,
         "packmime" => packmime,
@@ -81,13 +74,13 @@ pub struct BuildContext<'a> {
     pub rate: Rate,
     /// How long the run lasts.
     pub duration: Span,
-    /// How a transfer of so many bytes is cut into packets.
-    pub cut: &'a dyn Packetization,
+    /// How a transfer of so many bytes is packetized.
+    pub packetization: &'a dyn Packetization,
     /// The content of the file the workload names, if it names one.
     pub file: Option<&'a str>,
 }
 
-/// How a transport cuts a transfer into packets, as far as a load needs to know.
+/// How a transport makes packets of a transfer, as far as a load needs to know.
 pub trait Packetization {
     /// Bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of
     /// the data, connection set-up included.
@@ -105,10 +98,10 @@ pub trait Workload: DynClone + Send + Sync {
     fn on_wake(&mut self, cx: &mut dyn TrafficContext);
 
     /// The last byte of a transfer it opened has arrived.
-    fn on_done(&mut self, _transfer: Transfer, _desk: &mut dyn TrafficContext) {}
+    fn on_done(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
     /// A transfer it opened will never be done: its connection is gone, because TCP gave up.
-    fn on_failed(&mut self, _transfer: Transfer, _desk: &mut dyn TrafficContext) {}
+    fn on_failed(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
     /// Facts about the load worth printing, by name: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}

@@ -10,10 +10,7 @@
 
 use aqm_net::{ConfigError, Length, Rate, Size, Span, choices, parameters};
 
-use crate::bounded::unit;
-use crate::hosts::{Hosts, check_flows};
-use crate::limits::{check_request, check_transfers, request_bytes};
-use crate::period::Period;
+use crate::parameters::{Hosts, Period, check_flows, check_request, check_transfers, request_bytes, unit};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
@@ -57,7 +54,7 @@ const MOST_BYTES: u64 = 1_000_000_000_000_000;
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
-        let (count, unit) = (self.size.count(), unit(self.size, context.cut));
+        let (count, unit) = (self.size.count(), unit(self.size, context.packetization));
         if !(1..=MOST_BYTES / unit).contains(&count) {
             let problem = format!("must be at least 1 and at most 1e15 bytes, is {}", self.size);
             return Err(ConfigError::at("size", problem));
@@ -77,7 +74,7 @@ impl Build for Config {
         check_transfers(expected, "every", "make it longer, or `flows` fewer")?;
         Ok(Box::new(Probes {
             bytes: count * unit,
-            wire_bytes: Wire::of(context.cut).bytes(count * unit),
+            wire_bytes: Wire::of(context.packetization).bytes(count * unit),
             rate: context.rate,
             busy: vec![false; self.flows as usize],
             config: self.clone(),

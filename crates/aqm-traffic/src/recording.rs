@@ -1,4 +1,4 @@
-//! A desk that only writes down what a workload asks for: what it would send over a network without
+//! A [`TrafficContext`] that only records what a workload asks for: what it would send over a network, without
 //! a network.
 
 use std::cmp::Reverse;

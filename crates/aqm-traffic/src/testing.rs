@@ -39,7 +39,7 @@ pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(seconds * 1000),
-        cut: &FullPackets,
+        packetization: &FullPackets,
         file: None,
     }
 }
@@ -50,7 +50,7 @@ pub(crate) fn run_served(
     time: impl Fn(Transfer) -> Option<Span>,
 ) -> RecordingContext {
     let mut recording = RecordingContext::default();
-    // The position in the diary breaks ties.
+    // The position in the record breaks ties.
     let mut under_way: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     let mut seen = 0;
     workload.start(&mut recording);
@@ -89,11 +89,11 @@ pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
 
 /// Kolmogorov-Smirnov distance of a sample from a continuous distribution function, times the root
 /// of its size: above 1.63 in one sample of a hundred if the function is the true one.
-pub(crate) fn distance(mut sample: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
+pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
     let steps = sample.iter().enumerate().map(|(i, &x)| {
-        let p = law(x);
+        let p = function(x);
         (p - i as f64 / n).max((i + 1) as f64 / n - p)
     });
     steps.fold(0.0, f64::max) * n.sqrt()

@@ -1,46 +1,23 @@
-//! Datagrams ("UDP"): flows that send at a rate of their own and do not listen, at equal gaps or
-//! as Poisson processes.
+//! Datagrams ("UDP"): flows that send at a rate of their own and do not listen, at equal or random gaps.
 //!
 //! With Poisson gaps and exponential sizes a queue in front of a line is an M/M/1 system, with
 //! equal sizes M/D/1, with equal gaps and sizes ΣD/D/1 (L. Kleinrock, "Queueing Systems", 1975).
 //!
 //! Ours: datagram k of a flow at equal gaps leaves at k gaps, rounded to a nanosecond, after its
-//! first: rounding never adds up. Exponential sizes are rounded to whole bytes, at least 1 and at
-//! most 65535. At equal moments the flow with the lower number sends first. A flow that begins later by
+//! first: rounding never adds up. With random gaps the first datagram comes after one gap. Sizes are
+//! rounded to whole bytes, at least 1 and at most 65535. At equal moments the flow with the lower number sends first. A flow that begins later by
 //! `stagger` stops as much later, so that a burst keeps its length.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, choices, parameters};
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Span, choices, parameters};
 
-use crate::distributions::{Exponential, Uniform};
-use crate::gap::{Gap, Rest};
-use crate::hosts::{Hosts, check_flows};
-use crate::limits::{MOST_BYTES, check_datagrams, check_load};
-use crate::period::{Period, late};
+use crate::distributions::{self, Amount, Distribution as _, Sizes, Times, Uniform, constant};
+use crate::even_gaps::{EvenGaps, Rest};
+use crate::parameters::{Hosts, MOST_BYTES, Period, check_datagrams, check_flows, check_load, late};
 use crate::{Build, BuildContext, TrafficContext, Workload};
-
-choices! {
-    /// What is between two datagrams of a flow.
-    pub enum Gaps {
-        /// Always the same.
-        Constant = "constant",
-        /// Exponential gaps: the flow is a Poisson process, and its first datagram comes after one gap.
-        Poisson = "poisson",
-    }
-}
-
-choices! {
-    /// How big datagrams are.
-    pub enum SizesLaw {
-        /// All the same.
-        Fixed = "fixed",
-        /// Exponential with the given size as mean.
-        Exponential = "exponential",
-    }
-}
 
 choices! {
     /// When a flow with constant gaps sends its first datagram.
@@ -61,12 +38,13 @@ parameters! {
         pub rate: Option<Rate> = None, "no default: this or `load` must be given";
         /// What all flows together send, as a share of the bottleneck's rate; give this or `rate`.
         pub load: Option<f64> = None, "no default: this or `rate` must be given";
-        /// Bytes of a datagram on the wire, headers included.
-        pub size: Size = Size::from_bytes(1000), "ours: as in the ns-2 runs";
-        /// Whether every datagram is of that size.
-        pub sizes: SizesLaw = SizesLaw::Fixed, "ours";
-        /// What is between two datagrams of a flow.
-        pub gaps: Gaps = Gaps::Constant, "ours";
+        /// How large datagrams are on the wire, headers included.
+        pub sizes: distributions::Config =
+            distributions::Config::constant(constant::Config::of(Amount::bytes(1000))),
+            "ours: as in the ns-2 runs";
+        /// The gaps between two datagrams of a flow; their mean follows from the rate. With `exponential` gaps
+        /// each flow is a Poisson process.
+        pub gaps: distributions::Config = distributions::Config::constant(constant::Config::default()), "ours";
         /// When a flow with constant gaps sends its first datagram.
         pub phase: Phase = Phase::Random, "ours: flows must not send in step";
         /// When the first may begin.
@@ -84,36 +62,38 @@ parameters! {
     }
 }
 
-/// With this as mean, the sizes cut off at the maximum make up less than 0.01 % of the bytes.
-const MOST_MEAN_BYTES: u64 = 6_500;
+/// No larger share of the bytes may lie beyond the largest datagram: that of exponential sizes with a mean of
+/// 6500 B.
+const MOST_BEYOND: f64 = 4.182e-5;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
-        let (most, why) = match self.sizes {
-            SizesLaw::Fixed => (MOST_BYTES, ""),
-            SizesLaw::Exponential => (MOST_MEAN_BYTES, " if sizes are exponential"),
-        };
-        if !(1..=most).contains(&self.size.bytes()) {
-            let problem = format!("must be between 1B and {most}B{why}, is {}", self.size);
-            return Err(ConfigError::at("size", problem));
+        let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
+        let (most, greatest) = (MOST_BYTES as f64, sizes.maximum().max(MOST_BYTES) as f64);
+        let beyond = sizes.survival_between(most, greatest) / sizes.mean();
+        if sizes.minimum() > MOST_BYTES || beyond > MOST_BEYOND {
+            let problem = format!(
+                "must be at most {MOST_BYTES}B, but {:.3} % of the bytes lie beyond: make them smaller",
+                100.0 * beyond
+            );
+            return Err(ConfigError::at("sizes", problem));
         }
-        let gap = self.gap(context.rate)?;
+        let even = self.even_gaps(sizes.mean(), context.rate)?;
+        let drawn = self.gaps.times_with_mean(even.nanos()).map_err(|error| error.within("gaps"))?;
         let period = self.period(Span::ZERO, context.duration)?;
-        let expected = f64::from(self.flows) * period.seconds() * 1e9 / gap.nanos();
+        let expected = f64::from(self.flows) * period.seconds() * 1e9 / even.nanos();
         check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
-            gap,
-            gaps: self.gaps,
-            size: self.size.bytes() as u16,
-            sizes: self.sizes,
+            gaps: if drawn.is_constant() { Gaps::Even(even) } else { Gaps::Drawn(drawn) },
             ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
             flows: Vec::with_capacity(self.flows as usize),
             queue: BinaryHeap::with_capacity(self.flows as usize),
             period,
             rate: context.rate,
-            nominal_load: f64::from(self.flows) * self.size.bytes() as f64 * 1e9
-                / (gap.nanos() * context.rate.bytes_per_second()),
+            nominal_load: f64::from(self.flows) * sizes.mean() * 1e9
+                / (even.nanos() * context.rate.bytes_per_second()),
+            sizes,
             sent: 0,
             sent_bytes: 0,
         };
@@ -153,14 +133,14 @@ impl Config {
         Period::new(self.start + late, stop.map(|stop| stop + late), duration)
     }
 
-    /// The mean gap between two datagrams of a flow.
-    fn gap(&self, line: Rate) -> Result<Gap, ConfigError> {
+    /// Equal gaps between the datagrams of a flow, whose mean size is `bytes`.
+    fn even_gaps(&self, bytes: f64, line: Rate) -> Result<EvenGaps, ConfigError> {
         match (self.rate, self.load) {
-            (Some(rate), None) => Ok(Gap::new(self.size.bytes(), rate.bps())),
+            (Some(rate), None) => Ok(EvenGaps::of_mean(bytes, rate.bps())),
             (None, Some(load)) => {
                 check_load(load)?;
                 let bps = (load * line.bps() as f64 + 0.5) as u64;
-                Ok(Gap::new(self.size.bytes() * u64::from(self.flows), bps.max(1)))
+                Ok(EvenGaps::of_mean(bytes * f64::from(self.flows), bps.max(1)))
             }
             (None, None) => Err(ConfigError::at("rate", "is missing: give either `rate` or `load`")),
             (Some(_), Some(_)) => Err(ConfigError::at("load", "give either `rate` or `load`, not both")),
@@ -171,13 +151,11 @@ impl Config {
 /// The running workload.
 #[derive(Clone)]
 struct Datagrams {
-    gap: Gap,
     gaps: Gaps,
-    size: u16,
-    sizes: SizesLaw,
+    sizes: Sizes,
     ecn: Ecn,
     flows: Vec<Flow>,
-    /// When each flow sends next, the earliest on top. Only the earliest is asked of the desk.
+    /// When each flow sends next, the earliest on top. Only for the earliest a wake-up is asked for.
     queue: BinaryHeap<Reverse<Due>>,
     /// When a flow sends that begins at `start`.
     period: Period,
@@ -185,6 +163,15 @@ struct Datagrams {
     nominal_load: f64,
     sent: u64,
     sent_bytes: u64,
+}
+
+/// What is between two datagrams of a flow.
+#[derive(Clone)]
+enum Gaps {
+    /// Always the same time.
+    Even(EvenGaps),
+    /// A time drawn anew for each.
+    Drawn(Times),
 }
 
 /// When which flow sends next: one number, because a heap compares it often.
@@ -214,25 +201,16 @@ struct Flow {
 
 impl Flow {
     /// How long until the next datagram.
-    fn wait(&mut self, gaps: Gaps, gap: Gap) -> Span {
+    fn wait(&mut self, gaps: &Gaps) -> Span {
         match gaps {
-            Gaps::Poisson => {
-                let wait = Exponential { mean: gap.nanos() }.draw(&mut self.gaps);
-                Span::from_nanos((wait + 0.5) as u64)
-            }
-            Gaps::Constant => gap.next(&mut self.rest),
+            Gaps::Even(even) => even.next(&mut self.rest),
+            Gaps::Drawn(times) => times.sample_span(&mut self.gaps),
         }
     }
 
-    /// How big the next datagram is.
-    fn size(&mut self, law: SizesLaw, size: u16) -> u16 {
-        match law {
-            SizesLaw::Fixed => size,
-            SizesLaw::Exponential => {
-                let drawn = Exponential { mean: f64::from(size) }.draw(&mut self.sizes);
-                libm::floor(drawn + 0.5).clamp(1.0, MOST_BYTES as f64) as u16
-            }
-        }
+    /// How large the next datagram is.
+    fn size(&mut self, sizes: &Sizes) -> u16 {
+        sizes.sample(&mut self.sizes).min(MOST_BYTES) as u16
     }
 }
 
@@ -249,11 +227,11 @@ impl Workload for Datagrams {
                 break;
             }
             let flow = &mut self.flows[number as usize];
-            let bytes = flow.size(self.sizes, self.size);
+            let bytes = flow.size(&self.sizes);
             self.sent += 1;
             self.sent_bytes += u64::from(bytes);
             cx.datagram(number, bytes, self.ecn);
-            let next = at + flow.wait(self.gaps, self.gap);
+            let next = at + flow.wait(&self.gaps);
             if next < flow.end {
                 *top = Reverse(Due::new(next, number));
             } else {
@@ -263,7 +241,8 @@ impl Workload for Datagrams {
         self.sleep(cx);
     }
 
-    /// The realised load is that of the whole period, each flow's begun at `start`, so it is complete at the end of the run.
+    /// The realised load is that of the whole period of a flow that begins at `start`, so it is complete at the
+    /// end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.nominal_load);
         show("datagrams", self.sent as f64);
@@ -276,13 +255,16 @@ impl Datagrams {
     fn add(&mut self, number: u32, period: Period, phase: Phase, context: &BuildContext<'_>) {
         let stream =
             |purpose| context.streams.named(&format!("{}/{purpose}", context.name), u64::from(number));
-        let (rest, gaps, sizes) = (self.gap.rest(), stream("gaps"), stream("sizes"));
-        let mut flow = Flow { end: period.end, rest, gaps, sizes };
-        let wait = match (self.gaps, phase) {
-            (Gaps::Poisson, _) => flow.wait(self.gaps, self.gap),
-            (Gaps::Constant, Phase::Zero) => Span::ZERO,
-            (Gaps::Constant, Phase::Random) => {
-                let wait = Uniform { width: self.gap.nanos() }.draw(&mut stream("phase"));
+        let rest = match &self.gaps {
+            Gaps::Even(even) => even.rest(),
+            Gaps::Drawn(_) => Rest::default(),
+        };
+        let mut flow = Flow { end: period.end, rest, gaps: stream("gaps"), sizes: stream("sizes") };
+        let wait = match (&self.gaps, phase) {
+            (Gaps::Drawn(_), _) => flow.wait(&self.gaps),
+            (Gaps::Even(_), Phase::Zero) => Span::ZERO,
+            (Gaps::Even(even), Phase::Random) => {
+                let wait = Uniform::below(even.nanos()).sample(&mut stream("phase"));
                 Span::from_nanos(wait as u64)
             }
         };
@@ -304,7 +286,20 @@ impl Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distributions::exponential;
     use crate::testing::{RecordingContext, context, distance, fact, gaps, run, seconds};
+
+    fn constant(bytes: u64) -> distributions::Config {
+        distributions::Config::constant(constant::Config::of(Amount::bytes(bytes)))
+    }
+
+    fn exponential(bytes: u64) -> distributions::Config {
+        distributions::Config::exponential(exponential::Config::of(Amount::bytes(bytes)))
+    }
+
+    fn poisson() -> distributions::Config {
+        distributions::Config::exponential(exponential::Config::default())
+    }
 
     fn rate(bps: u64) -> Config {
         Config { rate: Some(Rate::from_bps(bps)), ..Config::default() }
@@ -351,7 +346,7 @@ mod tests {
     #[test]
     fn poisson_flows_have_exponential_gaps_alone_and_together() {
         // The background of the ns-2 runs: 100 flows of 1000 B datagrams at 0.25 Mb/s each.
-        let recording = recording(&Config { flows: 100, gaps: Gaps::Poisson, ..rate(250_000) }, 3);
+        let recording = recording(&Config { flows: 100, gaps: poisson(), ..rate(250_000) }, 3);
         let exponential = |rate: f64| move |x: f64| 1.0 - libm::exp(-rate * x);
         for flow in [0, 57] {
             assert!(
@@ -367,15 +362,15 @@ mod tests {
 
     #[test]
     fn the_first_poisson_datagram_comes_after_a_gap() {
-        let config = Config { flows: 2000, gaps: Gaps::Poisson, ..rate(8_000) };
+        let config = Config { flows: 2000, gaps: poisson(), ..rate(8_000) };
         let recording = recording(&config, 4);
         let firsts = seconds((0..2000).map(|flow| moments(&recording, flow)[0]));
         assert!(distance(firsts, |x| 1.0 - libm::exp(-x)) < 1.63);
     }
 
     #[test]
-    fn exponential_sizes_have_their_mean_and_law() {
-        let config = Config { gaps: Gaps::Poisson, sizes: SizesLaw::Exponential, ..rate(8_000_000) };
+    fn exponential_sizes_have_their_mean_and_distribution() {
+        let config = Config { gaps: poisson(), sizes: exponential(1000), ..rate(8_000_000) };
         let sizes: Vec<f64> = recording(&config, 5).sent.iter().map(|sent| f64::from(sent.2)).collect();
         let n = sizes.len() as f64;
         let mean = sizes.iter().sum::<f64>() / n;
@@ -389,8 +384,8 @@ mod tests {
 
     #[test]
     fn a_flow_does_not_depend_on_the_number_of_flows_nor_on_sizes() {
-        let one = Config { gaps: Gaps::Poisson, ..rate(250_000) };
-        let many = Config { flows: 10, sizes: SizesLaw::Exponential, ..one.clone() };
+        let one = Config { gaps: poisson(), ..rate(250_000) };
+        let many = Config { flows: 10, sizes: exponential(1000), ..one.clone() };
         assert_eq!(moments(&recording(&one, 1), 0), moments(&recording(&many, 1), 0));
         assert_ne!(moments(&recording(&one, 1), 0)[..5], moments(&recording(&one, 2), 0)[..5]);
     }
@@ -465,11 +460,11 @@ mod tests {
         for load in [0.0, -1.0, 10.1, f64::NAN] {
             assert_eq!(error(Config { load: Some(load), ..Config::default() }).place, "load");
         }
-        for bytes in [0, 65_536] {
-            assert_eq!(error(Config { size: Size::from_bytes(bytes), ..rate(1000) }).place, "size");
+        for (bytes, place) in [(0, "sizes.value"), (65_536, "sizes")] {
+            assert_eq!(error(Config { sizes: constant(bytes), ..rate(1000) }).place, place);
         }
-        let sizes = SizesLaw::Exponential;
-        assert_eq!(error(Config { size: Size::from_bytes(6501), sizes, ..rate(1000) }).place, "size");
+        assert_eq!(error(Config { sizes: exponential(6501), ..rate(1000) }).place, "sizes");
+        assert!(Config { sizes: exponential(6500), ..rate(1000) }.build(&context(1, 100)).is_ok());
         assert_eq!(error(Config { flows: 0, ..rate(1000) }).place, "flows");
         assert_eq!(error(Config { stop: Some(Span::ZERO), ..rate(1000) }).place, "stop");
         assert_eq!(error(Config { lasts: Some(Span::ZERO), ..rate(1000) }).place, "lasts");
@@ -479,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_datagrams_is_refused_with_an_estimate() {
-        let flood = Config { size: Size::from_bytes(1), ..rate(8_000_000_000) };
+        let flood = Config { sizes: constant(1), ..rate(8_000_000_000) };
         let error = flood.build(&context(1, 100)).err().unwrap();
         assert_eq!(
             error.to_string(),

@@ -1,30 +1,18 @@
-//! Web pages: pages begin after exponential gaps, whatever became of the pages before (an open
+//! Web pages: pages begin after gaps, whatever became of the pages before (an open
 //! loop), and the objects of a page are fetched at once, each over a connection of its own.
 //!
 //! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004: sizes, objects
 //! per page, and why the loop is open: slow responses must not lower the offered load.
 //!
-//! Ours, where the source is silent: the gaps are exponential, from start to start; the load
+//! Ours, where the source is silent: the gaps are exponential by default, from start to start; the load
 //! counts the bytes on the wire of first transmissions, headers and connection set-up included.
 
-use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
+use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, parameters};
 
-use crate::distributions::Exponential;
-use crate::limits::{check_load, check_request, check_transfers, request_bytes};
-use crate::period::Period;
-use crate::sizes::{self, Law, Sizes};
+use crate::distributions::{self, Amount, Counts, Sizes, Times, constant, exponential, lomax};
+use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
-
-choices! {
-    /// How many objects a page has.
-    pub enum ObjectsLaw {
-        /// Always `objects`.
-        Fixed = "fixed",
-        /// From 1 to `objects`, each number with the same chance.
-        Uniform = "uniform",
-    }
-}
 
 parameters! {
     /// Web pages that begin at random moments; all objects of a page are fetched at once.
@@ -32,12 +20,13 @@ parameters! {
         /// The offered load as a share of the bottleneck's rate, in bytes on the wire of first
         /// transmissions.
         pub load: f64 = 0.5, "SHRED talk: FTP-mixed runs";
-        /// Objects of a page: how many, or at most how many.
-        pub objects: u32 = 1, "SHRED talk: canonical runs";
-        /// Whether every page has that many.
-        pub objects_law: ObjectsLaw = ObjectsLaw::Fixed, "SHRED talk: canonical runs";
-        /// How big the objects are.
-        pub sizes: sizes::Config = sizes::Config::default(), "SHRED talk, Web model";
+        /// How many objects a page has.
+        pub objects: distributions::Config = one_object(), "SHRED talk: canonical runs";
+        /// How large the objects are.
+        pub sizes: distributions::Config = web_sizes(), "SHRED talk, Web model";
+        /// The gaps between the starts of pages; their mean follows from the load.
+        pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
+            "ours: a Poisson process";
         /// What the client sends over the connection to ask for an object, which then comes back on it;
         /// left out: the server opens the connection and sends unasked.
         pub request: Option<Size> = None, "SHRED talk: responses only";
@@ -48,35 +37,47 @@ parameters! {
     }
 }
 
+/// Every page has one object.
+fn one_object() -> distributions::Config {
+    distributions::Config::constant(constant::Config::of(Amount::Number(1.0)))
+}
+
+/// The sizes of Web objects.
+fn web_sizes() -> distributions::Config {
+    distributions::Config::lomax(lomax::Config {
+        mean: Some(Amount::bytes(10_000)),
+        shape: 1.2,
+        minimum: Some(Amount::bytes(12)),
+        maximum: Some(Amount::bytes(2_000_000)),
+        ..lomax::Config::default()
+    })
+}
+
 /// More objects to a page than this are taken for a slip of the pen.
-const MOST_OBJECTS: u32 = 10_000;
+const MOST_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
-        if !(1..=MOST_OBJECTS).contains(&self.objects) {
-            let problem = format!("must be between 1 and {MOST_OBJECTS}, is {}", self.objects);
-            return Err(ConfigError::at("objects", problem));
-        }
+        let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
         check_request(self.request)?;
-        let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
+        let sizes = self.sizes.sizes(Some(context.packetization)).map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
-        let wire = Wire::of(context.cut);
-        let mean_objects = match self.objects_law {
-            ObjectsLaw::Fixed => f64::from(self.objects),
-            ObjectsLaw::Uniform => (f64::from(self.objects) + 1.0) / 2.0,
-        };
+        let wire = Wire::of(context.packetization);
+        let mean_objects = objects.mean();
         let pages_per_second =
             self.load * context.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);
         let expected = pages_per_second * mean_objects * period.seconds();
         check_transfers(expected, "load", "lower it, or let the objects be larger")?;
+        let gaps = self.gaps.times_with_mean(1e9 / pages_per_second).map_err(|error| error.within("gaps"))?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Web {
             config: self.clone(),
             pages_per_second,
-            gap: Exponential { mean: 1e9 / pages_per_second },
+            gaps,
             arrivals: stream("arrivals"),
-            objects: stream("objects"),
+            objects,
+            objects_rng: stream("objects"),
             sizes,
             sizes_rng: stream("sizes"),
             wire,
@@ -97,10 +98,12 @@ impl Build for Config {
 struct Web {
     config: Config,
     pages_per_second: f64,
-    /// Nanoseconds between two pages.
-    gap: Exponential,
+    /// From the start of a page to that of the next one.
+    gaps: Times,
     arrivals: Rng,
-    objects: Rng,
+    /// Of a page.
+    objects: Counts,
+    objects_rng: Rng,
     sizes: Sizes,
     sizes_rng: Rng,
     wire: Wire,
@@ -125,15 +128,11 @@ impl Workload for Web {
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
-        let most = self.config.objects;
-        let page_objects = match self.config.objects_law {
-            ObjectsLaw::Fixed => most,
-            ObjectsLaw::Uniform => self.objects.below(u64::from(most)) as u32 + 1,
-        };
+        let page_objects = self.objects.sample(&mut self.objects_rng) as u32;
         let page = Some(self.offered.pages);
         let request = self.config.request.map(request_bytes);
         for _ in 0..page_objects {
-            let bytes = self.sizes.draw(&mut self.sizes_rng);
+            let bytes = self.sizes.sample(&mut self.sizes_rng);
             self.offered.wire_bytes += self.wire.bytes(bytes);
             cx.open(Transfer { bytes: Some(bytes), request, page, page_objects, host: 0 });
         }
@@ -146,7 +145,6 @@ impl Workload for Web {
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.config.load);
         show("pages_per_second", self.pages_per_second);
-        show("nominal_object_bytes", self.config.sizes.mean.bytes() as f64);
         show("mean_object_bytes", self.sizes.mean());
         show("mean_object_wire_bytes", self.wire.mean(&self.sizes));
         show("pages", self.offered.pages as f64);
@@ -157,7 +155,7 @@ impl Workload for Web {
 
 impl Web {
     fn sleep(&mut self, cx: &mut dyn TrafficContext) {
-        self.next += Span::from_nanos((self.gap.draw(&mut self.arrivals) + 0.5) as u64);
+        self.next += self.gaps.sample_span(&mut self.arrivals);
         if self.next < self.period.end {
             cx.wake_at(self.next);
         }
@@ -167,8 +165,22 @@ impl Web {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distributions::discrete_uniform;
     use crate::testing::{context, distance, fact, gaps, run, seconds};
-    use aqm_net::Size;
+
+    /// Lomax sizes like those of the Web model.
+    fn sizes(mean: u64, minimum: u64, maximum: u64) -> distributions::Config {
+        let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
+        distributions::Config::lomax(lomax::Config { mean, minimum, maximum, ..lomax::Config::default() })
+    }
+
+    fn objects(number: u32) -> distributions::Config {
+        distributions::Config::constant(constant::Config::of(Amount::Number(f64::from(number))))
+    }
+
+    fn up_to(most: u32) -> distributions::Config {
+        distributions::Config::discrete_uniform(discrete_uniform::Config::of(1, most))
+    }
 
     fn opened(config: &Config, seed: u64) -> Vec<(Instant, Transfer)> {
         run(&mut *config.build(&context(seed, 100)).unwrap()).opened
@@ -184,8 +196,7 @@ mod tests {
     #[test]
     fn the_page_rate_is_that_of_the_reference_runs() {
         // 113.76257 objects a second at full load, the minimum of 12 B left out of the mean.
-        let sizes = sizes::Config { minimum: Size::from_bytes(1), ..sizes::Config::default() };
-        let config = Config { load: 1.0, sizes, ..Config::default() };
+        let config = Config { load: 1.0, sizes: sizes(10_000, 1, 2_000_000), ..Config::default() };
         let workload = config.build(&context(1, 160)).unwrap();
         assert!((fact(&*workload, "pages_per_second") - 113.76257).abs() < 5e-5);
     }
@@ -193,14 +204,8 @@ mod tests {
     #[test]
     fn in_the_long_run_the_offered_load_is_the_nominal_load() {
         // Without a low maximum no run is long enough for a shape of 1.2.
-        let sizes = sizes::Config {
-            mean: Size::from_bytes(5000),
-            maximum: Size::from_bytes(100_000),
-            ..sizes::Config::default()
-        };
-        for (objects, objects_law) in [(1, ObjectsLaw::Fixed), (8, ObjectsLaw::Uniform)] {
-            let config =
-                Config { load: 0.8, objects, objects_law, sizes: sizes.clone(), ..Config::default() };
+        for objects in [objects(1), up_to(8)] {
+            let config = Config { load: 0.8, objects, sizes: sizes(5000, 12, 100_000), ..Config::default() };
             let mut workload = config.build(&context(2, 5000)).unwrap();
             let opened = run(&mut *workload).opened;
             let wire = Wire::of(&crate::testing::FullPackets);
@@ -229,10 +234,10 @@ mod tests {
     fn the_number_of_objects_moves_neither_pages_nor_sizes() {
         // Eight times the load on eight times the objects: the same pages.
         let one = Config { load: 0.125, ..Config::default() };
-        let eight = Config { load: 1.0, objects: 8, ..Config::default() };
+        let eight = Config { load: 1.0, objects: objects(8), ..Config::default() };
         assert_eq!(moments(&one), moments(&eight));
         let sizes = |config| opened(config, 1).into_iter().map(|(_, transfer)| transfer.bytes);
-        let uniform = Config { objects: 8, objects_law: ObjectsLaw::Uniform, ..one.clone() };
+        let uniform = Config { objects: up_to(8), ..one.clone() };
         let (one, uniform): (Vec<_>, Vec<_>) = (sizes(&one).collect(), sizes(&uniform).collect());
         let both = one.len().min(uniform.len());
         assert!(both > 1000);
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_page_has_one_to_n_objects_opened_at_once() {
-        let config = Config { objects: 4, objects_law: ObjectsLaw::Uniform, ..Config::default() };
+        let config = Config { objects: up_to(4), ..Config::default() };
         let opened = opened(&config, 1);
         let mut pages = [0_u64; 4];
         for (number, page) in opened.chunk_by(|a, b| a.1.page == b.1.page).enumerate() {
@@ -278,11 +283,15 @@ mod tests {
         for load in [0.0, -1.0, 10.1, f64::NAN, f64::INFINITY] {
             assert_eq!(error(Config { load, ..Config::default() }).place, "load");
         }
-        for objects in [0, 10_001] {
-            assert_eq!(error(Config { objects, ..Config::default() }).place, "objects");
+        for number in [0, 10_001] {
+            assert_eq!(error(Config { objects: objects(number), ..Config::default() }).place, "objects");
         }
-        let sizes = sizes::Config { shape: 0.0, ..sizes::Config::default() };
+        let shapeless =
+            lomax::Config { shape: 0.0, mean: Some(Amount::bytes(1)), ..lomax::Config::default() };
+        let sizes = distributions::Config::lomax(shapeless);
         assert_eq!(error(Config { sizes, ..Config::default() }).place, "sizes.shape");
+        let gaps = distributions::Config::exponential(exponential::Config::of(Amount::millis(10)));
+        assert_eq!(error(Config { gaps, ..Config::default() }).place, "gaps.mean");
         assert_eq!(error(Config { stop: Some(Span::ZERO), ..Config::default() }).place, "stop");
     }
 

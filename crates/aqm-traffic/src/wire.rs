@@ -1,14 +1,14 @@
 //! What transfers cost on the wire: a load is a share of a line, headers included.
 //!
-//! A cut is taken to add the same for every full packet, and for the bytes of the last packet
+//! A packetization is taken to add the same for every full packet, and for the bytes of the last packet
 //! either nothing (all packets are full) or the same for each byte (the last one is short). Then
-//! three values of it say everything, and the mean over a law of sizes is a sum over packets:
+//! three of its values say everything, and the mean over a distribution of sizes is a sum over packets:
 //! E\[packets\] = 1 + Σ P(size > k·payload).
 
 use crate::Packetization;
-use crate::sizes::Law;
+use crate::distributions::Sizes;
 
-/// A cut as a formula.
+/// A packetization as a formula.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
     /// Payload bytes of a full packet.
@@ -22,15 +22,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn of(cut: &dyn Packetization) -> Self {
-        let payload = cut.payload().max(1);
-        let [least, one, two] = [1, payload, 2 * payload].map(|bytes| cut.wire_bytes(bytes));
+    pub(crate) fn of(packetization: &dyn Packetization) -> Self {
+        let payload = packetization.payload().max(1);
+        let [least, one, two] = [1, payload, 2 * payload].map(|bytes| packetization.wire_bytes(bytes));
         let wire = Self { payload, least, fill: one - least, full: two - one };
         debug_assert!(
             [payload / 2 + 1, payload + 1, 3 * payload - 1]
                 .into_iter()
-                .all(|b| wire.bytes(b) == cut.wire_bytes(b)),
-            "a cut adds the same for every full packet"
+                .all(|b| wire.bytes(b) == packetization.wire_bytes(b)),
+            "a packetization adds the same for every full packet"
         );
         wire
     }
@@ -42,8 +42,8 @@ impl Wire {
         self.least + before * self.full + last * self.fill / (self.payload - 1).max(1)
     }
 
-    /// The mean over a law of sizes.
-    pub(crate) fn mean(&self, sizes: &impl Law) -> f64 {
+    /// The mean over a distribution of sizes.
+    pub(crate) fn mean(&self, sizes: &Sizes) -> f64 {
         let before = packets_before_the_last(sizes, self.payload);
         let last = sizes.mean() - 1.0 - self.payload as f64 * before;
         let per_byte = self.fill as f64 / (self.payload - 1).max(1) as f64;
@@ -56,7 +56,7 @@ impl Wire {
 const ONE_BY_ONE: u64 = 10_000;
 
 /// Σ P(size > k·payload) over k = 1, 2, ...
-fn packets_before_the_last(sizes: &impl Law, payload: u64) -> f64 {
+fn packets_before_the_last(sizes: &Sizes, payload: u64) -> f64 {
     let most = (sizes.maximum() - 1) / payload;
     let summed: f64 = (1..=most.min(ONE_BY_ONE)).map(|k| sizes.at_least(k * payload + 1)).sum();
     if most <= ONE_BY_ONE {
@@ -69,39 +69,38 @@ fn packets_before_the_last(sizes: &impl Law, payload: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sizes::{Config, Truncation};
+    use crate::distributions::lomax::{Config, Truncation};
+    use crate::distributions::{self, Amount};
     use crate::testing::{FullPackets, ShortLast};
-    use aqm_net::Size;
+
+    /// Lomax with the shape of the Web model.
+    fn lomax([mean, minimum, maximum]: [u64; 3], truncation: Truncation) -> Sizes {
+        let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
+        let config = Config { mean, minimum, maximum, truncation, ..Config::default() };
+        distributions::Config::lomax(config).sizes(None).unwrap()
+    }
 
     #[test]
-    fn the_formula_is_the_cut() {
-        for cut in [&FullPackets as &dyn Packetization, &ShortLast] {
-            let wire = Wire::of(cut);
-            assert!((1..10_000).all(|bytes| wire.bytes(bytes) == cut.wire_bytes(bytes)));
+    fn the_formula_is_the_packetization() {
+        for packetization in [&FullPackets as &dyn Packetization, &ShortLast] {
+            let wire = Wire::of(packetization);
+            assert!((1..10_000).all(|bytes| wire.bytes(bytes) == packetization.wire_bytes(bytes)));
         }
     }
 
     #[test]
     fn the_mean_is_that_of_the_reference_runs() {
         // 40 B of SYN and 11.24004 packets of 974 B: 10987.80 B, the minimum of 12 B left out of the mean.
-        let config = Config { minimum: Size::from_bytes(1), ..Config::default() };
-        let mean = Wire::of(&FullPackets).mean(&config.build().unwrap());
+        let sizes = lomax([10_000, 1, 2_000_000], Truncation::Clip);
+        let mean = Wire::of(&FullPackets).mean(&sizes);
         assert!((mean - 10_987.80).abs() < 0.005, "{mean}");
     }
 
     #[test]
     fn the_mean_is_right_where_the_least_size_is_beyond_the_sum() {
         // Between 12,000 and 20,000 packets, which the sum over 10,000 packets leaves to the integral.
-        let size = |packets: u64| Size::from_bytes(packets * 934);
         for truncation in [Truncation::Clip, Truncation::Redraw] {
-            let config = Config {
-                mean: size(13_000),
-                minimum: size(12_000),
-                maximum: size(20_000),
-                truncation,
-                ..Config::default()
-            };
-            let sizes = config.build().unwrap();
+            let sizes = lomax([13_000, 12_000, 20_000].map(|packets| packets * 934), truncation);
             let packets = 1.0 + (1..20_000).map(|k| sizes.at_least(k * 934 + 1)).sum::<f64>();
             let mean = Wire::of(&FullPackets).mean(&sizes);
             assert!((mean / (40.0 + 974.0 * packets) - 1.0).abs() < 0.5 / 12_000.0, "{mean} {packets}");
@@ -110,23 +109,17 @@ mod tests {
 
     #[test]
     fn the_mean_is_the_sum_over_all_sizes() {
-        for cut in [&FullPackets as &dyn Packetization, &ShortLast] {
+        for packetization in [&FullPackets as &dyn Packetization, &ShortLast] {
             for truncation in [Truncation::Clip, Truncation::Redraw] {
                 // Long enough that the integral takes over.
-                let config = Config {
-                    mean: Size::from_bytes(2_000_000),
-                    maximum: Size::from_bytes(20_000_000),
-                    truncation,
-                    ..Config::default()
-                };
-                let sizes = config.build().unwrap();
+                let sizes = lomax([2_000_000, 12, 20_000_000], truncation);
                 let (mut sum, mut above) = (0.0, 1.0);
                 for bytes in 1..=sizes.maximum() {
                     let beyond = sizes.at_least(bytes + 1);
-                    sum += (above - beyond) * cut.wire_bytes(bytes) as f64;
+                    sum += (above - beyond) * packetization.wire_bytes(bytes) as f64;
                     above = beyond;
                 }
-                let mean = Wire::of(cut).mean(&sizes);
+                let mean = Wire::of(packetization).mean(&sizes);
                 assert!((mean / sum - 1.0).abs() < 1e-7, "{mean} {sum}");
             }
         }

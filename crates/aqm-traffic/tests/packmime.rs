@@ -3,8 +3,8 @@
 //!
 //! `data/packmime-ns2-quantiles.csv` has every 500th part of that run's gaps, request sizes and response
 //! sizes; `data/packmime-ns2-autocorrelations.csv` the autocorrelations of the normal scores of gaps and
-//! requests, and of whether a response is a short one (272 B or less). One run is one draw from the law:
-//! how far it may lie from the law is seen from our own runs. `--nocapture` prints all distances.
+//! requests, and of whether a response is a short one (272 B or less). One run is one draw from the model:
+//! how far it may lie from the model is seen from our own runs. `--nocapture` prints all distances.
 
 use aqm_net::{Instant, Rate, Span, Streams};
 use aqm_traffic::recording::run;
@@ -33,7 +33,7 @@ fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(240_000),
-        cut: &Bytes,
+        packetization: &Bytes,
         file: None,
     };
     run(&mut *config.build(&context).unwrap()).conversations

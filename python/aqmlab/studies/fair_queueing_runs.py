@@ -13,7 +13,7 @@ import polars as pl
 from aqmlab import gauges, metrics
 from aqmlab.flow_level import demand, throughput_bps
 from aqmlab.publication import Variant
-from aqmlab.studies.shared import Change, keep, tcp_with
+from aqmlab.studies.shared import Change, constant, keep, tcp_with
 from aqmlab.sweep import Reduction, Run, Sweep
 
 RATE_MBPS = 50.0
@@ -83,7 +83,7 @@ def background(kind: str, load: float = 0.5) -> dict[str, Any]:
     """Poisson flows of 1 Mb/s peak rate, or Poisson packets of flows that hardly ever have two waiting."""
     if kind == "flows":
         table: dict[str, Any] = {
-            "kind": "streams",
+            "kind": "streaming",
             "load": load,
             "rate": "1Mbps",
             "packet": f"{PACKET}B",
@@ -94,8 +94,8 @@ def background(kind: str, load: float = 0.5) -> dict[str, Any]:
             "kind": "udp",
             "flows": 2500,
             "load": load,
-            "size": f"{PACKET}B",
-            "gaps": "poisson",
+            "sizes": constant(PACKET),
+            "gaps": {"kind": "exponential"},
             "hosts": "shared",
         }
     return table | {"access": dict(BEHIND_A_FAST_LINE)}
@@ -115,7 +115,7 @@ def tcp(recovery: str) -> dict[str, Any]:
 def bottlenecked(law: str, flows: int) -> dict[str, Any]:
     """Permanent flows of one congestion control, begun at random within the first second."""
     if law == UNRESPONSIVE:
-        return {"kind": "udp", "flows": flows, "rate": "40Mbps", "size": f"{PACKET}B"}
+        return {"kind": "udp", "flows": flows, "rate": "40Mbps", "sizes": constant(PACKET)}
     return {"kind": "ftp", "flows": flows, "stagger": "1s", "tcp": {"congestion_control": dict(LAWS[law])}}
 
 
@@ -331,7 +331,7 @@ def _web(load: float) -> dict[str, Any]:
     return {
         "kind": "web",
         "load": load,
-        "sizes": {"mean": "1MB", "shape": 1.5, "minimum": "1kB", "maximum": "100MB"},
+        "sizes": {"kind": "lomax", "mean": "1MB", "shape": 1.5, "minimum": "1kB", "maximum": "100MB"},
         "access": dict(BEHIND_A_FAST_LINE),
     }
 
@@ -390,10 +390,10 @@ def trace_measures(run: Run) -> Reduction:
 # The flow level
 
 NUMBER_LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-SIZE_LAWS: Mapping[str, dict[str, Any]] = {
+SIZES: Mapping[str, dict[str, Any]] = {
     "exponential": {"kind": "exponential", "mean": "100kB"},
-    "Pareto": {"kind": "pareto", "mean": "100kB", "shape": 1.5, "minimum": "1kB", "maximum": "10MB"},
-    "fixed": {"kind": "fixed", "mean": "100kB"},
+    "Pareto": {"kind": "lomax", "mean": "100kB", "shape": 1.5, "minimum": "1kB", "maximum": "10MB"},
+    "fixed": {"kind": "constant", "value": "100kB"},
 }
 MOST_COUNTED = 101
 """Numbers of flows whose share of the time is kept: 0 to 100 and beyond."""
@@ -412,7 +412,7 @@ def flow_level(traffic: dict[str, Any], *, end: int, every_s: float = 0.0) -> di
 
 
 def _number(*, load: float, sizes: str, end: int) -> dict[str, Any]:
-    return flow_level({"flows": {"load": load, "sizes": dict(SIZE_LAWS[sizes])}}, end=end)
+    return flow_level({"flows": {"load": load, "sizes": dict(SIZES[sizes])}}, end=end)
 
 
 def _tail(run: Run, traffic: str) -> list[float]:
@@ -663,7 +663,7 @@ SWEEPS = (
     ),
     Sweep(
         name="number",
-        axes={"load": NUMBER_LOADS, "sizes": tuple(SIZE_LAWS), "end": (200_000,)},
+        axes={"load": NUMBER_LOADS, "sizes": tuple(SIZES), "end": (200_000,)},
         quick_axes={"end": (20_000,)},
         scenario=_number,
         reduce=number_measures,
@@ -708,11 +708,11 @@ SWEEPS = (
 # What the talk leaves open
 
 
-def _sizes(law: str) -> Change:
+def _sizes(name: str) -> Change:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         behind = table["traffic"]["background"]
-        if behind["kind"] == "streams":
-            behind["sizes"] = dict(SIZE_LAWS[law])
+        if behind["kind"] == "streaming":
+            behind["sizes"] = dict(SIZES[name])
         return table
 
     return change

@@ -12,7 +12,7 @@ import polars as pl
 from aqmlab import metrics
 from aqmlab.publication import Variant
 from aqmlab.scenario import changed
-from aqmlab.studies.shared import Change, keep
+from aqmlab.studies.shared import Change, constant, keep
 from aqmlab.sweep import Reduction, Run, Sweep
 
 # The path of the testbed
@@ -126,8 +126,8 @@ THIRD_BYTES = 46_720
 def three_flows(*, system: str, queue: str, third_s: float) -> dict[str, Any]:
     """Two transfers, and a smaller one that starts later."""
     files = {
-        "initial": {"kind": "ftp", "flows": 2, "size": f"{INITIAL_BYTES}B"},
-        "third": {"kind": "ftp", "size": f"{THIRD_BYTES}B", "start": f"{third_s:g}s"},
+        "initial": {"kind": "ftp", "flows": 2, "sizes": constant(INITIAL_BYTES)},
+        "third": {"kind": "ftp", "sizes": constant(THIRD_BYTES), "start": f"{third_s:g}s"},
     }
     return {"duration": "400s", **_path(system, _classes(1, leaf_of(queue, system)), files)}
 
@@ -237,7 +237,8 @@ DATAGRAMS = round(BURST_S / GAP_S)
 
 def datagrams(size: int, gap_s: float = GAP_S) -> dict[str, Any]:
     """A UDP flow that sends a datagram of so many bytes so often."""
-    return {"kind": "udp", "rate": f"{8 * size / gap_s / 1000:g}kbps", "size": f"{size}B", "phase": "zero"}
+    rate = f"{8 * size / gap_s / 1000:g}kbps"
+    return {"kind": "udp", "rate": rate, "sizes": constant(size), "phase": "zero"}
 
 
 def with_burst(*, system: str, classes: int, queue: str, udp_s: float) -> dict[str, Any]:
@@ -256,7 +257,7 @@ def with_udp_throughout(*, system: str, classes: int, queue: str, udp_s: float) 
 def _with_udp(system: str, at: tuple[int, str], period: dict[str, Any], duration: str) -> dict[str, Any]:
     classes, name = at
     traffic = {
-        "file": {"kind": "ftp", "size": f"{TCP_BYTES}B"},
+        "file": {"kind": "ftp", "sizes": constant(TCP_BYTES)},
         "voice": {**datagrams(DATAGRAM), **period},
     }
     return {"duration": duration, **_path(system, _classes(classes, leaf_of(name, system)), traffic)}

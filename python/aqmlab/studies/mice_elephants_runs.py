@@ -12,7 +12,7 @@ import polars as pl
 
 from aqmlab import gauges, metrics
 from aqmlab.publication import Variant
-from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
+from aqmlab.studies.shared import Change, constant, keep, mean, queue_with, rows_of, tcp_with
 from aqmlab.sweep import Reduction, Run, Sweep
 
 QUEUES = ("Drop Tail", "RED", "RIO-PS")
@@ -139,11 +139,11 @@ def sessions(sizes: tuple[int, int]) -> dict[str, Any]:
     return {
         "kind": "sessions",
         "load": 0.9,
-        "think_time": "9.5s",
-        "object_gap": "50ms",
-        "objects": [2, 7],
+        "think_time": {"kind": "exponential", "mean": "9.5s"},
+        "object_gap": {"kind": "exponential", "mean": "50ms"},
+        "objects": {"kind": "discrete-uniform", "minimum": 2, "maximum": 7},
         "think_from": "page-start",
-        "sizes": {"shape": 1.2, "minimum": f"{least}p", "maximum": f"{most}p"},
+        "sizes": {"kind": "bounded-pareto", "shape": 1.2, "minimum": f"{least}p", "maximum": f"{most}p"},
         "hosts": HOSTS,
     }
 
@@ -359,7 +359,7 @@ def _random_loss(*, loss: float) -> dict[str, Any]:
         "access": {"rate": "1Gbps", "delay": "1ms"},
         "tcp": tcp("Drop Tail", 3),
         "traffic": {
-            str(size): {"kind": "ftp", "flows": 200, "size": f"{size * PACKET}B", "stagger": "10s"}
+            str(size): {"kind": "ftp", "flows": 200, "sizes": constant(size * PACKET), "stagger": "10s"}
             for size in TRANSFER_SIZES
         },
         "record": {"drops": False, "queue_every": "0s"},
@@ -396,10 +396,10 @@ PATTERNS: Mapping[str, dict[str, Any]] = {
         "kind": "sessions",
         "users": 10,
         "hosts": 10,
-        "think_time": "6s",
+        "think_time": {"kind": "exponential", "mean": "6s"},
         "think_from": "page-end",
-        "objects": [1, 1],
-        "sizes": {"minimum": "100p", "maximum": "100p"},
+        "objects": {"kind": "constant", "value": 1},
+        "sizes": {"kind": "constant", "value": "100p"},
     },
 }
 """How short flows may have been repeated; the second has the published limit of 50 000 packets, and

@@ -41,6 +41,11 @@ def queue_with(kind: str, **changes: Any) -> Change:
     return change
 
 
+def constant(size_bytes: int) -> dict[str, Any]:
+    """The distribution of sizes that are all equal."""
+    return {"kind": "constant", "value": f"{size_bytes}B"}
+
+
 def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
     """The rows of a table that belong to a workload."""
     return run.tables[table].filter(pl.col("traffic").cast(pl.String) == traffic)

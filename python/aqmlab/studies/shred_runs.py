@@ -11,7 +11,7 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.publication import Variant
-from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
+from aqmlab.studies.shared import Change, constant, keep, mean, queue_with, rows_of, tcp_with
 from aqmlab.sweep import Reduction, Run, Sweep
 
 QUEUES = ("Drop Tail", "RED", "SHRED")
@@ -94,7 +94,8 @@ def scenario(
 
 def _web(load: float, objects: int) -> dict[str, Any]:
     """Pages of one object, or of 1 to `objects` at random."""
-    pages = {"objects": objects, "objects_law": "fixed" if objects == 1 else "uniform"}
+    several = {"kind": "discrete-uniform", "minimum": 1, "maximum": objects}
+    pages = {"objects": {"kind": "constant", "value": 1} if objects == 1 else several}
     return {"kind": "web", "load": load, **pages}
 
 
@@ -131,14 +132,14 @@ def _lost(*, lost: str) -> dict[str, Any]:
     packets = [int(lost) + 1] if places is None else places
     queue: dict[str, Any] = {"kind": "drop-nth", "packets": packets} if packets else DISCIPLINES["Drop Tail"]
     table["bottleneck"]["queue"] = dict(queue)
-    table["traffic"] = {"object": {"kind": "ftp", "flows": 1, "stagger": "0s", "size": "9340B"}}
+    table["traffic"] = {"object": {"kind": "ftp", "flows": 1, "stagger": "0s", "sizes": constant(9340)}}
     return table | {"duration": "60s", "warm_up": "0s", "host": {"jitter": "0s"}}
 
 
 def _sizes(*, queue: str, web: float, sizes: str) -> dict[str, Any]:
     truncation, calibration = SIZES[sizes]
     table = scenario(queue=queue, web=web)
-    table["traffic"]["web"]["sizes"] = {"truncation": truncation, "calibration": calibration}
+    table["traffic"]["web"]["sizes"] = {**OBJECT_SIZES, "truncation": truncation, "calibration": calibration}
     return table
 
 
@@ -241,6 +242,13 @@ def _settled(active: Any) -> float:
     return math.nan if cut is None else cut * SERIES_STEP_S
 
 
+OBJECT_SIZES: dict[str, Any] = {
+    "kind": "lomax",
+    "mean": "10kB",
+    "shape": 1.2,
+    "minimum": "12B",
+    "maximum": "2MB",
+}
 SIZES = {
     "cut, mean 10 kB": ("clip", "exact"),
     "redrawn, mean 10 kB": ("redraw", "exact"),
@@ -371,7 +379,7 @@ def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
 
 def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
     if "web" in table["traffic"]:
-        table["traffic"]["web"]["sizes"] = {"truncation": "redraw"}
+        table["traffic"]["web"]["sizes"] = {**OBJECT_SIZES, "truncation": "redraw"}
     return table
 
 

@@ -21,18 +21,23 @@ pub fn link(discipline: &str, load: f64, seconds: u32) -> Value {
 
 /// Mean 100 kB: no variance, a little, much, and a heavy tail, which ends at a hundred times the mean: of larger
 /// flows there are too few in these runs for standard errors to mean anything.
-pub fn laws() -> Vec<Value> {
+pub fn distributions() -> Vec<Value> {
     vec![
-        json!({ "kind": "fixed" }),
-        json!({ "kind": "exponential" }),
-        json!({ "kind": "hyperexponential", "variation": 5.0 }),
+        constant(),
+        json!({ "kind": "exponential", "mean": "100kB" }),
+        json!({ "kind": "hyperexponential", "mean": "100kB", "scv": 5.0 }),
         pareto("10MB"),
     ]
 }
 
-/// Pareto sizes of shape 1.5 and mean 100 kB with this maximum.
+/// Sizes that are all equal.
+pub fn constant() -> Value {
+    json!({ "kind": "constant", "value": "100kB" })
+}
+
+/// Pareto sizes of the second kind, of shape 1.5 and mean 100 kB, with this maximum.
 pub fn pareto(maximum: &str) -> Value {
-    json!({ "kind": "pareto", "mean": "100kB", "shape": 1.5, "maximum": maximum })
+    json!({ "kind": "lomax", "mean": "100kB", "shape": 1.5, "minimum": "12B", "maximum": maximum })
 }
 
 pub fn scenario(value: &Value) -> Scenario {

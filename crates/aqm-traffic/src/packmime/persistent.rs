@@ -10,7 +10,7 @@
 use aqm_net::{Rng, Span};
 
 use super::{GapEffects, nanos};
-use crate::distributions::{Exponential, Gamma, Normal};
+use crate::distributions::{Distribution as _, Exponential, Gamma, Normal};
 
 /// The share of connections that persist.
 const PERSISTENT: f64 = 0.09;
@@ -23,8 +23,8 @@ const MORE_PAGES: Exponential = Exponential { mean: 0.417 };
 const ONE_OBJECT: f64 = 0.69;
 const MORE_OBJECTS: Exponential = Exponential { mean: 1.578 };
 
-/// A law of powers of two whose parameters are random.
-struct PowerLaw {
+/// Two to the power of a normal value whose mean and variance are random.
+struct RandomEffects {
     /// The mean and the variance of the exponent's own mean.
     mean: f64,
     variance: f64,
@@ -34,17 +34,18 @@ struct PowerLaw {
 }
 
 /// Seconds from a response to the next request of the same page.
-const OBJECT_GAPS: PowerLaw = PowerLaw { mean: -4.15, variance: 3.12, shape: 2.35, spread: 1.57 };
+const OBJECT_GAPS: RandomEffects = RandomEffects { mean: -4.15, variance: 3.12, shape: 2.35, spread: 1.57 };
 /// Seconds from a page to the next one.
-const PAGE_GAPS: PowerLaw = PowerLaw { mean: 3.22, variance: 0.73, shape: 1.85, spread: 1.21 };
+const PAGE_GAPS: RandomEffects = RandomEffects { mean: 3.22, variance: 0.73, shape: 1.85, spread: 1.21 };
 /// Bytes of the responses after the first one.
-const LATER_RESPONSES: PowerLaw = PowerLaw { mean: 10.62, variance: 0.94, shape: 3.22, spread: 2.43 };
+const LATER_RESPONSES: RandomEffects =
+    RandomEffects { mean: 10.62, variance: 0.94, shape: 3.22, spread: 2.43 };
 
-impl PowerLaw {
-    /// The law of the exponent, once its random effects are drawn.
-    fn effects(&self, rng: &mut Rng) -> Normal {
-        let mean = Normal { mean: self.mean, deviation: self.variance.sqrt() }.draw(rng);
-        let factor = Gamma { shape: self.shape }.draw(rng);
+impl RandomEffects {
+    /// The distribution of the exponent, once its random effects are drawn.
+    fn sample(&self, rng: &mut Rng) -> Normal {
+        let mean = Normal { mean: self.mean, deviation: self.variance.sqrt() }.sample(rng);
+        let factor = Gamma { shape: self.shape, mean: 1.0 }.sample(rng);
         Normal { mean, deviation: (factor * self.spread).sqrt() }
     }
 }
@@ -86,20 +87,20 @@ impl Persistent {
         Some(pauses)
     }
 
-    /// The law of the sizes of the later responses of a connection.
-    pub(super) fn sizes(&mut self) -> Normal {
-        LATER_RESPONSES.effects(&mut self.shape)
+    /// The effects of the sizes of the later responses of a connection.
+    pub(super) fn size_effects(&mut self) -> Normal {
+        LATER_RESPONSES.sample(&mut self.shape)
     }
 
-    /// A later response, in bytes, of the law of its connection.
-    pub(super) fn draw(&mut self, sizes: Normal) -> f64 {
-        libm::exp2(sizes.draw(&mut self.shape))
+    /// The size of a later response of a connection, in bytes, given the effects of that connection.
+    pub(super) fn size(&mut self, effects: Normal) -> f64 {
+        libm::exp2(effects.sample(&mut self.shape))
     }
 }
 
 /// The effects of the gaps between objects and between pages.
 fn effects(rng: &mut Rng) -> [Normal; 2] {
-    [OBJECT_GAPS.effects(rng), PAGE_GAPS.effects(rng)]
+    [OBJECT_GAPS.sample(rng), PAGE_GAPS.sample(rng)]
 }
 
 /// One, with this chance; or else 1 and an exponential value, rounded up, which is at least 2.
@@ -107,10 +108,10 @@ fn several(one: f64, more: Exponential, rng: &mut Rng) -> u64 {
     if rng.chance(one) {
         return 1;
     }
-    (libm::ceil(1.0 + more.draw(rng)) as u64).max(2)
+    (libm::ceil(1.0 + more.sample(rng)) as u64).max(2)
 }
 
 /// A gap, no longer than a run can last.
-fn pause(law: Normal, rng: &mut Rng) -> Span {
-    nanos((libm::exp2(law.draw(rng)) * 1e9).min(1e18))
+fn pause(effects: Normal, rng: &mut Rng) -> Span {
+    nanos((libm::exp2(effects.sample(rng)) * 1e9).min(1e18))
 }

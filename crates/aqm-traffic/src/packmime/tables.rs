@@ -1,7 +1,7 @@
 //! The fits of PackMime-HTTP: quantile functions as knots joined by straight lines.
 //!
 //! J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
-//! PackMimeHTTP, thinned: of about a hundred knots for each law of sizes those are left that keep
+//! PackMimeHTTP, thinned: of about a hundred knots for each distribution of sizes those are left that keep
 //! sizes within 1.5 % and means within 0.4 %. Before the first knot and after the last one the line goes on.
 
 /// A function as knots, in the order of their places, joined by straight lines.

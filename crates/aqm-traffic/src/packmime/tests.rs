@@ -1,14 +1,15 @@
-//! The statistics of the model, by integration where the law has a closed form and by draws where not.
+//! The statistics of the model, by integration where there is a closed form and by draws where not.
 
 use super::*;
 use crate::testing::{context, distance, fact, gaps, run, seconds};
 use aqm_net::Streams;
+use serde_json::json;
 
 fn rng(index: u64) -> Rng {
     Streams::new(11).named("packmime", index)
 }
 
-/// The mean of a law given by the value exceeded with each chance: the midpoint rule over the
+/// The mean of a distribution given by the value exceeded with each chance: the midpoint rule over the
 /// binary logarithm of the chance.
 fn mean(exceeded_with: impl Fn(f64) -> f64) -> f64 {
     let step = 1e-3;
@@ -23,10 +24,10 @@ fn close(found: f64, expected: f64, tolerance: f64) {
 }
 
 /// Checks mean, median, and the values below which 10, 90 and 99 % lie. Most are known to two digits.
-fn check(law: impl Fn(f64) -> f64, [average, median, p10, p90, p99]: [f64; 5]) {
-    close(mean(&law), average, 0.01);
+fn check(exceeded_with: impl Fn(f64) -> f64, [average, median, p10, p90, p99]: [f64; 5]) {
+    close(mean(&exceeded_with), average, 0.01);
     for (p, expected) in [(0.5, median), (0.9, p10), (0.1, p90), (0.01, p99)] {
-        close(law(p), expected, 0.025);
+        close(exceeded_with(p), expected, 0.025);
     }
 }
 
@@ -36,7 +37,7 @@ fn quantiles<const N: usize>(mut sample: Vec<f64>, at: [f64; N]) -> [f64; N] {
     at.map(|q| sample[(q * sample.len() as f64) as usize])
 }
 
-fn cut(bytes: f64) -> f64 {
+fn clip(bytes: f64) -> f64 {
     bytes.min(Config::default().maximum.bytes() as f64)
 }
 
@@ -45,10 +46,10 @@ fn sizes_have_the_statistics_of_the_model() {
     let short = |p: f64| SHORT_RESPONSES.at(1.0 - p);
     check(short, [153.0, 141.0, 75.0, 249.0, 272.0]);
     assert!((short(0.0) - 272.2).abs() < 0.1);
-    check(|p| cut(download(p)), [10_968.0, 2258.0, 386.0, 20_300.0, 93_000.0]);
+    check(|p| clip(download(p)), [10_968.0, 2258.0, 386.0, 20_300.0, 93_000.0]);
     close(mean(download), 11_900.0, 0.01);
-    check(|p| cut(request(p)), [580.0, 424.0, 280.0, 869.0, 3070.0]);
-    let tail = |p: f64, law: fn(f64) -> f64| libm::log2(law(p / 2.0) / law(p));
+    check(|p| clip(request(p)), [580.0, 424.0, 280.0, 869.0, 3070.0]);
+    let tail = |p: f64, exceeded_with: fn(f64) -> f64| libm::log2(exceeded_with(p / 2.0) / exceeded_with(p));
     assert!((1.0 / tail(1e-6, download) - 1.2314).abs() < 1e-3);
     assert!((1.0 / tail(1e-6, request) - 1.4847).abs() < 1e-3);
 }
@@ -82,11 +83,11 @@ fn a_server_takes_a_few_milliseconds_and_at_most_a_tenth_of_a_second() {
 
 #[test]
 fn responses_come_in_runs_of_short_ones_and_downloads() {
-    let mut responses = Responses::new(RateLaws::new(100.0).runs, [rng(2), rng(3)]);
+    let mut responses = Responses::new(RateModel::new(100.0).runs, [rng(2), rng(3)]);
     let mut states = Vec::new();
     let sizes: Vec<f64> = (0..1_000_000)
         .map(|_| {
-            let size = cut(responses.draw());
+            let size = clip(responses.sample());
             states.push(responses.state);
             size
         })
@@ -100,12 +101,12 @@ fn responses_come_in_runs_of_short_ones_and_downloads() {
     for (found, expected) in found.into_iter().zip([894.0, 129.0, 14_900.0, 72_000.0]) {
         close(found, expected, 0.02);
     }
-    // A run has as many responses as the law says, rounded up: P(more than k) is that of the law.
+    // A run has as many responses as the model says, rounded up: P(more than k) is that before rounding.
     let runs: Vec<&[usize]> = states.chunk_by(|a, b| a == b).collect();
-    for (state, law) in RateLaws::new(100.0).runs.into_iter().enumerate() {
+    for (state, run) in RateModel::new(100.0).runs.into_iter().enumerate() {
         let lengths: Vec<usize> = runs.iter().filter(|run| run[0] == state).map(|run| run.len()).collect();
         for k in [1, 2, 5] {
-            let beyond = libm::exp(-libm::exp(law.shape * libm::log(f64::from(k) / law.scale)));
+            let beyond = libm::exp(-libm::exp(run.shape * libm::log(f64::from(k) / run.scale)));
             let found = lengths.iter().filter(|&&length| length > k as usize).count() as f64;
             let n = lengths.len() as f64;
             let error = (beyond * (1.0 - beyond) / n).sqrt();
@@ -119,9 +120,9 @@ fn shares_and_shapes_follow_the_rate() {
     for (rate, share, shape) in
         [(10.0, 0.7657, 0.7572), (40.0, 0.853, 0.8423), (100.0, 0.8945, 0.884), (150.0, 0.9093, 0.8992)]
     {
-        let laws = RateLaws::new(rate);
-        assert!((laws.arrivals - share).abs() < 1e-4 && (laws.gap.shape - shape).abs() < 1e-4);
-        close(mean(|p| laws.gap.exceeded_with(p)), 1.0 / rate, 1e-3);
+        let model = RateModel::new(rate);
+        assert!((model.arrivals - share).abs() < 1e-4 && (model.gap.shape - shape).abs() < 1e-4);
+        close(mean(|p| model.gap.exceeded_with(p)), 1.0 / rate, 1e-3);
     }
 }
 
@@ -132,10 +133,34 @@ fn the_gaps_between_connections_are_weibull() {
     assert_eq!(fact(&*workload, "connections"), opened.len() as f64);
     close(opened.len() as f64, 30_000.0, 0.05);
     let gaps = gaps(&seconds(opened.iter().map(|(at, _)| *at)));
-    let Weibull { shape, scale } = RateLaws::new(100.0).gap;
+    let Weibull { shape, scale } = RateModel::new(100.0).gap;
     // Long memory widens the distance of a sample a little: at this rate 89 % of the variance is white.
     let far = distance(gaps, |x| 1.0 - libm::exp(-libm::exp(shape * libm::log(x.max(1e-12) / scale))));
     assert!(far < 2.5, "{far}");
+}
+
+#[test]
+fn parts_of_the_model_can_be_replaced_and_leave_the_others() {
+    let constant =
+        |value| Some(distributions::Config::read(json!({ "kind": "constant", "value": value })).unwrap());
+    let model = Config { http: Http::OneOne, ..Config::default() };
+    let replaced = Config {
+        request_sizes: constant("300B"),
+        response_sizes: constant("2kB"),
+        server_delay: constant("5ms"),
+        ..model.clone()
+    };
+    let opened = |config: &Config| run(&mut *config.build(&context(1, 60)).unwrap()).conversations;
+    let (model, replaced) = (opened(&model), opened(&replaced));
+    assert!(replaced.len() > 5000 && replaced.iter().any(|(_, it)| !it.rest.is_empty()));
+    for ((_, one), (_, other)) in model.iter().zip(&replaced) {
+        for it in std::iter::once(&other.first).chain(&other.rest) {
+            assert_eq!((it.request, it.response, it.think), (300, 2000, Span::from_millis(5)));
+        }
+        assert_eq!((one.client_delay, one.server_delay), (other.client_delay, other.server_delay));
+    }
+    let moments = |opened: &[(Instant, Conversation)]| opened.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    assert_eq!(moments(&model), moments(&replaced));
 }
 
 #[test]
@@ -200,8 +225,12 @@ fn the_mode_and_the_cut_are_kept_and_the_same_seed_gives_the_same() {
     assert_eq!(of(&config, 1), of(&config, 1));
     assert_ne!(of(&config, 1)[..10], of(&config, 2)[..10]);
     let low = Config { maximum: Size::from_bytes(1000), ..config.clone() };
-    let (all, cut) = (of(&config, 1), of(&low, 1));
-    assert!(all.iter().zip(&cut).all(|(all, cut)| cut.1.first.response == all.1.first.response.min(1000)));
+    let (all, clipped) = (of(&config, 1), of(&low, 1));
+    assert!(
+        all.iter()
+            .zip(&clipped)
+            .all(|(all, clipped)| clipped.1.first.response == all.1.first.response.min(1000))
+    );
     let part = Config { start: Span::from_millis(20_000), stop: Some(Span::from_millis(30_000)), ..config };
     let moments = of(&part, 1);
     assert!(moments.len() > 700 && moments.iter().all(|(at, _)| (20.0..30.0).contains(&at.seconds())));

@@ -1,8 +1,7 @@
-//! What Web users do, against the laws they follow and in worlds with a quick, a slow and no network.
+//! What Web users do, against the distributions they follow and in worlds with a quick, a slow and no network.
 
 use super::*;
 use crate::testing::{context, distance, fact, run, run_served, seconds};
-use aqm_net::Length;
 
 /// A user's page: when each object begins, and what it is.
 type Page = Vec<(Instant, Transfer)>;
@@ -16,8 +15,17 @@ fn closed(count: u32) -> Config {
 }
 
 /// Sizes for which a few thousand draws have their mean.
-fn light() -> bounded::Config {
-    bounded::Config { maximum: Length::Packets(50), ..bounded::Config::default() }
+fn light() -> distributions::Config {
+    sizes(1.2, Amount::Packets(4), Amount::Packets(50))
+}
+
+fn sizes(shape: f64, minimum: Amount, maximum: Amount) -> distributions::Config {
+    let (minimum, maximum) = (Some(minimum), Some(maximum));
+    distributions::Config::bounded_pareto(bounded_pareto::Config { shape, minimum, maximum })
+}
+
+fn objects(least: u32, most: u32) -> distributions::Config {
+    distributions::Config::discrete_uniform(discrete_uniform::Config::of(least, most))
 }
 
 /// What the network of the tests needs for a transfer: 0.2 s and 1 ms a packet.
@@ -60,10 +68,9 @@ fn a_page_has_two_to_seven_objects_that_begin_after_exponential_gaps() {
 }
 
 #[test]
-fn sizes_are_those_of_the_bounded_pareto_law() {
-    // In bytes, so that the law is as good as continuous.
-    let (minimum, maximum) = (Length::Bytes(40_000), Length::Bytes(2_000_000_000));
-    let sizes = bounded::Config { minimum, maximum, ..bounded::Config::default() };
+fn sizes_are_bounded_pareto() {
+    // In bytes, so that sizes are as good as continuous.
+    let sizes = sizes(1.2, Amount::bytes(40_000), Amount::bytes(2_000_000_000));
     let opened = run(&mut *Config { sizes, ..users(50) }.build(&context(3, 1000)).unwrap()).opened;
     let drawn: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
     assert!(drawn.len() > 20_000);
@@ -165,7 +172,7 @@ fn the_number_of_users_is_that_of_the_study() {
     // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, with 3.5 gaps of 50 ms more 222.2.
     for (think_from, expected) in [(ThinkFrom::PageStart, 218.0), (ThinkFrom::PageEnd, 222.0)] {
         let config = Config { load: Some(0.9), think_from, ..Config::default() };
-        let workload = config.build(&BuildContext { cut: &Packets500, ..context(1, 100) }).unwrap();
+        let workload = config.build(&BuildContext { packetization: &Packets500, ..context(1, 100) }).unwrap();
         assert_eq!(fact(&*workload, "users"), expected);
         let rounded = fact(&*workload, "nominal_load");
         assert!((rounded / 0.9 - 1.0).abs() < 0.5 / expected, "{rounded}");
@@ -242,12 +249,14 @@ fn what_is_wrong_is_named() {
     for load in [0.0, -1.0, 10.1, f64::NAN, 0.001] {
         assert_eq!(place(Config { load: Some(load), ..Config::default() }), "load", "{load}");
     }
-    for objects in [vec![], vec![4], vec![1, 2, 3], vec![0, 3], vec![5, 4], vec![2, 10_001]] {
+    assert_eq!(place(Config { objects: objects(5, 4), ..users(5) }), "objects.maximum");
+    for objects in [objects(0, 3), objects(2, 10_001)] {
         assert_eq!(place(Config { objects, ..users(5) }), "objects");
     }
-    assert_eq!(place(Config { think_time: Span::ZERO, ..users(5) }), "think_time");
-    assert_eq!(place(Config { think_time: Span::from_nanos(1), ..users(5) }), "users");
-    let sizes = bounded::Config { shape: 0.0, ..bounded::Config::default() };
+    let exponential = |span| distributions::Config::exponential(exponential::Config::of(Amount::Time(span)));
+    assert_eq!(place(Config { think_time: exponential(Span::ZERO), ..users(5) }), "think_time");
+    assert_eq!(place(Config { think_time: exponential(Span::from_nanos(1)), ..users(5) }), "users");
+    let sizes = sizes(0.0, Amount::Packets(4), Amount::Packets(5));
     assert_eq!(place(Config { sizes, ..users(5) }), "sizes.shape");
     assert_eq!(place(Config { request: Some(Size::from_bytes(0)), ..users(5) }), "request");
     assert_eq!(place(Config { hosts: 0, ..users(5) }), "hosts");

@@ -17,11 +17,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
-use crate::bounded::{self, BoundedPareto};
-use crate::distributions::Exponential;
-use crate::limits::{check_load, check_request, check_transfers, request_bytes};
-use crate::period::Period;
-use crate::sizes::Law;
+use crate::distributions::{
+    self, Amount, Counts, Sizes, Times, bounded_pareto, discrete_uniform, exponential,
+};
+use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
@@ -44,16 +43,16 @@ parameters! {
         /// transmissions, from which the number of users follows; give this or `users`. With
         /// `think_from = "page-end"` users also wait for their objects, so that it is the most they can offer.
         pub load: Option<f64> = None, "no default: this or `users` must be given";
-        /// The time a user thinks, exponential with this mean.
-        pub think_time: Span = Span::from_millis(9500), "ours: the talk does not say";
+        /// The time a user thinks.
+        pub think_time: distributions::Config = exponential(9500), "ours: the talk does not say";
         /// From when on a user thinks.
         pub think_from: ThinkFrom = ThinkFrom::PageStart, "ns-2 before November 2001";
-        /// How many objects a page has, at least and at most: each number has the same chance.
-        pub objects: Vec<u64> = vec![2, 7], "Guo & Matta talk, Web model";
-        /// From the start of an object to the start of the next one, exponential with this mean.
-        pub object_gap: Span = Span::from_millis(50), "ours: the talk does not say";
-        /// How big the objects are.
-        pub sizes: bounded::Config = bounded::Config::default(), "Guo & Matta talk, Web model";
+        /// How many objects a page has.
+        pub objects: distributions::Config = web_objects(), "Guo & Matta talk, Web model";
+        /// From the start of an object to the start of the next one.
+        pub object_gap: distributions::Config = exponential(50), "ours: the talk does not say";
+        /// How large the objects are.
+        pub sizes: distributions::Config = web_sizes(), "Guo & Matta talk, Web model; the unit is ours";
         /// What the client sends over the connection to ask for an object, which then comes back on it;
         /// left out: the server opens the connection and sends unasked.
         pub request: Option<Size> = None, "ours: responses only";
@@ -66,6 +65,26 @@ parameters! {
     }
 }
 
+/// Exponential times with this mean.
+fn exponential(millis: u64) -> distributions::Config {
+    distributions::Config::exponential(exponential::Config::of(Amount::millis(millis)))
+}
+
+/// How many objects a page has.
+fn web_objects() -> distributions::Config {
+    distributions::Config::discrete_uniform(discrete_uniform::Config::of(2, 7))
+}
+
+/// The sizes of files. The unit is the packet, because as bytes these numbers leave every file in one packet:
+/// 21.2 packets on average, and half a packet more where they are rounded up.
+fn web_sizes() -> distributions::Config {
+    distributions::Config::bounded_pareto(bounded_pareto::Config {
+        shape: 1.2,
+        minimum: Some(Amount::Packets(4)),
+        maximum: Some(Amount::Packets(200_000)),
+    })
+}
+
 /// More users than this are taken for a slip of the pen.
 const MOST_USERS: u32 = 100_000;
 /// More objects to a page than this are taken for one, too.
@@ -74,25 +93,25 @@ const MOST_OBJECTS: u64 = 10_000;
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
-        let &[least, most] = self.objects.as_slice() else {
-            return wrong("objects", "must be two numbers, the least and the most, such as [2, 7]".into());
-        };
-        if !(1 <= least && least <= most && most <= MOST_OBJECTS) {
-            let allowed = format!("must be the least and the most, between 1 and {MOST_OBJECTS}");
-            return wrong("objects", format!("{allowed}, is [{least}, {most}]"));
-        }
-        if self.think_time.is_zero() {
+        let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
+        let think_time = self.think_time.times().map_err(|error| error.within("think_time"))?;
+        if think_time.mean() <= 0.0 {
             return wrong("think_time", "must be longer than zero".into());
         }
-        let sizes = self.sizes.build(context.cut).map_err(|error| error.within("sizes"))?;
+        let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
+        let sizes = self.sizes.sizes(Some(context.packetization)).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
-        let wire = Wire::of(context.cut);
-        let mean_objects = (least + most) as f64 / 2.0;
+        let wire = Wire::of(context.packetization);
+        let mean_objects = objects.mean();
+        // Seconds from a page of a user to the next one, if no object took any time.
+        let cycle = match self.think_from {
+            ThinkFrom::PageStart => think_time.mean() / 1e9,
+            ThinkFrom::PageEnd => think_time.mean() / 1e9 + (mean_objects - 1.0) * (object_gap.mean() / 1e9),
+        };
         let user = Pace {
-            objects: mean_objects / self.cycle(mean_objects),
-            load: mean_objects * wire.mean(&sizes)
-                / (self.cycle(mean_objects) * context.rate.bytes_per_second()),
+            objects: mean_objects / cycle,
+            load: mean_objects * wire.mean(&sizes) / (cycle * context.rate.bytes_per_second()),
         };
         let users = self.count(user.load)?;
         if !(1..=users).contains(&self.hosts) {
@@ -110,9 +129,9 @@ impl Build for Config {
             planned: 0,
             asked: Instant::NEVER,
             under_way: BTreeMap::new(),
-            think: Exponential { mean: self.think_time.nanos() as f64 },
-            gap: Exponential { mean: self.object_gap.nanos() as f64 },
-            objects: [least, most],
+            think_time,
+            object_gap,
+            objects,
             sizes,
             wire,
             rate: context.rate,
@@ -141,16 +160,6 @@ struct Pace {
 }
 
 impl Config {
-    /// Seconds from a page of a user to the next one, if no object took any time.
-    fn cycle(&self, mean_objects: f64) -> f64 {
-        match self.think_from {
-            ThinkFrom::PageStart => self.think_time.seconds(),
-            ThinkFrom::PageEnd => {
-                self.think_time.seconds() + (mean_objects - 1.0) * self.object_gap.seconds()
-            }
-        }
-    }
-
     /// The number of users, each of whom offers the load `each`.
     fn count(&self, each: f64) -> Result<u32, ConfigError> {
         match (self.users, self.load) {
@@ -181,7 +190,7 @@ impl Config {
 struct Sessions {
     config: Config,
     users: Vec<User>,
-    /// What begins when, the earliest on top. Only the earliest is asked of the desk.
+    /// What begins when, the earliest on top. Only for the earliest a wake-up is asked for.
     agenda: BinaryHeap<Reverse<Due>>,
     /// How many entries the agenda has had.
     planned: u64,
@@ -190,11 +199,11 @@ struct Sessions {
     /// Of each page of a closed loop that is not over, by its number: whose it is, and how many
     /// objects are missing.
     under_way: BTreeMap<u64, (u32, u32)>,
-    think: Exponential,
-    gap: Exponential,
-    /// The least and the greatest number of objects of a page.
-    objects: [u64; 2],
-    sizes: BoundedPareto,
+    think_time: Times,
+    object_gap: Times,
+    /// Of a page.
+    objects: Counts,
+    sizes: Sizes,
     wire: Wire,
     rate: Rate,
     nominal_load: f64,
@@ -316,7 +325,7 @@ impl Sessions {
 
     /// The user thinks from `from` on; then a page begins, unless it is too late for one.
     fn think(&mut self, user: u32, from: Instant) {
-        let next = from + wait(self.think, &mut self.users[user as usize].think);
+        let next = from + self.think_time.sample_span(&mut self.users[user as usize].think);
         if next < self.period.end {
             self.plan(next, What::Page { user });
         }
@@ -324,17 +333,16 @@ impl Sessions {
 
     /// Decides what the page is made of; its first object begins at once.
     fn begin_page(&mut self, user: u32, now: Instant) {
-        let [least, most] = self.objects;
         let page = self.offered.pages;
         self.offered.pages += 1;
-        let page_objects = (least + self.users[user as usize].objects.below(most - least + 1)) as u32;
+        let page_objects = self.objects.sample(&mut self.users[user as usize].objects) as u32;
         let mut at = now;
         for object in 0..page_objects {
             let random = &mut self.users[user as usize];
             if object > 0 {
-                at += wait(self.gap, &mut random.gaps);
+                at += self.object_gap.sample_span(&mut random.gaps);
             }
-            let bytes = self.sizes.draw(&mut random.sizes);
+            let bytes = self.sizes.sample(&mut random.sizes);
             self.plan(at, What::Object { user, page, page_objects, bytes });
         }
         match self.config.think_from {
@@ -356,11 +364,6 @@ impl Sessions {
             cx.wake_at(due.at);
         }
     }
-}
-
-/// One draw, rounded to a nanosecond.
-fn wait(law: Exponential, rng: &mut Rng) -> Span {
-    Span::from_nanos((law.draw(rng) + 0.5) as u64)
 }
 
 #[cfg(test)]

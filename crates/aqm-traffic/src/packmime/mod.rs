@@ -4,7 +4,7 @@
 //! J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating
 //! Synthetic HTTP Source Traffic", INFOCOM 2004, and its form in ns-2 (its manual, chapter
 //! "PackMime-HTTP"), whose fits to traces of Bell Labs these are. Gaps, request sizes and round-trip times
-//! have long memory ([`crate::fractional`]); response sizes come in runs. All laws depend on the rate of
+//! have long memory ([`fractional`]); response sizes come in runs. All distributions depend on the rate of
 //! new connections, and nothing waits for the network: an open loop.
 //!
 //! The logits of the fits are to the base of 2, as those of ns-2 are; with natural ones its gaps and runs do
@@ -15,17 +15,18 @@
 //! maximum. ns-2's boxes forget a connection with its first FIN, so that what comes later passes undelayed;
 //! here the delay stays.
 
+mod fourier;
+mod fractional;
 mod persistent;
 mod tables;
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
-use crate::distributions::Weibull;
-use crate::fractional::{Memory, SumDifference};
-use crate::limits::check_transfers;
-use crate::period::Period;
+use crate::distributions::{self, Distribution as _, Sizes, Times, Weibull};
+use crate::parameters::{Period, check_transfers};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workload};
+use fractional::{Memory, SumDifference};
 use persistent::Persistent;
 use tables::{CLIENT_TIMES, DOWNLOADS, LARGE_REQUESTS, SERVER_TIMES, SHORT_RESPONSES, SMALL_REQUESTS};
 
@@ -52,12 +53,19 @@ choices! {
 parameters! {
     /// Web traffic of many users after PackMime-HTTP: connections with requests, responses and delays.
     pub struct Config {
-        /// New connections in a second; all laws depend on it.
+        /// New connections in a second; all distributions of the model depend on it.
         pub connections_per_second: f64 = 100.0, "ours";
         /// How many exchanges a connection has.
         pub http: Http = Http::OneZero, "ns-2, PackMimeHTTP: `http_1_1_` off";
         /// What the random effects of the gaps on persistent connections belong to.
         pub gap_effects: GapEffects = GapEffects::Connection, "Cao et al. 2004";
+        /// How large requests are; left out, as the model says, with long memory.
+        pub request_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
+        /// How large responses are; left out, as the model says, in runs of short ones and downloads.
+        pub response_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
+        /// How long a server, which has the whole request, takes before it answers; left out, as the model
+        /// says.
+        pub server_delay: Option<distributions::Config> = None, "Cao et al. 2004";
         /// The greatest size of a request or a response; larger ones become it. By default where the
         /// table of downloads ends, beyond which their Pareto tail of index 1.23 goes on for ever.
         pub maximum: Size = Size::from_bytes(61_603_116), "ours: the last knot of the fit";
@@ -68,7 +76,7 @@ parameters! {
     }
 }
 
-/// The range of rates in which the laws keep their form.
+/// The range of rates in which the distributions keep their form.
 const RATES: [f64; 2] = [0.1, 100_000.0];
 
 /// The response from which on the later ones of a persistent connection are drawn anew.
@@ -87,37 +95,47 @@ impl Build for Config {
         let period = Period::new(self.start, self.stop, context.duration)?;
         check_transfers(rate * period.seconds(), "connections_per_second", "lower it")?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
-        let laws = RateLaws::new(rate);
+        let model = RateModel::new(rate);
+        let sizes = |config: &Option<distributions::Config>, place: &str| {
+            let build = |config: &distributions::Config| config.sizes(Some(context.packetization));
+            config.as_ref().map(build).transpose().map_err(|error| error.within(place))
+        };
+        let server_delay = self.server_delay.as_ref().map(distributions::Config::times).transpose();
         let gap_effects = self.gap_effects;
         let persists = || Persistent::new(gap_effects, [stream("persistent"), stream("gaps")]);
         Ok(Box::new(PackMime {
             arrivals: SumDifference::new(
                 Memory { d: 0.33, lags: 1000 },
-                laws.arrivals,
+                model.arrivals,
                 [stream("arrivals"), stream("arrivals/white")],
             ),
-            gap: laws.gap,
+            gap: model.gap,
             requests: SumDifference::new(
                 Memory { d: 0.31, lags: 5000 },
-                laws.requests,
+                model.requests,
                 [stream("requests"), stream("requests/white")],
             ),
             client_times: SumDifference::new(
                 Memory { d: 0.31, lags: 1000 },
-                laws.client_times,
+                model.client_times,
                 [stream("client-times"), stream("client-times/white")],
             ),
             server_times: SumDifference::new(
                 Memory { d: 0.32, lags: 1000 },
-                laws.server_times,
+                model.server_times,
                 [stream("server-times"), stream("server-times/white")],
             ),
-            responses: Responses::new(laws.runs, [stream("runs"), stream("responses")]),
-            thinking: stream("server-delays"),
+            responses: Responses::new(model.runs, [stream("runs"), stream("responses")]),
+            request_sizes: sizes(&self.request_sizes, "request_sizes")?,
+            request_rng: stream("request-sizes"),
+            response_sizes: sizes(&self.response_sizes, "response_sizes")?,
+            response_rng: stream("response-sizes"),
+            server_delay: server_delay.map_err(|error| error.within("server_delay"))?,
+            server_delay_rng: stream("server-delays"),
             persistent: (self.http == Http::OneOne).then(persists),
             maximum: self.maximum.bytes(),
             connections_per_second: rate,
-            wire: Wire::of(context.cut),
+            wire: Wire::of(context.packetization),
             rate: context.rate,
             period,
             next: period.start,
@@ -131,7 +149,7 @@ impl Build for Config {
 }
 
 /// What depends on the rate of new connections.
-struct RateLaws {
+struct RateModel {
     /// The shares of white noise of the four sum-difference processes.
     arrivals: f64,
     requests: f64,
@@ -143,7 +161,7 @@ struct RateLaws {
     runs: [Weibull; 2],
 }
 
-impl RateLaws {
+impl RateModel {
     fn new(rate: f64) -> Self {
         let share = |constant: f64, slope: f64| logistic(constant + slope * libm::log2(rate));
         let shape = share(0.352, 0.388);
@@ -177,7 +195,13 @@ struct PackMime {
     client_times: SumDifference,
     server_times: SumDifference,
     responses: Responses,
-    thinking: Rng,
+    /// Instead of the model's.
+    request_sizes: Option<Sizes>,
+    request_rng: Rng,
+    response_sizes: Option<Sizes>,
+    response_rng: Rng,
+    server_delay: Option<Times>,
+    server_delay_rng: Rng,
     /// With HTTP/1.1 only.
     persistent: Option<Persistent>,
     maximum: u64,
@@ -240,11 +264,18 @@ impl PackMime {
     }
 
     fn conversation(&mut self) -> Conversation {
-        let (request, response) = (request(self.requests.exceeded()), self.responses.draw());
+        let request = match &self.request_sizes {
+            Some(sizes) => sizes.sample(&mut self.request_rng) as f64,
+            None => request(self.requests.exceeded()),
+        };
+        let response = match &self.response_sizes {
+            Some(sizes) => sizes.sample(&mut self.response_rng) as f64,
+            None => self.responses.sample(),
+        };
         let first = Exchange {
             pause: Span::ZERO,
             request: whole(request, self.maximum),
-            think: server_delay(&mut self.thinking),
+            think: self.server_delay(),
             response: whole(response, self.maximum),
         };
         Conversation {
@@ -260,13 +291,25 @@ impl PackMime {
     fn following(&mut self, first: Exchange) -> Vec<Exchange> {
         let Some(persistent) = &mut self.persistent else { return Vec::new() };
         let Some(pauses) = persistent.pauses() else { return Vec::new() };
-        let sizes = (first.response > LARGE_RESPONSE).then(|| persistent.sizes());
-        let next = |pause| {
-            let drawn = sizes.map(|sizes| whole(persistent.draw(sizes), self.maximum));
-            let think = server_delay(&mut self.thinking);
-            Exchange { pause, think, response: drawn.unwrap_or(first.response), ..first }
-        };
-        pauses.into_iter().map(next).collect()
+        let effects = (first.response > LARGE_RESPONSE).then(|| persistent.size_effects());
+        let mut exchanges = Vec::with_capacity(pauses.len());
+        for pause in pauses {
+            let response = match (&self.response_sizes, effects, &mut self.persistent) {
+                (Some(sizes), ..) => whole(sizes.sample(&mut self.response_rng) as f64, self.maximum),
+                (None, Some(effects), Some(persistent)) => whole(persistent.size(effects), self.maximum),
+                _ => first.response,
+            };
+            let think = self.server_delay();
+            exchanges.push(Exchange { pause, think, response, ..first });
+        }
+        exchanges
+    }
+
+    fn server_delay(&mut self) -> Span {
+        match &self.server_delay {
+            Some(times) => times.sample_span(&mut self.server_delay_rng),
+            None => server_delay(&mut self.server_delay_rng),
+        }
     }
 }
 
@@ -309,7 +352,7 @@ fn one_way(millis: f64) -> Span {
 
 /// How long a server takes, at most 0.1 s.
 fn server_delay(rng: &mut Rng) -> Span {
-    let answers_per_second = Weibull { shape: 0.63, scale: 305.0 }.draw(rng).max(10.0);
+    let answers_per_second = Weibull { shape: 0.63, scale: 305.0 }.sample(rng).max(10.0);
     nanos(1e9 / answers_per_second)
 }
 
@@ -335,10 +378,10 @@ impl Responses {
     }
 
     /// The next response, in bytes.
-    fn draw(&mut self) -> f64 {
+    fn sample(&mut self) -> f64 {
         if self.left < 1.0 {
             self.state = SHORT + DOWNLOAD - self.state;
-            self.left = libm::ceil(self.runs[self.state].draw(&mut self.run_lengths)).max(1.0);
+            self.left = libm::ceil(self.runs[self.state].sample(&mut self.run_lengths)).max(1.0);
         }
         self.left -= 1.0;
         match self.state {

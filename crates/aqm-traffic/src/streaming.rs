@@ -1,32 +1,35 @@
-//! Streams of datagrams that come and go: flows arrive as a Poisson process, and each sends what it has at
-//! its peak rate, whatever becomes of it.
+//! Streaming: flows of datagrams that come and go. Each sends what it has at its peak rate, whatever becomes of
+//! it, as the flows of `service = "streaming"` do at flow level.
 //!
 //! The background of S. Oueslati & J. Roberts' talk "Is fair queueing feasible?", 2005: "Poisson flows" with
 //! a peak rate of 1 Mb/s. Together they are the input of a fluid queue that M/G/∞ modulates.
 //!
-//! Ours, where the source is silent: the sizes (bytes on the wire), equal gaps, the first datagram as soon as
+//! Ours, where the source is silent: the sizes (bytes on the wire), equal gaps between datagrams, the first datagram as soon as
 //! the flow comes, and a last one as short as what is left. At equal moments the older flow sends first.
 
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
-use crate::distributions::Exponential;
-use crate::flow_sizes::{self, Law};
-use crate::gap::{Gap, Rest};
-use crate::limits::{MOST_BYTES, check_datagrams, check_load, check_transfers};
-use crate::period::Period;
+use crate::distributions::{self, Amount, Sizes, Times, exponential};
+use crate::even_gaps::{EvenGaps, Rest};
+use crate::parameters::{MOST_BYTES, Period, check_datagrams, check_load, check_transfers};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {
-    /// Streams of datagrams that come at random moments and send at a peak rate until they have sent all.
+    /// Streaming: flows of datagrams come at random moments and send at a peak rate until they have sent all.
     pub struct Config {
         /// What all flows together send, as a share of the bottleneck's rate.
         pub load: f64 = 0.5, "Oueslati & Roberts talk: half of the link";
         /// The peak rate: what a flow sends, headers included.
         pub rate: Rate = Rate::from_bps(1_000_000), "Oueslati & Roberts talk";
         /// How much a flow sends, headers included.
-        pub sizes: flow_sizes::Config = flow_sizes::Config::default(), "ours: the talk does not say";
+        pub sizes: distributions::Config =
+            distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
+            "ours: the talk does not say";
+        /// The gaps between the starts of flows; their mean follows from the load.
+        pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
+            "Oueslati & Roberts talk: Poisson flows";
         /// Bytes of a datagram on the wire, headers included; the last of a flow may be shorter.
         pub packet: Size = Size::from_bytes(1000), "as `udp`";
         /// When the gap before the first flow begins.
@@ -45,7 +48,7 @@ impl Build for Config {
             let problem = format!("must be between 1B and {MOST_BYTES}B, is {}", self.packet);
             return Err(ConfigError::at("packet", problem));
         }
-        let sizes = self.sizes.build().map_err(|error| error.within("sizes"))?;
+        let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let bytes_per_second = self.load * context.rate.bytes_per_second();
         let flows_per_second = bytes_per_second / sizes.mean();
@@ -54,13 +57,14 @@ impl Build for Config {
         // A flow has one datagram at least.
         let datagrams = expected + bytes_per_second * period.seconds() / self.packet.bytes() as f64;
         check_datagrams(datagrams, "load")?;
+        let gaps = self.gaps.times_with_mean(1e9 / flows_per_second).map_err(|error| error.within("gaps"))?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
-        Ok(Box::new(Streams {
-            gap: Gap::new(self.packet.bytes(), self.rate.bps()),
+        Ok(Box::new(Streaming {
+            pace: EvenGaps::new(self.packet.bytes(), self.rate.bps()),
             packet: self.packet.bytes(),
             ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
             load: self.load,
-            between: Exponential { mean: 1e9 / flows_per_second },
+            gaps,
             arrivals: stream("arrivals"),
             sizes,
             sizes_rng: stream("sizes"),
@@ -84,16 +88,16 @@ impl Build for Config {
 
 /// The running workload.
 #[derive(Clone)]
-struct Streams {
+struct Streaming {
     /// Between two datagrams of a flow.
-    gap: Gap,
+    pace: EvenGaps,
     packet: u64,
     ecn: Ecn,
     load: f64,
-    /// Nanoseconds between two flows.
-    between: Exponential,
+    /// From the start of a flow to that of the next one.
+    gaps: Times,
     arrivals: Rng,
-    sizes: Box<dyn Law>,
+    sizes: Sizes,
     sizes_rng: Rng,
     /// When the next flow comes.
     next: Instant,
@@ -115,7 +119,7 @@ struct Flow {
     rest: Rest,
 }
 
-impl Workload for Streams {
+impl Workload for Streaming {
     fn start(&mut self, cx: &mut dyn TrafficContext) {
         self.wait();
         self.sleep(cx);
@@ -124,9 +128,9 @@ impl Workload for Streams {
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let now = cx.now();
         while self.next <= now && self.next < self.period.end {
-            let left = self.sizes.draw(&mut self.sizes_rng);
+            let left = self.sizes.sample(&mut self.sizes_rng);
             self.offered_bytes += left;
-            self.sending.insert((self.next, self.begun), Flow { left, rest: self.gap.rest() });
+            self.sending.insert((self.next, self.begun), Flow { left, rest: self.pace.rest() });
             self.begun += 1;
             self.wait();
         }
@@ -140,7 +144,7 @@ impl Workload for Streams {
             cx.datagram(number, bytes as u16, self.ecn);
             flow.left -= bytes;
             if flow.left > 0 {
-                let next = at + self.gap.next(&mut flow.rest);
+                let next = at + self.pace.next(&mut flow.rest);
                 self.sending.insert((next, number), flow);
             }
         }
@@ -156,11 +160,10 @@ impl Workload for Streams {
     }
 }
 
-impl Streams {
+impl Streaming {
     /// Draws when the next flow comes.
     fn wait(&mut self) {
-        let wait = self.between.draw(&mut self.arrivals);
-        self.next += Span::from_nanos((wait + 0.5) as u64);
+        self.next += self.gaps.sample_span(&mut self.arrivals);
     }
 
     fn sleep(&self, cx: &mut dyn TrafficContext) {
@@ -176,7 +179,7 @@ impl Streams {
 mod tests {
     use super::*;
     use crate::testing::{RecordingContext, context, distance, fact, gaps, run, seconds};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn recording(config: &Config, seed: u64) -> RecordingContext {
         run(&mut *config.build(&context(seed, 1000)).unwrap())
@@ -194,8 +197,12 @@ mod tests {
         flows
     }
 
-    fn sizes(kind: &str) -> flow_sizes::Config {
-        flow_sizes::Config::read(json!({ "kind": kind })).unwrap()
+    fn distribution(table: Value) -> distributions::Config {
+        distributions::Config::read(table).unwrap()
+    }
+
+    fn constant(size: &str) -> distributions::Config {
+        distribution(json!({ "kind": "constant", "value": size }))
     }
 
     #[test]
@@ -212,10 +219,7 @@ mod tests {
 
     #[test]
     fn a_flow_sends_at_its_peak_rate_until_it_has_sent_all() {
-        let config = Config {
-            sizes: flow_sizes::Config::read(json!({ "kind": "fixed", "mean": "2500B" })).unwrap(),
-            ..Config::default()
-        };
+        let config = Config { sizes: constant("2500B"), ..Config::default() };
         for flow in flows(&recording(&config, 2)) {
             let sent: Vec<(u64, u16)> =
                 flow.iter().map(|&(at, bytes)| (at.since(flow[0].0).nanos(), bytes)).collect();
@@ -225,12 +229,13 @@ mod tests {
 
     #[test]
     fn the_load_is_the_one_given_whatever_the_sizes() {
-        for kind in ["fixed", "exponential"] {
-            let mut workload =
-                Config { sizes: sizes(kind), ..Config::default() }.build(&context(3, 1000)).unwrap();
+        let exponential = Config::default().sizes;
+        for sizes in [constant("100kB"), exponential] {
+            let config = Config { sizes, ..Config::default() };
+            let mut workload = config.build(&context(3, 1000)).unwrap();
             let sent: f64 = run(&mut *workload).sent.iter().map(|sent| f64::from(sent.2)).sum();
             let realised = fact(&*workload, "realised_load");
-            assert!((realised / 0.5 - 1.0).abs() < 0.06, "{kind}: {realised}");
+            assert!((realised / 0.5 - 1.0).abs() < 0.06, "{config:?}: {realised}");
             assert!((sent / 1.25e9 / realised - 1.0).abs() < 1e-9);
             assert_eq!(fact(&*workload, "nominal_load"), 0.5);
         }
@@ -241,7 +246,7 @@ mod tests {
         let starts = |config: &Config| -> Vec<Instant> {
             flows(&recording(config, 4)).iter().map(|flow| flow[0].0).collect()
         };
-        let slow = Config { sizes: sizes("fixed"), rate: Rate::from_bps(300_000), ..Config::default() };
+        let slow = Config { sizes: constant("100kB"), rate: Rate::from_bps(300_000), ..Config::default() };
         assert_eq!(starts(&Config::default()), starts(&slow));
     }
 
@@ -258,14 +263,14 @@ mod tests {
     fn what_is_wrong_is_named() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(error(Config { load: 0.0, ..Config::default() }), "load");
-        let tiny = json!({ "kind": "fixed", "mean": "0B" });
-        let tiny = flow_sizes::Config::read(tiny).unwrap();
-        assert_eq!(error(Config { sizes: tiny, ..Config::default() }), "sizes.mean");
+        assert_eq!(error(Config { sizes: constant("0B"), ..Config::default() }), "sizes.value");
+        assert_eq!(error(Config { sizes: constant("4p"), ..Config::default() }), "sizes.value");
+        let gaps = distribution(json!({ "kind": "exponential", "mean": "1s" }));
+        assert_eq!(error(Config { gaps, ..Config::default() }), "gaps.mean");
         for bytes in [0, 65_536] {
             assert_eq!(error(Config { packet: Size::from_bytes(bytes), ..Config::default() }), "packet");
         }
         assert_eq!(error(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
-        let crumbs = flow_sizes::Config::read(json!({ "kind": "fixed", "mean": "1B" })).unwrap();
-        assert_eq!(error(Config { sizes: crumbs, ..Config::default() }), "load");
+        assert_eq!(error(Config { sizes: constant("1B"), ..Config::default() }), "load");
     }
 }

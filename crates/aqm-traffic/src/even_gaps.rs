@@ -3,24 +3,33 @@
 
 use aqm_net::Span;
 
-/// A gap as a fraction of whole numbers: `whole` + `part`/`of` nanoseconds.
+/// Gaps of one length, given as a fraction of whole numbers: `whole` + `part`/`of` nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gap {
+pub(crate) struct EvenGaps {
     whole: u64,
     part: u64,
     of: u64,
 }
 
 /// What rounding has kept back, in parts of a nanosecond.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rest(u64);
 
-impl Gap {
+impl EvenGaps {
     /// The time `bytes` take at a rate of `bps`, which is not zero.
     pub(crate) fn new(bytes: u64, bps: u64) -> Self {
         let numerator = u128::from(bytes) * 8_000_000_000;
         let whole = u64::try_from(numerator / u128::from(bps)).unwrap_or(u64::MAX);
         Self { whole, part: (numerator % u128::from(bps)) as u64, of: bps }
+    }
+
+    /// The time a mean of `bytes`, which need not be whole, takes at a rate of `bps`.
+    pub(crate) fn of_mean(bytes: f64, bps: u64) -> Self {
+        if bytes == libm::trunc(bytes) {
+            return Self::new(bytes as u64, bps);
+        }
+        let parts = 1 << 10;
+        Self::new((bytes * parts as f64 + 0.5) as u64, bps.saturating_mul(parts))
     }
 
     /// The gap in nanoseconds.
@@ -49,10 +58,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_gap_of_a_mean_that_is_not_whole_is_right_to_a_thousandth_of_a_byte() {
+        let nanos = EvenGaps::of_mean(1000.3, 8_000_000).nanos();
+        assert!((nanos - 1_000_300.0).abs() < 0.5, "{nanos}");
+        assert_eq!(EvenGaps::of_mean(1000.0, 8_000_000).nanos(), 1_000_000.0);
+    }
+
+    #[test]
     fn the_kth_moment_is_k_gaps_away_to_the_nearest_nanosecond() {
         // 1000 B at 1.2347 Mb/s take 6479306.714... ns; 1 B at 7 Tb/s takes less than one.
         for (bytes, bps) in [(1000_u64, 1_234_700_u64), (1500, 10_000_000), (1, 7_000_000_000_000)] {
-            let gap = Gap::new(bytes, bps);
+            let gap = EvenGaps::new(bytes, bps);
             let (mut rest, mut moment) = (gap.rest(), 0);
             for k in 1..100_000_u128 {
                 moment += gap.next(&mut rest).nanos();

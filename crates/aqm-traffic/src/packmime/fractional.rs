@@ -8,17 +8,17 @@
 //! ns-2's PackMimeHTTP the recursion stops at N lags, and from there on the predictor stays: an
 //! autoregression of order N, whose autocovariances are those of the fractional noise up to lag N.
 //!
-//! Ours: nothing of the law, but the way. The recursion costs N multiplications for each value. Here a
+//! Ours: nothing of the distribution, but the way. The recursion costs N multiplications for each value. Here a
 //! block of values is what the past predicts plus what the innovations since the block's start have grown
 //! into, and both are products with fixed sequences, by Fourier transform: the same autoregression, value
 //! for value. The first N values are drawn at once from their autocovariances by circulant embedding (R. B.
 //! Davies & D. S. Harte, "Tests for Hurst effect", Biometrika 74, 1987), where the recursion would draw
-//! them one by one, from the same law.
+//! them one by one, from the same distribution.
 
 use aqm_net::Rng;
 
+use super::fourier::{Complex, Filter, Fourier, Modulus, reciprocal};
 use crate::distributions::Normal;
-use crate::fourier::{Complex, Filter, Fourier, Modulus, reciprocal};
 
 /// Fractional noise of this memory.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,231 @@
+//! Parameters of distributions: sizes, times or numbers, and the unit they are read in.
+
+use std::fmt;
+
+use aqm_net::{ConfigError, ConfigErrors, Length, Parameter, Quantity as _, Schema, Size, Span};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// A size, a time or a number, which a distribution of sizes, times or numbers has as a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// A size in bytes; written `10kB`.
+    Size(Size),
+    /// A size in full packets; written `4p`.
+    Packets(u64),
+    /// A time; written `50ms`.
+    Time(Span),
+    /// A plain number; written `7`.
+    Number(f64),
+}
+
+impl Amount {
+    /// A size of `bytes` bytes.
+    pub const fn bytes(bytes: u64) -> Self {
+        Self::Size(Size::from_bytes(bytes))
+    }
+
+    /// A time of `millis` milliseconds.
+    pub const fn millis(millis: u64) -> Self {
+        Self::Time(Span::from_millis(millis))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let unit = text.trim_start_matches(|c: char| !c.is_alphabetic() || matches!(c, 'e' | 'E'));
+        match unit {
+            "p" => Length::parse(text).map(|length| Self::Packets(length.count())),
+            "ns" | "us" | "ms" | "s" | "min" => Span::parse(text).map(Self::Time),
+            "B" | "kB" | "MB" | "GB" => Size::parse(text).map(Self::Size),
+            _ => Err(format!(
+                "`{text}` must be a size (B, kB, MB, GB or p), a time (ns, us, ms, s or min), or a number without \
+                 quotes"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size(size) => size.fmt(f),
+            Self::Packets(packets) => write!(f, "{packets}p"),
+            Self::Time(span) => span.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Number(number) if (0.0..=1e15).contains(&number) && number == libm::trunc(number) => {
+                out.serialize_u64(number as u64)
+            }
+            Self::Number(number) => out.serialize_f64(number),
+            _ => out.collect_str(self),
+        }
+    }
+}
+
+impl Parameter for Amount {
+    fn schema() -> Schema {
+        let units = [Size::SCALE, &[("p", 1.0)], Span::SCALE].concat();
+        Schema { units: units.iter().map(|(unit, _)| *unit).collect(), ..Schema::of("size, time or number") }
+    }
+
+    fn read(value: Value) -> Result<Self, ConfigErrors> {
+        let amount = match &value {
+            Value::String(text) => Self::parse(text),
+            Value::Number(number) => {
+                number.as_f64().map(Self::Number).ok_or_else(|| format!("{number} is too large"))
+            }
+            _ => Err("must be a size or a time as text with a unit, or a number".to_owned()),
+        };
+        Ok(amount.map_err(|problem| ConfigError::at("", problem))?)
+    }
+}
+
+/// What the values of a distribution count. Its parameters are read in the same unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes or full packets, as the first parameter is; then all others must be, too.
+    BytesOrPackets,
+    /// Bytes.
+    Bytes,
+    /// Full packets.
+    Packets,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Seconds.
+    Seconds,
+    /// Things, such as the objects of a page.
+    Count,
+    /// Multiples of whatever: only the form of the distribution counts. A mean that is left out is 1.
+    Form,
+}
+
+/// A larger mean size is taken for a slip of the pen, in bytes.
+const MOST_MEAN: f64 = 1e12;
+
+impl Unit {
+    /// The parameter `place` in this unit.
+    ///
+    /// # Errors
+    /// If it has another unit, or is no amount that can be.
+    pub fn read(&mut self, place: &'static str, amount: Amount) -> Result<f64, ConfigError> {
+        let wrong = |problem: String| Err(ConfigError::at(place, format!("{problem}, is {amount}")));
+        let value = match (*self, amount) {
+            (Self::BytesOrPackets | Self::Bytes, Amount::Size(size)) => {
+                *self = Self::Bytes;
+                size.bytes() as f64
+            }
+            (Self::BytesOrPackets | Self::Packets, Amount::Packets(packets)) => {
+                *self = Self::Packets;
+                packets as f64
+            }
+            (Self::Nanoseconds, Amount::Time(span)) => return Ok(span.nanos() as f64),
+            (Self::Seconds, Amount::Time(span)) => return Ok(span.seconds()),
+            (Self::Count | Self::Form, Amount::Number(number)) if number.is_finite() && number >= 0.0 => {
+                return Ok(number);
+            }
+            _ => return wrong(format!("must be {}", self.expected())),
+        };
+        if value < 1.0 {
+            return wrong(format!("must be at least 1{}", if *self == Self::Packets { "p" } else { "B" }));
+        }
+        Ok(value)
+    }
+
+    /// The parameter `place`, which has no default.
+    ///
+    /// # Errors
+    /// If it is left out, or cannot be read.
+    pub fn read_given(&mut self, place: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
+        let Some(amount) = amount else {
+            return Err(ConfigError::at(place, format!("is missing: it must be {}", self.expected())));
+        };
+        self.read(place, amount)
+    }
+
+    /// The parameter `place`, which is the mean, or the only value.
+    ///
+    /// # Errors
+    /// If it is left out, though there is no other mean; or if it cannot be read.
+    pub fn read_mean(&mut self, place: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
+        if *self == Self::Form && amount.is_none() {
+            return Ok(1.0);
+        }
+        let mean = self.read_given(place, amount)?;
+        if *self == Self::Bytes && mean > MOST_MEAN {
+            let is = amount.map_or_else(String::new, |amount| amount.to_string());
+            return Err(ConfigError::at(place, format!("must be between 1B and 1000GB, is {is}")));
+        }
+        Ok(mean)
+    }
+
+    /// A value in this unit as a user would write it, where whole numbers are needed made whole by `round`.
+    pub(super) fn show(self, value: f64, round: fn(f64) -> f64) -> String {
+        match self {
+            Self::BytesOrPackets | Self::Bytes => format!("{}B", round(value)),
+            Self::Packets => format!("{}p", round(value)),
+            Self::Nanoseconds => Span::from_nanos(round(value) as u64).to_string(),
+            Self::Seconds => Span::from_nanos(round(value * 1e9) as u64).to_string(),
+            Self::Count | Self::Form => value.to_string(),
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Self::BytesOrPackets => "a size, such as \"10kB\" or \"4p\"",
+            Self::Bytes => "a size in bytes, such as \"10kB\"",
+            Self::Packets => "a size in packets, such as \"4p\", as the parameters before it",
+            Self::Nanoseconds | Self::Seconds => "a time, such as \"50ms\"",
+            Self::Count | Self::Form => "a number, zero or more",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn amount(value: Value) -> Result<Amount, String> {
+        Amount::read(value).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn an_amount_is_what_its_unit_says() {
+        assert_eq!(amount(json!("10kB")), Ok(Amount::bytes(10_000)));
+        assert_eq!(amount(json!("4p")), Ok(Amount::Packets(4)));
+        assert_eq!(amount(json!("1e3ms")), Ok(Amount::millis(1000)));
+        assert_eq!(amount(json!(7)), Ok(Amount::Number(7.0)));
+        assert_eq!(amount(json!(0.5)), Ok(Amount::Number(0.5)));
+        for text in ["10kB", "4p", "1500ms", "2GB"] {
+            assert_eq!(json!(amount(json!(text)).unwrap()), json!(text));
+        }
+        assert_eq!(json!([Amount::Number(7.0), Amount::Number(0.5)]), json!([7, 0.5]));
+        for text in ["10", "4q", "s", "-1kB", ""] {
+            assert!(amount(json!(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_in_another_unit_is_refused_at_its_place() {
+        let problem = |mut unit: Unit, amount| unit.read("mean", amount).unwrap_err().to_string();
+        assert_eq!(
+            problem(Unit::Nanoseconds, Amount::bytes(10_000)),
+            "mean: must be a time, such as \"50ms\", is 10kB"
+        );
+        assert_eq!(
+            problem(Unit::Bytes, Amount::Packets(4)),
+            "mean: must be a size in bytes, such as \"10kB\", is 4p"
+        );
+        assert_eq!(problem(Unit::Bytes, Amount::bytes(0)), "mean: must be at least 1B, is 0B");
+        assert_eq!(problem(Unit::Count, Amount::Number(-1.0)), "mean: must be a number, zero or more, is -1");
+        let mut unit = Unit::BytesOrPackets;
+        assert_eq!(unit.read("minimum", Amount::Packets(4)), Ok(4.0));
+        assert!(unit.read("maximum", Amount::bytes(5)).is_err(), "the unit is packets by now");
+    }
+}

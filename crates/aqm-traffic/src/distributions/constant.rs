@@ -1,0 +1,59 @@
+//! Always the same value: the distribution of least variance.
+
+use aqm_net::{ConfigError, Rng, parameters};
+
+use super::{Amount, AnyDistribution, Build, Distribution, Unit};
+
+parameters! {
+    /// Always the same value.
+    pub struct Config {
+        /// The value.
+        pub value: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+    }
+}
+
+impl Config {
+    /// Always `value`.
+    pub const fn of(value: Amount) -> Self {
+        Self { value: Some(value) }
+    }
+}
+
+impl Build for Config {
+    fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
+        Ok(Constant { value: unit.read_mean("value", self.value)? }.into())
+    }
+}
+
+/// Always the same value. It is drawn without a random number.
+#[derive(Clone, Copy, Debug)]
+pub struct Constant {
+    /// The value.
+    pub value: f64,
+}
+
+impl Distribution for Constant {
+    fn sample(&self, _: &mut Rng) -> f64 {
+        self.value
+    }
+
+    fn mean(&self) -> f64 {
+        self.value
+    }
+
+    fn survival(&self, x: f64) -> f64 {
+        if x < self.value { 1.0 } else { 0.0 }
+    }
+
+    fn support(&self) -> (f64, f64) {
+        (self.value, self.value)
+    }
+
+    fn integral(&self, _: f64, _: f64) -> f64 {
+        0.0
+    }
+
+    fn is_whole(&self) -> bool {
+        self.value == libm::trunc(self.value)
+    }
+}

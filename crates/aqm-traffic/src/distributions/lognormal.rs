@@ -1,0 +1,81 @@
+//! Lognormal: the logarithm of a value is normal with standard deviation `sigma`. The body of Web sizes:
+//! P. Barford & M. Crovella, "Generating Representative Web Workloads for Network and Server Performance
+//! Evaluation", 1998. How many uniform values one value takes is random (`normal.rs`).
+
+use aqm_net::{ConfigError, Rng, parameters};
+
+use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_range, normal};
+
+parameters! {
+    /// Lognormal: the logarithm of a value is normal.
+    pub struct Config {
+        /// The mean of the values, not of their logarithms.
+        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+        /// The standard deviation of the natural logarithm.
+        pub sigma: f64 = 1.318, "Barford & Crovella 1998: body of Web file sizes";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
+        let mean = unit.read_mean("mean", self.mean)?;
+        check_range("sigma", self.sigma, 0.01, 5.0)?;
+        Ok(Lognormal { mu: libm::log(mean) - self.sigma * self.sigma / 2.0, sigma: self.sigma, mean }.into())
+    }
+}
+
+/// Lognormal.
+#[derive(Clone, Copy, Debug)]
+pub struct Lognormal {
+    /// The mean of the natural logarithm.
+    mu: f64,
+    /// Its standard deviation.
+    sigma: f64,
+    mean: f64,
+}
+
+impl Lognormal {
+    /// How many standard deviations the logarithm of `x` is above its mean.
+    fn score(&self, x: f64) -> f64 {
+        (libm::log(x) - self.mu) / self.sigma
+    }
+}
+
+impl Distribution for Lognormal {
+    fn sample(&self, rng: &mut Rng) -> f64 {
+        libm::exp(Normal { mean: self.mu, deviation: self.sigma }.sample(rng))
+    }
+
+    fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    fn survival(&self, x: f64) -> f64 {
+        if x <= 0.0 { 1.0 } else { normal::survival(self.score(x)) }
+    }
+
+    fn support(&self) -> (f64, f64) {
+        (0.0, f64::INFINITY)
+    }
+
+    fn integral(&self, from: f64, to: f64) -> f64 {
+        // By parts: x P(X > x), and what is above x of the mean.
+        let beyond = |x: f64| self.mean * normal::survival(self.score(x) - self.sigma);
+        let area = |x: f64| x * self.survival(x) - beyond(x);
+        area(to) - area(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributions::tests::assert_like;
+
+    #[test]
+    fn the_values_are_those_of_rand_distr() {
+        // The body of Web file sizes, 9.357 and 1.318.
+        let mean = libm::exp(9.357 + 1.318 * 1.318 / 2.0);
+        let ours = Lognormal { mu: 9.357, sigma: 1.318, mean };
+        assert_like(&ours, &rand_distr::LogNormal::new(9.357, 1.318).unwrap());
+    }
+}

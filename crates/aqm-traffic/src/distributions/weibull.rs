@@ -1,0 +1,82 @@
+//! Weibull, P(X > x) = exp(-(x/scale)^`shape`): a tail between the exponential's and Pareto's for shapes
+//! below 1.
+
+use aqm_net::{ConfigError, Rng, parameters};
+
+use super::incomplete_gamma::lower;
+use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range};
+
+parameters! {
+    /// Weibull: a tail between those of the exponential and of Pareto distributions, for shapes below 1.
+    pub struct Config {
+        /// The mean.
+        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+        /// How heavy the tail is: the smaller, the heavier; 1 is exponential.
+        pub shape: f64 = 0.5, "ours";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
+        let mean = unit.read_mean("mean", self.mean)?;
+        check_range("shape", self.shape, 0.2, 10.0)?;
+        let scale = mean / libm::tgamma(1.0 + 1.0 / self.shape);
+        Ok(Weibull { shape: self.shape, scale }.into())
+    }
+}
+
+/// Weibull.
+#[derive(Clone, Copy, Debug)]
+pub struct Weibull {
+    /// Below 1 the tail is heavier than that of the exponential distribution.
+    pub shape: f64,
+    /// The value exceeded with chance 1/e.
+    pub scale: f64,
+}
+
+impl Weibull {
+    /// The value that is exceeded with chance `p`: the inverse of the survival function.
+    pub(crate) fn exceeded_with(self, p: f64) -> f64 {
+        self.scale * libm::exp(libm::log(-libm::log(p)) / self.shape)
+    }
+
+    /// (`x`/scale)^shape.
+    fn power(self, x: f64) -> f64 {
+        libm::exp(libm::log(x / self.scale) * self.shape)
+    }
+}
+
+impl Distribution for Weibull {
+    fn sample(&self, rng: &mut Rng) -> f64 {
+        self.exceeded_with(rng.uniform_positive())
+    }
+
+    fn mean(&self) -> f64 {
+        self.scale * libm::tgamma(1.0 + 1.0 / self.shape)
+    }
+
+    fn survival(&self, x: f64) -> f64 {
+        libm::exp(-self.power(x))
+    }
+
+    fn support(&self) -> (f64, f64) {
+        (0.0, f64::INFINITY)
+    }
+
+    fn integral(&self, from: f64, to: f64) -> f64 {
+        let up_to = |x: f64| lower(1.0 / self.shape, self.power(x));
+        self.mean() * (up_to(to) - up_to(from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributions::tests::assert_like;
+
+    #[test]
+    fn the_values_are_those_of_rand_distr() {
+        let other = rand_distr::Weibull::new(305.0, 0.63).unwrap();
+        assert_like(&Weibull { shape: 0.63, scale: 305.0 }, &other);
+    }
+}

@@ -1,0 +1,161 @@
+//! Parameters that several workloads have: hosts, start and stop, load, requests. Each is read and checked
+//! here and in no other place.
+
+use aqm_net::{ConfigError, Instant, Length, Rate, Size, Span, choices};
+
+use crate::distributions::{Distribution as _, Uniform};
+use crate::{BuildContext, Packetization};
+
+choices! {
+    /// Where the flows of a workload start and end.
+    pub enum Hosts {
+        /// Each flow has a host of its own on each side.
+        Own = "own",
+        /// All flows of the workload share one host on each side.
+        Shared = "shared",
+    }
+}
+
+impl Hosts {
+    /// How many hosts of their own `flows` flows use.
+    pub(crate) fn count(self, flows: u32) -> u64 {
+        match self {
+            Self::Own => u64::from(flows),
+            Self::Shared => 1,
+        }
+    }
+
+    /// The host of flow number `flow`.
+    pub(crate) fn of(self, flow: u32) -> u32 {
+        match self {
+            Self::Own => flow,
+            Self::Shared => 0,
+        }
+    }
+}
+
+/// More flows than this are taken for a slip of the pen.
+const MOST_FLOWS: u32 = 1_000_000;
+
+/// Checks the number of flows of a workload.
+pub(crate) fn check_flows(flows: u32) -> Result<(), ConfigError> {
+    if !(1..=MOST_FLOWS).contains(&flows) {
+        return Err(ConfigError::at("flows", format!("must be between 1 and {MOST_FLOWS}, is {flows}")));
+    }
+    Ok(())
+}
+
+/// A part of the run; its end is no part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+}
+
+impl Period {
+    /// Checks the parameters `start` and `stop` against a run of this duration.
+    pub(crate) fn new(start: Span, stop: Option<Span>, duration: Span) -> Result<Self, ConfigError> {
+        if stop.is_some_and(|stop| stop <= start) {
+            return Err(ConfigError::at("stop", format!("must be later than start, {start}")));
+        }
+        let end = Instant::START + stop.map_or(duration, |stop| stop.min(duration));
+        Ok(Self { start: Instant::START + start, end })
+    }
+
+    /// Its length in seconds; zero if the run ends before it begins.
+    pub(crate) fn seconds(self) -> f64 {
+        self.end.since(self.start).seconds()
+    }
+
+    /// The share of `rate` that `bytes` are in this period; zero in an empty period.
+    pub(crate) fn load(self, bytes: u64, rate: Rate) -> f64 {
+        let room = rate.bytes_per_second() * self.seconds();
+        if room > 0.0 { bytes as f64 / room } else { 0.0 }
+    }
+}
+
+/// How much later than the first may begin flow number `flow` does: uniform on [0, `stagger`), and its own
+/// whatever the number of flows.
+pub(crate) fn late(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
+    let mut stream = context.streams.named(&format!("{}/start", context.name), u64::from(flow));
+    Span::from_nanos(Uniform::below(stagger.nanos() as f64).sample(&mut stream) as u64)
+}
+
+/// Checks a load.
+pub(crate) fn check_load(load: f64) -> Result<(), ConfigError> {
+    if load > 0.0 && load <= 10.0 {
+        return Ok(());
+    }
+    Err(ConfigError::at("load", format!("must be above 0 and at most 10, is {load}")))
+}
+
+/// A request longer than this is taken for a slip of the pen.
+const MOST_REQUEST: u64 = 1_000_000;
+
+/// Checks what a client sends to ask for an object.
+pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
+    if request.is_none_or(|request| (1..=MOST_REQUEST).contains(&request.bytes())) {
+        return Ok(());
+    }
+    Err(ConfigError::at("request", "must be 1B to 1MB"))
+}
+
+/// The bytes of a request that was checked.
+pub(crate) fn request_bytes(request: Size) -> u32 {
+    request.bytes() as u32
+}
+
+/// More transfers in a run than this fill any memory.
+const MOST_TRANSFERS: f64 = 5e7;
+
+/// Refuses more transfers than a run can hold: the parameter `place` makes `expected` of them, and
+/// `remedy` makes them fewer.
+pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Result<(), ConfigError> {
+    if expected <= MOST_TRANSFERS {
+        return Ok(());
+    }
+    let problem = format!("makes about {expected:.0} transfers in this run, more than {MOST_TRANSFERS:.0}");
+    Err(ConfigError::at(place, format!("{problem}: {remedy}")))
+}
+
+/// No run ends that sends more datagrams than this.
+const MOST_DATAGRAMS: f64 = 1e10;
+
+/// Refuses more datagrams than a run can send: the parameter `place` makes `expected` of them.
+pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigError> {
+    if expected <= MOST_DATAGRAMS {
+        return Ok(());
+    }
+    let problem = format!("makes about {expected:.0} datagrams in this run, more than {MOST_DATAGRAMS:.0}");
+    Err(ConfigError::at(place, problem))
+}
+
+/// An IP packet can have no more bytes.
+pub(crate) const MOST_BYTES: u64 = 65_535;
+
+/// Bytes of one of what `length` counts.
+pub(crate) fn unit(length: Length, packetization: &dyn Packetization) -> u64 {
+    if length.in_bytes() { 1 } else { packetization.payload().max(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_ends_with_the_run_at_the_latest() {
+        let second = Span::from_millis(1000);
+        let end = |stop| Period::new(Span::ZERO, stop, second.saturating_mul(10)).unwrap().seconds();
+        assert_eq!((end(None), end(Some(second)), end(Some(second.saturating_mul(20)))), (10.0, 1.0, 10.0));
+        assert_eq!(Period::new(second, None, Span::ZERO).unwrap().seconds(), 0.0);
+        assert_eq!(Period::new(second, Some(second), second).unwrap_err().place, "stop");
+    }
+
+    #[test]
+    fn a_full_line_is_a_load_of_one() {
+        let period = Period::new(Span::ZERO, None, Span::from_millis(2000)).unwrap();
+        assert_eq!(period.load(2_500_000, Rate::from_bps(10_000_000)), 1.0);
+        let empty = Period::new(Span::from_millis(2000), None, Span::from_millis(1000)).unwrap();
+        assert_eq!(empty.load(0, Rate::from_bps(10_000_000)), 0.0);
+    }
+}

@@ -75,4 +75,13 @@ mod tests {
         usage.note(6000, 6000, false);
         assert!(usage.may_grow(true, 11_999), "an acknowledgement alone does not end the round trip");
     }
+
+    #[test]
+    fn as_much_in_flight_once_more_does_not_lengthen_the_round_trip() {
+        let mut usage = CwndUsage::default();
+        usage.note(0, 6000, false);
+        usage.note(500, 6500, false);
+        usage.note(6000, 7000, false);
+        assert!(usage.may_grow(true, 1999) && !usage.may_grow(true, 2000), "a new one, which used 1000");
+    }
 }

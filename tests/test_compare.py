@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -65,10 +66,10 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
 ) -> None:
     run = al.Scenario.run
 
-    def sometimes(self: al.Scenario, seed: int | None = None) -> al.Run:
+    def sometimes(self: al.Scenario, seed: int | None = None, *, watch: Any = None) -> al.Run:
         if seed == 4:
             raise RuntimeError("out of luck")
-        return run(self, seed)
+        return run(self, seed, watch=watch)
 
     monkeypatch.setattr(al.Scenario, "run", sometimes)
     found = al.compare(scenario, ["red", "short"], replications=3)
@@ -172,10 +173,10 @@ def test_a_difference_needs_both_runs_of_a_seed(
 ) -> None:
     run = al.Scenario.run
 
-    def sometimes(self: al.Scenario, seed: int | None = None) -> al.Run:
+    def sometimes(self: al.Scenario, seed: int | None = None, *, watch: Any = None) -> al.Run:
         if seed == 4 and self.effective["bottleneck"]["queue"]["kind"] == "red":
             raise RuntimeError("out of luck")
-        return run(self, seed)
+        return run(self, seed, watch=watch)
 
     monkeypatch.setattr(al.Scenario, "run", sometimes)
     found = al.compare(scenario, ["red", "short"], replications=3)

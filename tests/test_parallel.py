@@ -167,7 +167,7 @@ def test_an_interrupted_command_says_so_and_ends_with_its_status(level: str, tmp
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(2.0)
+    time.sleep(3.0)  # Long enough to be at it.
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, "", "aqmlab: interrupted\n")

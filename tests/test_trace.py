@@ -133,7 +133,7 @@ def test_a_scenario_names_a_file_beside_itself(burst: Path, tmp_path: Path) -> N
     with pytest.raises(_core.TraceError, match=r"nowhere\.pcap: cannot be read"):
         Scenario.load(path).run()
     path.write_text('level = "trace"\nrate = "1Mb"\n[source]\nkind = "tape"\n', encoding="utf-8")
-    with pytest.raises(ScenarioFileError, match=r"(?s)replay\.toml: source\.kind.*replay\.toml: rate: `1Mb`"):
+    with pytest.raises(ScenarioFileError, match=r"(?s)replay\.toml:\n  source\.kind.*\n  rate: `1Mb`"):
         Scenario.load(path)
 
 

@@ -45,6 +45,9 @@ USAGE = 2
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
+INTERRUPTION = "aqmlab: interrupted"
+"""What is said then."""
+
 ScenarioPath = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")]
 Settings = Annotated[
     list[str] | None,
@@ -75,8 +78,13 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
     except KeyboardInterrupt:
-        print("aqmlab: interrupted", file=sys.stderr)
+        print(INTERRUPTION, file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except SystemExit as ended:
+        # Typer ends an interrupted command with the right status, and without a word.
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
+            print(INTERRUPTION, file=sys.stderr)
+        raise
 
 
 @app.callback(invoke_without_command=True)

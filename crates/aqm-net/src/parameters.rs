@@ -377,7 +377,9 @@ plain_parameter! {
 }
 
 /// Declares a table of parameters: each field with its meaning, type, default and the default's
-/// source. The fields are private to nobody, all may be left out, unknown ones are refused.
+/// source. The fields are private to nobody, all may be left out, unknown ones are refused. Where the
+/// default of one field depends on another, `completed by FUNCTION;` follows the table: a function from the
+/// table as it was written to the table in full.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -385,6 +387,7 @@ macro_rules! parameters {
         pub struct $name:ident {
             $( $(#[doc = $doc:literal])+ pub $field:ident : $type:ty = $default:expr, $source:literal; )*
         }
+        $(completed by $complete:path;)?
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
@@ -394,7 +397,9 @@ macro_rules! parameters {
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $( $field: $default, )* }
+                let written = Self { $( $field: $default, )* };
+                $( let written = $complete(written); )?
+                written
             }
         }
 
@@ -414,11 +419,13 @@ macro_rules! parameters {
                 }, )*]
             }
             fn take_from(table: &mut $crate::TableReader) -> Self {
-                Self { $(
+                let written = Self { $(
                     $field: table
                         .take::<$type>(stringify!($field).trim_start_matches("r#"))
                         .unwrap_or_else(|| $default),
-                )* }
+                )* };
+                $( let written = $complete(written); )?
+                written
             }
         }
 
@@ -506,8 +513,14 @@ mod tests {
         pub struct Stalk {
             /// How long.
             pub length: Length = Length::Packets(2), "a textbook";
-            /// How thick.
+            /// How thick. Left out: as long.
             pub width: Option<Length> = None, "ours";
+        }
+        completed by Stalk::completed;
+    }
+    impl Stalk {
+        fn completed(self) -> Self {
+            Self { width: self.width.or(Some(self.length)), ..self }
         }
     }
 
@@ -536,6 +549,14 @@ mod tests {
         assert_eq!(Apple::read(json!(apple)).unwrap(), apple);
         assert_eq!(Apple::read(json!({})).unwrap(), Apple::default());
         assert_eq!(Apple::read(json!({"eaten": null})).unwrap().eaten, None);
+    }
+
+    #[test]
+    fn what_another_field_decides_is_filled_in_when_it_is_read() {
+        let stalk = |value| json!(Stalk::read(value).unwrap());
+        assert_eq!(stalk(json!({"length": "5p"})), json!({"length": "5p", "width": "5p"}));
+        assert_eq!(stalk(json!({"width": "1p"})), json!({"length": "2p", "width": "1p"}));
+        assert_eq!(Stalk::parameters()[1].default, "2p");
     }
 
     #[test]

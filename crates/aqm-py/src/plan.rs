@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::path::Path;
 
+use aqm_net::ConfigError;
 use aqm_net::stage::{self, Files, Run};
 use aqm_net::watch::Unit;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError};
@@ -80,10 +81,15 @@ impl Plan {
 
     /// Runs it, with another seed if one is given. Other Python threads go on meanwhile, and may `watch`.
     #[pyo3(signature = (watch, seed = None))]
-    fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<u64>) -> PyResult<Output> {
+    fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<&Bound<'_, PyAny>>) -> PyResult<Output> {
         let run = match seed {
             None => py.detach(|| self.0.run(&watch.0)),
             Some(seed) => {
+                let wrong = |_| {
+                    let problem = format!("must be a whole number from 0 to {}, not {seed}", u64::MAX);
+                    to_python(py, ConfigError::at("seed", problem))
+                };
+                let seed = seed.extract().map_err(wrong)?;
                 let plan = self.0.with_seed(seed).map_err(|errors| to_python(py, errors))?;
                 py.detach(|| plan.run(&watch.0))
             }

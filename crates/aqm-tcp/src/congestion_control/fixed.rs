@@ -4,6 +4,7 @@
 
 use aqm_net::{ConfigError, parameters};
 
+use super::slow_start::check;
 use super::window::MAX_WINDOW;
 use super::{AckInfo, Build, Congestion, CongestionControl, Controller, Window};
 
@@ -17,11 +18,7 @@ parameters! {
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::unless(
-            (1.0..=MAX_WINDOW).contains(&self.window),
-            "window",
-            "must be 1 to 1000000000 segments",
-        )
+        check((1.0..=MAX_WINDOW).contains(&self.window), "window", "must be 1 to 1000000000 segments")
     }
 
     fn build(&self, window: Window) -> Box<Controller> {

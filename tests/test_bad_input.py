@@ -90,9 +90,11 @@ def test_a_bad_file_is_refused_with_file_place_and_remedy(case: str, tmp_path: P
         al.Scenario.load(path)
     said = str(caught.value)
     assert_refused(2, said, path, parts)
-    # One mistake stands beside the file's name, several below it.
-    head, *mistakes = said.splitlines()
-    assert (head == f"{path}:") == (len(mistakes) > 1) == bool(mistakes)
+    # One mistake stands beside the name of the file, several stand below it.
+    head, *lines = said.splitlines()
+    assert len(lines) != 1
+    assert all(line.startswith("  ") for line in lines)
+    assert head == f"{path}:" if lines else head.startswith(f"{path}: ")
 
 
 def test_all_mistakes_of_a_table_are_told_unknown_keys_first(tmp_path: Path) -> None:

@@ -377,9 +377,7 @@ plain_parameter! {
 }
 
 /// Declares a table of parameters: each field with its meaning, type, default and the default's
-/// source. The fields are private to nobody, all may be left out, unknown ones are refused. Where the
-/// default of one field depends on another, `completed by FUNCTION;` follows the table: a function from the
-/// table as it was written to the table in full.
+/// source. The fields are private to nobody, all may be left out, unknown ones are refused.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -387,7 +385,6 @@ macro_rules! parameters {
         pub struct $name:ident {
             $( $(#[doc = $doc:literal])+ pub $field:ident : $type:ty = $default:expr, $source:literal; )*
         }
-        $(completed by $complete:path;)?
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
@@ -397,9 +394,7 @@ macro_rules! parameters {
 
         impl Default for $name {
             fn default() -> Self {
-                let written = Self { $( $field: $default, )* };
-                $( let written = $complete(written); )?
-                written
+                Self { $( $field: $default, )* }
             }
         }
 
@@ -419,13 +414,11 @@ macro_rules! parameters {
                 }, )*]
             }
             fn take_from(table: &mut $crate::TableReader) -> Self {
-                let written = Self { $(
+                Self { $(
                     $field: table
                         .take::<$type>(stringify!($field).trim_start_matches("r#"))
                         .unwrap_or_else(|| $default),
-                )* };
-                $( let written = $complete(written); )?
-                written
+                )* }
             }
         }
 
@@ -513,14 +506,8 @@ mod tests {
         pub struct Stalk {
             /// How long.
             pub length: Length = Length::Packets(2), "a textbook";
-            /// How thick. Left out: as long.
+            /// How thick.
             pub width: Option<Length> = None, "ours";
-        }
-        completed by Stalk::completed;
-    }
-    impl Stalk {
-        fn completed(self) -> Self {
-            Self { width: self.width.or(Some(self.length)), ..self }
         }
     }
 
@@ -549,14 +536,6 @@ mod tests {
         assert_eq!(Apple::read(json!(apple)).unwrap(), apple);
         assert_eq!(Apple::read(json!({})).unwrap(), Apple::default());
         assert_eq!(Apple::read(json!({"eaten": null})).unwrap().eaten, None);
-    }
-
-    #[test]
-    fn what_another_field_decides_is_filled_in_when_it_is_read() {
-        let stalk = |value| json!(Stalk::read(value).unwrap());
-        assert_eq!(stalk(json!({"length": "5p"})), json!({"length": "5p", "width": "5p"}));
-        assert_eq!(stalk(json!({"width": "1p"})), json!({"length": "2p", "width": "1p"}));
-        assert_eq!(Stalk::parameters()[1].default, "2p");
     }
 
     #[test]

@@ -7,7 +7,6 @@ mod table;
 
 use aqm_net::ConfigError;
 use aqm_net::stage::Stage;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -35,10 +34,9 @@ fn datagram_kinds() -> Vec<&'static str> {
 
 /// Lays a `[tcp]` table over another, both as JSON.
 #[pyfunction]
-fn lay_over(base: &str, over: &str) -> PyResult<String> {
-    let [base, over] = [base, over].map(serde_json::from_str::<Value>);
-    let wrong = |error: serde_json::Error| PyValueError::new_err(error.to_string());
-    Ok(aqm_sim::lay_tcp_over(&base.map_err(wrong)?, over.map_err(wrong)?).to_string())
+fn lay_over(py: Python<'_>, base: &str, over: &str) -> PyResult<String> {
+    let read = |text| parse(text).map_err(|e| to_python(py, e));
+    Ok(aqm_sim::lay_tcp_over(&read(base)?, read(over)?).to_string())
 }
 
 /// Reads a quantity of any kind, such as `60ms`: the number of seconds, bits per second, packets or bytes, and which of

@@ -169,7 +169,7 @@ fn max_p_ends_at_its_bounds_or_less_than_a_step_beyond_them() {
     assert_eq!((ends(table, 2), ends(table, 13)), ((0.1, 0.01), (0.1, 0.5)));
     let ((from, low), (_, high)) = (ends(ns2, 2), ends(ns2, 13));
     assert_eq!(from, 0.1);
-    assert!(low < 0.008 && low >= 0.008 * 0.9, "{low}");
+    assert!((0.008 * 0.9..0.008).contains(&low), "{low}");
     assert!((0.5..0.51).contains(&high), "{high}");
 }
 

@@ -91,7 +91,7 @@ proptest! {
                 let flows = held.iter().filter(|held| **held > 0).count() as u64;
                 let held = &mut held[lost.flow as usize];
                 prop_assert!(*held * flows >= limit, "one of {flows} flows held {held} of {limit}");
-                *held -= size(&lost);
+                *held -= size(lost);
             }
         }
     }

@@ -103,6 +103,7 @@ fn endless() -> Plan {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it is about threads, and how long they take")]
 fn a_run_that_is_stopped_ends_within_a_fifth_of_a_second() {
     let plan = endless();
     let seconds = || {
@@ -122,6 +123,7 @@ fn a_run_that_is_stopped_ends_within_a_fifth_of_a_second() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "another thread watches the run")]
 fn progress_is_simulated_time_and_never_goes_back() {
     let (plan, watch) = (plan(1), Watch::default());
     let seen = thread::scope(|scope| {

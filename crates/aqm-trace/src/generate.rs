@@ -63,46 +63,35 @@ const MOST_FLOWS: f64 = 1e7;
 
 impl Config {
     fn checked(&self) -> Result<Checked, ConfigError> {
-        let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
-        if self.duration.is_zero() {
-            return wrong("duration", "must be more than 0s".into());
-        }
-        if !(self.utilisation > 0.0 && self.utilisation <= 1.0) {
-            return wrong("utilisation", format!("must be above 0 and at most 1, is {}", self.utilisation));
-        }
-        if self.slowest >= self.fastest {
-            return wrong("slowest", format!("must be below `fastest`, {}", self.fastest));
-        }
+        ConfigError::unless(!self.duration.is_zero(), "duration", "must be more than 0s")?;
+        let is_share = self.utilisation > 0.0 && self.utilisation <= 1.0;
+        let problem = format_args!("must be above 0 and at most 1, is {}", self.utilisation);
+        ConfigError::unless(is_share, "utilisation", problem)?;
+        let problem = format_args!("must be below `fastest`, {}", self.fastest);
+        ConfigError::unless(self.slowest < self.fastest, "slowest", problem)?;
         let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
-        if sizes.mean() < LEAST_PACKET as f64 {
-            return wrong("sizes", format!("must be at least {LEAST_PACKET}B on average"));
-        }
+        let problem = format_args!("must be at least {LEAST_PACKET}B on average");
+        ConfigError::unless(sizes.mean() >= LEAST_PACKET as f64, "sizes", problem)?;
         check_packet(self.packet)?;
         let offered = self.utilisation * self.line_rate.bps() as f64;
         let (least, most) = (self.slowest.bps() as f64, self.fastest.bps() as f64);
         let rates = PowerLaw { exponent: 0.0, least, most };
         let [least, most] = rates.mean_inverses().map(|inverse| inverse * offered);
         let ends = [least, most.min(MOST_FLOWS)];
-        if !(self.flows >= ends[0] && self.flows <= ends[1]) {
-            let problem = format!(
-                "must be between {:.0} and {:.0}, is {}: {} at rates between {} and {} are so many flows",
-                libm::ceil(ends[0]),
-                libm::floor(ends[1]),
-                self.flows,
-                Rate::from_bps(offered as u64),
-                self.slowest,
-                self.fastest
-            );
-            return wrong("flows", problem);
-        }
+        let problem = format_args!(
+            "must be between {:.0} and {:.0}, is {}: {} at rates between {} and {} are so many flows",
+            libm::ceil(ends[0]),
+            libm::floor(ends[1]),
+            self.flows,
+            Rate::from_bps(offered as u64),
+            self.slowest,
+            self.fastest
+        );
+        ConfigError::unless(self.flows >= ends[0] && self.flows <= ends[1], "flows", problem)?;
         let rates = rates.with_mean_inverse(self.flows / offered);
         let packets = offered / 8.0 * self.duration.seconds() / self.packet.bytes() as f64;
-        if packets > MOST_PACKETS {
-            return wrong(
-                "duration",
-                format!("makes {packets:.0e} packets; at most {MOST_PACKETS:.0e} are allowed"),
-            );
-        }
+        let problem = format_args!("makes {packets:.0e} packets; at most {MOST_PACKETS:.0e} are allowed");
+        ConfigError::unless(packets <= MOST_PACKETS, "duration", problem)?;
         Ok(Checked { rates, per_second: offered / 8.0 / sizes.mean(), sizes })
     }
 

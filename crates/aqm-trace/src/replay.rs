@@ -219,7 +219,6 @@ impl<'a> Replay<'a> {
     /// The trace is over.
     pub(crate) fn finish(mut self) -> Result<RunRecord, Failure> {
         let end = self.now;
-        let wrong = |problem: String| Err(Failure::Config(ConfigError::at("warm_up", problem)));
         let measured = end.since(self.warm_up);
         let Some(before) = self.before.filter(|_| !measured.is_zero()) else {
             return match self.first {
@@ -228,7 +227,9 @@ impl<'a> Replay<'a> {
                     Err(Failure::File("the trace holds one moment only: nothing can be measured".to_owned()))
                 }
                 Some(_) => {
-                    wrong(format!("must be shorter than the trace, which lasts {:.6} s", end.seconds()))
+                    let problem =
+                        format!("must be shorter than the trace, which lasts {:.6} s", end.seconds());
+                    Err(Failure::Config(ConfigError::at("warm_up", problem)))
                 }
             };
         };

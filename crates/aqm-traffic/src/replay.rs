@@ -28,19 +28,13 @@ parameters! {
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let wrong = |problem| ConfigError::at("file", problem);
-        if self.file.is_empty() {
-            return Err(wrong(
-                "is missing: name a file with a start in seconds and a size in bytes on each line".into(),
-            ));
-        }
-        let content = context.file.ok_or_else(|| wrong(format!("`{}` was not read", self.file)))?;
-        let mut schedule = parse(content).map_err(wrong)?;
-        if schedule.is_empty() {
-            return Err(wrong(
-                "has no transfers: write a start in seconds and a size in bytes on each line".into(),
-            ));
-        }
+        let problem = "is missing: name a file with a start in seconds and a size in bytes on each line";
+        ConfigError::unless(!self.file.is_empty(), "file", problem)?;
+        let not_read = || ConfigError::at("file", format!("`{}` was not read", self.file));
+        let content = context.file.ok_or_else(not_read)?;
+        let mut schedule = parse(content).map_err(|problem| ConfigError::at("file", problem))?;
+        let problem = "has no transfers: write a start in seconds and a size in bytes on each line";
+        ConfigError::unless(!schedule.is_empty(), "file", problem)?;
         schedule.sort_by_key(|line| line.at);
         let period = Period::new(Span::ZERO, None, context.duration)?;
         let within = schedule.partition_point(|line| line.at < period.end);

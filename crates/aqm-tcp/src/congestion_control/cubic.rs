@@ -11,7 +11,7 @@
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
-use super::slow_start::{SlowStart, SlowStartEnd, check};
+use super::slow_start::{SlowStart, SlowStartEnd};
 use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent};
 
@@ -38,8 +38,12 @@ parameters! {
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        check(self.c > 0.0 && self.c <= MAX_WINDOW, "c", "must be above 0, at most 1000000000")?;
-        check(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
+        ConfigError::unless(
+            self.c > 0.0 && self.c <= MAX_WINDOW,
+            "c",
+            "must be above 0, at most 1000000000",
+        )?;
+        ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
         SlowStart::check(self.max_ssthresh)
     }
 

@@ -4,7 +4,6 @@
 
 use aqm_net::{ConfigError, parameters};
 
-use super::slow_start::check;
 use super::window::MAX_WINDOW;
 use super::{AckInfo, Build, Congestion, CongestionControl, Controller, Window};
 
@@ -18,7 +17,11 @@ parameters! {
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        check((1.0..=MAX_WINDOW).contains(&self.window), "window", "must be 1 to 1000000000 segments")
+        ConfigError::unless(
+            (1.0..=MAX_WINDOW).contains(&self.window),
+            "window",
+            "must be 1 to 1000000000 segments",
+        )
     }
 
     fn build(&self, window: Window) -> Box<Controller> {

@@ -11,7 +11,7 @@
 
 use aqm_net::{ConfigError, choices, parameters};
 
-use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd, check};
+use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
 use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
 
@@ -85,14 +85,18 @@ parameters! {
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         let low = self.low_window;
-        check((1.0..MAX_WINDOW).contains(&low), "low_window", "must be 1 to 1000000000 segments")?;
+        ConfigError::unless(
+            (1.0..MAX_WINDOW).contains(&low),
+            "low_window",
+            "must be 1 to 1000000000 segments",
+        )?;
         let above = self.high_window > low && self.high_window <= MAX_WINDOW;
-        check(above, "high_window", "must be above low_window, at most 1000000000 segments")?;
-        check(self.low_p > 0.0 && self.low_p < 1.0, "low_p", "must be between 0 and 1")?;
+        ConfigError::unless(above, "high_window", "must be above low_window, at most 1000000000 segments")?;
+        ConfigError::unless(self.low_p > 0.0 && self.low_p < 1.0, "low_p", "must be between 0 and 1")?;
         let falls = self.high_p > 0.0 && self.high_p < self.low_loss();
-        check(falls, "high_p", "must be above 0 and below the loss rate at low_window")?;
+        ConfigError::unless(falls, "high_p", "must be above 0 and below the loss rate at low_window")?;
         let decrease = self.high_decrease > 0.0 && self.high_decrease <= 0.5;
-        check(decrease, "high_decrease", "must be above 0, at most 0.5")?;
+        ConfigError::unless(decrease, "high_decrease", "must be above 0, at most 0.5")?;
         SlowStart::check(self.max_ssthresh)
     }
 

@@ -9,7 +9,7 @@
 
 use aqm_net::{ConfigError, parameters};
 
-use super::slow_start::{SlowStart, SlowStartEnd, check};
+use super::slow_start::{SlowStart, SlowStartEnd};
 use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
 
@@ -34,10 +34,18 @@ parameters! {
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        check(self.increase > 0.0 && self.increase <= 1.0, "increase", "must be above 0, at most 1")?;
-        check(self.decrease > 0.0 && self.decrease < 1.0, "decrease", "must be between 0 and 1")?;
+        ConfigError::unless(
+            self.increase > 0.0 && self.increase <= 1.0,
+            "increase",
+            "must be above 0, at most 1",
+        )?;
+        ConfigError::unless(
+            self.decrease > 0.0 && self.decrease < 1.0,
+            "decrease",
+            "must be between 0 and 1",
+        )?;
         let sensible = (0.0..=MAX_WINDOW).contains(&self.legacy_window);
-        check(sensible, "legacy_window", "must be 0 to 1000000000 segments")?;
+        ConfigError::unless(sensible, "legacy_window", "must be 0 to 1000000000 segments")?;
         SlowStart::check(self.max_ssthresh)
     }
 

@@ -31,11 +31,6 @@ choices! {
     }
 }
 
-/// `Ok` if `sensible`; else the `problem` at `place`.
-pub(super) fn check(sensible: bool, place: &str, problem: &str) -> Result<(), ConfigError> {
-    if sensible { Ok(()) } else { Err(ConfigError::at(place, problem)) }
-}
-
 /// What opens the window below `ssthresh`.
 #[derive(Clone, Debug)]
 pub(super) struct SlowStart {
@@ -51,7 +46,7 @@ impl SlowStart {
     /// Whether `max_ssthresh` makes sense.
     pub(super) fn check(max_ssthresh: Option<f64>) -> Result<(), ConfigError> {
         let sensible = max_ssthresh.is_none_or(|limit| (1.0..=MAX_WINDOW).contains(&limit));
-        check(sensible, "max_ssthresh", "must be 1 to 1000000000 segments")
+        ConfigError::unless(sensible, "max_ssthresh", "must be 1 to 1000000000 segments")
     }
 
     pub(super) fn new(end: SlowStartEnd, max_ssthresh: Option<f64>, form: LimitedSlowStart) -> Self {

@@ -114,7 +114,6 @@ impl Unit {
     /// # Errors
     /// If it has another unit, or is no amount that can be.
     pub fn read(&mut self, place: &'static str, amount: Amount) -> Result<f64, ConfigError> {
-        let wrong = |problem: String| Err(ConfigError::at(place, format!("{problem}, is {amount}")));
         let value = match (*self, amount) {
             (Self::BytesOrPackets | Self::Bytes, Amount::Size(size)) => {
                 *self = Self::Bytes;
@@ -129,11 +128,10 @@ impl Unit {
             (Self::Count | Self::Form, Amount::Number(number)) if number.is_finite() && number >= 0.0 => {
                 return Ok(number);
             }
-            _ => return wrong(format!("must be {}", self.expected())),
+            _ => return Err(ConfigError::at(place, format!("must be {}, is {amount}", self.expected()))),
         };
-        if value < 1.0 {
-            return wrong(format!("must be at least 1{}", if *self == Self::Packets { "p" } else { "B" }));
-        }
+        let unit = if *self == Self::Packets { "p" } else { "B" };
+        ConfigError::unless(value >= 1.0, place, format_args!("must be at least 1{unit}, is {amount}"))?;
         Ok(value)
     }
 

@@ -26,18 +26,17 @@ parameters! {
 
 impl Build for Config {
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
-        let wrong = |problem| Err(ConfigError::at("points", problem));
         let read =
             |point: &Point| unit.read_given("value", point.value).map_err(|error| error.within("points"));
         let values = self.points.iter().map(read).collect::<Result<Vec<f64>, _>>()?;
         let chances: Vec<f64> = self.points.iter().map(|point| point.chance).collect();
-        if values.len() < 2 || !values.windows(2).all(|pair| pair[0] < pair[1]) {
-            return wrong("must be two or more, each of a greater value than the one before");
-        }
+        let greater = values.len() >= 2 && values.windows(2).all(|pair| pair[0] < pair[1]);
+        let problem = "must be two or more, each of a greater value than the one before";
+        ConfigError::unless(greater, "points", problem)?;
         let rising = chances.windows(2).all(|pair| pair[0] <= pair[1]);
-        if !rising || chances[0] < 0.0 || chances[chances.len() - 1] != 1.0 {
-            return wrong("must have chances from 0 or more up to 1, none less than the one before");
-        }
+        let up_to_one = rising && chances[0] >= 0.0 && chances[chances.len() - 1] == 1.0;
+        let problem = "must have chances from 0 or more up to 1, none less than the one before";
+        ConfigError::unless(up_to_one, "points", problem)?;
         let mut empirical = Empirical { values, chances, mean: 0.0 };
         empirical.mean = empirical.survival_between(0.0, empirical.support().1);
         Ok(empirical.into())

@@ -92,12 +92,9 @@ const MOST_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let wrong = |place, problem: String| Err(ConfigError::at(place, problem));
         let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
         let think_time = self.think_time.times().map_err(|error| error.within("think_time"))?;
-        if think_time.mean() <= 0.0 {
-            return wrong("think_time", "must be longer than zero".into());
-        }
+        ConfigError::unless(think_time.mean() > 0.0, "think_time", "must be longer than zero")?;
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
         let sizes = self.sizes.sizes(Some(context.packetization)).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
@@ -114,12 +111,8 @@ impl Build for Config {
             load: mean_objects * wire.mean(&sizes) / (cycle * context.rate.bytes_per_second()),
         };
         let users = self.count(user.load)?;
-        if !(1..=users).contains(&self.hosts) {
-            return wrong(
-                "hosts",
-                format!("must be between 1 and the number of users, {users}, is {}", self.hosts),
-            );
-        }
+        let problem = format_args!("must be between 1 and the number of users, {users}, is {}", self.hosts);
+        ConfigError::unless((1..=users).contains(&self.hosts), "hosts", problem)?;
         let place = if self.users.is_some() { "users" } else { "load" };
         let expected = f64::from(users) * user.objects * period.seconds();
         check_transfers(expected, place, "lower it, or let users think longer")?;

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
@@ -163,6 +164,26 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not there.exists() or (anchor and anchor not in anchors(there)):
             lost.append(target)
     assert not lost, f"{page.name} links to {lost}"
+
+
+EXAMPLE = re.compile(
+    r"^ *<!-- (?P<file>[\w/.-]+) -->\n(?P<indent> *)```rust\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S
+)
+"""A block of Rust that stands in a source file, which a comment before it names."""
+
+
+def examples(page: Path) -> list[tuple[Path, str]]:
+    """The blocks of a page that stand in source files, each with its file."""
+    found = EXAMPLE.finditer(page.read_text(encoding="utf-8"))
+    return [(ROOT / one["file"], textwrap.dedent(one["body"])) for one in found]
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/guides/adding-a-queue.md"])
+def test_an_example_is_what_the_compiler_sees(page: str) -> None:
+    told = examples(ROOT / page)
+    assert told
+    for file, code in told:
+        assert code in file.read_text(encoding="utf-8"), f"{page} shows of {file.name} what is not in it"
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

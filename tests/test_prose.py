@@ -50,7 +50,7 @@ AMERICAN = {
     r"(?:dis)?colou?r(?<!colour)(?:s|ed|ing)?": "colour",
     r"(?:favor|flavor|honor|labor|neighbor|harbor)(?:s|ed|ing|able|ite)?": "-our",
     r"center(?:s|ed|ing)?": "centre",
-    r"(?:kilo|milli)?meters?": "metre",
+    r"(?:kilo|milli)meters?": "metre",
     r"(?:model|label|travel|cancel|signal|channel|tunnel|total)(?:ed|ing|er|ers)": "double l",
     r"fulfill?(?<!fulfil)(?:s|ment)?": "fulfil",
     r"acknowledgments?|judgments?": "-dgement",
@@ -72,7 +72,7 @@ TITLES = re.compile(
 FOREIGN = re.compile(
     r"""(?x)
     (?:[Dd]e|\b|_)[Ss]erializ(?:e|er|ing)     # serde
-    | \bPacketization\b                       # RFC 4821's word, a type of ours
+    | (?<![a-z])[Pp]acketiz(?:ation|ed)       # the word of RFC 4821
     | \bparametrize\b                         # pytest
     | \bfinalize\( | \.capitalize\(           # sha2, Python
     | (?<=[._"'])colors?\b | \bcolors?(?=[=:-]) | \.colors\b                    # matplotlib, CSS

@@ -8,6 +8,8 @@ mod adaptation;
 mod adaptive_red;
 mod average;
 mod curve;
+#[cfg(test)]
+mod drop_front;
 mod drop_nth;
 mod drop_random;
 mod drop_tail;

@@ -8,6 +8,8 @@ mod even_gaps;
 mod ftp;
 mod packmime;
 mod parameters;
+#[cfg(test)]
+mod polling;
 mod probes;
 pub mod recording;
 mod replay;

@@ -1,0 +1,106 @@
+//! Polling: a small transfer again and again, as of a meter that is read. The smallest workload.
+//!
+//! Ours: it shows what a workload has to say.
+
+use aqm_net::{ConfigError, Instant, Rng, Size, parameters};
+
+use crate::distributions::{self, Amount, Times, exponential};
+use crate::parameters::check_transfers;
+use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
+
+parameters! {
+    /// Polling: a small transfer again and again.
+    pub struct Config {
+        /// What each transfer carries.
+        pub size: Size = Size::from_bytes(1000), "ours";
+        /// The gaps between the starts of transfers.
+        pub gaps: distributions::Config = every_second(), "ours";
+    }
+}
+
+fn every_second() -> distributions::Config {
+    distributions::Config::exponential(exponential::Config::of(Amount::millis(1000)))
+}
+
+impl Build for Config {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        ConfigError::unless(self.size.bytes() > 0, "size", "must be at least 1B")?;
+        let gaps = self.gaps.times().map_err(|error| error.within("gaps"))?;
+        check_transfers(context.duration.nanos() as f64 / gaps.mean(), "gaps", "make them longer")?;
+        let rng = context.streams.named(&format!("{}/gaps", context.name), 0);
+        let end = Instant::START + context.duration;
+        Ok(Box::new(Polling { bytes: self.size.bytes(), gaps, rng, end }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        false
+    }
+}
+
+/// The running workload.
+#[derive(Clone)]
+struct Polling {
+    bytes: u64,
+    gaps: Times,
+    rng: Rng,
+    end: Instant,
+}
+
+impl Workload for Polling {
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
+    }
+
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        cx.open(Transfer { bytes: Some(self.bytes), request: None, page: None, page_objects: 1, host: 0 });
+        self.sleep(cx);
+    }
+}
+
+impl Polling {
+    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
+        let at = cx.now() + self.gaps.sample_span(&mut self.rng);
+        if at < self.end {
+            cx.wake_at(at);
+        }
+    }
+}
+
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{context, distance, gaps, run, seconds};
+
+    mod registered {
+        use crate::{Build, polling};
+
+        aqm_net::registry! {
+            /// A registry with the one line that registers it.
+            pub enum Config: Build, "traffic" = "traffic" {
+                "polling" => polling,
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_registry_makes_it_a_kind() {
+        let gaps = json!({"kind": "exponential", "mean": "500ms"});
+        let config = registered::Config::read(json!({"kind": "polling", "gaps": gaps})).unwrap();
+        let opened = run(&mut *config.build(&context(1, 1000)).unwrap()).opened;
+        assert!(opened.iter().all(|(_, transfer)| transfer.bytes == Some(1000)));
+        let starts = seconds(opened.iter().map(|(at, _)| *at));
+        assert!(distance(self::gaps(&starts), |x| 1.0 - libm::exp(-2.0 * x)) < 1.63);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let never = distributions::Config::exponential(exponential::Config::of(Amount::millis(0)));
+        for config in [
+            Config { size: Size::from_bytes(0), ..Config::default() },
+            Config { gaps: never, ..Config::default() },
+        ] {
+            assert!(config.build(&context(1, 100)).is_err());
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aqm_net::stage::Files;
 use aqm_net::text::toml_value;
 use aqm_net::{ConfigErrors, ErrorCollector, Span, Streams, TableReader};
-use aqm_traffic::{BuildContext, Packetization, Workload};
+use aqm_traffic::{BuildContext, Packetisation, Workload};
 use serde_json::Value;
 
 use crate::edges::Edges;
@@ -120,7 +120,7 @@ impl Surroundings<'_> {
             streams: Streams::new(self.seed),
             rate: self.topology.slowest(position),
             duration: self.duration,
-            packetization: &Segments(&tcp.checked),
+            packetisation: &Segments(&tcp.checked),
             file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
         };
         let built = one.config.build(&context);
@@ -131,7 +131,7 @@ impl Surroundings<'_> {
 /// How TCP cuts a transfer, for those who must know what a load weighs.
 struct Segments<'a>(&'a aqm_tcp::CheckedConfig);
 
-impl Packetization for Segments<'_> {
+impl Packetisation for Segments<'_> {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         self.0.wire_bytes(bytes)
     }

@@ -5,7 +5,7 @@ mod common;
 use aqm_net::stage::Run;
 use aqm_net::{Instant, Rate, Span, Streams};
 use aqm_traffic::recording;
-use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetization};
+use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetisation};
 use common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const PAYLOAD: u64 = 1460;
 /// What the workload `name` of a scenario asks for, and when.
 fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
     struct Bytes;
-    impl Packetization for Bytes {
+    impl Packetisation for Bytes {
         fn wire_bytes(&self, bytes: u64) -> u64 {
             bytes
         }
@@ -28,7 +28,7 @@ fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(SECONDS * 1000),
-        packetization: &Bytes,
+        packetisation: &Bytes,
         file: None,
     };
     let mut workload = Config::read(table.clone()).unwrap().build(&context).unwrap();

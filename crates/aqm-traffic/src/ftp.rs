@@ -30,7 +30,7 @@ parameters! {
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
-        let build = |config: &distributions::Config| config.sizes(Some(context.packetization));
+        let build = |config: &distributions::Config| config.sizes(Some(context.packetisation));
         let sizes = self.sizes.as_ref().map(build).transpose().map_err(|error| error.within("sizes"))?;
         let stream = format!("{}/sizes", context.name);
         let mut files: Vec<File> = (0..self.flows)

@@ -76,14 +76,14 @@ pub struct BuildContext<'a> {
     pub rate: Rate,
     /// How long the run lasts.
     pub duration: Span,
-    /// How a transfer of so many bytes is packetized.
-    pub packetization: &'a dyn Packetization,
+    /// How a transfer of so many bytes is packetised.
+    pub packetisation: &'a dyn Packetisation,
     /// The content of the file the workload names, if it names one.
     pub file: Option<&'a str>,
 }
 
 /// How a transport makes packets of a transfer, as far as a load needs to know.
-pub trait Packetization {
+pub trait Packetisation {
     /// Bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of
     /// the data, connection set-up included.
     fn wire_bytes(&self, bytes: u64) -> u64;

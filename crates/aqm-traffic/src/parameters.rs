@@ -4,7 +4,7 @@
 use aqm_net::{ConfigError, Instant, Length, Rate, Size, Span, choices};
 
 use crate::distributions::{Distribution as _, Uniform};
-use crate::{BuildContext, Packetization};
+use crate::{BuildContext, Packetisation};
 
 choices! {
     /// Where the flows of a workload start and end.
@@ -134,8 +134,8 @@ pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigEr
 pub(crate) const MOST_BYTES: u64 = 65_535;
 
 /// Bytes of one of what `length` counts.
-pub(crate) fn unit(length: Length, packetization: &dyn Packetization) -> u64 {
-    if length.in_bytes() { 1 } else { packetization.payload().max(1) }
+pub(crate) fn unit(length: Length, packetisation: &dyn Packetisation) -> u64 {
+    if length.in_bytes() { 1 } else { packetisation.payload().max(1) }
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ const MOST_BYTES: u64 = 1_000_000_000_000_000;
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
-        let (count, unit) = (self.size.count(), unit(self.size, context.packetization));
+        let (count, unit) = (self.size.count(), unit(self.size, context.packetisation));
         if !(1..=MOST_BYTES / unit).contains(&count) {
             let problem = format!("must be at least 1 and at most 1e15 bytes, is {}", self.size);
             return Err(ConfigError::at("size", problem));
@@ -74,7 +74,7 @@ impl Build for Config {
         check_transfers(expected, "every", "make it longer, or `flows` fewer")?;
         Ok(Box::new(Probes {
             bytes: count * unit,
-            wire_bytes: Wire::of(context.packetization).bytes(count * unit),
+            wire_bytes: Wire::of(context.packetisation).bytes(count * unit),
             rate: context.rate,
             busy: vec![false; self.flows as usize],
             config: self.clone(),

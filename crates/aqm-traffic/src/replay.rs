@@ -40,7 +40,7 @@ impl Build for Config {
         let within = schedule.partition_point(|line| line.at < period.end);
         let left_out = schedule.len() - within;
         schedule.truncate(within);
-        let wire = Wire::of(context.packetization);
+        let wire = Wire::of(context.packetisation);
         let wire_bytes = schedule.iter().map(|line| wire.bytes(line.bytes)).fold(0, u64::saturating_add);
         Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: context.rate, period }))
     }

@@ -6,12 +6,12 @@ use std::collections::BinaryHeap;
 use aqm_net::{Instant, Rate, Span, Streams};
 
 pub(crate) use crate::recording::{RecordingContext, run};
-use crate::{BuildContext, Packetization, Transfer, Workload};
+use crate::{BuildContext, Packetisation, Transfer, Workload};
 
 /// Full packets of 934 payload and 40 header bytes, and a SYN of 40 bytes, as in the ns-2 runs.
 pub(crate) struct FullPackets;
 
-impl Packetization for FullPackets {
+impl Packetisation for FullPackets {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         40 + bytes.div_ceil(934) * 974
     }
@@ -23,7 +23,7 @@ impl Packetization for FullPackets {
 /// Packets of up to 1448 payload and 52 header bytes, the last one as short as its content.
 pub(crate) struct ShortLast;
 
-impl Packetization for ShortLast {
+impl Packetisation for ShortLast {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         60 + bytes + 52 * bytes.div_ceil(1448)
     }
@@ -39,7 +39,7 @@ pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(seconds * 1000),
-        packetization: &FullPackets,
+        packetisation: &FullPackets,
         file: None,
     }
 }

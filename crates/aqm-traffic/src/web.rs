@@ -61,9 +61,9 @@ impl Build for Config {
         check_load(self.load)?;
         let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
         check_request(self.request)?;
-        let sizes = self.sizes.sizes(Some(context.packetization)).map_err(|error| error.within("sizes"))?;
+        let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
-        let wire = Wire::of(context.packetization);
+        let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
         let pages_per_second =
             self.load * context.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);

@@ -1,14 +1,14 @@
 //! What transfers cost on the wire: a load is a share of a line, headers included.
 //!
-//! A packetization is taken to add the same for every full packet, and for the bytes of the last packet
+//! A packetisation is taken to add the same for every full packet, and for the bytes of the last packet
 //! either nothing (all packets are full) or the same for each byte (the last one is short). Then
 //! three of its values say everything, and the mean over a distribution of sizes is a sum over packets:
 //! E\[packets\] = 1 + Σ P(size > k·payload).
 
-use crate::Packetization;
+use crate::Packetisation;
 use crate::distributions::Sizes;
 
-/// A packetization as a formula.
+/// A packetisation as a formula.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
     /// Payload bytes of a full packet.
@@ -22,15 +22,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn of(packetization: &dyn Packetization) -> Self {
-        let payload = packetization.payload().max(1);
-        let [least, one, two] = [1, payload, 2 * payload].map(|bytes| packetization.wire_bytes(bytes));
+    pub(crate) fn of(packetisation: &dyn Packetisation) -> Self {
+        let payload = packetisation.payload().max(1);
+        let [least, one, two] = [1, payload, 2 * payload].map(|bytes| packetisation.wire_bytes(bytes));
         let wire = Self { payload, least, fill: one - least, full: two - one };
         debug_assert!(
             [payload / 2 + 1, payload + 1, 3 * payload - 1]
                 .into_iter()
-                .all(|b| wire.bytes(b) == packetization.wire_bytes(b)),
-            "a packetization adds the same for every full packet"
+                .all(|b| wire.bytes(b) == packetisation.wire_bytes(b)),
+            "a packetisation adds the same for every full packet"
         );
         wire
     }
@@ -81,10 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn the_formula_is_the_packetization() {
-        for packetization in [&FullPackets as &dyn Packetization, &ShortLast] {
-            let wire = Wire::of(packetization);
-            assert!((1..10_000).all(|bytes| wire.bytes(bytes) == packetization.wire_bytes(bytes)));
+    fn the_formula_is_the_packetisation() {
+        for packetisation in [&FullPackets as &dyn Packetisation, &ShortLast] {
+            let wire = Wire::of(packetisation);
+            assert!((1..10_000).all(|bytes| wire.bytes(bytes) == packetisation.wire_bytes(bytes)));
         }
     }
 
@@ -109,17 +109,17 @@ mod tests {
 
     #[test]
     fn the_mean_is_the_sum_over_all_sizes() {
-        for packetization in [&FullPackets as &dyn Packetization, &ShortLast] {
+        for packetisation in [&FullPackets as &dyn Packetisation, &ShortLast] {
             for truncation in [Truncation::Clip, Truncation::Redraw] {
                 // Long enough that the integral takes over.
                 let sizes = lomax([2_000_000, 12, 20_000_000], truncation);
                 let (mut sum, mut above) = (0.0, 1.0);
                 for bytes in 1..=sizes.maximum() {
                     let beyond = sizes.at_least(bytes + 1);
-                    sum += (above - beyond) * packetization.wire_bytes(bytes) as f64;
+                    sum += (above - beyond) * packetisation.wire_bytes(bytes) as f64;
                     above = beyond;
                 }
-                let mean = Wire::of(packetization).mean(&sizes);
+                let mean = Wire::of(packetisation).mean(&sizes);
                 assert!((mean / sum - 1.0).abs() < 1e-7, "{mean} {sum}");
             }
         }

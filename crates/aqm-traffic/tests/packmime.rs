@@ -8,7 +8,7 @@
 
 use aqm_net::{Instant, Rate, Span, Streams};
 use aqm_traffic::recording::run;
-use aqm_traffic::{BuildContext, Config, Conversation, Packetization};
+use aqm_traffic::{BuildContext, Config, Conversation, Packetisation};
 use serde_json::json;
 
 const RUNS: u64 = 20;
@@ -16,7 +16,7 @@ const LAGS: [usize; 8] = [1, 2, 3, 5, 10, 20, 50, 100];
 
 struct Bytes;
 
-impl Packetization for Bytes {
+impl Packetisation for Bytes {
     fn wire_bytes(&self, bytes: u64) -> u64 {
         bytes
     }
@@ -33,7 +33,7 @@ fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
         streams: Streams::new(seed),
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(240_000),
-        packetization: &Bytes,
+        packetisation: &Bytes,
         file: None,
     };
     run(&mut *config.build(&context).unwrap()).conversations

@@ -85,7 +85,7 @@ impl Distribution for BoundedPareto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Packetization;
+    use crate::Packetisation;
     use crate::distributions::{self, Sizes};
     use crate::testing::{FullPackets, ShortLast, distance};
     use crate::wire::Wire;
@@ -171,19 +171,19 @@ mod tests {
         let packets = |shape| (sizes(shape, WEB[0], WEB[1]), 934);
         let bytes = (sizes(1.2, Amount::bytes(3000), Amount::bytes(2_000_000)), 1);
         for (sizes, unit) in [packets(0.8), packets(1.0), packets(1.2), packets(2.5), bytes] {
-            for packetization in [&FullPackets as &dyn Packetization, &ShortLast] {
+            for packetisation in [&FullPackets as &dyn Packetisation, &ShortLast] {
                 let (mut size, mut wire, mut above) = (0.0, 0.0, 1.0);
                 for units in sizes.minimum() / unit..=sizes.maximum() / unit {
                     let bytes = units * unit;
                     let beyond = sizes.at_least(bytes + 1);
                     size += (above - beyond) * bytes as f64;
-                    wire += (above - beyond) * packetization.wire_bytes(bytes) as f64;
+                    wire += (above - beyond) * packetisation.wire_bytes(bytes) as f64;
                     above = beyond;
                 }
                 assert_eq!(above, 0.0);
                 assert!((sizes.mean() / size - 1.0).abs() < 1e-8, "{sizes:?} {size}");
-                if unit == packetization.payload() || unit == 1 {
-                    let mean = Wire::of(packetization).mean(&sizes);
+                if unit == packetisation.payload() || unit == 1 {
+                    let mean = Wire::of(packetisation).mean(&sizes);
                     assert!((mean / wire - 1.0).abs() < 1e-7, "{sizes:?} {mean} {wire}");
                 }
             }

@@ -51,7 +51,7 @@ pub use weibull::Weibull;
 
 use aqm_net::{ConfigError, Rng, registry};
 
-use crate::Packetization;
+use crate::Packetisation;
 
 /// What every kind of distribution can do.
 pub trait Distribution {
@@ -184,12 +184,12 @@ kinds! {
 }
 
 impl Config {
-    /// Sizes in bytes; sizes in packets are allowed where `packetization` says how large a packet is.
+    /// Sizes in bytes; sizes in packets are allowed where `packetisation` says how large a packet is.
     ///
     /// # Errors
     /// The field that is wrong, and what is allowed.
-    pub fn sizes(&self, packetization: Option<&dyn Packetization>) -> Result<Sizes, ConfigError> {
-        Sizes::build(self, packetization)
+    pub fn sizes(&self, packetisation: Option<&dyn Packetisation>) -> Result<Sizes, ConfigError> {
+        Sizes::build(self, packetisation)
     }
 
     /// Times in nanoseconds.

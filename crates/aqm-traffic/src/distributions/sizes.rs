@@ -3,7 +3,7 @@
 use aqm_net::{ConfigError, Rng};
 
 use super::{AnyDistribution, Config, Distribution, Unit};
-use crate::Packetization;
+use crate::Packetisation;
 
 /// A distribution of sizes in whole bytes.
 #[derive(Clone, Debug)]
@@ -26,13 +26,13 @@ const ONE_BY_ONE: u64 = 10_000;
 impl Sizes {
     pub(super) fn build(
         config: &Config,
-        packetization: Option<&dyn Packetization>,
+        packetisation: Option<&dyn Packetisation>,
     ) -> Result<Self, ConfigError> {
-        let mut unit = if packetization.is_some() { Unit::BytesOrPackets } else { Unit::Bytes };
+        let mut unit = if packetisation.is_some() { Unit::BytesOrPackets } else { Unit::Bytes };
         let distribution = config.build(&mut unit)?;
         let packets = unit == Unit::Packets;
         let unit =
-            packetization.filter(|_| packets).map_or(1, |packetization| packetization.payload().max(1));
+            packetisation.filter(|_| packets).map_or(1, |packetisation| packetisation.payload().max(1));
         let greatest = distribution.support().1;
         if greatest.is_finite() && greatest * unit as f64 > MOST_BYTES {
             let most = libm::floor(MOST_BYTES / unit as f64);

@@ -97,7 +97,7 @@ impl Build for Config {
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         let model = RateModel::new(rate);
         let sizes = |config: &Option<distributions::Config>, place: &str| {
-            let build = |config: &distributions::Config| config.sizes(Some(context.packetization));
+            let build = |config: &distributions::Config| config.sizes(Some(context.packetisation));
             config.as_ref().map(build).transpose().map_err(|error| error.within(place))
         };
         let server_delay = self.server_delay.as_ref().map(distributions::Config::times).transpose();
@@ -135,7 +135,7 @@ impl Build for Config {
             persistent: (self.http == Http::OneOne).then(persists),
             maximum: self.maximum.bytes(),
             connections_per_second: rate,
-            wire: Wire::of(context.packetization),
+            wire: Wire::of(context.packetisation),
             rate: context.rate,
             period,
             next: period.start,

@@ -96,10 +96,10 @@ impl Build for Config {
         let think_time = self.think_time.times().map_err(|error| error.within("think_time"))?;
         ConfigError::unless(think_time.mean() > 0.0, "think_time", "must be longer than zero")?;
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
-        let sizes = self.sizes.sizes(Some(context.packetization)).map_err(|error| error.within("sizes"))?;
+        let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
-        let wire = Wire::of(context.packetization);
+        let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
         // Seconds from a page of a user to the next one, if no object took any time.
         let cycle = match self.think_from {

@@ -161,7 +161,7 @@ fn users_are_dealt_out_to_the_hosts_in_turn() {
 fn the_number_of_users_is_that_of_the_study() {
     /// 500 bytes a packet, and nothing else on the wire.
     struct Packets500;
-    impl crate::Packetization for Packets500 {
+    impl crate::Packetisation for Packets500 {
         fn wire_bytes(&self, bytes: u64) -> u64 {
             bytes.div_ceil(500) * 500
         }
@@ -172,7 +172,7 @@ fn the_number_of_users_is_that_of_the_study() {
     // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, with 3.5 gaps of 50 ms more 222.2.
     for (think_from, expected) in [(ThinkFrom::PageStart, 218.0), (ThinkFrom::PageEnd, 222.0)] {
         let config = Config { load: Some(0.9), think_from, ..Config::default() };
-        let workload = config.build(&BuildContext { packetization: &Packets500, ..context(1, 100) }).unwrap();
+        let workload = config.build(&BuildContext { packetisation: &Packets500, ..context(1, 100) }).unwrap();
         assert_eq!(fact(&*workload, "users"), expected);
         let rounded = fact(&*workload, "nominal_load");
         assert!((rounded / 0.9 - 1.0).abs() < 0.5 / expected, "{rounded}");

@@ -46,6 +46,9 @@ def flows(*goodput: float, **columns: Any) -> pl.DataFrame:
         "packets_dropped": [1] * count,
         "datagrams_received": [None] * count,
         "mean_delay_s": [None] * count,
+        "retransmitted": [3] * count,
+        "timeouts": [2] * count,
+        "fast_retransmits": [1] * count,
     }
     missing = {"end_s": pl.Float64, "datagrams_received": pl.UInt64, "mean_delay_s": pl.Float64}
     return pl.DataFrame(table | columns, schema_overrides=missing)
@@ -290,6 +293,9 @@ def test_the_summary_has_the_shape_that_json_promises() -> None:
         "jain": pytest.approx(0.9),
         "drop_fraction": pytest.approx(0.02),
         "mean_delay_s": None,
+        "retransmitted": 6,
+        "timeouts": 4,
+        "fast_retransmits": 2,
     }
     web = found["transfers"]["web"]
     assert (web["count"], web["unfinished"], web["mean_s"], web["p50_s"]) == (3, 1, 2.0, 2.0)

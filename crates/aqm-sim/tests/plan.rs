@@ -20,7 +20,7 @@ fn everything(seed: u64) -> Value {
             "ftp": {"kind": "ftp", "flows": 2, "extra_delay": ["0ms", "9ms"]},
             "web": {"kind": "web", "load": 0.3},
             "packmime": {"kind": "packmime", "connections_per_second": 5},
-            "udp": {"kind": "udp", "rate": "50kbps", "gaps": "poisson"},
+            "udp": {"kind": "udp", "rate": "50kbps", "gaps": {"kind": "exponential"}},
         },
     })
 }

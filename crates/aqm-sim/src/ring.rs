@@ -1,4 +1,4 @@
-//! A first-in-first-out buffer on a power of two of places: the lanes of the agenda are most of what
+//! A first-in-first-out buffer on a power of two of places: the lanes of the event queue are most of what
 //! a run does, and this takes half the instructions of the standard library's.
 
 /// Entries in the order in which they came.

@@ -38,7 +38,7 @@ impl Build for Config {
         if Capture::is_one(input.head()) {
             Ok(Box::new(Capture::open(input)?))
         } else if List::is_one(input.head()) {
-            Ok(Box::new(List::open(input, self)?))
+            Ok(Box::new(List::open(input, self.rate, self.packet)?))
         } else {
             let problem = match input.trouble() {
                 Some(trouble) => format!("cannot be unpacked: {trouble}"),

@@ -18,6 +18,7 @@ mod progress;
 mod replay;
 mod sample;
 mod scenario;
+mod source;
 mod tables;
 mod write;
 
@@ -30,9 +31,9 @@ use aqm_net::table::TableDoc;
 use aqm_net::watch::Watch;
 use serde_json::{Value, json};
 
-use crate::packets::Config as SourceConfig;
 use crate::replay::Replay;
 use crate::scenario::Settings;
+use crate::source::Config as SourceConfig;
 
 pub use scenario::Scenario;
 pub use write::write;

@@ -7,10 +7,9 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use aqm_net::{Instant, Quantity, Rate, Span};
+use aqm_net::{Instant, Quantity, Rate, Size, Span};
 use serde_json::json;
 
-use crate::file;
 use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
 use crate::input::Input;
 use crate::packets::{Arrival, Found, Packets};
@@ -42,16 +41,16 @@ impl<'a> List<'a> {
         })
     }
 
-    pub(crate) fn open(mut input: Input<'a>, defaults: &file::Config) -> Result<Self, Failure> {
+    pub(crate) fn open(mut input: Input<'a>, rate: Rate, packet: Size) -> Result<Self, Failure> {
         let mut lines = Lines {
             path: input.path().to_owned(),
             text: BufReader::new(input.take()),
             line: String::new(),
             number: 0,
             columns: [None; 4],
-            rate: defaults.rate,
+            rate,
             // The check of the parameter bounds it.
-            packet: defaults.packet.bytes() as u16,
+            packet: packet.bytes() as u16,
             last: Instant::START,
         };
         lines.read_names()?;

@@ -1,20 +1,10 @@
-//! Where packets come from: the trait, the registry of kinds, and what a packet of a trace is.
+//! What a packet of a trace is, and what every source of packets can do.
 
 use aqm_net::stage::Failure;
 use aqm_net::watch::Watch;
-use aqm_net::{ConfigError, Instant, registry};
+use aqm_net::{ConfigError, Instant};
 use aqm_queue::edge;
 use serde_json::Value;
-
-use crate::{file, generate};
-
-registry! {
-    /// The parameters of any source of packets.
-    pub enum Config: Build, "trace-sources" = "trace source" {
-        "generated" => generate,
-        "file" => file,
-    }
-}
 
 /// What every source's `Config` can do.
 pub trait Build {

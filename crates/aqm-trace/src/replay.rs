@@ -16,7 +16,7 @@ use crate::histogram::Histogram;
 use crate::packets::{Arrival, Key};
 use crate::progress::InProgress;
 use crate::sample::Samples;
-use crate::scenario::{Scenario, Settings};
+use crate::scenario::{FlowState, Scenario, Settings};
 use crate::tables::{ActiveRow, DistributionRow, ProgressRow, SummaryRow};
 use aqm_net::stage::Failure;
 
@@ -27,15 +27,6 @@ pub(crate) struct RunRecord {
     pub(crate) most_flows_known: u64,
     pub(crate) packets: u64,
     pub(crate) sent: u64,
-}
-
-/// What is remembered of a flow that is not over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlowState {
-    /// Its number, unique in a replay; zero for a flow that has just been met.
-    number: u32,
-    /// Where its packets that wait are counted.
-    place: u32,
 }
 
 /// What became of a packet.

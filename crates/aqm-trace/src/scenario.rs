@@ -15,8 +15,8 @@ use aqm_queue::{Config as Queue, QueueDiscipline};
 use serde_json::{Value, json};
 
 use crate::generate::OC48;
-use crate::packets::{Config as Source, Key};
-use crate::replay::FlowState;
+use crate::packets::Key;
+use crate::source::Config as Source;
 
 parameters! {
     /// A trace replayed through a queue. Beside these parameters it takes `source`, a table whose `kind` is a
@@ -52,6 +52,15 @@ pub(crate) const TRACE: &str = "trace";
 /// The keys of a scenario, beside `level`.
 pub(crate) const KEYS: &[&str] =
     &["rate", "duration", "warm_up", "seed", "idle_timeout", "max_flows", "every", "source", "queue"];
+
+/// What is remembered of a flow that is not over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlowState {
+    /// Its number, unique in a replay; zero for a flow that has just been met.
+    pub(crate) number: u32,
+    /// Where its packets that wait are counted.
+    pub(crate) place: u32,
+}
 
 /// A scenario of a trace, checked, defaults filled in; and what is built of it, of which each replay takes a clone.
 #[derive(Clone)]

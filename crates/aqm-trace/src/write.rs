@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use crate::flows::Flows as _;
 use crate::generate::Config as Generator;
 use crate::list::COLUMNS;
-use crate::packets::{Arrival, Config as Source};
+use crate::packets::Arrival;
 use crate::scenario::Scenario;
+use crate::source::Config as Source;
 use aqm_net::stage::Failure;
 use aqm_net::watch::{Stopped, Unit, Watch};
 

@@ -4,7 +4,7 @@
 
 use aqm_net::{ConfigError, parameters};
 
-use super::window::MAX_WINDOW;
+use super::slow_start::MAX_WINDOW;
 use super::{AckInfo, Build, Congestion, CongestionControl, Controller, Window};
 
 parameters! {

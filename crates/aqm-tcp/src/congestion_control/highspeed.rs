@@ -11,8 +11,8 @@
 
 use aqm_net::{ConfigError, choices, parameters};
 
-use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
-use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
+use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd};
+use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
 
 choices! {

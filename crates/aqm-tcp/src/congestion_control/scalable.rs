@@ -9,8 +9,8 @@
 
 use aqm_net::{ConfigError, parameters};
 
-use super::slow_start::{SlowStart, SlowStartEnd};
-use super::window::{MAX_WINDOW, SsthreshRounding, Window, WindowRules};
+use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
+use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
 
 parameters! {

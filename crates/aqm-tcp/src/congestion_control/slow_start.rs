@@ -8,7 +8,8 @@
 
 use aqm_net::{ConfigError, choices};
 
-use super::window::MAX_WINDOW;
+/// The most segments that a window, or a threshold, may be set to.
+pub(super) const MAX_WINDOW: f64 = 1e9;
 
 choices! {
     /// What the acknowledgement does that takes slow start past `ssthresh`.

@@ -24,9 +24,6 @@ choices! {
     }
 }
 
-/// The most segments that a window, or a threshold, may be set to.
-pub(super) const MAX_WINDOW: f64 = 1e9;
-
 /// The least `ssthresh`, in segments (RFC 5681, equation (4)).
 const MIN_SSTHRESH: f64 = 2.0;
 

@@ -118,7 +118,7 @@ impl Build for Config {
         check_transfers(expected, place, "lower it, or let users think longer")?;
         Ok(Box::new(Sessions {
             users: (0..users).map(|user| User::new(user, context)).collect(),
-            agenda: BinaryHeap::new(),
+            schedule: BinaryHeap::new(),
             planned: 0,
             asked: Instant::NEVER,
             under_way: BTreeMap::new(),
@@ -184,8 +184,8 @@ struct Sessions {
     config: Config,
     users: Vec<User>,
     /// What begins when, the earliest on top. Only for the earliest a wake-up is asked for.
-    agenda: BinaryHeap<Reverse<Due>>,
-    /// How many entries the agenda has had.
+    schedule: BinaryHeap<Reverse<Due>>,
+    /// How many entries the schedule has had.
     planned: u64,
     /// The earliest wake-up that is asked for.
     asked: Instant,
@@ -264,9 +264,9 @@ impl Workload for Sessions {
         if self.asked <= now {
             self.asked = Instant::NEVER;
         }
-        while let Some(Reverse(due)) = self.agenda.peek().filter(|due| due.0.at <= now) {
+        while let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at <= now) {
             let (at, what) = (due.at, due.what);
-            self.agenda.pop();
+            self.schedule.pop();
             match what {
                 What::Page { user } => self.begin_page(user, at),
                 What::Object { user, page, page_objects, bytes } => {
@@ -347,12 +347,12 @@ impl Sessions {
     }
 
     fn plan(&mut self, at: Instant, what: What) {
-        self.agenda.push(Reverse(Due { at, number: self.planned, what }));
+        self.schedule.push(Reverse(Due { at, number: self.planned, what }));
         self.planned += 1;
     }
 
     fn sleep(&mut self, cx: &mut dyn TrafficContext) {
-        if let Some(Reverse(due)) = self.agenda.peek().filter(|due| due.0.at < self.asked) {
+        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.asked) {
             self.asked = due.at;
             cx.wake_at(due.at);
         }

@@ -1,4 +1,6 @@
 //! One flow: its two ends, where its packets go, and what is counted about it.
+//!
+//! The file is long because two fifths of it are tests.
 
 use std::mem::offset_of;
 use std::ops::Range;

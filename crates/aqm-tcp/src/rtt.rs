@@ -8,6 +8,8 @@
 //!
 //! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
 //! rounds only the time-out.
+//!
+//! The file is long because two fifths of it are tests.
 
 use aqm_net::{Instant, Span};
 

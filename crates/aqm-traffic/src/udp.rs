@@ -5,8 +5,10 @@
 //!
 //! Ours: datagram k of a flow at equal gaps leaves at k gaps, rounded to a nanosecond, after its
 //! first: rounding never adds up. With random gaps the first datagram comes after one gap. Sizes are
-//! rounded to whole bytes, at least 1 and at most 65535. At equal moments the flow with the lower number sends first. A flow that begins later by
-//! `stagger` stops as much later, so that a burst keeps its length.
+//! rounded to whole bytes, at least 1 and at most 65535. At equal moments the flow with the lower number
+//! sends first. A flow that begins later by `stagger` stops as much later, so that a burst keeps its length.
+//!
+//! The file is long because two fifths of it are tests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

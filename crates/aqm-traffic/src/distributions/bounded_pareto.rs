@@ -3,14 +3,14 @@
 //! M. Harchol-Balter, M. Crovella & C. Murta, "On Choosing a Task Assignment Policy for a Distributed Server
 //! System", 1999: the bounds and the shape say everything, the mean among it. Web files from 4 to 200,000
 //! packets, shape 1.2: L. Guo & I. Matta, "The War Between Mice and Elephants", 2001, whose talk gives these
-//! numbers (`sessions`).
+//! numbers (`sessions`). Sizes are rounded up, in bytes as in packets.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, read_bounds};
 
 parameters! {
-    /// Bounded Pareto: a heavy tail between two bounds.
+    /// Bounded Pareto: a heavy tail between two bounds. Sizes are rounded up, in bytes as in packets.
     pub struct Config {
         /// How heavy the tail is: the smaller, the heavier.
         pub shape: f64 = 1.2, "Guo & Matta talk, Web model";
@@ -69,6 +69,10 @@ impl Distribution for BoundedPareto {
 
     fn support(&self) -> (f64, f64) {
         (self.minimum, self.maximum)
+    }
+
+    fn rounds_up(&self) -> bool {
+        true
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
@@ -188,6 +192,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sizes_in_bytes_are_rounded_up() {
+        let (sizes, exact) = (
+            sizes(1.2, Amount::bytes(100), Amount::bytes(200)),
+            bounded_pareto(1.2, Amount::bytes(100), Amount::bytes(200)),
+        );
+        let (mut ours, mut same) = (Streams::new(1).named("sizes", 0), Streams::new(1).named("sizes", 0));
+        for _ in 0..1000 {
+            assert_eq!(sizes.sample(&mut ours) as f64, libm::ceil(exact.sample(&mut same)));
+        }
+        assert!((sizes.mean() - exact.mean() - 0.5).abs() < 0.002, "{}", sizes.mean());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! One `Config` serves sizes, times and numbers: its parameters are [`Amount`]s, and who builds it says in
 //! which [`Unit`] they are read. So a kind is written and documented once; a parameter in the wrong unit is
 //! refused when the scenario is read. What is drawn is a [`Sizes`], [`Times`] or [`Counts`], which rounds:
-//! - sizes in bytes to the nearest byte, at least 1 B; sizes in packets up to full packets, as in ns-2's Web
-//!   traffic;
+//! - sizes in bytes to the nearest byte, at least 1 B, where a kind does not say that they are rounded up; sizes
+//!   in packets up to full packets, as in ns-2's Web traffic;
 //! - times to the nearest nanosecond;
 //! - counts to the nearest whole number, at least 1.
 //!
@@ -81,6 +81,11 @@ pub trait Distribution {
 
     /// Whether all values are whole numbers, so that rounding leaves them as they are.
     fn is_whole(&self) -> bool {
+        false
+    }
+
+    /// Whether sizes in bytes are rounded up, as sizes in packets always are.
+    fn rounds_up(&self) -> bool {
         false
     }
 
@@ -159,6 +164,9 @@ macro_rules! kinds {
             }
             fn is_whole(&self) -> bool {
                 match self { $( Self::$name(it) => it.is_whole(), )+ }
+            }
+            fn rounds_up(&self) -> bool {
+                match self { $( Self::$name(it) => it.rounds_up(), )+ }
             }
             fn sample_size_biased(&self, rng: &mut Rng) -> f64 {
                 match self { $( Self::$name(it) => it.sample_size_biased(rng), )+ }

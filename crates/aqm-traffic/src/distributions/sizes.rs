@@ -11,8 +11,8 @@ pub struct Sizes {
     /// In units of so many bytes.
     distribution: AnyDistribution,
     unit: u64,
-    /// Whether the unit is a full packet.
-    packets: bool,
+    /// Whether values are rounded up to whole units, or else to the nearest.
+    rounds_up: bool,
     /// In bytes.
     mean: f64,
 }
@@ -38,15 +38,16 @@ impl Sizes {
             let most = libm::floor(MOST_BYTES / unit as f64);
             return Err(ConfigError::at("maximum", format!("must be at most {most}, is {greatest}")));
         }
-        let mean = if packets { mean_rounded_up(&distribution) } else { distribution.mean() };
-        Ok(Self { distribution, unit, packets, mean: mean * unit as f64 })
+        let rounds_up = packets || distribution.rounds_up();
+        let mean = if rounds_up { mean_rounded_up(&distribution) } else { distribution.mean() };
+        Ok(Self { distribution, unit, rounds_up, mean: mean * unit as f64 })
     }
 
     /// One size in bytes.
     pub fn sample(&self, rng: &mut Rng) -> u64 {
         let value = self.distribution.sample(rng);
         // `as` saturates, and no sum of sizes comes near its end.
-        let units = if self.packets { libm::ceil(value) } else { value + 0.5 } as u64;
+        let units = if self.rounds_up { libm::ceil(value) } else { value + 0.5 } as u64;
         units.max(1).saturating_mul(self.unit)
     }
 
@@ -55,8 +56,8 @@ impl Sizes {
         (self.distribution.sample_size_biased(rng) * self.unit as f64 + 0.5) as u64
     }
 
-    /// The mean size in bytes: of sizes in bytes the one before rounding, from which it differs by a fraction
-    /// of a byte.
+    /// The mean size in bytes: of sizes rounded to the nearest byte the one before rounding, from which it
+    /// differs by a fraction of a byte.
     pub fn mean(&self) -> f64 {
         self.mean
     }
@@ -65,7 +66,7 @@ impl Sizes {
     pub(crate) fn at_least(&self, bytes: u64) -> f64 {
         if bytes <= 1 {
             1.0
-        } else if self.packets {
+        } else if self.rounds_up {
             self.distribution.survival((bytes.div_ceil(self.unit) - 1) as f64)
         } else {
             // Sizes from here half a byte down are rounded up to here.

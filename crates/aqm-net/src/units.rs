@@ -92,7 +92,7 @@ macro_rules! quantity_parameter {
                 $crate::Schema { units, ..$crate::Schema::of(<$type as $crate::Quantity>::NAME) }
             }
             fn read(value: serde_json::Value) -> Result<Self, $crate::ConfigErrors> {
-                $crate::parameters::read_quantity(&value)
+                $crate::values::read_quantity(&value)
             }
         }
     };

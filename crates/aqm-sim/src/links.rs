@@ -108,7 +108,7 @@ fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
 }
 
 fn of_graph(tables: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
-    let read = aqm_net::parameters::each(tables, of_link)?;
+    let read = aqm_net::values::each(tables, of_link)?;
     let links: Vec<LinkSpec> = read.into_values().flatten().collect();
     let mut errors = ErrorCollector::default();
     for (number, link) in links.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqm_net::stage::{Files, LEVEL};
-use aqm_net::{ConfigErrors, Span, TableReader, parameters};
+use aqm_net::{ConfigErrors, Span, TableReader, values};
 use serde_json::{Value, json};
 
 use crate::edges::{EdgeSpec, place_edges, read_edges};
@@ -89,7 +89,7 @@ impl Scenario {
         );
         let read = |name: &str, one: Value| Traffic::read(name, one, &common);
         let traffic = is_given.and_then(|tables| {
-            table.note(parameters::each(tables, read).map_err(|errors| errors.within("traffic")))
+            table.note(values::each(tables, read).map_err(|errors| errors.within("traffic")))
         });
         let traffic: Option<Vec<Traffic>> = traffic.map(|all| all.into_values().collect());
         let all_links = links.as_ref().map(|links| links.all.as_slice());

@@ -1,13 +1,18 @@
-"""ARCHITECTURE's tables say where things are, and they are there."""
+"""ARCHITECTURE's tables say where things are, and they are there; modules do not import in circles."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
+PACKAGE = ROOT / "python" / "aqmlab"
 
 
 def rows(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -66,4 +71,58 @@ def test_a_wrong_place_is_found() -> None:
 
 def test_every_file_of_a_room_has_a_place_in_the_tables() -> None:
     told = {Path(file).name for _, files, _ in rows(PAGE.read_text(encoding="utf-8")) for file in files}
-    assert {path.name for path in (ROOT / "python/aqmlab").glob("*.py")} - told - {"__init__.py"} == set()
+    assert {path.name for path in PACKAGE.glob("*.py")} - told - {"__init__.py"} == set()
+
+
+def imports(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Which modules of a package each imports: at the top, in a function, for types only."""
+    found: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        wanted: set[str] = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                wanted |= {name.name for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{module}: imports are absolute"
+                inner = {f"{node.module}.{name.name}" for name in node.names}
+                # A name of `from package import name` is a module of it, or else the package's own.
+                wanted |= {one if one in sources else str(node.module) for one in inner}
+        found[module] = wanted & sources.keys()
+    return found
+
+
+def package() -> dict[str, str]:
+    """The sources of the package, and its core, which imports nothing of it."""
+    paths = {path.relative_to(PACKAGE.parent).with_suffix(""): path for path in PACKAGE.rglob("*.py")}
+    modules = {
+        ".".join(path.parts).removesuffix(".__init__"): source.read_text(encoding="utf-8")
+        for path, source in paths.items()
+    }
+    return modules | {"aqmlab._core": ""}
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    found = imports(package())
+    assert len(found) > 40 and "aqmlab.run" in found["aqmlab.scenario"]
+    TopologicalSorter(found).prepare()
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import p.a",
+        "from p import a",
+        "if TYPE_CHECKING:\n    from p.a import A",
+        "def f():\n    from p import a",
+    ],
+)
+def test_a_circle_is_found_wherever_it_closes(back: str) -> None:
+    found = imports({"p": "", "p.a": "from p.b import B", "p.b": back})
+    with pytest.raises(CycleError):
+        TopologicalSorter(found).prepare()
+
+
+def test_what_is_printed_is_known_to_the_command_line_only() -> None:
+    for module, wanted in imports(package()).items():
+        if module != "aqmlab.cli" and not module.endswith("_text"):
+            assert [one for one in wanted if one.endswith("_text")] == [], module

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import sem, t
 
 import aqmlab as al
-from aqmlab.compare import Metric, _with_queue
-from aqmlab.comparison_text import parameters
+from aqmlab.compare import _with_queue
+from aqmlab.comparison import Metric
 from aqmlab.response_times import QUANTILES
 
 
@@ -264,4 +264,4 @@ def test_only_parameters_that_differ_are_told(scenario: al.Scenario) -> None:
 
     trees = scenario.with_({"queues.short-leaf": tree("20p"), "queues.long-leaf": tree("50p")})
     found = al.compare(trees, ["short-leaf", "long-leaf"], replications=1)
-    assert parameters(found) == {"classes.all.queue.limit": {("short-leaf",): "20p", ("long-leaf",): "50p"}}
+    assert found.parameters == {"classes.all.queue.limit": {("short-leaf",): "20p", ("long-leaf",): "50p"}}

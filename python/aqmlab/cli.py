@@ -15,7 +15,7 @@ import typer
 
 from aqmlab import __version__
 from aqmlab._core import ScenarioError
-from aqmlab.compare import Metric
+from aqmlab.comparison import Metric
 from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
 
 if TYPE_CHECKING:

@@ -1,218 +1,26 @@
-"""The same traffic under several queues or TCPs: a table with intervals, and the distribution of times."""
+"""The same traffic under several queues or TCPs, seed by seed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from enum import StrEnum
-from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
+from aqmlab.comparison import Comparison, Metric, Variant
 from aqmlab.parallel import each
 from aqmlab.scenario import Scenario, flat
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.plot import Chart
-    from aqmlab.response_times import Crossing
     from aqmlab.run import Run
-    from aqmlab.stats import Interval
 
-Variant = tuple[str, ...]
 Task = tuple[Variant, int]
 """A variant and a seed."""
 Reduced = tuple[list[dict[str, Any]], "pl.DataFrame"]
 """Rows of values, and times of transfers."""
-
-
-class Metric(StrEnum):
-    """What is compared."""
-
-    SUMMARY = "summary"
-    """Measures of links, flows and transfers."""
-    RESPONSE_TIME = "response-time"
-    """How response times are distributed: quantiles, and where distributions cross."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """What a comparison found.
-
-    `queues` and `tcps` hold the parameters of each in full, by name; both are factors, and a variant is
-    a name for each factor that was compared. `values` has one row for each variant, replication and
-    quantity (`queue` or `tcp` or both, `seed`, `quantity`, `unit`, `value`); `times` one for each completed
-    transfer (`queue` or `tcp` or both, `seed`, `traffic`, `time_s`).
-    """
-
-    queues: Mapping[str, Any]
-    tcps: Mapping[str, Any]
-    values: pl.DataFrame
-    times: pl.DataFrame
-    replications: int
-    failures: Sequence[str] = field(default_factory=tuple)
-    interrupted: bool = False
-    metric: Metric = Metric.SUMMARY
-    edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By variant: the nodes that got an edge because its queue wants packets told short or long."""
-
-    @property
-    def factors(self) -> tuple[str, ...]:
-        """What was compared: `queue`, `tcp` or both; columns of the tables are named so."""
-        return tuple(name for name, compared in (("queue", self.queues), ("tcp", self.tcps)) if compared)
-
-    @property
-    def variants(self) -> list[Variant]:
-        """Every variant, in the order asked for: its names, one for each of `factors`."""
-        return list(product(*(names for names in (self.queues, self.tcps) if names)))
-
-    def intervals(self) -> pl.DataFrame:
-        """Mean and 95 % interval of every quantity and variant, over replications (Student's t)."""
-        import polars as pl
-
-        from aqmlab import stats
-
-        rows: list[dict[str, Any]] = []
-        groups = self.values.group_by("quantity", "unit", *self.factors, maintain_order=True)
-        for (quantity, unit, *names), group in groups:
-            interval = stats.mean_interval(group["value"].to_list())
-            rows.append(self._row(quantity, unit, names, interval))
-        return pl.DataFrame(rows, schema=self._interval_schema())
-
-    def differences(self) -> pl.DataFrame:
-        """Mean and 95 % interval of how each variant differs from the first one, seed by seed."""
-        import polars as pl
-
-        from aqmlab import stats
-
-        rows: list[dict[str, Any]] = []
-        for (quantity, unit), group in self.values.group_by("quantity", "unit", maintain_order=True):
-            by_variant: dict[Variant, dict[int, float]] = {}
-            for row in group.iter_rows(named=True):
-                names = tuple(row[factor] for factor in self.factors)
-                by_variant.setdefault(names, {})[row["seed"]] = row["value"]
-            first = by_variant.get(self.variants[0], {})
-            for names in self.variants[1:]:
-                ours = by_variant.get(names, {})
-                both = [seed for seed in ours if seed in first]
-                if both:
-                    pairs = [ours[seed] for seed in both], [first[seed] for seed in both]
-                    rows.append(self._row(quantity, unit, names, stats.paired_difference(*pairs)))
-        return pl.DataFrame(rows, schema=self._interval_schema())
-
-    @property
-    def workloads(self) -> list[str]:
-        """The workloads with completed transfers."""
-        return sorted(self.times["traffic"].unique().to_list())
-
-    @cached_property
-    def crossings(self) -> Mapping[str, Mapping[Variant, list[Crossing]]]:
-        """Where the distribution of a workload's times crosses that of the first variant, by workload and
-        variant."""
-        return {traffic: self._crossings(traffic) for traffic in self.workloads}
-
-    def _crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
-        from aqmlab import response_times
-
-        ours = self._times_of(traffic)
-        grid = response_times.grid_over(ours["time_s"].to_numpy())
-        times = {names: self._by_seed(ours, names) for names in self.variants}
-        found = {}
-        for names in self.variants[1:]:
-            both = [seed for seed in times[names] if seed in times[self.variants[0]]]
-            if both:
-                first, second = (
-                    response_times.shares([times[one][seed] for seed in both], grid)
-                    for one in (self.variants[0], names)
-                )
-                found[names] = response_times.crossings(first, second, grid)
-        return found
-
-    def charts(self, traffic: str) -> dict[str, Chart]:
-        """The distribution of transfer times of one workload, by name: a curve for each variant, and if both
-        queues and TCPs were compared, a panel for each queue. As a whole, or for response times the body
-        and the tail apart, with the crossings marked; none if no transfer was completed."""
-        from aqmlab import response_times
-        from aqmlab.plot import Chart
-
-        if self._times_of(traffic).is_empty():
-            return {}
-        *panels, by = self.factors
-        panel = panels[0] if panels else None
-        curves = self._curves(traffic)
-        if self.metric is Metric.RESPONSE_TIME:
-            marks = {
-                f"{'/'.join(names)} crosses": one.at_s
-                for names, found in self.crossings[traffic].items()
-                for one in found
-                if panel is None
-            }
-            return {
-                f"body-{traffic}": response_times.chart_of_body(curves, by, panel, traffic, marks),
-                f"tail-{traffic}": response_times.chart_of_tail(curves, by, panel, traffic, marks),
-            }
-        whole = Chart(
-            kind="cdf",
-            table=curves,
-            x="time_s",
-            y="share",
-            by=by,
-            x_label=f"Transfer time of {traffic} (s)",
-            y_label="Share of completed transfers",
-            panel=panel,
-            log_x=True,
-        )
-        return {f"cdf-{traffic}": whole}
-
-    def _repr_html_(self) -> str:
-        from aqmlab import comparison_text
-
-        return comparison_text.html(self)
-
-    def _times_of(self, traffic: str) -> pl.DataFrame:
-        import polars as pl
-
-        return self.times.filter(pl.col("traffic") == traffic)
-
-    def _by_seed(self, times: pl.DataFrame, names: Variant) -> dict[int, Any]:
-        chosen = times.filter(**dict(zip(self.factors, names, strict=True)))
-        groups = chosen.group_by("seed", maintain_order=True)
-        return {seed: group["time_s"].to_numpy() for (seed,), group in groups}
-
-    def _curves(self, traffic: str) -> pl.DataFrame:
-        """The distribution function of each variant, over all its replications together."""
-        import polars as pl
-
-        from aqmlab import metrics, response_times
-
-        ours = self._times_of(traffic)
-        grid = response_times.grid_over(ours["time_s"].to_numpy())
-        parts = []
-        for names in self.variants:
-            chosen = dict(zip(self.factors, names, strict=True))
-            share = metrics.cdf(ours.filter(**chosen)["time_s"].to_numpy(), grid)
-            labels = {factor: [name] * grid.size for factor, name in chosen.items()}
-            parts.append(pl.DataFrame({"time_s": grid, "share": share, **labels}))
-        return pl.concat(parts)
-
-    def _row(self, quantity: Any, unit: Any, names: Sequence[Any], interval: Interval) -> dict[str, Any]:
-        return {
-            "quantity": quantity,
-            "unit": unit,
-            **dict(zip(self.factors, names, strict=True)),
-            "mean": interval.value,
-            "low": interval.low,
-            "high": interval.high,
-            "replications": interval.count,
-        }
-
-    def _interval_schema(self) -> dict[str, Any]:
-        numbers = {"mean": float, "low": float, "high": float, "replications": int}
-        return {"quantity": str, "unit": str, **dict.fromkeys(self.factors, str), **numbers}
 
 
 def compare(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core
+from aqmlab import _core, notebook
 
 if TYPE_CHECKING:
     import polars as pl
@@ -122,6 +122,23 @@ class Run:
         }
 
     def _repr_html_(self) -> str:
-        from aqmlab import run_text
-
-        return run_text.html(self)
+        title = f"Run {self.manifest['digest'][:12]}, seed {self.manifest['seed']}"
+        summary = self.summary
+        if self.level == "flow":
+            rows = {row["traffic"]: row for row in summary["classes"]}
+            link = notebook.rows_by_name("", {"link": summary["link"]})
+            return notebook.section(title, link, notebook.rows_by_name("traffic", rows))
+        if self.level == "trace":
+            return notebook.section(title, notebook.table(("measure", "value"), summary.items()))
+        classes = {
+            f"{link} {name}": row
+            for link, of_link in summary["classes"].items()
+            for name, row in of_link.items()
+        }
+        parts = {
+            "link": summary["links"],
+            "class": classes,
+            "flows": summary["flows"],
+            "transfers": summary["transfers"],
+        }
+        return notebook.section(title, *(notebook.rows_by_name(what, rows) for what, rows in parts.items()))

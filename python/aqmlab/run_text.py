@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from aqmlab import notebook
+from aqmlab import flow_level_text, trace_text
 from aqmlab.files import write_parquet, write_text
-
-if TYPE_CHECKING:
-    from aqmlab.run import Run
+from aqmlab.run import Run
 
 
 def lines(result: Run, name: str) -> Iterator[str]:
     """A run in a few lines, by its level."""
-    from aqmlab import flow_level_text, trace_text
-
     of_level = {"packet": packet_lines, "flow": flow_level_text.run_lines, "trace": trace_text.lines}
     return of_level[result.level](result, name)
 
@@ -71,29 +66,6 @@ def packet_lines(result: Run, name: str) -> Iterator[str]:
         f"  cost: {cost['cpu_s']:.3f} CPU s, {cost['events']:.0f} events, "
         f"{cost['packets_per_cpu_s'] / 1e6:.2f} million bottleneck packets per CPU s"
     )
-
-
-def html(result: Run) -> str:
-    """A run in a notebook: a table for each part of its summary."""
-    manifest = result.manifest
-    title = f"Run {manifest['digest'][:12]}, seed {manifest['seed']}"
-    summary = result.summary
-    if result.level == "flow":
-        rows = {row["traffic"]: row for row in summary["classes"]}
-        link = notebook.rows_by_name("", {"link": summary["link"]})
-        return notebook.section(title, link, notebook.rows_by_name("traffic", rows))
-    if result.level == "trace":
-        return notebook.section(title, notebook.table(("measure", "value"), summary.items()))
-    classes = {
-        f"{link} {name}": row for link, of_link in summary["classes"].items() for name, row in of_link.items()
-    }
-    parts = {
-        "link": summary["links"],
-        "class": classes,
-        "flows": summary["flows"],
-        "transfers": summary["transfers"],
-    }
-    return notebook.section(title, *(notebook.rows_by_name(what, rows) for what, rows in parts.items()))
 
 
 def write(result: Run, out: Path) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from aqmlab import _core
-
-if TYPE_CHECKING:
-    from aqmlab.run import Run
+from aqmlab import _core, notebook
+from aqmlab.run import Run
 
 Table = dict[str, Any]
 
@@ -120,13 +118,10 @@ class Scenario:
         """Runs it, with another seed if one is given. Other threads go on meanwhile, and may `watch` how far
         it is or stop it; in the main thread Ctrl-C stops it."""
         from aqmlab.parallel import interruptible
-        from aqmlab.run import Run
 
         return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed)), watch)
 
     def _repr_html_(self) -> str:
-        from aqmlab import notebook
-
         written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
         return notebook.section(f"Scenario {self.name}", written, notebook.folded("With every default", full))
 

@@ -31,6 +31,14 @@ def decimals(half_width: float) -> int:
     return min(max(1 - math.floor(math.log10(half_width)), 0), 6)
 
 
+def plus_minus(mean: float, half_width: float) -> str:
+    """A mean with half its interval, in the digits that it deserves; alone if there is no interval."""
+    if not half_width > 0:
+        return f"{mean:.4g}" if math.isnan(half_width) else f"{mean:.4g} ± 0"
+    places = decimals(half_width)
+    return f"{round(mean, places) + 0.0:.{places}f} ± {half_width:.{places}f}"  # Never -0.
+
+
 @dataclass(frozen=True, kw_only=True)
 class Interval:
     """An estimate with its confidence interval; both ends are NaN with fewer than two values."""

@@ -2,8 +2,6 @@
 //!
 //! Ours: the limits. They keep every sum and product far from overflow.
 
-use std::sync::Arc;
-
 use aqm_net::{ConfigErrors, ErrorCollector, Span};
 
 use super::Config;
@@ -13,7 +11,6 @@ use super::receiver::{DelayedAck, Receiver};
 use super::recovery::{RecoveryKind, Reduction};
 use super::rto::{Rto, RtoArithmetic, TimerClock};
 use super::sack::Pipe;
-use crate::Endpoint;
 
 const MAX_WIRE: u64 = 65_535;
 const MAX_WINDOW: u64 = 1_000_000_000;
@@ -141,11 +138,6 @@ pub struct CheckedConfig {
 }
 
 impl CheckedConfig {
-    /// An end of a connection, not yet opened.
-    pub fn endpoint(self: &Arc<Self>) -> Endpoint {
-        Endpoint::new(Arc::clone(self))
-    }
-
     /// Payload of a full segment, in bytes.
     pub fn payload(&self) -> u64 {
         self.mss

@@ -5,7 +5,25 @@
 
 use aqm_net::{choices, parameters};
 
-pub use crate::recovery::RecoveryKind;
+choices! {
+    /// How losses are found and repaired. How far the window falls is another matter: `congestion_control`.
+    pub enum RecoveryKind {
+        /// Without SACK: the third duplicate acknowledgement starts again from a window of one and the
+        /// oldest hole (V. Jacobson 1988).
+        Tahoe = "tahoe",
+        /// Without SACK: fast retransmit and fast recovery, which ends with the next new
+        /// acknowledgement (RFC 5681, section 3.2, in the form of RFC 2581).
+        Reno = "reno",
+        /// Without SACK: fast recovery goes on until all that was sent before it is acknowledged; a
+        /// partial acknowledgement shows the next hole (RFC 6582).
+        NewReno = "newreno",
+        /// With SACK: what to send again follows from a scoreboard (RFC 2018, RFC 6675).
+        Sack = "sack",
+        /// With SACK, and time instead of counting decides what is lost; probes find lost tails
+        /// (RACK-TLP, RFC 8985).
+        Rack = "rack",
+    }
+}
 
 choices! {
     /// What the first and the second duplicate acknowledgement send (RFC 3042).

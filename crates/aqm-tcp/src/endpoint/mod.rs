@@ -70,12 +70,13 @@ pub struct Endpoint {
     sender: Sender,
 }
 
-impl Endpoint {
-    pub(crate) fn new(tcp: Arc<CheckedConfig>) -> Self {
-        Self {
-            sender: Sender::new(&tcp),
+impl CheckedConfig {
+    /// An end of a connection, not yet opened.
+    pub fn endpoint(self: &Arc<Self>) -> Endpoint {
+        Endpoint {
+            sender: Sender::new(self),
             receiver: Receiver::new(),
-            tcp,
+            tcp: Arc::clone(self),
             phase: Phase::Closed,
             gave_up: None,
             finished: false,
@@ -83,7 +84,9 @@ impl Endpoint {
             syns_sent: 0,
         }
     }
+}
 
+impl Endpoint {
     /// Gives it the random numbers it needs for `send_overhead`; without it the parameter has no effect.
     #[must_use]
     pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {

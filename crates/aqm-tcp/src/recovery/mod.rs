@@ -1,8 +1,8 @@
 //! Loss recovery: what has been sent, what is lost, and what may be sent next.
 //!
 //! How far the window opens is not decided here: a recovery is told the windows and says what they allow. A new one
-//! is one file beside `selective/`, with a [`LossRecovery`] and the three items that `recoveries!` asks of it,
-//! and its lines in the registry below; `stop_and_wait.rs` is the smallest.
+//! is one file beside `selective/`, with a [`LossRecovery`] and what `recoveries!` asks of it, its lines in the registry
+//! below and its word in `config/recovery.rs`; `stop_and_wait.rs` is the smallest.
 
 mod counted_pipe;
 mod counting;
@@ -13,25 +13,18 @@ mod sent;
 #[cfg(test)]
 mod stop_and_wait;
 
-use aqm_net::{Instant, Span, choices};
+use aqm_net::{Instant, Span};
 
 use crate::config::Config;
+use crate::config::recovery::RecoveryKind;
 use crate::config::rto::Rto;
 use crate::rtt::Estimator;
 use crate::segment::Sacks;
 
-/// Lists the recoveries: what each is, the word users write, and the module it is made by. A module has a constant
-/// `HAS_SACK` (whether both ends use selective acknowledgements, RFC 2018) and a function `new(&Config)`.
+/// Lists the module that each kind of recovery is made by: it has a constant `HAS_SACK` (whether both ends use selective
+/// acknowledgements, RFC 2018) and a function `new(&Config)`.
 macro_rules! recoveries {
-    ( $( $(#[doc = $doc:literal])+ $kind:ident = $word:literal => $module:ident, )+ ) => {
-        choices! {
-            /// How losses are found and repaired. How far the window falls is another matter:
-            /// `congestion_control`.
-            pub enum RecoveryKind {
-                $( $(#[doc = $doc])+ $kind = $word, )+
-            }
-        }
-
+    ( $( $kind:ident => $module:ident, )+ ) => {
         impl RecoveryKind {
             /// Whether both ends use selective acknowledgements (RFC 2018).
             #[inline]
@@ -50,20 +43,11 @@ macro_rules! recoveries {
 }
 
 recoveries! {
-    /// Without SACK: the third duplicate acknowledgement starts again from a window of one and the
-    /// oldest hole (V. Jacobson 1988).
-    Tahoe = "tahoe" => counting,
-    /// Without SACK: fast retransmit and fast recovery, which ends with the next new
-    /// acknowledgement (RFC 5681, section 3.2, in the form of RFC 2581).
-    Reno = "reno" => counting,
-    /// Without SACK: fast recovery goes on until all that was sent before it is acknowledged; a
-    /// partial acknowledgement shows the next hole (RFC 6582).
-    NewReno = "newreno" => counting,
-    /// With SACK: what to send again follows from a scoreboard (RFC 2018, RFC 6675).
-    Sack = "sack" => selective,
-    /// With SACK, and time instead of counting decides what is lost; probes find lost tails
-    /// (RACK-TLP, RFC 8985).
-    Rack = "rack" => selective,
+    Tahoe => counting,
+    Reno => counting,
+    NewReno => counting,
+    Sack => selective,
+    Rack => selective,
 }
 
 /// The present, and what is known of the path.

@@ -99,6 +99,13 @@ class Scenario:
         return full
 
     @cached_property
+    def derived(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """What its queues choose by themselves, such as a threshold that follows from the rate of the line,
+        by link and parameter: each a `value` with its `unit`."""
+        chosen: dict[str, dict[str, dict[str, Any]]] = json.loads(self.plan.derived)
+        return chosen
+
+    @cached_property
     def digest(self) -> str:
         """The name of its result: covers every parameter, file contents, seed and results version. A trace
         that it names is read for it."""

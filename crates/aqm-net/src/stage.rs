@@ -78,6 +78,12 @@ pub trait Plan: Any + Send + Sync {
         Vec::new()
     }
 
+    /// What queues choose by themselves, such as a threshold that follows from the rate of the line: by link and
+    /// parameter, each a `value` with its `unit`.
+    fn derived(&self) -> Value {
+        json!({})
+    }
+
     /// The name of a result: a digest of the level, the results version, the scenario in full with its seed, and
     /// the contents of its files.
     ///

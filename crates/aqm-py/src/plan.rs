@@ -74,6 +74,12 @@ impl Plan {
         self.0.warnings()
     }
 
+    /// What its queues choose by themselves, as JSON: by link and parameter, each a `value` with its `unit`.
+    #[getter]
+    fn derived(&self) -> String {
+        self.0.derived().to_string()
+    }
+
     /// The name of its result; a file that a run opens by itself is read for it.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))

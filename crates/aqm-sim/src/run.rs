@@ -79,6 +79,9 @@ impl stage::Plan for Plan {
     fn warnings(&self) -> Vec<String> {
         self.warnings()
     }
+    fn derived(&self) -> Value {
+        self.derived()
+    }
     fn digest(&self) -> Result<String, Failure> {
         Ok(self.digest())
     }

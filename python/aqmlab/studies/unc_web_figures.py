@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.metrics import in_bytes, seconds
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.response_times import (
@@ -25,6 +24,7 @@ from aqmlab.response_times import (
     time_text,
     zero_between,
 )
+from aqmlab.scenario import Scenario
 from aqmlab.studies.shared import estimates, means, shown
 from aqmlab.studies.unc_web_runs import (
     DISCIPLINES,
@@ -35,12 +35,13 @@ from aqmlab.studies.unc_web_runs import (
     MEAN_PACKET,
     PLOTTED,
     QUEUES,
-    RATE_MBPS,
+    QUICK_PAIRS,
     SIZE_CLASSES,
     TCPS,
     TUNED,
     UNITS,
     named,
+    scenario,
 )
 from aqmlab.sweep import Labels, Results, Runs
 
@@ -522,20 +523,19 @@ def _order(pair: Pairing, ours: str, theirs: str) -> tuple[str, int, str]:
 
 
 def _parameters(_: Results) -> pl.DataFrame:
-    """What Adaptive RED makes of the line of 10 Mb/s, by the paper's formulas."""
+    """What Adaptive RED chooses by itself on the line of 10 Mb/s."""
     rows = []
-    rate = RATE_MBPS * 1e6 / (8 * MEAN_PACKET)
     for name, table in DISCIPLINES.items():
-        if table["kind"] == "drop-tail":
+        web = Scenario.from_dict(scenario(queue=name, tcp="Reno", load=100, pairs=QUICK_PAIRS))
+        chosen = web.derived.get("forward")
+        if chosen is None:
             rows.append((name, table["limit"], None, None, None, None))
             continue
-        target = seconds(table["target_delay"])
-        least = max(5.0, target * rate / 2)
         ends = [
-            f"{end * MEAN_PACKET:.0f} B" if in_bytes(table["limit"]) else f"{end:g} packets"
-            for end in (least, 3 * least)
+            f"{end['value']:.0f} B" if end["unit"] == "bytes" else f"{end['value']:g} packets"
+            for end in (chosen["min_th"], chosen["max_th"])
         ]
-        weight = f"{1 - math.exp(-1 / (10 * 0.1 * rate)):.2e}"
+        weight = f"{chosen['weight']['value']:.2e}"
         marks = "up to p_b = 0.1" if "ecn" in table else "never"
         rows.append((name, table["limit"], *ends, weight, marks))
     schema = ["queue", "buffer", "min_th", "max_th", "weight", "marks"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _thread
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -161,13 +163,33 @@ def test_the_command_reads_and_checks_a_scenario_once(small: Path, monkeypatch: 
 def test_an_interrupted_command_says_so_and_ends_with_its_status(level: str, tmp_path: Path) -> None:
     path = tmp_path / "endless.toml"
     path.write_text(ENDLESS[level], encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "run", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(3.0)  # Long enough to be at it.
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (130, "", "aqmlab: interrupted\n")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", COMMAND, "run", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        os.close(theirs)
+        try:
+            said_until(ours, rb"[1-9][\d.]* of [\d.]+ s simulated")
+            process.send_signal(signal.SIGINT)
+            said = said_until(ours, None)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            os.close(ours)
+    assert (process.returncode, out) == (130, "")
+    assert said.endswith(b"aqmlab: interrupted\r\n")
+
+
+def said_until(terminal: int, pattern: bytes | None) -> bytes:
+    """What is written to a terminal until it matches, or until nobody writes to it any more."""
+    said = b""
+    while pattern is None or not re.search(pattern, said):
+        assert select.select([terminal], [], [], 60)[0], f"nothing more for a minute after {said!r}"
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:  # So Linux says that the other end is closed.
+            more = b""
+        if not more:
+            assert pattern is None, f"ended after {said!r}"
+            break
+        said += more
+    return said

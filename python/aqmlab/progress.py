@@ -43,7 +43,8 @@ def said(watch: _core.Watch) -> str:
     done, total = watch.progress()
     if watch.unit == "B":
         return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
-    return f"{done / 1e9:.1f} of {total / 1e9:.6g} s simulated"
+    whole = f"{total / 1e9:.3f}".rstrip("0").rstrip(".")
+    return f"{done / 1e9:.1f} of {whole} s simulated"
 
 
 @contextmanager

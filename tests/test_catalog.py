@@ -128,6 +128,13 @@ def test_every_parameter_has_a_meaning_a_kind_and_a_source() -> None:
     assert seen > 80
 
 
+def test_a_summary_is_the_first_sentence_of_what_is_told() -> None:
+    for one in al.catalog():
+        assert " ".join(one.about.split()).startswith(one.summary), one.name
+        assert one.summary.endswith("."), one.name
+        assert not re.search(r"[a-z]{3}\. [A-Z]", one.summary), one.name
+
+
 def test_a_quantity_has_its_unit_in_its_default_and_its_kind() -> None:
     for one in al.catalog():
         for path, row in rows(one.parameters, one.name):

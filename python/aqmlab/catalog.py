@@ -21,7 +21,7 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One named thing.
+    """One named thing. `summary` says in a sentence what it is, `about` says that and the rest.
 
     `parameters` are rows of name, doc, default, source and what may be written: its `type`, whether it is
     `optional`, and where they apply `units`, `choices` (rows of word and doc), the `family` of a plug-in,
@@ -32,6 +32,7 @@ class Entry:
 
     name: str
     family: Family
+    summary: str
     about: str
     parameters: tuple[dict[str, Any], ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
@@ -49,6 +50,7 @@ def catalog() -> tuple[Entry, ...]:
         Entry(
             name=one["name"],
             family=Family(family["name"], family["title"]),
+            summary=one["summary"],
             about=one["about"],
             parameters=tuple(one["parameters"]),
             values=one.get("values", {}),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -522,7 +521,7 @@ def _listed(family: str) -> list[str]:
     """A line for each member of a family."""
     from aqmlab.catalog import members
 
-    return [f"{one.name:<14} {_first_sentence(one.about)}" for one in members(family)]
+    return [f"{one.name:<14} {one.summary}" for one in members(family)]
 
 
 def _list_tcp() -> None:
@@ -536,9 +535,3 @@ def _list_tcp() -> None:
     ):
         print(title, *(f"  {line}" for line in lines), sep="\n", end="\n\n")
     print("`aqmlab show NAME` tells more of each, `aqmlab show tcp` all that [tcp] may hold.")
-
-
-def _first_sentence(text: str) -> str:
-    text = " ".join(text.split())
-    end = re.search(r"(?<!\b[A-Z])\. ", text)  # The full stop of "V. Jacobson" ends no sentence.
-    return text[: end.start() + 1] if end else text

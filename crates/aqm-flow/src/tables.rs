@@ -4,7 +4,9 @@ use aqm_net::table;
 use aqm_net::table::TableDoc;
 
 table! {
-    /// A flow. Filled if `record.flows` is true.
+    /// A flow.
+    ///
+    /// Filled if `record.flows` is true.
     FlowRow as "flows" {
         /// Number of the flow, in the order of arrival.
         flow: Whole(u64),

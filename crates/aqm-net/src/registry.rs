@@ -25,7 +25,9 @@ pub struct Entry {
     /// The family it belongs to.
     #[serde(skip)]
     pub family: Family,
-    /// What it is.
+    /// What it is, in a sentence: the first paragraph of `about`.
+    pub summary: String,
+    /// What it is, and what else is worth knowing, in paragraphs with a blank line between them.
     pub about: String,
     /// Its parameters.
     pub parameters: Vec<Field>,
@@ -46,8 +48,16 @@ impl Entry {
 
     /// A name for a set of values.
     pub fn of_values(name: &'static str, family: Family, about: impl Into<String>, values: Value) -> Self {
-        Self { name, family, about: about.into(), parameters: Vec::new(), values, sources: Vec::new() }
+        let about = about.into();
+        let summary = summary(&about);
+        Self { name, family, summary, about, parameters: Vec::new(), values, sources: Vec::new() }
     }
+}
+
+/// The first paragraph of a documentation, on one line.
+pub fn summary(doc: &str) -> String {
+    let first = doc.trim().split("\n\n").next().unwrap_or_default();
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Lists the members of a family: what the family is called and what each member is; the trait `$build` that every
@@ -157,7 +167,10 @@ mod tests {
     mod apple {
         use crate::{Length, parameters};
         parameters! {
-            /// A fruit.
+            /// A fruit
+            /// that keeps.
+            ///
+            /// Over winter, say.
             pub struct Config {
                 /// How long.
                 pub length: Length = Length::Packets(3), "a textbook";
@@ -234,7 +247,8 @@ mod tests {
     #[test]
     fn the_catalogue_tells_everything() {
         let entry = &AnyFruit::catalog()[0];
-        assert_eq!((entry.name, entry.about.as_str()), ("apple", "A fruit."));
+        assert_eq!((entry.name, entry.summary.as_str()), ("apple", "A fruit that keeps."));
+        assert_eq!(entry.about, "A fruit\n that keeps.\n\n Over winter, say.");
         assert_eq!((entry.family.name, entry.family.title), ("fruits", "fruit"));
         assert_eq!(entry.parameters[0].default, "3p");
         assert_eq!(entry.parameters[0].source, "a textbook");

@@ -57,7 +57,7 @@ pub struct ColumnDoc {
 pub struct TableDoc {
     /// Its name.
     pub name: &'static str,
-    /// What a row is.
+    /// What a row is; what else is worth knowing stands after a blank line.
     pub doc: &'static str,
     /// Its columns.
     pub columns: &'static [ColumnDoc],
@@ -96,7 +96,7 @@ macro_rules! table {
         impl $name {
             pub(crate) const DOC: $crate::table::TableDoc = $crate::table::TableDoc {
                 name: $table,
-                doc: concat!($($about),+),
+                doc: concat!($($about, "\n"),+),
                 columns: &[$( $crate::table::ColumnDoc { name: stringify!($column), doc: concat!($($doc),+) } ),+],
             };
 

@@ -1,6 +1,6 @@
 //! Everything that has a name, as data for documentation.
 
-use aqm_net::registry::Family;
+use aqm_net::registry::{Family, summary};
 use aqm_net::table::TableDoc;
 use pyo3::pyfunction;
 use serde_json::{Value, json};
@@ -10,7 +10,8 @@ use crate::STAGES;
 const TABLES: Family = Family { name: "tables", title: "table" };
 
 /// The families of everything that has a name, as JSON, in the order in which documentation shows them: name, title
-/// and members. A member has a name, says what it is about, and has parameters (of a table, columns) or values.
+/// and members. A member has a name, says what it is about, in short and in full, and has parameters (of a table,
+/// columns) or values.
 #[pyfunction]
 pub(crate) fn catalog() -> String {
     let mut families: Vec<(Family, Vec<Value>)> = Vec::new();
@@ -28,6 +29,6 @@ pub(crate) fn catalog() -> String {
 }
 
 fn tables() -> Vec<Value> {
-    let member = |table: TableDoc| json!({ "name": table.name, "about": table.doc.trim(), "parameters": table.columns });
+    let member = |TableDoc { name, doc, columns }: TableDoc| json!({ "name": name, "summary": summary(doc), "about": doc.trim(), "parameters": columns });
     STAGES.iter().flat_map(|stage| stage.tables()).map(member).collect()
 }

@@ -9,8 +9,9 @@ use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
 parameters! {
-    /// Drop Nth: drops the named arrivals and no other. A measuring instrument: what does the loss of
-    /// exactly this packet cost?
+    /// Drop Nth: drops the named arrivals and no other.
+    ///
+    /// A measuring instrument: what does the loss of exactly this packet cost?
     pub struct Config {
         /// Which arrivals to drop, counted from 1 since the run began, in ascending order.
         pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first, a SYN";

@@ -12,8 +12,9 @@ use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, parameters};
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
 parameters! {
-    /// Drop Random: drops each packet with the same probability, independently of all others. A
-    /// measuring instrument: the random losses that closed forms of TCP suppose.
+    /// Drop Random: drops each packet with the same probability, independently of all others.
+    ///
+    /// A measuring instrument: the random losses that closed forms of TCP suppose.
     pub struct Config {
         /// The probability with which a packet is dropped.
         pub probability: f64 = 0.01, "ours";

@@ -17,8 +17,9 @@ use crate::pi::{self, Pi};
 use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
-    /// PIMC: PI that spares packets of congestion windows below a threshold. Packets must carry their
-    /// sender's window.
+    /// PIMC: PI that spares packets of congestion windows below a threshold.
+    ///
+    /// Packets must carry their sender's window.
     pub struct Config {
         /// The PI it is built on.
         pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";

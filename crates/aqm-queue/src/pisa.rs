@@ -20,6 +20,7 @@ use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
     /// PISA: PI that drops packets of small congestion windows less often, and of large ones more often.
+    ///
     /// Packets must carry their sender's window.
     pub struct Config {
         /// The PI it is built on.

@@ -32,7 +32,9 @@ use crate::{Build, Context, Fifo, Gauge, QueueDiscipline};
 
 parameters! {
     /// RIO: RED with an own line for each class of packets in one queue, so that some are dropped
-    /// later than others. Packets must carry their class.
+    /// later than others.
+    ///
+    /// Packets must carry their class.
     pub struct Config {
         /// Which packets the average of a class counts.
         pub coupling: Coupling = Coupling::Coupled, "Clark & Fang 1998";

@@ -21,7 +21,9 @@ use crate::{Build, QueueDiscipline};
 
 parameters! {
     /// RIO-PS: RIO with two classes, packets of short and of long flows, whose thresholds are shares
-    /// of the buffer. Packets must be marked short or long; those without a mark are long.
+    /// of the buffer.
+    ///
+    /// Packets must be marked short or long; those without a mark are long.
     pub struct Config {
         /// The most that may wait, in packets or bytes (`B`); the packet on the line is not counted.
         pub limit: Length = Length::Packets(500), "Guo & Matta 2001, Table III: 2.5 BDP";

@@ -27,7 +27,9 @@ use crate::{Build, Context, Gauge, QueueDiscipline};
 
 parameters! {
     /// SHRED: RED that drops packets of small congestion windows less often, and of large ones more
-    /// often. Packets must carry their sender's window.
+    /// often.
+    ///
+    /// Packets must carry their sender's window.
     pub struct Config {
         /// The RED it is built on.
         pub red: red::Config = red::Config::default(), "SHRED talk, slide 17";

@@ -4,8 +4,9 @@ use aqm_net::registry::{Entry, Family};
 use aqm_net::{Rate, Span, parameters};
 
 parameters! {
-    /// The line of a dumbbell, from the node `left` to the node `right`, and its queue. The way back
-    /// has the same rate and delay, and a queue that never drops.
+    /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
+    ///
+    /// The way back has the same rate and delay, and a queue that never drops.
     pub struct Bottleneck {
         /// How fast it sends.
         pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
@@ -15,7 +16,9 @@ parameters! {
 }
 
 parameters! {
-    /// The lines that join hosts to their router, in each direction. Their queues never drop.
+    /// The lines that join hosts to their router, in each direction.
+    ///
+    /// Their queues never drop.
     pub struct Access {
         /// How fast they send.
         pub rate: Rate = Rate::from_bps(100_000_000), "SHRED conversation, slide 17";

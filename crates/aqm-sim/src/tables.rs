@@ -4,7 +4,9 @@ use aqm_net::table;
 use aqm_net::table::TableDoc;
 
 table! {
-    /// A flow: a connection, or a stream of datagrams. Counts are those after the warm-up.
+    /// A flow: a connection, or a stream of datagrams.
+    ///
+    /// Counts are those after the warm-up.
     FlowRow as "flows" {
         /// Number of the flow, in the order of opening.
         flow: Whole(u64),
@@ -42,7 +44,9 @@ table! {
 
 table! {
     /// A transfer of a given size over a connection of its own, or a request and its response where a
-    /// connection carries several in turn. Counts are those of its whole life.
+    /// connection carries several in turn.
+    ///
+    /// Counts are those of its whole life.
     TransferRow as "transfers" {
         /// Number of its flow.
         flow: Whole(u64),
@@ -109,7 +113,9 @@ table! {
 }
 
 table! {
-    /// A packet dropped by a queue. Filled if `record.drops` is on.
+    /// A packet dropped by a queue.
+    ///
+    /// Filled if `record.drops` is on.
     DropRow as "drops" {
         /// When.
         time_s: Real(f64),
@@ -169,8 +175,9 @@ table! {
 }
 
 table! {
-    /// The state of a TCP sender, after each acknowledgement and time-out. Filled for the workloads in
-    /// `record.senders`.
+    /// The state of a TCP sender, after each acknowledgement and time-out.
+    ///
+    /// Filled for the workloads in `record.senders`.
     SenderRow as "senders" {
         /// When.
         time_s: Real(f64),
@@ -193,9 +200,10 @@ table! {
 
 table! {
     /// What happened to a packet: at a managed link in `record.packets`, or, of a flow of a workload in
-    /// `record.histories`, at its ends and where it was dropped. Rows are in the order of time; a host
-    /// of a conversation that stands behind a delay of its own sends and receives that much later here than
-    /// by its own clock.
+    /// `record.histories`, at its ends and where it was dropped.
+    ///
+    /// Rows are in the order of time; a host of a conversation that stands behind a delay of its own sends and receives
+    /// that much later here than by its own clock.
     PacketRow as "packets" {
         /// When.
         time_s: Real(f64),

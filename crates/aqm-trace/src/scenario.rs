@@ -19,10 +19,11 @@ use crate::packets::Key;
 use crate::source::Config as Source;
 
 parameters! {
-    /// A trace replayed through a queue. Beside these parameters it takes `source`, a table whose `kind` is a
-    /// trace source, and `queue`, a table whose `kind` is a queue discipline: left out, `drr`. A `limit` of
-    /// the queue that is left out is 100000p here, so that hardly anything is lost: a trace does not slow
-    /// down.
+    /// A trace replayed through a queue.
+    ///
+    /// Beside these parameters it takes `source`, a table whose `kind` is a trace source, and `queue`, a table whose
+    /// `kind` is a queue discipline: left out, `drr`. A `limit` of the queue that is left out is 100000p here, so that
+    /// hardly anything is lost: a trace does not slow down.
     pub struct Settings {
         /// How fast the line sends.
         pub rate: Rate = OC48, "Oueslati & Roberts talk: OC-48";

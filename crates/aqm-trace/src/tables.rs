@@ -7,7 +7,9 @@ use aqm_net::table;
 use aqm_net::table::TableDoc;
 
 table! {
-    /// The replay in one row. Counts are of the whole trace, all else is after the warm-up.
+    /// The replay in one row.
+    ///
+    /// Counts are of the whole trace, all else is after the warm-up.
     SummaryRow as "summary" {
         /// Rate of the line.
         rate_bps: Real(f64),
@@ -79,8 +81,9 @@ table! {
 }
 
 table! {
-    /// The number of flows in progress, looked at every `every`, less often in a long trace. The first and
-    /// the last `idle_timeout` of a trace cannot tell, and are left out.
+    /// The number of flows in progress, looked at every `every`, less often in a long trace.
+    ///
+    /// The first and the last `idle_timeout` of a trace cannot tell, and are left out.
     ProgressRow as "in_progress" {
         /// When.
         time_s: Real(f64),

@@ -44,7 +44,9 @@ use tree::{LEVELS, Tree};
 
 parameters! {
     /// HTB: service classes that share a line, each with a guaranteed rate, a ceiling and a queue of its own;
-    /// what one leaves unused others may borrow. A shaper: put it on a line faster than its classes.
+    /// what one leaves unused others may borrow.
+    ///
+    /// A shaper: put it on a line faster than its classes.
     pub struct Config {
         /// The classes by name. One that others name as their `parent` lends to them and has no queue.
         /// Left out: one for everything, at the rate of the line.

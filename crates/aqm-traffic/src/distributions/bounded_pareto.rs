@@ -10,7 +10,9 @@ use aqm_net::{ConfigError, Rng, parameters};
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, read_bounds};
 
 parameters! {
-    /// Bounded Pareto: a heavy tail between two bounds. Sizes are rounded up, in bytes as in packets.
+    /// Bounded Pareto: a heavy tail between two bounds.
+    ///
+    /// Sizes are rounded up, in bytes as in packets.
     pub struct Config {
         /// How heavy the tail is: the smaller, the heavier.
         pub shape: f64 = 1.2, "Guo & Matta talk, Web model";

@@ -279,6 +279,42 @@ fn a_retransmission_gives_no_round_trip_sample() {
 }
 
 #[test]
+fn with_sack_every_segment_that_was_sent_once_may_be_a_sample() {
+    // RFC 6298, 2.3, with alpha = 1/8. Segments 5 to 10 take 40 ms longer; once a window only the first is timed.
+    for (samples, late) in [("window", 0), ("segment", 6)] {
+        let settings = rfc(json!({ "recovery": { "kind": "sack" }, "rto": { "samples": samples } }));
+        let path = Path::default().and_delaying(&["> 5", "> 6", "> 7", "> 8", "> 9", "> 10 FIN"], 40);
+        let srtt = transfer(settings, 10, path).client().srtt().unwrap().seconds();
+        let expected = 0.140 - 0.040 * 0.875_f64.powi(late);
+        assert!((srtt - expected).abs() < 1e-6, "{samples}: {srtt} s, not {expected}");
+    }
+}
+
+#[test]
+fn sack_of_what_left_before_the_oldest_segment_did_restarts_linux_s_timer_and_is_a_sample() {
+    // Segment 1 leaves again at 200 ms, which starts the timer of 1 s, and is lost. At 700 ms SACK tells of 8, 9 and
+    // 10, which left at 100 ms: Linux restarts the timer (`FLAG_SET_XMIT_TIMER`), and `first-segment` takes three
+    // samples of 600 ms in any case.
+    let three = 0.600 - 0.500 * 0.875_f64.powi(3);
+    for (restarted_by, samples, srtt, again) in [
+        ("recovery", "segment", 0.100, 1200),
+        ("recovery", "first-segment", three, 1200),
+        ("oldest-segment", "window", 0.100, 1700),
+        ("oldest-segment", "segment", three, 1992),
+    ] {
+        let settings = json!({
+            "connection": { "close": "none" }, "recovery": { "kind": "sack" },
+            "rto": { "restarted_by": restarted_by, "samples": samples },
+        });
+        let path = Path::losing(&["> 1", "> 1 again"]).and_delaying(&["> 8", "> 9", "> 10"], 500);
+        let pair = transfer(rfc(settings), 10, path);
+        assert_eq!(sent_at(&pair, again), ["1 again"], "{restarted_by}, {samples}");
+        let seen = pair.client().srtt().unwrap().seconds();
+        assert!((seen - srtt).abs() < 1e-6, "{restarted_by}, {samples}: {seen} s, not {srtt}");
+    }
+}
+
+#[test]
 fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
     for (order, last) in [("after-sample", "2200 > 2 again"), ("before-sample", "3200 > 2 again")] {
         let settings = json!({

@@ -5,6 +5,8 @@
 
 mod pair;
 
+use aqm_net::Streams;
+use aqm_tcp::Flags;
 use aqm_tcp::congestion_control::Control;
 use pair::*;
 use serde_json::json;
@@ -117,13 +119,40 @@ fn ns_2_s_full_tcp_opens_a_smaller_window_after_a_pause_too() {
 }
 
 #[test]
+fn the_first_data_finds_the_initial_window_however_late_it_comes() {
+    for (settings, window) in [(rfc(json!({})), 10), (ns2(json!({})), 2), (full_tcp(json!({})), 2)] {
+        let pair =
+            Pair::new(settings).plan(Client, When::At(5000), Act::Write(20 * MSS)).over(Path::default());
+        assert_eq!(sent_at(&pair, 5000).len(), window);
+    }
+}
+
+#[test]
+fn there_is_no_pause_while_something_is_not_acknowledged() {
+    // Acknowledgements come 0.8 s after each other and keep the timer from running out; the last is still to come
+    // when more is written, 2.4 s after data was sent last.
+    let path = Path::default()
+        .and_delaying(&["< ack 1"], 800)
+        .and_delaying(&["< ack 2"], 1600)
+        .and_delaying(&["< ack 3"], 2300)
+        .and_delaying(&["< ack 4"], 3100);
+    let pair = Pair::new(rfc(json!({ "cwnd": { "idle_restart": "one-segment" } })))
+        .plan(Client, When::At(0), Act::Write(4 * MSS))
+        .plan(Client, When::At(2500), Act::Write(20 * MSS))
+        .over(path);
+    assert_eq!((sent_at(&pair, 2500).len(), pair.client().counts().timeouts), (9, 0));
+}
+
+#[test]
 fn a_pause_shorter_than_a_time_out_changes_nothing() {
-    let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2 } })))
-        .plan(Client, When::At(0), Act::Write(14 * MSS))
-        .plan(Client, When::At(1300), Act::Write(30 * MSS))
-        .plan(Client, When::At(1300), Act::Finish)
-        .over(Path::default());
-    assert_eq!(sent_at(&pair, 1300).len(), 9, "sent last at 300, the time-out is 1 s");
+    for idle_restart in ["initial-window", "one-segment", "off"] {
+        let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2, "idle_restart": idle_restart } })))
+            .plan(Client, When::At(0), Act::Write(14 * MSS))
+            .plan(Client, When::At(1300), Act::Write(30 * MSS))
+            .plan(Client, When::At(1300), Act::Finish)
+            .over(Path::default());
+        assert_eq!(sent_at(&pair, 1300).len(), 9, "sent last at 300, the time-out is 1 s: {idle_restart}");
+    }
 }
 
 #[test]
@@ -164,6 +193,60 @@ fn no_congestion_control_opens_a_window_that_is_not_used() {
             pair.run(HOUR, &mut |_| arrives());
             assert_eq!(pair.client().cwnd() > 10.0, grows, "{control}, {word}: {}", pair.client().cwnd());
         }
+    }
+}
+
+#[test]
+fn linux_opens_a_window_up_to_twice_what_is_used_of_it() {
+    // `tcp_is_cwnd_limited`: in slow start the window grows while it is below twice the most in flight.
+    for (initial, write, window) in [(2, 2, 4.0), (2, 3, 6.0), (10, 2, 10.0), (10, 6, 12.0)] {
+        let settings = json!({
+            "cwnd": { "growth_when_limited": "grows-if-used", "initial": initial, "idle_restart": "off" },
+        });
+        let mut pair = Pair::new(rfc(settings));
+        for turn in 0..20 {
+            pair = pair.plan(Client, When::At(400 * turn), Act::Write(write * MSS));
+        }
+        pair.run(HOUR, &mut |_| arrives());
+        assert_eq!(pair.client().cwnd(), window, "{write} segments at a time, from a window of {initial}");
+    }
+}
+
+#[test]
+fn what_the_window_allows_waits_for_a_random_time_in_the_host_and_leaves_together() {
+    // ns-2's `overhead_`, here of at most 20 ms; the path takes 100 ms both ways.
+    let settings = ns2(json!({ "connection": { "send_overhead": "20ms", "handshake": "none" } }));
+    let mut pair = Pair::new(settings);
+    let chance = Streams::new(1).named("overhead", 0);
+    pair.ends[0] = pair.tcp[0].endpoint().with_chance(|| chance);
+    let mut pair = pair.plan(Client, When::At(0), Act::Write(30 * MSS));
+    pair.run(HOUR, &mut |_| arrives());
+    let sent: Vec<u64> = pair.first_sent[0].iter().map(|time| time.nanos()).collect();
+    let rounds: Vec<&[u64]> = sent.chunk_by(|one, next| one == next).collect();
+    assert_eq!(rounds.iter().map(|round| round.len()).collect::<Vec<_>>(), [2, 4, 8, 16]);
+    let waits: Vec<u64> = rounds.windows(2).map(|two| two[1][0] - two[0][0] - 100_000_000).collect();
+    assert!(waits.iter().all(|wait| (1..20_000_000).contains(wait)), "{waits:?}");
+    assert!(waits[0] != waits[1] && waits[1] != waits[2], "{waits:?}");
+}
+
+#[test]
+fn linux_pushes_the_end_of_what_was_written_and_of_every_half_window() {
+    // Linux, `forced_push`: more than half of the window at first, of 4 segments in 2.4 and of 10 000 today.
+    for (profile, expected) in [("linux-2.4", &[3, 6, 9, 10, 11][..]), ("linux-6", &[10, 11]), ("rfc", &[])] {
+        let settings = json!({ "profile": profile, "connection": { "mss": "1000B", "close": "none" } });
+        let mut pair = Pair::new(settings).plan(Client, When::At(0), Act::Write(10 * MSS)).plan(
+            Client,
+            When::At(3000),
+            Act::Write(MSS),
+        );
+        let mut pushed = Vec::new();
+        pair.run(HOUR, &mut |sent| {
+            if sent.segment.flags.has(Flags::PUSH) {
+                pushed.push(sent.segment.seq / MSS + 1);
+            }
+            arrives()
+        });
+        assert_eq!(pushed, expected, "{profile}");
     }
 }
 

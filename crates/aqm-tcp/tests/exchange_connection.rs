@@ -168,6 +168,14 @@ fn after_a_lost_syn_ns_2_keeps_the_backed_off_time_out_and_a_threshold_of_two() 
 }
 
 #[test]
+fn retries_of_a_syn_do_not_count_against_data() {
+    // RFC 9293, 3.8.3: "the values of R1 and R2 may be different for SYN and data segments".
+    let settings = rfc(json!({ "connection": { "max_retries": 1 } }));
+    let pair = exchange(settings, 1, &["> SYN", "> 1 FIN"]);
+    assert_eq!((pair.client().counts().timeouts, pair.client().gave_up()), (2, None));
+}
+
+#[test]
 fn an_end_without_an_answer_gives_up_as_it_says() {
     let mut pair = Pair::one_way(rfc(json!({})), MSS);
     pair.run(HOUR, &mut |_| vec![]);

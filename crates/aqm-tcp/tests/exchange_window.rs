@@ -1,0 +1,304 @@
+//! What losses, marks, time-outs and pauses leave of the window, clock moved by hand.
+//!
+//! The path takes 50 ms each way and no time for transmission, so a first window leaves at 100 ms and is answered
+//! at 200 ms. Acknowledgements do not wait.
+
+mod pair;
+
+use pair::*;
+use serde_json::{Value, json};
+
+/// The window and `ssthresh` of the client.
+fn window(pair: &Pair) -> (f64, f64) {
+    (pair.client().cwnd(), pair.client().ssthresh())
+}
+
+/// Sends without end until `millis`, over `path`.
+fn endless(settings: Value, millis: u64, mut path: Path) -> Pair {
+    let mut pair = Pair::endless(settings);
+    pair.run(at(millis), &mut |sent| path.fate(sent));
+    pair
+}
+
+/// How many segments of new data tell that the window was reduced.
+fn reports(pair: &Pair) -> usize {
+    pair.log.iter().filter(|line| line.contains("CWR ECT") && !line.contains("SYN")).count()
+}
+
+#[test]
+fn newreno_leaves_its_recovery_with_what_is_in_flight_and_a_segment() {
+    // RFC 6582, 3.2, step 3: min (ssthresh, max(FlightSize, SMSS) + SMSS), or ssthresh. Of ten segments nothing is
+    // in flight at the end; of fourteen, 13 and 14 are.
+    for (exit_window, segments, left) in
+        [("flight", 10, 2.0), ("flight", 14, 3.0), ("ssthresh", 10, 5.0), ("ssthresh", 14, 5.0)]
+    {
+        let settings = json!({
+            "connection": { "close": "none" },
+            "recovery": { "kind": "newreno", "exit_window": exit_window },
+        });
+        let pair = exchange(rfc(settings), segments, &["> 1"]);
+        assert_eq!(window(&pair), (left, 5.0), "{exit_window}, {segments} segments");
+    }
+}
+
+#[test]
+fn newreno_may_leave_its_recovery_with_what_partial_acknowledgements_left() {
+    // Seven duplicates open the window by 7, the partial acknowledgement of 1 and 2 leaves 6 of them. That of 3 to 9
+    // takes 7, one of them from the window itself.
+    let settings = json!({
+        "connection": { "close": "none" },
+        "recovery": { "kind": "newreno", "exit_window": "deflated" },
+    });
+    let pair = exchange(rfc(settings), 10, &["> 1", "> 3", "> 10"]);
+    assert_eq!(window(&pair), (4.0, 5.0));
+}
+
+#[test]
+fn a_reduction_of_any_cause_is_told_with_the_next_new_data() {
+    // RFC 3168, 6.1.2: "When an ECN-Capable TCP sender reduces its congestion window for any reason (because of a
+    // retransmit timeout, a Fast Retransmit, or in response to an ECN Notification), the TCP sender sets the CWR flag
+    // in the TCP header of the first new data packet sent after the window reduction."
+    let all = ["> 1", "> 2", "> 3", "> 4", "> 5", "> 6", "> 7", "> 8"];
+    for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
+        for (cause, lost) in [("a loss", &["> 2"][..]), ("a time-out", &all)] {
+            let settings = json!({
+                "ecn": { "mode": "on" }, "cwnd": { "initial": 8 }, "recovery": { "kind": recovery },
+            });
+            let pair = exchange(rfc(settings), 30, lost);
+            assert_eq!(reports(&pair), 1, "{recovery}, {cause}");
+        }
+    }
+}
+
+#[test]
+fn a_mark_after_a_repaired_loss_is_answered() {
+    for (lost, timeouts) in [(&["> 2"][..], 0), (&["> 2", "> 2 again"], 1)] {
+        let settings = json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } });
+        let pair = transfer(rfc(settings), 60, Path::losing(lost).and_marking(&["> 50"]));
+        let counts = pair.client().counts();
+        assert_eq!((counts.timeouts, counts.mark_reductions), (timeouts, 1), "{lost:?}");
+    }
+}
+
+#[test]
+fn what_is_halved_is_the_flight_the_window_or_the_pipe() {
+    // Limited transmit has sent 11 and 12 when the third duplicate comes: a flight of 10 without them, and in the
+    // pipe all of the 12 but three that arrived and one that is lost.
+    for (basis, limit, ssthresh) in
+        [("flight-size", 20, 5.0), ("window", 20, 5.0), ("window", 9, 4.5), ("pipe", 20, 4.0)]
+    {
+        let settings = json!({
+            "cwnd": { "reduction_basis": basis }, "receiver": { "window": limit },
+            "recovery": { "kind": "sack" },
+        });
+        let pair = endless(rfc(settings), 201, Path::losing(&["> 1"]));
+        assert_eq!(window(&pair), (ssthresh, ssthresh), "{basis}, the receiver takes {limit}");
+    }
+}
+
+#[test]
+fn ssthresh_holds_when_a_segment_times_out_again() {
+    // RFC 5681, 3.1: if the segment "has already been retransmitted by way of the retransmission timer at least
+    // once, the value of ssthresh is held constant".
+    for (repeated, ssthresh) in [("holds", 5.0), ("holds-in-recovery", 5.0), ("halves", 2.0)] {
+        let settings = json!({ "cwnd": { "repeated_timeout": repeated, "reduction_basis": "window" } });
+        let mut pair = Pair::endless(rfc(settings));
+        pair.run(at(1200), &mut losing(Sent::has_data));
+        assert_eq!((pair.client().counts().timeouts, window(&pair)), (1, (1.0, 5.0)), "{repeated}");
+        pair.run(at(4000), &mut losing(Sent::has_data));
+        assert_eq!((pair.client().counts().timeouts, window(&pair)), (2, (1.0, ssthresh)), "{repeated}");
+    }
+}
+
+#[test]
+fn a_time_out_in_fast_recovery_halves_again_unless_told_otherwise() {
+    for (repeated, ssthresh) in [("holds", 2.5), ("holds-in-recovery", 5.0)] {
+        let settings = json!({ "cwnd": { "repeated_timeout": repeated, "reduction_basis": "window" } });
+        let pair = endless(rfc(settings), 1250, Path::losing(&["> 1", "> 1 again"]));
+        assert_eq!((pair.client().counts().timeouts, window(&pair)), (1, (1.0, ssthresh)), "{repeated}");
+    }
+}
+
+#[test]
+fn a_time_out_that_spares_the_newest_leaves_a_segment_more_than_those() {
+    // Linux, `tcp_enter_loss`: the window is a segment more than what is still in the network. Segments 6 and 7 and
+    // their probe are lost; what leaves 50 ms before the time-out, half a round trip, is not held for lost.
+    for (newest, left) in [(0, 1.0), (1, 2.0), (3, 4.0)] {
+        let settings = json!({
+            "recovery": { "kind": "rack", "timeout_loses": "late" }, "cwnd": { "idle_restart": "off" },
+        });
+        let mut pair = Pair::new(rfc(settings))
+            .plan(Client, When::At(0), Act::Write(5 * MSS))
+            .plan(Client, When::At(1000), Act::Write(2 * MSS))
+            .plan(Client, When::At(2150), Act::Write(newest * MSS));
+        pair.run(at(990), &mut |_| arrives());
+        pair.run(at(2201), &mut losing(Sent::has_data));
+        assert_eq!(pair.client().counts().timeouts, 1);
+        assert_eq!(pair.client().cwnd(), left, "{newest} are spared");
+    }
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_a_time_out_halves_what_duplicates_opened_too() {
+    // The third duplicate leaves 10 of a window of 20 and opens it by 3, each further one by 1. Half of it, rounded
+    // down, or half of what the receiver takes, is `ssthresh` after the time-out.
+    for (arriving, limit, ssthresh) in [(20, 1000, 14.0), (20, 24, 12.0), (4, 1000, 6.0)] {
+        let settings = json!({ "cwnd": { "initial": 20 }, "receiver": { "window": limit } });
+        let mut pair = Pair::endless(full_tcp(settings));
+        let mut path = losing(|sent| sent.has_data() && !(MSS..arriving * MSS).contains(&sent.segment.seq));
+        pair.run(at(900), &mut path);
+        assert_eq!(pair.client().counts().timeouts, 1);
+        assert_eq!(window(&pair), (1.0, ssthresh), "{arriving} arrive, the receiver takes {limit}");
+    }
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_a_time_out_after_a_mark_leaves_ssthresh_alone() {
+    // A mark halves a window of 8, or of 1; the time-out after it leaves a window of 1 of either.
+    for (initial, marked, ssthresh) in [(8, 4.0, 4.0), (1, 0.5, 2.0)] {
+        let settings = json!({
+            "ecn": { "mode": "on" }, "cwnd": { "initial": initial, "idle_restart": "off" },
+        });
+        let mut pair = Pair::endless(full_tcp(settings));
+        let mut path = Path::marking(&["> 1"]);
+        pair.run(at(199), &mut |sent| path.fate(sent));
+        pair.run(at(210), &mut losing(Sent::has_data));
+        assert_eq!(window(&pair), (marked, ssthresh));
+        pair.run(at(650), &mut losing(Sent::has_data));
+        assert_eq!((window(&pair), pair.client().counts().timeouts), ((1.0, ssthresh), 1));
+    }
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_a_mark_echoed_after_a_time_out_counts() {
+    let settings = json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } });
+    let mut pair = Pair::endless(full_tcp(settings));
+    pair.run(at(101), &mut losing(Sent::has_data));
+    let mut path = Path::marking(&["> 1 again"]);
+    pair.run(at(510), &mut |sent| path.fate(sent));
+    let counts = pair.client().counts();
+    assert_eq!((counts.timeouts, counts.mark_reductions), (1, 1), "{}", pair.log.join("\n"));
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_what_duplicates_open_after_a_time_out_stays() {
+    // All duplicates come between the time-out at 400 ms and its answer; those after the third open the window of 1:
+    // nine of them by 6, of which `ssthresh` leaves 4, five by 2. The answer opens it as any other.
+    for (initial, arriving, expected) in [(10, 10, 5.0 + 1.0 / 5.0), (20, 6, 1.0 + 2.0 + 1.0)] {
+        let settings = json!({ "cwnd": { "initial": initial } });
+        let duplicates = vec!["< ack 0"; arriving - 1];
+        let lost: Vec<String> = (arriving + 1..=initial).map(|number| format!("> {number}")).collect();
+        let lost: Vec<&str> = lost.iter().map(String::as_str).collect();
+        let path = Path::losing(&["> 1"]).and_losing(&lost).and_delaying(&duplicates, 250);
+        let pair = endless(full_tcp(settings), 501, path);
+        assert_eq!((pair.client().counts().timeouts, pair.client().cwnd()), (1, expected));
+    }
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_a_fraction_of_a_segment_is_lost_with_a_loss() {
+    let pair = endless(full_tcp(json!({ "cwnd": { "initial": 5 } })), 201, Path::losing(&["> 1"]));
+    assert_eq!(window(&pair), (2.0, 2.0));
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_a_loss_halves_a_window_that_a_mark_halved() {
+    let settings = json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 16 } });
+    let pair = endless(full_tcp(settings), 210, Path::marking(&["> 1"]).and_losing(&["> 2"]));
+    assert_eq!((window(&pair), pair.client().counts().mark_reductions), ((4.0, 8.0), 1));
+}
+
+#[test]
+fn in_ns_2_s_full_tcp_an_answer_later_than_a_time_out_ends_a_pause() {
+    // After ten round trips of 100 ms the time-out without its minimum of 200 ms is below 160 ms.
+    for (late, expected) in [(0, 9.0), (60, 2.0)] {
+        let settings = json!({
+            "cwnd": { "initial": 2 }, "receiver": { "window": 4 }, "connection": { "close": "none" },
+        });
+        let path = Path::default().and_delaying(&["< ack 41"], late);
+        let pair = transfer(full_tcp(settings), 41, path);
+        assert_eq!(pair.client().cwnd().floor(), expected, "{late} ms late");
+    }
+}
+
+#[test]
+fn a_probe_that_repaired_a_loss_reduces_the_window_once_more_data_shows_it() {
+    // RFC 8985, 7.4.2: data beyond the probe is acknowledged, and no D-SACK says that the probe came twice. Linux
+    // then reduces the window and goes on; CUBIC leaves 0.7 of 20 segments.
+    let settings = json!({
+        "profile": "linux-6", "connection": { "mss": "1000B" }, "ecn": { "mode": "on" },
+    });
+    let mut pair = Pair::new(settings)
+        .plan(Client, When::At(0), Act::Write(10 * MSS))
+        .plan(Client, When::At(550), Act::Write(MSS))
+        .plan(Client, When::At(700), Act::Write(MSS));
+    let mut path = Path::losing(&["> 10"]);
+    pair.run(at(640), &mut |sent| path.fate(sent));
+    assert_eq!((pair.client().cwnd(), sent_at(&pair, 512)), (20.0, vec!["10 again".to_owned()]));
+    pair.run(at(710), &mut |sent| path.fate(sent));
+    let (cwnd, ssthresh) = window(&pair);
+    assert_eq!((ssthresh, pair.client().counts().fast_retransmits), (14.0, 1));
+    assert!(cwnd > 14.0 && cwnd < 14.1, "the same acknowledgement opens it: {cwnd}");
+    assert_eq!(sent_at(&pair, 700), ["12 CWR ECT"]);
+}
+
+#[test]
+fn d_sack_takes_a_needless_reduction_back() {
+    // RFC 3708, section 3: all that was sent again had arrived before. Linux, `tcp_current_ssthresh`: `ssthresh` is
+    // at least three quarters of the window then, here of 10. Nothing else comes with the D-SACK.
+    for (undo, expected) in [("off", (5.0, 5.0)), ("dsack", (10.0, 7.0))] {
+        let settings = json!({
+            "recovery": { "kind": "sack", "undo": undo, "limited_transmit": "off" },
+            "cwnd": { "initial_ssthresh": 4.0 },
+        });
+        let path = Path::losing(&["> 11", "> 12", "> 13", "> 14"]).and_delaying(&["> 1"], 70);
+        let pair = endless(rfc(settings), 301, path);
+        assert!(pair.log.iter().any(|line| line.ends_with("250 < ack 10 sack 1")), "{:#?}", pair.log);
+        assert_eq!(window(&pair), expected, "{undo}");
+    }
+}
+
+#[test]
+fn f_rto_takes_a_spurious_time_out_back_and_those_before_it() {
+    // RFC 5682, 3.1: the acknowledgement of a segment that was sent once, before the time-out, shows that it was
+    // spurious. Only the first two of ten segments arrive, late; the reduction is that of the first time-out.
+    for (frto, expected) in [("off", (3.0, 5.0)), ("on", (10.0, 12.0))] {
+        for (late, timeouts) in [(1500, 1), (3500, 2)] {
+            let lost = ["> 3", "> 4", "> 5", "> 6", "> 7", "> 8", "> 9", "> 10", "> 1 again", "> 1 again"];
+            let mut path = Path::losing(&lost).and_delaying(&["> 1", "> 2"], late);
+            let settings = json!({
+                "cwnd": { "initial_ssthresh": 12.0 }, "recovery": { "kind": "sack", "frto": frto },
+            });
+            let mut pair = Pair::endless(rfc(settings));
+            pair.run(at(late + 199), &mut |sent| path.fate(sent));
+            assert_eq!((pair.client().counts().timeouts, window(&pair)), (timeouts, (1.0, 5.0)), "{frto}");
+            pair.run(at(late + 201), &mut |sent| path.fate(sent));
+            assert_eq!(window(&pair), expected, "{frto}, after {timeouts} time-outs");
+        }
+    }
+}
+
+#[test]
+fn a_loss_that_the_timer_of_reordering_finds_reduces_the_window() {
+    // RFC 8985, 6.2, steps 4 and 5. Segment 1 came late, so a quarter of the round trip is waited for 12 once those
+    // behind it have arrived. By then 22 to 32 are in flight beside those that SACK covers and 12: 21 in all.
+    let settings = json!({ "recovery": { "kind": "rack", "dupthresh": 100 } });
+    let path = Path::losing(&["> 12"]).and_delaying(&["> 1"], 10);
+    let pair = endless(rfc(settings), 340, path);
+    assert_eq!(sent_at(&pair, 325), ["12 again"]);
+    assert_eq!((window(&pair), pair.client().counts().fast_retransmits), ((6.0, 6.0), 1));
+}
+
+#[test]
+fn a_partial_acknowledgement_deflates_the_window_that_is_told() {
+    // RFC 6582, 3.2, step 3: "deflate the congestion window by the amount of new data acknowledged" and "add back
+    // SMSS bytes". Three duplicates open the window by 3, and four segments are acknowledged: 5 + 3 - 4 + 1, of
+    // which 1 is still by duplicates.
+    let settings = json!({ "recovery": { "kind": "newreno" } });
+    let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(10 * MSS));
+    let mut path = Path::losing(&["> 1", "> 5", "> 6", "> 7", "> 8", "> 9", "> 10"]);
+    pair.run(at(299), &mut |sent| path.fate(sent));
+    assert_eq!(window(&pair), (5.0, 5.0));
+    pair.run(at(310), &mut |sent| path.fate(sent));
+    assert_eq!(window(&pair), (4.0, 5.0));
+}

@@ -76,7 +76,13 @@ impl ConfigErrors {
     /// The same errors seen from outside: their places are inside `outer`.
     #[must_use]
     pub fn within(self, outer: &str) -> Self {
-        Self(self.0.into_iter().map(|error| error.within(outer)).collect())
+        self.map(|error| error.within(outer))
+    }
+
+    /// The same errors, each changed.
+    #[must_use]
+    pub fn map(self, change: impl FnMut(ConfigError) -> ConfigError) -> Self {
+        Self(self.0.into_iter().map(change).collect())
     }
 }
 
@@ -126,9 +132,13 @@ impl std::error::Error for ConfigErrors {}
 pub struct ErrorCollector(Vec<ConfigError>);
 
 impl ErrorCollector {
-    /// Takes note of mistakes.
+    /// Takes note of mistakes, of each once.
     pub fn add(&mut self, errors: impl Into<ConfigErrors>) {
-        self.0.extend(errors.into());
+        for error in errors.into() {
+            if !self.0.contains(&error) {
+                self.0.push(error);
+            }
+        }
     }
 
     /// The value of a result, or nothing and its mistakes are noted.
@@ -156,6 +166,17 @@ impl ErrorCollector {
         }
         self.0.sort_by_key(|error| !error.unknown_key);
         Err(ConfigErrors(self.0))
+    }
+
+    /// What was found or made, if nothing is wrong.
+    ///
+    /// # Errors
+    /// Every mistake that was noted, unknown keys first.
+    ///
+    /// # Panics
+    /// If there is nothing although nothing is wrong.
+    pub fn finish_some<T>(self, found: Option<T>) -> Result<T, ConfigErrors> {
+        self.finish(()).map(|()| found.expect("without a mistake everything was found"))
     }
 }
 
@@ -223,6 +244,19 @@ mod tests {
             assert_eq!(distance(one, other), expected, "{one} {other}");
             assert_eq!(distance(other, one), expected, "{other} {one}");
         }
+    }
+
+    #[test]
+    fn a_mistake_that_is_found_twice_is_told_once() {
+        let mut errors = ErrorCollector::default();
+        for class in ["long", "short"] {
+            errors.check(false, "limit", "must be at least 1p");
+            errors.check(false, class, "must be positive");
+        }
+        let errors = errors.finish_some(Some(1)).unwrap_err();
+        let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+        assert_eq!(places, ["limit", "long", "short"]);
+        assert_eq!(ErrorCollector::default().finish_some(Some(1)), Ok(1));
     }
 
     #[test]

@@ -124,6 +124,6 @@ impl TableReader {
                 self.errors.add(ConfigError::unknown_key(key, &self.known));
             }
         }
-        self.errors.finish(()).map(|()| read.expect("without a mistake everything was read"))
+        self.errors.finish_some(read)
     }
 }

@@ -11,7 +11,7 @@
 //!   last step, not from the last look: the first arrival after a long time inside the target that
 //!   finds the average outside moves `max_p` at once (ns-2, ns-3).
 
-use aqm_net::{ConfigError, Instant, Span, choices};
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Span, choices};
 
 use crate::average::Average;
 
@@ -61,12 +61,15 @@ pub(crate) struct Rule {
 /// Checks the least and the largest `max_p`.
 ///
 /// # Errors
-/// If they are no bounds.
-pub(crate) fn check_bounds(bottom: f64, top: f64) -> Result<(), ConfigError> {
+/// Each that is no bound.
+pub(crate) fn check_bounds(bottom: f64, top: f64) -> Result<(), ConfigErrors> {
+    let mut errors = ErrorCollector::default();
     let problem = format_args!("must be above 0 and at most 1, not {bottom}");
-    ConfigError::unless(bottom > 0.0 && bottom <= 1.0, "bottom", problem)?;
+    let is_share = bottom > 0.0 && bottom <= 1.0;
+    errors.check(is_share, "bottom", problem);
     let problem = format_args!("must be from bottom, {bottom}, to 1, not {top}");
-    ConfigError::unless(top >= bottom && top <= 1.0, "top", problem)
+    errors.check((top >= bottom || !is_share) && top <= 1.0, "top", problem);
+    errors.finish(())
 }
 
 /// `max_p`, which moves.

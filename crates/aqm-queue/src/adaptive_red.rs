@@ -18,7 +18,9 @@
 //!
 //! Where `max_p` does not move, this is RED, draw for draw.
 
-use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, Span, choices, parameters};
+use aqm_net::{
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, Span, choices, parameters,
+};
 use serde_json::{Value, json};
 
 use crate::adaptation::{Adaptation, AdaptsOn, Bounds, Rule, check_bounds};
@@ -123,14 +125,32 @@ impl Thresholds {
 
 impl Config {
     /// The running queue, all checks made.
-    fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigError> {
+    fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        errors.take(self.check_adaptation());
+        let red = errors.take(self.red(rate));
+        let (thresholds, config, red) = errors.finish_some(red)?;
+        let Thresholds { min, max, .. } = thresholds;
+        Ok(AdaptiveRed {
+            red,
+            curve: Curve { min, max, ..config.curve() },
+            gentle_line: self.gentle_line,
+            adaptation: Adaptation::new(self.rule(thresholds), self.max_p),
+        })
+    }
+
+    /// The RED that it is for now, with its thresholds as they are before they are rounded.
+    fn red(&self, rate: Rate) -> Result<(Thresholds, red::Config, Red), ConfigErrors> {
+        // Thresholds and weight follow from the time that such a packet takes.
         ConfigError::unless(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
-        let thresholds = self.thresholds(rate)?;
+        let mut errors = ErrorCollector::default();
+        let (thresholds, weight) = (errors.take(self.thresholds(rate)), errors.take(self.weight(rate)));
+        let (thresholds, weight) = errors.finish_some(thresholds.zip(weight))?;
         let red = red::Config {
             min_th: thresholds.whole(libm::floor(thresholds.min)),
             max_th: thresholds.whole(libm::ceil(thresholds.max)),
             max_p: self.max_p,
-            weight: self.weight(rate)?,
+            weight,
             limit: self.limit,
             mean_packet: self.mean_packet,
             gentle: self.gentle,
@@ -140,14 +160,8 @@ impl Config {
             ecn: self.ecn,
             mark_p: self.mark_p,
         };
-        let rule = self.rule(thresholds)?;
-        let Thresholds { min, max, .. } = thresholds;
-        Ok(AdaptiveRed {
-            red: red.running(rate)?,
-            curve: Curve { min, max, ..red.curve() },
-            gentle_line: self.gentle_line,
-            adaptation: Adaptation::new(rule, self.max_p),
-        })
+        let running = red.running(rate)?;
+        Ok((thresholds, red, running))
     }
 
     /// The thresholds, given or not.
@@ -181,29 +195,38 @@ impl Config {
         rate.bytes_per_second() / self.mean_packet.bytes() as f64
     }
 
+    /// Checks when and how far `max_p` moves.
+    fn check_adaptation(&self) -> Result<(), ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let Self { target_low, target_high, alpha, beta, bottom, top, interval, .. } = *self;
+        let problem = format_args!("must be from 0 to 1, not {target_low}");
+        let is_share = (0.0..=1.0).contains(&target_low);
+        errors.check(is_share, "target_low", problem);
+        let problem = format_args!("must be from target_low, {target_low}, to 1, not {target_high}");
+        let is_beyond = (target_high >= target_low || !is_share) && target_high <= 1.0;
+        errors.check(is_beyond, "target_high", problem);
+        let problem = format_args!("must be above 0 and at most 1, not {alpha}");
+        errors.check(alpha > 0.0 && alpha <= 1.0, "alpha", problem);
+        let problem = format_args!("must be above 0 and below 1, not {beta}");
+        errors.check(beta > 0.0 && beta < 1.0, "beta", problem);
+        errors.take(check_bounds(bottom, top));
+        errors.check(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"));
+        errors.finish(())
+    }
+
     /// When and how far `max_p` moves.
-    fn rule(&self, thresholds: Thresholds) -> Result<Rule, ConfigError> {
+    fn rule(&self, thresholds: Thresholds) -> Rule {
         let Self { target_low, target_high, alpha, beta, bottom, top, bounds, adapts_on, interval, .. } =
             *self;
-        let problem = format_args!("must be from 0 to 1, not {target_low}");
-        ConfigError::unless((0.0..=1.0).contains(&target_low), "target_low", problem)?;
-        let problem = format_args!("must be from target_low, {target_low}, to 1, not {target_high}");
-        ConfigError::unless(target_high >= target_low && target_high <= 1.0, "target_high", problem)?;
-        let problem = format_args!("must be above 0 and at most 1, not {alpha}");
-        ConfigError::unless(alpha > 0.0 && alpha <= 1.0, "alpha", problem)?;
-        let problem = format_args!("must be above 0 and below 1, not {beta}");
-        ConfigError::unless(beta > 0.0 && beta < 1.0, "beta", problem)?;
-        check_bounds(bottom, top)?;
-        ConfigError::unless(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"))?;
         let Thresholds { min, max, .. } = thresholds;
         let low = min + target_low * (max - min);
         let high = min + target_high * (max - min);
-        Ok(Rule { low, high, alpha, beta, bottom, top, bounds, adapts_on, interval })
+        Rule { low, high, alpha, beta, bottom, top, bounds, adapts_on, interval }
     }
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running(rate)?))
     }
 

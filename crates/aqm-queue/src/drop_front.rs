@@ -5,7 +5,7 @@
 //!
 //! Ours, where the paper is silent: an arrival that is larger than the whole limit is itself dropped.
 
-use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, parameters};
 
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
@@ -18,7 +18,7 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         ConfigError::unless(self.limit.count() > 0, "limit", "must be at least 1p or 1B")?;
         Ok(Box::new(DropFront { fifo: Fifo::new(self.limit) }))
     }

@@ -4,7 +4,7 @@
 //! talk, slide 4: the first packets of a flow, and its last three, are lost at the price of a
 //! time-out.)
 
-use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, parameters};
 
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
@@ -21,13 +21,12 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        Ok(Box::new(DropNth {
-            arrivals: 0,
-            doomed: next_last("packets", &self.packets)?,
-            marked: next_last("marked", &self.marked)?,
-            fifo: Fifo::new(Length::Packets(u64::MAX)),
-        }))
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let doomed = errors.take(next_last("packets", &self.packets));
+        let marked = errors.take(next_last("marked", &self.marked));
+        let (doomed, marked) = errors.finish_some(doomed.zip(marked))?;
+        Ok(Box::new(DropNth { arrivals: 0, doomed, marked, fifo: Fifo::new(Length::Packets(u64::MAX)) }))
     }
 }
 

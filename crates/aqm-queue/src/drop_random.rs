@@ -7,7 +7,7 @@
 //! Ours: chance is asked once for every packet that is not too small, a full buffer or not, so the
 //! choices do not depend on the load. A full buffer refuses a packet whatever chance said.
 
-use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
 
 use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
@@ -28,14 +28,12 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        if !(0.0..=1.0).contains(&self.probability) {
-            let problem = format!("must be between 0 and 1, is {}", self.probability);
-            return Err(ConfigError::at("probability", problem));
-        }
-        if self.limit.count() == 0 {
-            return Err(ConfigError::at("limit", "must be at least 1p or 1B"));
-        }
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let problem = format_args!("must be between 0 and 1, is {}", self.probability);
+        errors.check((0.0..=1.0).contains(&self.probability), "probability", problem);
+        errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
+        errors.finish(())?;
         Ok(Box::new(DropRandom { config: self.clone(), fifo: Fifo::new(self.limit) }))
     }
 }
@@ -157,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let place = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().place;
+        let place = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().first().place.clone();
         for probability in [-0.1, 1.1, f64::NAN] {
             assert_eq!(place(endless(probability)), "probability");
         }

@@ -3,7 +3,7 @@
 //! The limit counts what waits; the packet on the line is not in the queue. (ns-2's DropTail counts
 //! it, so its `limit_ 225` is `224p` here.)
 
-use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
 use crate::fifo::Admission;
@@ -20,10 +20,8 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        if self.limit.count() == 0 {
-            return Err(ConfigError::at("limit", "must be at least 1p or 1B"));
-        }
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        ConfigError::unless(self.limit.count() > 0, "limit", "must be at least 1p or 1B")?;
         Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
     }
 

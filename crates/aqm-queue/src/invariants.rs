@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use aqm_net::{Backlog, ConfigError, Ecn, Instant, Length, Packet, Quantity, Rate};
+use aqm_net::{Backlog, ConfigErrors, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
 use crate::{ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason, drop_tail};
@@ -26,7 +26,7 @@ use crate::{ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipl
 ///
 /// # Errors
 /// As [`crate::Build::build`].
-pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
     let mut limits = BTreeMap::new();
     find_limits(&config.to_value(), "", &mut limits);
     let expected = Expected::of(config);

@@ -113,8 +113,8 @@ pub trait Build {
     /// Checks all parameters and makes the running discipline for a line of this rate.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError>;
+    /// Every field that is wrong, and what is allowed.
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors>;
 
     /// The drop function: the probability of dropping a packet at this `average` queue (in the unit of the
     /// thresholds), before drops are spaced; `relative_window` is the window of the packet's sender over the

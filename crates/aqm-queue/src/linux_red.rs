@@ -24,8 +24,11 @@
 //! - The clock of Linux 2.4, microseconds or coarser as the kernel was built, has whole microseconds here, and
 //!   products do not overflow.
 
+use std::ops::RangeInclusive;
+
 use aqm_net::{
-    Backlog, ConfigError, Ecn, Instant, Length, Packet, Rate, Rng, Size, Span, choices, parameters,
+    Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
+    choices, parameters,
 };
 use serde_json::{Value, json};
 
@@ -102,50 +105,77 @@ struct MaxP {
     slope: u64,
 }
 
+/// The sizes that the kernel can be told, in bytes.
+const IN_32_BITS: RangeInclusive<u64> = 1..=u32::MAX as u64;
+const OUT_OF_RANGE: &str = "must be from 1B to 4294967295B";
+
 impl Config {
     /// The thresholds, given or not.
-    fn thresholds(&self) -> (u64, u64) {
+    ///
+    /// # Errors
+    /// If they are none, or the limit leaves them no room.
+    fn thresholds(&self) -> Result<(u64, u64), ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let bytes = |size: Option<Size>| size.map(Size::bytes);
         let without_max = || bytes(self.min).map_or(self.limit.bytes() / 4, |min| min.saturating_mul(3));
         let max = bytes(self.max).unwrap_or_else(without_max);
-        (bytes(self.min).unwrap_or(max / 3), max)
+        let min = bytes(self.min).unwrap_or(max / 3);
+        let limit = self.limit.bytes();
+        let has_limit = IN_32_BITS.contains(&limit);
+        errors.check(has_limit, "limit", OUT_OF_RANGE);
+        if has_limit || self.min.is_some() || self.max.is_some() {
+            let remedy = if self.min.is_some() { "" } else { ", and is a third of max: write it" };
+            errors.check(min > 0, "min", format_args!("must be at least 1B{remedy}"));
+            errors.check(min == 0 || max > min, "max", format_args!("must exceed min, {min}B"));
+        }
+        let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
+        let is_met = !has_limit || limit > min;
+        errors.check(is_met, "limit", format_args!("must exceed min, {min}B, {remedy}"));
+        errors.finish((min, max))
     }
 
     /// What the kernel is told; all checks made but those of the table of idle times.
     ///
     /// # Errors
-    /// The first parameter that Linux does not have, or with which RED would not do what its name says.
-    fn told(&self) -> Result<Told, ConfigError> {
-        let (min, max) = self.thresholds();
-        let limit = self.limit.bytes();
-        let in_32_bits = 1..=u64::from(u32::MAX);
-        let range = format_args!("must be from 1B to {}B", u32::MAX);
-        ConfigError::unless(in_32_bits.contains(&limit), "limit", range)?;
-        let remedy = if self.min.is_some() { "" } else { ", and is a third of max: write it" };
-        ConfigError::unless(min > 0, "min", format_args!("must be at least 1B{remedy}"))?;
-        ConfigError::unless(max > min, "max", format_args!("must exceed min, {min}B"))?;
-        let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
-        ConfigError::unless(limit > min, "limit", format_args!("must exceed min, {min}B, {remedy}"))?;
+    /// Every parameter that Linux does not have, or with which RED would not do what its name says.
+    fn told(&self) -> Result<Told, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let thresholds = errors.take(self.thresholds());
         for (place, is_on) in [("harddrop", self.harddrop), ("adaptive", self.adaptive)] {
             let exists = self.kernel != Kernel::Linux24;
-            ConfigError::unless(exists || !is_on, place, "does not exist in Linux 2.4: leave it out")?;
+            errors.check(exists || !is_on, place, "does not exist in Linux 2.4: leave it out");
         }
         let remedy = "has no effect without ecn: leave it out";
-        ConfigError::unless(self.ecn || !self.harddrop, "harddrop", remedy)?;
-        ConfigError::unless(in_32_bits.contains(&self.avpkt.bytes()), "avpkt", range)?;
+        errors.check(self.ecn || !self.harddrop, "harddrop", remedy);
+        let has_packet = IN_32_BITS.contains(&self.avpkt.bytes());
+        errors.check(has_packet, "avpkt", OUT_OF_RANGE);
+        let probability = self.probability;
+        let is_share = probability > 0.0 && probability <= 1.0;
+        let problem = format_args!("must be above 0 and at most 1, not {probability}");
+        errors.check(is_share, "probability", problem);
+        // What follows from others can be judged only if these can.
+        let width = thresholds.filter(|_| is_share).map(|(min, max)| max - min);
+        let max_p = width.and_then(|width| errors.take(self.max_p(width)));
+        let weighed = thresholds.filter(|_| has_packet);
+        let weight_log = weighed.and_then(|(min, max)| errors.take(self.weight_log(min, max)));
+        let told = thresholds.zip(weight_log).zip(max_p);
+        let (((min, max), weight_log), max_p) = errors.finish_some(told)?;
+        Ok(Told { min, max, weight_log, max_p })
+    }
+
+    /// The weight of the average, as its logarithm, with these thresholds.
+    fn weight_log(&self, min: u64, max: u64) -> Result<u32, ConfigError> {
         let weight_log = tc::weight_log(self.burst, min, max, self.avpkt.bytes())?;
         let (beyond, weight) = (1_u64 << (AVERAGE_BITS - weight_log), 1_u64 << weight_log);
         let problem =
             format_args!("must be below {beyond}B with weight 1/{weight}, for it is kept in 32 bits");
         ConfigError::unless(max < beyond, "max", problem)?;
-        Ok(Told { min, max, weight_log, max_p: self.max_p(max - min)? })
+        Ok(weight_log)
     }
 
     /// Where `max_P` begins, with thresholds that are `width` bytes apart.
     fn max_p(&self, width: u64) -> Result<MaxP, ConfigError> {
         let probability = self.probability;
-        let problem = format_args!("must be above 0 and at most 1, not {probability}");
-        ConfigError::unless(probability > 0.0 && probability <= 1.0, "probability", problem)?;
         let probability_log = tc::probability_log(probability, width)?;
         if self.kernel == Kernel::Linux24 {
             let slope = 1 << (32 - probability_log);
@@ -159,7 +189,7 @@ impl Config {
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let Told { min, max, weight_log, max_p } = self.told()?;
         let (clock, admission) = match self.kernel {
             Kernel::Linux24 => (Clock::Micros, Admission::UntilBeyond),

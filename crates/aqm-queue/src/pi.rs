@@ -15,7 +15,9 @@
 //! Defaults are the paper's example: 60 flows, 3750 packets a second, 246 ms. ns-2's own differ:
 //! 170 updates a second, a `q_ref` and a `limit` of 50 packets.
 
-use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Size, Span, choices, parameters};
+use aqm_net::{
+    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
+};
 use serde_json::{Value, json};
 
 use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
@@ -59,18 +61,24 @@ const SHORTEST: Span = Span::from_nanos(10_000);
 
 impl Config {
     /// The running controller, for those who build on it; all checks made.
-    pub(crate) fn running(&self) -> Result<Pi, ConfigError> {
+    pub(crate) fn running(&self) -> Result<Pi, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let Self { q_ref, a, b, interval, limit, mean_packet, .. } = *self;
-        ConfigError::unless(q_ref.count() > 0, "q_ref", "must be at least 1p or 1B")?;
-        ConfigError::unless(a > 0.0 && a.is_finite(), "a", format_args!("must be above 0, not {a}"))?;
+        errors.check(q_ref.count() > 0, "q_ref", "must be at least 1p or 1B");
+        let is_positive = a > 0.0 && a.is_finite();
+        errors.check(is_positive, "a", format_args!("must be above 0, not {a}"));
         let problem = format_args!("must be above 0 and below a, {a}, not {b}");
-        ConfigError::unless(b > 0.0 && b < a, "b", problem)?;
-        ConfigError::unless(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"))?;
+        errors.check(b > 0.0 && (b < a || !is_positive), "b", problem);
+        errors.check(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"));
         let is_met = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
         let remedy = "or the queue is full before it is where PI holds it";
-        ConfigError::unless(is_met, "limit", format_args!("must exceed q_ref, {q_ref}, {remedy}"))?;
-        ConfigError::unless(limit.count() > 0, "limit", "must be at least 1p or 1B")?;
-        ConfigError::unless(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
+        if limit.count() == 0 {
+            errors.check(false, "limit", "must be at least 1p or 1B");
+        } else {
+            errors.check(is_met, "limit", format_args!("must exceed q_ref, {q_ref}, {remedy}"));
+        }
+        errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        errors.finish(())?;
         Ok(Pi {
             controller: Controller {
                 unit: if q_ref.in_bytes() { mean_packet.bytes() as f64 } else { 1.0 },
@@ -85,7 +93,7 @@ impl Config {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running()?))
     }
 

@@ -10,7 +10,7 @@
 //! - A packet that is spared asks no chance and is not marked either; a full queue refuses it all the same.
 //! - A packet without a window meets PI.
 
-use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
 use crate::pi::{self, Pi};
@@ -29,13 +29,13 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let most = u32::from(u16::MAX);
-        if !(1..=most).contains(&self.min_cwnd) {
-            let problem = format!("must be 1 to {most} segments, not {}", self.min_cwnd);
-            return Err(ConfigError::at("min_cwnd", problem));
-        }
-        let pi = self.pi.running().map_err(|error| error.within("pi"))?;
+        let mut errors = ErrorCollector::default();
+        let problem = format_args!("must be 1 to {most} segments, not {}", self.min_cwnd);
+        errors.check((1..=most).contains(&self.min_cwnd), "min_cwnd", problem);
+        let pi = errors.take(self.pi.running().map_err(|errors| errors.within("pi")));
+        let pi = errors.finish_some(pi)?;
         Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))
     }
 

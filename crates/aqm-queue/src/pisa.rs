@@ -11,7 +11,7 @@
 //!
 //! If all windows are equal this is PI, draw for draw.
 
-use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
 use crate::pi::{self, Pi};
@@ -31,9 +31,12 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        let pi = self.pi.running().map_err(|error| error.within("pi"))?;
-        Ok(Box::new(Pisa { windows: WindowAverage::new(self.window_weight)?, pi }))
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let pi = errors.take(self.pi.running().map_err(|errors| errors.within("pi")));
+        let windows = errors.take(WindowAverage::new(self.window_weight));
+        let (pi, windows) = errors.finish_some(pi.zip(windows))?;
+        Ok(Box::new(Pisa { windows, pi }))
     }
 
     fn corners(&self) -> Vec<Value> {

@@ -17,7 +17,7 @@
 //! `no-wait`, as that paper and talks print it. ns-2's own default, `wait`, drops a third as often at the same
 //! average, so a comparison must say which it uses. Linux's RED is another queue (`linux_red.rs`).
 
-use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Size, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
 
 use crate::average::Average;
@@ -68,32 +68,33 @@ impl Config {
     /// All checks on the parameters.
     ///
     /// # Errors
-    /// The first parameter with which RED would not do what its name says.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    /// Every parameter with which RED would not do what its name says.
+    pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let Self { min_th, max_th, limit, max_p, weight, .. } = *self;
         let same_unit = max_th.in_bytes() == min_th.in_bytes();
-        ConfigError::unless(same_unit, "max_th", format_args!("must be in the unit of min_th, {min_th}"))?;
-        let in_order = max_th.count() > min_th.count();
-        ConfigError::unless(in_order, "max_th", format_args!("must exceed min_th, {min_th}"))?;
-        ConfigError::unless(limit.count() > 0, "limit", "must be at least 1p or 1B")?;
+        errors.check(same_unit, "max_th", format_args!("must be in the unit of min_th, {min_th}"));
+        let in_order = !same_unit || max_th.count() > min_th.count();
+        errors.check(in_order, "max_th", format_args!("must exceed min_th, {min_th}"));
         let is_met = limit.in_bytes() != min_th.in_bytes() || limit.count() > min_th.count();
         let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
-        ConfigError::unless(is_met, "limit", format_args!("must exceed min_th, {min_th}, {remedy}"))?;
+        if limit.count() == 0 {
+            errors.check(false, "limit", "must be at least 1p or 1B");
+        } else {
+            errors.check(is_met, "limit", format_args!("must exceed min_th, {min_th}, {remedy}"));
+        }
         for (place, share) in [("max_p", max_p), ("weight", weight)] {
             let problem = format_args!("must be above 0 and at most 1, not {share}");
-            ConfigError::unless(share > 0.0 && share <= 1.0, place, problem)?;
+            errors.check(share > 0.0 && share <= 1.0, place, problem);
         }
-        ConfigError::unless(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
+        errors.check(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
         if let Some(p) = self.mark_p {
-            let remedy = "has no effect with ecn = \"off\": leave it out";
-            ConfigError::unless(self.ecn != EcnRule::Off, "mark_p", remedy)?;
-            ConfigError::unless(
-                (0.0..=1.0).contains(&p),
-                "mark_p",
-                format_args!("must be from 0 to 1, not {p}"),
-            )?;
+            let marks = self.ecn != EcnRule::Off;
+            errors.check(marks, "mark_p", "has no effect with ecn = \"off\": leave it out");
+            let is_share = !marks || (0.0..=1.0).contains(&p);
+            errors.check(is_share, "mark_p", format_args!("must be from 0 to 1, not {p}"));
         }
-        Ok(())
+        errors.finish(())
     }
 
     /// The drop function.
@@ -116,14 +117,14 @@ impl Config {
     }
 
     /// The running RED, for those who build on it; all checks made.
-    pub(crate) fn running(&self, rate: Rate) -> Result<Red, ConfigError> {
+    pub(crate) fn running(&self, rate: Rate) -> Result<Red, ConfigErrors> {
         self.check()?;
         Ok(Red { core: self.core(rate), curve: self.curve(), fifo: Fifo::new(self.limit) })
     }
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running(rate)?))
     }
 

@@ -21,7 +21,9 @@
 //! With one class, or if all packets are of the last class and it counts them all, this is RED, draw
 //! for draw. Defaults are those of ns-2's RIO, which is steeper than its RED: not gentle.
 
-use aqm_net::{Backlog, ConfigError, Length, Packet, Rate, Size, choices, parameters};
+use aqm_net::{
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, choices, parameters,
+};
 use serde_json::{Value, json};
 
 use crate::curve::Curve;
@@ -130,29 +132,32 @@ impl Config {
     /// All checks on the parameters.
     ///
     /// # Errors
-    /// The first parameter with which RIO would not do what its name says.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    /// Every parameter with which RIO would not do what its name says.
+    pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let Self { classes, coupling, .. } = self;
         let problem = format_args!("must be 1 to {MOST} tables, not {}", classes.len());
-        ConfigError::unless((1..=MOST).contains(&classes.len()), "classes", problem)?;
-        let unit = classes[0].min_th;
+        errors.check((1..=MOST).contains(&classes.len()), "classes", problem);
         for (k, class) in classes.iter().enumerate() {
             let place = format!("classes.{k}");
-            self.red(class).check().map_err(|error| match error.place.as_str() {
+            let of_class = |error: ConfigError| match error.place.as_str() {
                 "min_th" | "max_th" | "max_p" => error.within(&place),
                 _ => error,
-            })?;
+            };
+            errors.take(self.red(class).check().map_err(|found| found.map(of_class)));
+            let unit = classes[0].min_th;
             let problem = format_args!("must be in the unit of the first class's, {unit}");
             let same_unit = class.min_th.in_bytes() == unit.in_bytes();
-            ConfigError::unless(same_unit, format!("{place}.min_th"), problem)?;
+            errors.check(same_unit, format!("{place}.min_th"), problem);
         }
         if self.total_average == TotalAverage::InArrivals {
+            let couples = *coupling == Coupling::Coupled;
             let remedy = "has no effect unless coupling is \"coupled\": leave it out";
-            ConfigError::unless(*coupling == Coupling::Coupled, "total_average", remedy)?;
+            errors.check(couples, "total_average", remedy);
             let remedy = "needs a class before the last, or the average never moves";
-            ConfigError::unless(classes.len() > 1, "total_average", remedy)?;
+            errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }
-        Ok(())
+        errors.finish(())
     }
 
     /// What RED would be if all packets were of this class.
@@ -178,7 +183,7 @@ impl Config {
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         self.check()?;
         let lane = |class| {
             let red = self.red(class);

@@ -12,7 +12,7 @@
 //!
 //! If all packets are long this is RED, draw for draw.
 
-use aqm_net::{ConfigError, Length, Rate, Size, parameters};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Length, Rate, Size, parameters};
 
 use crate::red_core::EcnRule;
 use crate::rio::{self, Class, TotalAverage};
@@ -60,19 +60,24 @@ const MOST: f64 = 100.0;
 
 impl Config {
     /// The RIO that this is, all checks made.
-    fn rio(&self) -> Result<rio::Config, ConfigError> {
+    fn rio(&self) -> Result<rio::Config, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let Self { limit, min_share, weight, mean_packet, ecn, spacing, gentle, total_average, .. } = *self;
         let problem = format_args!("must be at least 0 and below 1, not {min_share}");
-        ConfigError::unless((0.0..1.0).contains(&min_share), "min_share", problem)?;
+        let is_share = (0.0..1.0).contains(&min_share);
+        errors.check(is_share, "min_share", problem);
         let ends = [("short_max_share", self.short_max_share), ("long_max_share", self.long_max_share)];
         for (place, share) in ends {
             let problem =
                 format_args!("must exceed min_share, {min_share}, and be at most {MOST}, not {share}");
-            ConfigError::unless(share > min_share && share <= MOST, place, problem)?;
+            let is_beyond = (share > min_share || !is_share) && share <= MOST;
+            errors.check(is_beyond, place, problem);
             let end = part(limit, share);
             let problem = format_args!("is too small: min_share and {place} both round to {end}");
-            ConfigError::unless(end != part(limit, min_share), "limit", problem)?;
+            let is_line = !is_share || !is_beyond || end != part(limit, min_share);
+            errors.check(is_line, "limit", problem);
         }
+        let has_shares = errors.is_empty();
         let class =
             |share, max_p| Class { min_th: part(limit, min_share), max_th: part(limit, share), max_p };
         let rio = rio::Config {
@@ -89,18 +94,21 @@ impl Config {
             ecn,
             ..rio::Config::default()
         };
-        // The names a user knows.
-        rio.check().map_err(|error| match error.place.as_str() {
-            "classes.0.max_p" => ConfigError::at("short_max_p", error.problem),
-            "classes.1.max_p" => ConfigError::at("long_max_p", error.problem),
-            _ => error,
-        })?;
-        Ok(rio)
+        // The names a user knows; thresholds follow from the shares.
+        for error in rio.check().err().into_iter().flatten() {
+            match error.place.as_str() {
+                "classes.0.max_p" => errors.add(ConfigError::at("short_max_p", error.problem)),
+                "classes.1.max_p" => errors.add(ConfigError::at("long_max_p", error.problem)),
+                "limit" | "classes.0.max_th" | "classes.1.max_th" if !has_shares => {}
+                _ => errors.add(error),
+            }
+        }
+        errors.finish(rio)
     }
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         self.rio()?.build(rate)
     }
 

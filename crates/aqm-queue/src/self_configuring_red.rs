@@ -11,7 +11,7 @@
 //! - The gentle line, which RED has by default and the paper does not know, begins at `max_p` as it is now, so that
 //!   the drop function has no jump.
 
-use aqm_net::{Backlog, ConfigError, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
 use crate::adaptation::check_bounds;
@@ -38,27 +38,23 @@ parameters! {
 
 impl Config {
     /// The running queue; all checks made.
-    fn running(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigError> {
+    fn running(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         let Self { alpha, beta, bottom, top, .. } = *self;
         for (place, factor) in [("alpha", alpha), ("beta", beta)] {
             let problem = format_args!("must be above 1, not {factor}");
-            ConfigError::unless(factor > 1.0 && factor.is_finite(), place, problem)?;
+            errors.check(factor > 1.0 && factor.is_finite(), place, problem);
         }
-        check_bounds(bottom, top)?;
-        Ok(SelfConfiguringRed {
-            red: self.red.running(rate).map_err(|error| error.within("red"))?,
-            curve: self.red.curve(),
-            side: Side::Above,
-            alpha,
-            beta,
-            bottom,
-            top,
-        })
+        errors.take(check_bounds(bottom, top));
+        let red = errors.take(self.red.running(rate).map_err(|errors| errors.within("red")));
+        let red = errors.finish_some(red)?;
+        let curve = self.red.curve();
+        Ok(SelfConfiguringRed { red, curve, side: Side::Above, alpha, beta, bottom, top })
     }
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running(rate)?))
     }
 

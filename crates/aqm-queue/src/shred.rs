@@ -17,7 +17,7 @@
 //!
 //! If all windows are equal this is RED, draw for draw.
 
-use aqm_net::{Backlog, ConfigError, Packet, Rate, choices, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, choices, parameters};
 use serde_json::{Value, json};
 
 use crate::curve::Curve;
@@ -53,16 +53,13 @@ choices! {
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        let red = self.red.running(rate).map_err(|error| error.within("red"))?;
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let red = errors.take(self.red.running(rate).map_err(|errors| errors.within("red")));
+        let windows = errors.take(WindowAverage::new(self.window_weight));
+        let (red, windows) = errors.finish_some(red.zip(windows))?;
         let curve = self.red.curve();
-        Ok(Box::new(Shred {
-            windows: WindowAverage::new(self.window_weight)?,
-            curve,
-            floor: self.floor,
-            lowest: curve.min,
-            red,
-        }))
+        Ok(Box::new(Shred { windows, curve, floor: self.floor, lowest: curve.min, red }))
     }
 
     fn drop_curve(&self, average: f64, relative_window: f64, _class: u8) -> Option<f64> {

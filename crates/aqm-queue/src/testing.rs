@@ -120,7 +120,7 @@ impl Driver {
     /// # Panics
     /// If the table is wrong.
     pub fn at_rate(table: Value, rate: Rate, seed: u64) -> Self {
-        let queue = Config::read(table).and_then(|config| Ok(invariants::watched(&config, rate)?));
+        let queue = Config::read(table).and_then(|config| invariants::watched(&config, rate));
         Self {
             queue: queue.unwrap_or_else(|error| panic!("{error}")),
             rng: Streams::new(seed).named("queue", 0),

@@ -375,7 +375,19 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
     for (change, expected) in rows {
         let found = problem(change.clone());
         assert!(found.starts_with(expected), "{change}: {found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
     }
+}
+
+#[test]
+fn all_that_would_misbehave_is_told_at_once() {
+    let places = |change: Value| {
+        let errors = Config::read(table(change)).unwrap().build(Rate::from_bps(1_000_000)).err().unwrap();
+        errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
+    };
+    let wrong = json!({"alpha": 0.0, "top": 2.0, "interval": "0s", "max_p": 0.0, "weight": 2.0});
+    assert_eq!(places(wrong), ["alpha", "top", "interval", "max_p", "weight"]);
+    assert_eq!(places(json!({"max_th": "90kB", "round_trip": "0s"})), ["max_th", "round_trip"]);
 }
 
 #[test]

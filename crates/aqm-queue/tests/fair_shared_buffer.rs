@@ -254,6 +254,12 @@ fn a_child_is_remembered_while_its_flow_is_idle() {
     assert_eq!(lost, [(1, 3), (2, 3), (1, 6), (2, 6), (1, 9), (2, 9)]);
 }
 
+/// Where the parameters of a scheduler are wrong.
+fn wrong_places(table: Value) -> Vec<String> {
+    let errors = Config::read(table).unwrap().build(aqm_net::Rate::from_bps(1000)).err();
+    errors.into_iter().flatten().map(|error| error.place).collect()
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_by_name() {
     let red = json!({"kind": "red", "max_th": "3p"});
@@ -272,16 +278,21 @@ fn what_makes_no_sense_is_refused_by_name() {
         for (table, place) in &refused {
             let mut table = table.clone();
             table["kind"] = json!(kind);
-            let error = Config::read(table.clone()).unwrap().build(aqm_net::Rate::from_bps(1000)).err();
-            assert_eq!(error.map(|error| error.place).as_deref(), Some(*place), "{table}");
+            assert_eq!(wrong_places(table), [*place]);
         }
     }
     for quantum in ["0B", "2GB"] {
-        let config = Config::read(json!({"kind": "drr", "quantum": quantum})).unwrap();
-        assert_eq!(config.build(aqm_net::Rate::from_bps(1000)).err().unwrap().place, "quantum");
+        assert_eq!(wrong_places(json!({"kind": "drr", "quantum": quantum})), ["quantum"]);
     }
     let unknown = Config::read(json!({"kind": "drr", "child": {"kind": "blue"}})).unwrap_err();
     assert!(unknown.to_string().starts_with("child.kind: unknown kind `blue`; allowed: "), "{unknown}");
+}
+
+#[test]
+fn all_that_makes_no_sense_is_told_at_once() {
+    let child = json!({"kind": "red", "weight": 0.0});
+    let wrong = json!({"kind": "drr", "limit": "0p", "buckets": 0, "child": child, "quantum": "0B"});
+    assert_eq!(wrong_places(wrong), ["limit", "buckets", "child.weight", "quantum"]);
 }
 
 #[test]

@@ -199,6 +199,39 @@ fn a_wrong_tree_is_refused_with_the_place_and_the_remedy() {
 }
 
 #[test]
+fn all_that_is_wrong_in_a_tree_is_told_at_once() {
+    let places = |table: Value| {
+        let errors = Config::read(table).unwrap().build(LINE).err().unwrap();
+        errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
+    };
+    let red = json!({"kind": "red", "max_p": 2.0, "weight": 0.0});
+    let classes = json!({
+        "a": {"priority": 8, "parent": "x"},
+        "b": {"rate": "1Mbps", "burst": "0B", "queue": red},
+    });
+    assert_eq!(
+        places(json!({"kind": "htb", "r2q": 0, "classes": classes})),
+        [
+            "r2q",
+            "classes.a.rate",
+            "classes.a.priority",
+            "classes.a.parent",
+            "classes.b.burst",
+            "classes.b.queue.max_p",
+            "classes.b.queue.weight",
+        ]
+    );
+    let classes = json!({
+        "a": {"rate": "2Mbps", "parent": "l"},
+        "l": {"rate": "1Mbps", "priority": 2, "quantum": "1kB"},
+    });
+    assert_eq!(
+        places(json!({"kind": "htb", "default": "l", "classes": classes})),
+        ["classes.a.rate", "classes.l.quantum", "classes.l.priority", "default"]
+    );
+}
+
+#[test]
 fn what_the_kernel_warns_about_is_warned_about() {
     let warnings = |classes: Value| {
         let config = Config::read(json!({"kind": "htb", "default": "a", "classes": classes})).unwrap();

@@ -389,9 +389,10 @@ fn an_adaptive_queue_comes_to_the_middle_of_its_thresholds_where_max_p_can_take_
 fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
     let refused = |change: Value, place: &str, problem: &str| {
         let config = Config::read(linux(change)).unwrap();
-        let error = config.build(Rate::from_bps(140_000)).err().unwrap();
-        assert_eq!(error.place, place);
-        assert!(error.problem.contains(problem), "{error}");
+        let errors = config.build(Rate::from_bps(140_000)).err().unwrap();
+        assert_eq!(errors.iter().count(), 1, "{errors}");
+        assert_eq!(errors.first().place, place);
+        assert!(errors.first().problem.contains(problem), "{errors}");
         assert_eq!(config.drop_curve(1.0, 1.0, 0), None, "{place}");
     };
     refused(json!({"min": "0B"}), "min", "at least 1B");
@@ -414,7 +415,20 @@ fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
     refused(json!({"kernel": "2.4", "ecn": true, "harddrop": true}), "harddrop", "Linux 2.4");
     refused(json!({"kernel": "2.4", "adaptive": true}), "adaptive", "Linux 2.4");
     let fast = Config::read(linux(json!({}))).unwrap().build(Rate::from_bps(100_000_000_000)).err().unwrap();
-    assert_eq!(fast.place, "avpkt");
+    assert_eq!(fast.first().place, "avpkt");
     let error = Config::read(json!({"kind": "red", "preset": "linux"})).unwrap_err();
     assert_eq!(error.first().place, "preset", "{error}");
+}
+
+#[test]
+fn all_that_linux_does_not_have_is_told_at_once() {
+    let places = |change: Value| {
+        let config = Config::read(linux(change)).unwrap();
+        let errors = config.build(Rate::from_bps(140_000)).err().unwrap();
+        errors.iter().map(|error| error.place.clone()).collect::<Vec<_>>()
+    };
+    let wrong = json!({"limit": "0B", "min": "0B", "avpkt": "0B", "probability": 2.0, "kernel": "2.4", "adaptive": true});
+    assert_eq!(places(wrong), ["limit", "min", "adaptive", "avpkt", "probability"]);
+    assert_eq!(places(json!({"burst": 2, "probability": 1.0})), ["probability", "burst"]);
+    assert_eq!(places(json!({"limit": "0B", "min": null, "max": null})), ["limit"], "they follow from it");
 }

@@ -197,6 +197,7 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         for kind in ["pisa", "pimc"] {
             let found = problem(json!({"kind": kind, "pi": change}));
             assert!(found.starts_with(&format!("pi.{expected}")), "{kind}: {found}");
+            assert_eq!(found.lines().count(), 1, "{kind}: {found}");
         }
         let mut plain = change;
         plain["kind"] = json!("pi");
@@ -209,4 +210,8 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         let found = problem(json!({"kind": "pimc", "min_cwnd": wrong}));
         assert!(found.starts_with("min_cwnd: must be 1 to 65535 segments"), "{found}");
     }
+    let wrong = json!({"kind": "pimc", "min_cwnd": 0, "pi": {"a": 0.0, "b": 0.0, "limit": "0p"}});
+    let all = problem(wrong);
+    let places: Vec<&str> = all.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(places, ["min_cwnd", "pi.a", "pi.b", "pi.limit"], "all are told at once");
 }

@@ -377,6 +377,7 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         let outer = shred.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
         let inner = config.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
         assert_eq!(outer, format!("red.{inner}"));
+        assert_eq!(inner.lines().count(), 1, "{inner}");
         inner
     };
     assert_eq!(problem(json!({"max_th": "30p"})), "max_th: must exceed min_th, 30p");
@@ -393,4 +394,16 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
     let shred = Config::read(json!({"kind": "shred", "window_weight": 0.0})).unwrap();
     let error = shred.build(Rate::from_bps(1_000_000)).err().unwrap().to_string();
     assert!(error.starts_with("window_weight: must be above 0"), "{error}");
+}
+
+#[test]
+fn all_that_would_misbehave_is_told_at_once() {
+    let red = json!({"max_th": "30p", "limit": "0B", "max_p": 2.0, "mean_packet": "0B", "mark_p": 0.1});
+    let shred = Config::read(json!({"kind": "shred", "red": red, "window_weight": 0.0})).unwrap();
+    let errors = shred.build(Rate::from_bps(1_000_000)).err().unwrap();
+    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    assert_eq!(
+        places,
+        ["red.max_th", "red.limit", "red.max_p", "red.mean_packet", "red.mark_p", "window_weight"]
+    );
 }

@@ -432,6 +432,20 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
 }
 
 #[test]
+fn all_that_would_misbehave_is_told_at_once_and_what_classes_share_once() {
+    let classes = json!([{"max_p": 0.0}, {"max_th": "5p"}]);
+    let wrong = json!({"kind": "rio", "weight": 0.0, "classes": classes, "mean_packet": "0B"});
+    assert_eq!(places(wrong), ["classes.0.max_p", "weight", "mean_packet", "classes.1.max_th"]);
+    let wrong = json!({"kind": "rio-ps", "min_share": 1.0, "long_max_p": 0.0, "weight": 0.0});
+    assert_eq!(places(wrong), ["min_share", "weight", "long_max_p"]);
+}
+
+/// The places of what is wrong with the table.
+fn places(table: Value) -> Vec<String> {
+    problem(table).lines().filter_map(|line| Some(line.split(": ").next()?.to_owned())).collect()
+}
+
+#[test]
 fn rio_ps_refuses_in_its_own_words() {
     let rio_ps = |change: Value| problem(with(json!({"kind": "rio-ps"}), change));
     assert!(

@@ -20,8 +20,7 @@ impl EdgeSpec {
     /// Builds the edge, with a random stream of its own.
     fn build(&self, seed: u64) -> Result<Box<dyn Edge>, ConfigErrors> {
         let rng = Streams::new(seed).named(&format!("edge/{}", self.node), 0);
-        let built = self.config.build(rng);
-        built.map_err(|error| ConfigErrors::from(error).within(&format!("edges.{}", self.node)))
+        self.config.build(rng).map_err(|errors| errors.within(&format!("edges.{}", self.node)))
     }
 }
 

@@ -12,7 +12,7 @@ mod sfd;
 mod short_flows;
 mod table;
 
-use aqm_net::{ConfigError, Instant, Packet, Rng, registry};
+use aqm_net::{ConfigErrors, Instant, Packet, Rng, registry};
 use dyn_clone::DynClone;
 
 use crate::Gauge;
@@ -43,8 +43,8 @@ pub trait Build {
     /// Checks all parameters and makes the running edge; `rng` is its own random stream.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
-    fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigError>;
+    /// Every field that is wrong, and what is allowed.
+    fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors>;
 }
 
 /// Where packets enter a network and are told short or long.
@@ -146,6 +146,11 @@ mod tests {
         }
     }
 
+    fn wrong_places(config: &Config) -> Vec<String> {
+        let errors = config.build(Streams::new(1).named("edge", 0)).err();
+        errors.into_iter().flatten().map(|error| error.place).collect()
+    }
+
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         let refused = [
@@ -166,9 +171,12 @@ mod tests {
         ];
         for (kind, place, value) in refused {
             let config = Config::read(json!({"kind": kind, place: value})).unwrap();
-            let error = config.build(Streams::new(1).named("edge", 0)).err();
-            assert_eq!(error.map(|e| e.place).as_deref(), Some(place), "{config:?}");
+            assert_eq!(wrong_places(&config), [place], "{config:?}");
         }
+        let wrong =
+            json!({"kind": "short-flows", "step": 0, "max_flows": 0, "min_threshold": 1001, "expiry": "0s"});
+        let places = wrong_places(&Config::read(wrong).unwrap());
+        assert_eq!(places, ["expiry", "step", "min_threshold", "max_flows"], "all are told at once");
         let fixed =
             Config::read(json!({"kind": "short-flows", "threshold_rule": "static", "threshold": 0})).unwrap();
         assert!(fixed.build(Streams::new(1).named("edge", 0)).is_ok());

@@ -15,7 +15,7 @@
 //!   Both are here by name.
 //! - Memory is bounded: with `max_flows` remembered, the flow unseen for longest makes room.
 
-use aqm_net::{ConfigError, Instant, Packet, Rng, Size, Span, choices, parameters};
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Size, Span, choices, parameters};
 
 use super::{Build, Edge, LONG, SHORT, Table};
 use crate::Gauge;
@@ -50,11 +50,11 @@ choices! {
 }
 
 impl Build for Config {
-    fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigError> {
-        if self.expiry.is_zero() {
-            return Err(ConfigError::at("expiry", "must be more than 0s"));
-        }
-        Ok(Box::new(Sfd { config: self.clone(), flows: Table::new(self.max_flows)?, rng }))
+    fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        errors.check(!self.expiry.is_zero(), "expiry", "must be more than 0s");
+        let flows = errors.take(Table::new(self.max_flows));
+        Ok(Box::new(Sfd { config: self.clone(), flows: errors.finish_some(flows)?, rng }))
     }
 }
 

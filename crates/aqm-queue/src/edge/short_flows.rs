@@ -20,7 +20,7 @@
 //! - Every packet counts, retransmissions included: an edge cannot tell them.
 //! - Memory is bounded: with `max_flows` remembered, the flow unseen for longest makes room.
 
-use aqm_net::{ConfigError, Instant, Packet, Rng, Span, choices, parameters};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span, choices, parameters};
 
 use super::{Build, Edge, LONG, SHORT, Table};
 use crate::Gauge;
@@ -80,22 +80,25 @@ choices! {
 const SHORTEST_PERIOD: Span = Span::from_millis(1);
 
 impl Build for Config {
-    fn build(&self, _rng: Rng) -> Result<Box<dyn Edge>, ConfigError> {
+    fn build(&self, _rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
         for (place, period) in [("expiry", self.expiry), ("update", Some(self.update))] {
             let problem = format_args!("must be at least {SHORTEST_PERIOD}");
-            ConfigError::unless(period.is_none_or(|period| period >= SHORTEST_PERIOD), place, problem)?;
+            errors.check(period.is_none_or(|period| period >= SHORTEST_PERIOD), place, problem);
         }
         let ratio = self.short_to_long;
         let problem = format_args!("must be above 0, at most 1e9, is {ratio}");
-        ConfigError::unless(ratio > 0.0 && ratio <= 1e9, "short_to_long", problem)?;
-        ConfigError::unless(self.step > 0, "step", "must be at least 1")?;
+        errors.check(ratio > 0.0 && ratio <= 1e9, "short_to_long", problem);
+        errors.check(self.step > 0, "step", "must be at least 1");
         let (min, max) = (self.min_threshold, self.max_threshold);
         let problem = format_args!("must be at most max_threshold, {max}");
-        ConfigError::unless(min <= max, "min_threshold", problem)?;
-        let is_static = self.threshold_rule == ThresholdRule::Static;
+        errors.check(min <= max, "min_threshold", problem);
+        // Without bounds nothing can be said of what is between them.
+        let is_free = min > max || self.threshold_rule == ThresholdRule::Static;
         let problem = format_args!("must be between min_threshold, {min}, and max_threshold, {max}");
-        ConfigError::unless(is_static || (min..=max).contains(&self.threshold), "threshold", problem)?;
-        Ok(Box::new(ShortFlows::new(self)?))
+        errors.check(is_free || (min..=max).contains(&self.threshold), "threshold", problem);
+        let edge = errors.take(ShortFlows::new(self));
+        Ok(Box::new(errors.finish_some(edge)?))
     }
 }
 

@@ -4,7 +4,7 @@
 //! waits in it, so the order knows the packet that is likely to come next, and the shared buffer knows who fills
 //! it. An idle flow keeps its child until 65,536 other flows have fallen idle since.
 
-use aqm_net::{ConfigError, Instant, Packet, Rate};
+use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate};
 
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
 
@@ -22,12 +22,10 @@ pub(super) struct Children {
 
 impl Children {
     /// Children of one kind, for a line of this rate; the parameters are checked.
-    pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigError> {
-        child.build(rate).map_err(|error| error.within("child"))?;
-        if child.holds_back() {
-            let problem = format!("must send whenever it is asked: `{}` holds packets back", child.kind());
-            return Err(ConfigError::at("child.kind", problem));
-        }
+    pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigErrors> {
+        let problem = format_args!("must send whenever it is asked: `{}` holds packets back", child.kind());
+        ConfigError::unless(!child.holds_back(), "child.kind", problem)?;
+        child.build(rate).map_err(|errors| errors.within("child"))?;
         Ok(Self { config: child.clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 

@@ -7,7 +7,7 @@
 //! salt drawn from the queue's own stream, so collisions differ from seed to seed. With a new salt
 //! what waits moves to its new bucket, flow by flow and in order, so nothing overtakes.
 
-use aqm_net::{ConfigError, Instant, Packet, Rng, Span};
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
 
 /// Tells to which flow a packet belongs.
 #[derive(Clone)]
@@ -21,17 +21,15 @@ pub(super) struct Classifier {
 
 impl Classifier {
     /// By flow, or by bucket if there are any; the salt is drawn anew every `perturb`.
-    pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigError> {
-        if buckets == Some(0) {
-            return Err(ConfigError::at("buckets", "must be at least 1; leave it out for one queue a flow"));
-        }
-        if perturb.is_some() && buckets.is_none() {
-            return Err(ConfigError::at("perturb", "has no effect without buckets: leave it out"));
-        }
-        if perturb.is_some_and(Span::is_zero) {
-            return Err(ConfigError::at("perturb", "must be more than 0s"));
-        }
-        Ok(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER })
+    pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let remedy = "must be at least 1; leave it out for one queue a flow";
+        errors.check(buckets != Some(0), "buckets", remedy);
+        let has_effect = perturb.is_none() || buckets.is_some();
+        errors.check(has_effect, "perturb", "has no effect without buckets: leave it out");
+        let passes = !has_effect || perturb.is_none_or(|perturb| !perturb.is_zero());
+        errors.check(passes, "perturb", "must be more than 0s");
+        errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER })
     }
 
     /// Draws a new salt if one is due; `true` if waiting packets must move to other buckets.

@@ -28,7 +28,7 @@ pub(crate) mod stfq;
 mod tags;
 pub(crate) mod wfq;
 
-use aqm_net::{Backlog, ConfigError, Instant, Length, Packet, Rate, Span};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span};
 use serde_json::{Value, json};
 
 use crate::{Config, Context, Gauge, QueueDiscipline, Reason, red};
@@ -72,7 +72,7 @@ macro_rules! scheduler {
             fn build(
                 &self,
                 rate: ::aqm_net::Rate,
-            ) -> Result<Box<dyn $crate::QueueDiscipline>, ::aqm_net::ConfigError> {
+            ) -> Result<Box<dyn $crate::QueueDiscipline>, ::aqm_net::ConfigErrors> {
                 self.common().build(|unit| self.order(unit, rate), rate)
             }
 
@@ -145,26 +145,31 @@ impl Common<'_> {
         &self,
         order: impl FnOnce(Unit) -> Result<O, ConfigError>,
         rate: Rate,
-    ) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-        ConfigError::unless(self.limit.count() > 0, "limit", "must be at least 1p or 1B")?;
-        ConfigError::unless(!self.weights.contains(&0), "weights", "must be at least 1 each")?;
-        let Some(unit) = Unit::of(self.weights) else {
+    ) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
+        let unit = if self.weights.contains(&0) {
+            Err(ConfigError::at("weights", "must be at least 1 each"))
+        } else {
             let problem = format!("must have a least common multiple of at most {}", Unit::MOST);
-            return Err(ConfigError::at("weights", problem));
+            Unit::of(self.weights).ok_or_else(|| ConfigError::at("weights", problem))
         };
-        let classifier = Classifier::new(self.buckets, self.perturb)?;
-        let children = self.child.map(|child| Children::new(child, rate)).transpose()?;
-        let gives = children.is_none() || self.drop != DropFrom::LongestTail;
+        let unit = errors.take(unit);
+        let classifier = errors.take(Classifier::new(self.buckets, self.perturb));
+        let children = errors.take(self.child.map(|child| Children::new(child, rate)).transpose());
+        let gives = self.child.is_none() || self.drop != DropFrom::LongestTail;
         let problem = "must not be \"longest-tail\" with a child, which gives from the front only";
-        ConfigError::unless(gives, "drop", problem)?;
-        let stays = children.is_none() || self.perturb.is_none();
-        ConfigError::unless(stays, "perturb", "must be left out with a child, whose packets cannot move")?;
+        errors.check(gives, "drop", problem);
+        let stays = self.child.is_none() || self.perturb.is_none();
+        errors.check(stays, "perturb", "must be left out with a child, whose packets cannot move");
+        let order = unit.and_then(|unit| errors.take(order(unit)));
+        let ((order, classifier), children) = errors.finish_some(order.zip(classifier).zip(children))?;
         Ok(Box::new(Fair {
             classifier,
             // The unit bounds each weight.
             weights: self.weights.iter().map(|weight| *weight as u32).collect(),
             flows: Flows::new(O::REMEMBERS || children.is_some()),
-            order: order(unit)?,
+            order,
             buffer: SharedBuffer::new(self.limit, self.drop),
             drop: self.drop,
             children,

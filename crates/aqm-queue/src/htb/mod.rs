@@ -129,7 +129,7 @@ impl Parameter for Filters {
 }
 
 impl Build for Config {
-    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let Plan { nodes, leaf_of_node, leaves, filters, default } = Plan::new(self, rate)?;
         Ok(Box::new(Htb {
             tree: Tree::new(nodes),

@@ -1,6 +1,6 @@
 //! From the parameters of classes to the nodes of a tree: every check, and what is doubtful.
 
-use aqm_net::{ConfigError, Rate, Size};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Size};
 
 use super::bucket::Buckets;
 use super::tree::{LEVELS, Node, PRIORITIES};
@@ -29,16 +29,23 @@ struct Placed<'a> {
     class: &'a Class,
     rate: Rate,
     ceil: Rate,
+    /// The running queue, if it is a leaf's.
+    queue: Box<dyn QueueDiscipline>,
     parent: Option<usize>,
     is_inner: bool,
 }
 
 impl Plan {
     /// Checks everything.
-    pub fn new(config: &Config, line: Rate) -> Result<Self, ConfigError> {
-        ConfigError::unless(config.r2q > 0, "r2q", "must be at least 1")?;
+    pub fn new(config: &Config, line: Rate) -> Result<Self, ConfigErrors> {
         let everything = everything(line);
         let all = placed(config, &everything)?;
+        let mut errors = ErrorCollector::default();
+        check_places(&all, &mut errors);
+        let default = errors.take(default(config, &all));
+        let depths: Vec<usize> =
+            (0..all.len()).filter_map(|number| errors.take(depth(&all, number))).collect();
+        let default = errors.finish_some(default)?;
         let mut plan = Self {
             nodes: Vec::new(),
             leaf_of_node: Vec::new(),
@@ -46,9 +53,8 @@ impl Plan {
             filters: Vec::new(),
             default: 0,
         };
-        for (number, one) in all.iter().enumerate() {
+        for (number, (one, depth)) in all.into_iter().zip(depths).enumerate() {
             let class = one.class;
-            let depth = depth(&all, number)?;
             let buckets = Buckets::new([one.rate, one.ceil], [class.burst, class.cburst], config.hysteresis);
             let parent = one.parent.map(|parent| parent as u32);
             plan.leaf_of_node.push(plan.leaves.len() as u32);
@@ -56,13 +62,12 @@ impl Plan {
                 plan.nodes.push(Node::inner(parent, buckets, depth));
                 continue;
             }
-            let quantum = quantum(one, config).bytes() as i64;
+            let quantum = quantum(&one, config).bytes() as i64;
             plan.nodes.push(Node::leaf(parent, buckets, class.priority as usize, quantum));
-            let queue = queue(one)?;
-            plan.leaves.push(Leaf::new(number as u32, one.name, queue));
+            plan.leaves.push(Leaf::new(number as u32, one.name, one.queue));
             plan.filters.push(class.r#match.clone());
         }
-        plan.default = default(config, &all, &plan)?;
+        plan.default = plan.leaf_of_node[default];
         Ok(plan)
     }
 }
@@ -77,59 +82,75 @@ pub(super) fn queue_of(leaf: &str) -> String {
     format!("classes.{leaf}.queue")
 }
 
-/// The running queue of a leaf.
-fn queue(leaf: &Placed<'_>) -> Result<Box<dyn QueueDiscipline>, ConfigError> {
-    let place = queue_of(leaf.name);
-    let Some(queue) = &leaf.class.queue else { return drop_tail::Config::default().build(leaf.rate) };
-    let problem = format_args!("must not be `{}`: write classes below this one instead", queue.kind());
-    ConfigError::unless(!queue.holds_back(), format!("{place}.kind"), problem)?;
-    queue.build(leaf.rate).map_err(|error| error.within(&place))
-}
-
-/// The classes in the order of their names, each checked by itself and against its parent.
-fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a>>, ConfigError> {
+/// The classes in the order of their names, each checked by itself.
+fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a>>, ConfigErrors> {
     let mut classes: Vec<(&str, &Class)> =
         config.classes.iter().map(|(name, class)| (name.as_str(), class)).collect();
     if classes.is_empty() {
         classes.push(("all", everything));
     }
+    let mut errors = ErrorCollector::default();
+    errors.check(config.r2q > 0, "r2q", "must be at least 1");
     let problem = format_args!("must be at most {}, not {}", u16::MAX, classes.len());
-    ConfigError::unless(classes.len() <= usize::from(u16::MAX), "classes", problem)?;
-    let mut all = Vec::with_capacity(classes.len());
-    for &(name, class) in &classes {
-        let place = |field: &str| format!("classes.{name}.{field}");
-        let missing =
-            || ConfigError::at(place("rate"), "is missing: write what the class gets, such as \"70kbps\"");
-        let rate = class.rate.ok_or_else(missing)?;
-        let ceil = class.ceil.unwrap_or(rate);
-        ConfigError::unless(ceil >= rate, place("ceil"), format_args!("must be at least rate, {rate}"))?;
+    errors.check(classes.len() <= usize::from(u16::MAX), "classes", problem);
+    let names: Vec<&str> = classes.iter().map(|(name, _)| *name).collect();
+    let of_class = |(name, class): (&'a str, &'a Class)| {
+        let one = Placed::new(name, class, &names);
+        errors.take(one.map_err(|errors| errors.within(&format!("classes.{name}"))))
+    };
+    let mut all: Vec<Placed<'a>> = classes.into_iter().filter_map(of_class).collect();
+    errors.finish(())?;
+    for number in 0..all.len() {
+        if let Some(parent) = all[number].parent {
+            all[parent].is_inner = true;
+        }
+    }
+    Ok(all)
+}
+
+impl<'a> Placed<'a> {
+    /// The class of this name, one of `names` in their order; whether it has others below it is not known yet.
+    fn new(name: &'a str, class: &'a Class, names: &[&str]) -> Result<Self, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let missing = || ConfigError::at("rate", "is missing: write what the class gets, such as \"70kbps\"");
+        let rate = errors.take(class.rate.ok_or_else(missing));
+        let ceil = class.ceil.or(rate).unwrap_or_default();
+        if let Some(rate) = rate {
+            errors.check(ceil >= rate, "ceil", format_args!("must be at least rate, {rate}"));
+        }
         for (field, burst) in [("burst", class.burst), ("cburst", class.cburst)] {
-            ConfigError::unless(burst.bytes() > 0, place(field), "must be at least 1B")?;
+            errors.check(burst.bytes() > 0, field, "must be at least 1B");
         }
         let problem = format_args!("must be 0 to {}, not {}", PRIORITIES - 1, class.priority);
-        ConfigError::unless((class.priority as usize) < PRIORITIES, place("priority"), problem)?;
+        errors.check((class.priority as usize) < PRIORITIES, "priority", problem);
         let sends = class.quantum.is_none_or(|quantum| quantum.bytes() > 0);
-        ConfigError::unless(sends, place("quantum"), "must be at least 1B, better a full packet")?;
-        let parent = match &class.parent {
-            None => None,
-            Some(parent) => {
-                let found = classes.binary_search_by_key(&parent.as_str(), |(name, _)| name);
-                let unknown = |_| {
-                    let names: Vec<&str> = classes.iter().map(|(name, _)| *name).collect();
-                    let problem = format!("no class is named `{parent}`; there is {}", names.join(", "));
-                    ConfigError::at(place("parent"), problem)
-                };
-                Some(found.map_err(unknown)?)
-            }
+        errors.check(sends, "quantum", "must be at least 1B, better a full packet");
+        let place_of = |parent: &String| {
+            let problem = format!("no class is named `{parent}`; there is {}", names.join(", "));
+            names.binary_search(&parent.as_str()).map_err(|_| ConfigError::at("parent", problem))
         };
-        all.push(Placed { name, class, rate, ceil, parent, is_inner: false });
+        let parent = errors.take(class.parent.as_ref().map(place_of).transpose());
+        let queue = rate.and_then(|rate| errors.take(queue(class, rate)));
+        let found = rate.zip(parent).zip(queue);
+        let ((rate, parent), queue) = errors.finish_some(found)?;
+        Ok(Self { name, class, rate, ceil, queue, parent, is_inner: false })
     }
-    for number in 0..all.len() {
-        let Some(parent) = all[number].parent else { continue };
-        all[parent].is_inner = true;
-        let (one, above) = (&all[number], &all[parent]);
+}
+
+/// The running queue of a class, if it is a leaf.
+fn queue(class: &Class, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+    let Some(queue) = &class.queue else { return drop_tail::Config::default().build(rate) };
+    let problem = format_args!("must not be `{}`: write classes below this one instead", queue.kind());
+    ConfigError::unless(!queue.holds_back(), "queue.kind", problem)?;
+    queue.build(rate).map_err(|errors| errors.within("queue"))
+}
+
+/// Checks each class against those above and below it.
+fn check_places(all: &[Placed<'_>], errors: &mut ErrorCollector) {
+    for one in all {
+        let Some(above) = one.parent.map(|parent| &all[parent]) else { continue };
         let problem = format_args!("must not exceed the ceil of its parent `{}`, {}", above.name, above.ceil);
-        ConfigError::unless(one.rate <= above.ceil, format!("classes.{}.rate", one.name), problem)?;
+        errors.check(one.rate <= above.ceil, format!("classes.{}.rate", one.name), problem);
     }
     for one in all.iter().filter(|one| one.is_inner) {
         let useless = [
@@ -140,10 +161,9 @@ fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a
         ];
         for (field, is_given) in useless {
             let problem = "belongs to a leaf, and this class is the parent of others: leave it out";
-            ConfigError::unless(!is_given, format!("classes.{}.{field}", one.name), problem)?;
+            errors.check(!is_given, format!("classes.{}.{field}", one.name), problem);
         }
     }
-    Ok(all)
 }
 
 /// How many classes are above a class.
@@ -165,21 +185,18 @@ fn quantum(one: &Placed<'_>, config: &Config) -> Size {
     one.class.quantum.unwrap_or_else(automatic)
 }
 
-/// The leaf of what none matches.
-fn default(config: &Config, all: &[Placed<'_>], plan: &Plan) -> Result<u32, ConfigError> {
+/// The number of the leaf of what none matches.
+fn default(config: &Config, all: &[Placed<'_>]) -> Result<usize, ConfigError> {
     let leaves: Vec<&str> = all.iter().filter(|one| !one.is_inner).map(|one| one.name).collect();
     let Some(name) = &config.default else {
         let problem =
             format_args!("is missing: name the leaf of what none matches, one of {}", leaves.join(", "));
-        return ConfigError::unless(leaves.len() <= 1, "default", problem).map(|()| 0);
+        ConfigError::unless(leaves.len() <= 1, "default", problem)?;
+        return Ok(all.iter().position(|one| !one.is_inner).unwrap_or_default());
     };
-    match all.iter().position(|one| one.name == name) {
-        Some(number) if !all[number].is_inner => Ok(plan.leaf_of_node[number]),
-        _ => {
-            let problem = format!("no leaf is named `{name}`; there is {}", leaves.join(", "));
-            Err(ConfigError::at("default", problem))
-        }
-    }
+    let found = all.iter().position(|one| one.name == name && !one.is_inner);
+    let problem = format!("no leaf is named `{name}`; there is {}", leaves.join(", "));
+    found.ok_or_else(|| ConfigError::at("default", problem))
 }
 
 /// What follows from the rates: quanta that are left out, and what the queues of leaves choose.

@@ -281,11 +281,11 @@ fn a_retransmission_gives_no_round_trip_sample() {
 #[test]
 fn with_sack_every_segment_that_was_sent_once_may_be_a_sample() {
     // RFC 6298, 2.3, with alpha = 1/8. Segments 5 to 10 take 40 ms longer; once a window only the first is timed.
-    for (samples, late) in [("window", 0), ("segment", 6)] {
+    for (samples, late) in [("window", 0.0), ("segment", 6.0)] {
         let settings = rfc(json!({ "recovery": { "kind": "sack" }, "rto": { "samples": samples } }));
         let path = Path::default().and_delaying(&["> 5", "> 6", "> 7", "> 8", "> 9", "> 10 FIN"], 40);
         let srtt = transfer(settings, 10, path).client().srtt().unwrap().seconds();
-        let expected = 0.140 - 0.040 * 0.875_f64.powi(late);
+        let expected = 0.140 - 0.040 * libm::pow(0.875, late);
         assert!((srtt - expected).abs() < 1e-6, "{samples}: {srtt} s, not {expected}");
     }
 }
@@ -295,7 +295,7 @@ fn sack_of_what_left_before_the_oldest_segment_did_restarts_linux_s_timer_and_is
     // Segment 1 leaves again at 200 ms, which starts the timer of 1 s, and is lost. At 700 ms SACK tells of 8, 9 and
     // 10, which left at 100 ms: Linux restarts the timer (`FLAG_SET_XMIT_TIMER`), and `first-segment` takes three
     // samples of 600 ms in any case.
-    let three = 0.600 - 0.500 * 0.875_f64.powi(3);
+    let three = 0.600 - 0.500 * libm::pow(0.875, 3.0);
     for (restarted_by, samples, srtt, again) in [
         ("recovery", "segment", 0.100, 1200),
         ("recovery", "first-segment", three, 1200),

@@ -98,6 +98,16 @@ class Comparison:
         return pl.DataFrame(rows, schema=self._interval_schema())
 
     @property
+    def title(self) -> str:
+        """What the estimates are of: how many runs of each variant, and of how many if some are missing."""
+        if self.replications == 1:
+            return "One run of each"
+        counts = self.values.select("seed", *self.factors).unique().group_by(self.factors).len()["len"]
+        done = "-".join(str(one) for one in sorted({counts.min() or 0, counts.max() or 0}))
+        of = "" if done == str(self.replications) else f"{done} of "
+        return f"Mean and 95 % interval over {of}{self.replications} replications with common random numbers"
+
+    @property
     def workloads(self) -> list[str]:
         """The workloads with completed transfers."""
         return sorted(self.times["traffic"].unique().to_list())
@@ -205,12 +215,14 @@ class Comparison:
         first, others = columns[0], columns[1:]
         means = self.estimate_rows(self.intervals(), self.variants)
         differences = notebook.table(
-            ["quantity", *others], self.estimate_rows(self.differences(), self.variants[1:])
+            ["quantity", *others],
+            self.estimate_rows(self.differences(), self.variants[1:]),
+            estimates=True,
         )
         differing = notebook.table(["parameter", *columns], self.parameter_rows())
         return notebook.section(
-            f"Mean and 95 % interval over {self.replications} replications",
-            notebook.table(["quantity", *columns], means),
+            self.title,
+            notebook.table(["quantity", *columns], means, estimates=True),
             notebook.folded(f"Difference from {first}", differences) if others else "",
             notebook.folded("Parameters that differ", differing) if self.parameters else "",
         )

@@ -33,9 +33,7 @@ def write(result: Comparison, out: Path) -> list[Path]:
 def show(result: Comparison) -> None:
     """Prints the means, the parameters that differ, and the differences from the first variant."""
     several = result.replications > 1
-    runs = f"{result.replications} replications with common random numbers"
-    title = f"Mean and 95 % interval over {runs}" if several else "One run of each"
-    _print_estimates(result, title, result.intervals(), result.variants, result.parameter_rows())
+    _print_estimates(result, result.title, result.intervals(), result.variants, result.parameter_rows())
     first, *others = result.variants
     if several and others:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+MANY = 10_000
+"""Numbers from here on are shown whole, in groups of three digits."""
 
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
 _CELL = f"padding: 0.15em 0.8em 0.15em 0; border-bottom: {_LINE}; background: none; color: inherit"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table with a line of headings; numbers stand at the right, as people read them."""
-    lines = ["".join(_cell("th", name, right=False) for name in head)]
-    lines += ["".join(_cell("td", shown(value), right=_counts(value)) for value in row) for row in rows]
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, estimates: bool = False) -> str:
+    """A table with a line of headings; numbers stand at the right, as people read them, with the heading of
+    their column and the dashes in it. In a table of `estimates` so do all columns but the first."""
+    filled = [list(row) for row in rows]
+    columns = [[row[place] for row in filled] for place in range(len(head))]
+    numeric = [place > 0 if estimates else any(map(_counts, column)) for place, column in enumerate(columns)]
+    worded = [not estimates and any(isinstance(one, str) for one in column) for column in columns]
+    lines = [_line("th", head, [one and not two for one, two in zip(numeric, worded, strict=True)])]
+    for row in filled:
+        right = [estimates or not isinstance(value, str) for value in row]
+        lines.append(_line("td", row, [one and two for one, two in zip(numeric, right, strict=True)]))
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<table style="border-collapse: collapse; margin: 0.4em 0">{body}</table>'
 
@@ -43,16 +54,23 @@ def folded(title: str, *parts: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a cell: four digits of a number, plain text, a dash for nothing."""
+    """A value in a cell: four digits of a number, all of a large one, plain text, a dash for nothing."""
     if value is None or value != value:
         return "–"
+    if _counts(value) and MANY <= abs(value) < math.inf:
+        return f"{value:,.0f}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value + 0.0:.4g}"  # Never -0.
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _counts(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _line(tag: str, values: Sequence[Any], right: Sequence[bool]) -> str:
+    cells = zip(values, right, strict=True)
+    return "".join(_cell(tag, shown(value), right=at_right) for value, at_right in cells)
 
 
 def _cell(tag: str, text: str, *, right: bool) -> str:

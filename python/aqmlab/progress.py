@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Bar:
     """A bar that shows how far runs are."""
 
-    def __init__(self, shown: Progress, task: TaskID, done: int) -> None:
-        self._shown, self._task, self._done = shown, task, done
+    def __init__(self, shown: Progress, task: TaskID, total: int, done: int) -> None:
+        self._shown, self._task, self._total, self._done = shown, task, total, done
 
     def advance(self, count: int) -> None:
         """So many runs more are done."""
@@ -25,7 +25,10 @@ class Bar:
     def show_runs(self, under_way: Sequence[_core.Watch]) -> None:
         """Shows what is done, and the parts of the runs under way."""
         parts = sum(part(watch) for watch in under_way)
-        self._shown.update(self._task, completed=self._done + parts, said=f"{self._done} runs done")
+        self._shown.update(self._task, completed=self._done + parts, said=self._runs())
+
+    def _runs(self) -> str:
+        return f"{self._done} of {self._total} runs"
 
     def show_watch(self, watch: _core.Watch) -> None:
         """Shows how far one run is: its simulated time, or what was read of a file."""
@@ -60,8 +63,9 @@ def bar(label: str, what: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
         TaskProgressColumn(),
         TextColumn("{task.fields[said]}"),
         TimeRemainingColumn(),
+        TextColumn("left"),
     )
     hidden = not console.is_terminal or done >= total
     with Progress(*columns, console=console, disable=hidden, transient=True) as shown:
         task = shown.add_task(label, total=total, completed=done, said=what)
-        yield Bar(shown, task, done)
+        yield Bar(shown, task, total, done)

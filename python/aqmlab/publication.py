@@ -94,9 +94,8 @@ class Study:
 
     def _repr_html_(self) -> str:
         claims = notebook.table(("claim", "statement"), [(one.id, one.statement) for one in self.claims])
-        return notebook.section(
-            f"{self.title} ({self.paper})", f"<p>{html.escape(self.question)}</p>", claims
-        )
+        about = (f"<p>{html.escape(text)}</p>" for text in (self.paper, self.question))
+        return notebook.section(self.title, *about, claims)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,7 +125,7 @@ class Run:
         title = f"Run {self.manifest['digest'][:12]}, seed {self.manifest['seed']}"
         summary = self.summary
         if self.level == "flow":
-            rows = {row["traffic"]: row for row in summary["classes"]}
+            rows = {row.pop("traffic"): row for row in map(dict, summary["classes"])}
             link = notebook.rows_by_name("", {"link": summary["link"]})
             return notebook.section(title, link, notebook.rows_by_name("traffic", rows))
         if self.level == "trace":

@@ -239,9 +239,17 @@ fn pieces_and_a_fin_are_sent_again_as_they_were_sent() {
 
 #[test]
 fn limited_transmit_is_not_part_of_the_flight_size() {
-    for (limited_transmit, new) in [(LimitedTransmit::New, vec![10, 11]), (LimitedTransmit::Off, vec![])] {
-        let mut hand =
-            Hand::filled(10, with(sack(), |config| config.recovery.limited_transmit = limited_transmit));
+    use LimitedTransmit::{New, Off};
+    let cases = [(RecoveryKind::Sack, New, vec![10, 11]), (RecoveryKind::Sack, Off, vec![])];
+    for (kind, limited_transmit, new) in cases.into_iter().chain([(RecoveryKind::Rack, New, vec![10, 11])]) {
+        let config = with(Config::default(), |config| {
+            config.recovery.kind = kind;
+            config.recovery.limited_transmit = limited_transmit;
+        });
+        let mut hand = Hand::filled(10, config);
+        assert!(!hand.recovery.is_urgent(&hand.config));
+        hand.advance(100);
+        hand.sample(100);
         hand.window = 10;
         hand.write(10);
         hand.ack(0, &[(1, 2)]);
@@ -253,6 +261,44 @@ fn limited_transmit_is_not_part_of_the_flight_size() {
         assert_eq!(hand.recovery.flight(), 10 * MSS);
         assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
         assert_eq!(hand.recovery.flight(), 10 * MSS, "nor of what a loss halves");
+    }
+}
+
+#[test]
+fn a_time_out_forgets_the_duplicates_before_it_and_limited_transmit() {
+    let mut hand = Hand::filled(10, sack());
+    hand.window = 10;
+    hand.write(10);
+    hand.ack(0, &[(1, 3)]);
+    assert_eq!((hand.recovery.dupacks(), hand.send()), (1, vec![10, 11]));
+    hand.time_out();
+    assert_eq!((hand.recovery.dupacks(), hand.recovery.flight()), (0, 12 * MSS));
+}
+
+#[test]
+fn the_first_retransmission_leaves_whatever_the_window_though_more_duplicates_come_before() {
+    let mut hand = Hand::filled(10, sack());
+    hand.window = 1;
+    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
+    hand.ack(0, &[(1, 5)]);
+    assert_eq!(hand.send(), [0]);
+}
+
+#[test]
+fn after_a_recovery_or_a_time_out_prr_bounds_the_window_no_more() {
+    for times_out in [false, true] {
+        let mut hand = Hand::filled(12, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
+        hand.ack(0, &[(1, 4)]);
+        hand.recovery.on_reduction(12.0, 6.0);
+        assert_eq!(hand.send(), [0]);
+        hand.write(20);
+        hand.window = 9;
+        if times_out {
+            hand.time_out();
+        } else {
+            hand.ack(12, &[]);
+        }
+        assert_eq!(hand.send().len(), 9);
     }
 }
 

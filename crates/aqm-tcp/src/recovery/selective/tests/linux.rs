@@ -50,7 +50,7 @@ fn prr_may_divide_by_the_window_before_it_fell() {
 #[test]
 fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
     let mut hand = Hand::new(1, with(sack(), |config| config.rto.samples = RttSamples::FirstSegment));
-    for _ in 0..6 {
+    for _ in 0..7 {
         hand.send();
         hand.write(1);
         hand.advance(10);
@@ -60,7 +60,7 @@ fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
     assert_eq!(left(hand.ack(2, &[])), Some(0));
     assert_eq!(left(hand.ack(2, &[(3, 6)])), Some(30));
     hand.send();
-    assert_eq!(left(hand.ack(6, &[])), None, "2 was sent again");
+    assert_eq!(left(hand.ack(7, &[])), None, "2 was sent again, and 6 comes with it");
 }
 
 #[test]
@@ -107,6 +107,67 @@ fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
     let mut hand = timed_out();
     assert!(!hand.ack(1, &[(6, 7)]).undone);
     assert_eq!(hand.send(), [1], "it was real");
+}
+
+#[test]
+fn after_a_spurious_time_out_a_loss_begins_a_recovery() {
+    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
+    hand.time_out();
+    hand.window = 1;
+    assert_eq!(hand.send(), [0]);
+    assert!(!hand.ack(1, &[]).undone);
+    hand.window = 20;
+    hand.write(4);
+    hand.send();
+    assert!(hand.ack(2, &[]).undone);
+    assert_eq!(hand.ack(2, &[(3, 6)]).what, AckKind::Loss);
+}
+
+#[test]
+fn what_was_sent_before_a_doubted_time_out_waits_if_there_is_new_data_and_does_not_if_there_is_none() {
+    // RFC 5682, 3.1, step 2b.
+    for (new, next, then) in [(2, vec![6, 7], vec![]), (0, vec![1, 2, 3, 4, 5], vec![])] {
+        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
+        hand.window = 1;
+        hand.time_out();
+        assert_eq!(hand.send(), [0]);
+        hand.write(new);
+        hand.window = 20;
+        assert!(!hand.ack(1, &[]).undone);
+        assert_eq!((hand.send(), hand.send()), (next, then), "{new} new segments");
+    }
+}
+
+#[test]
+fn a_time_out_is_taken_back_when_all_that_was_sent_again_since_came_twice() {
+    let mut hand = Hand::filled(3, with(sack(), |config| config.recovery.undo = Undo::Dsack));
+    hand.window = 1;
+    hand.time_out();
+    assert_eq!(hand.send(), [0]);
+    hand.time_out();
+    assert_eq!(hand.send(), [0], "twice");
+    hand.window = 10;
+    assert_eq!(hand.ack(3, &[]).what, AckKind::Advance);
+    assert!(!hand.ack(3, &[(0, 1)]).undone, "it was sent again twice");
+    assert!(hand.ack(3, &[(0, 1)]).undone);
+}
+
+#[test]
+fn a_reduction_that_is_taken_back_bounds_the_window_no_more() {
+    let config = with(sack(), |config| {
+        config.recovery.undo = Undo::Dsack;
+        config.recovery.reduction = Reduction::Prr;
+    });
+    let mut hand = Hand::filled(12, config);
+    hand.write(20);
+    hand.window = 15;
+    hand.ack(0, &[(1, 4)]);
+    hand.recovery.on_reduction(12.0, 6.0);
+    assert_eq!(hand.send()[0], 0);
+    assert_eq!(hand.ack(4, &[]).what, AckKind::Partial);
+    assert!(hand.ack(5, &[(0, 1)]).undone);
+    hand.send();
+    assert_eq!(hand.pipe(), 15);
 }
 
 #[test]
@@ -159,4 +220,72 @@ fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
     assert_eq!(hand.send(), [4]);
     hand.advance(100);
     assert_eq!(hand.ack(5, &[]).what, AckKind::Repaired);
+}
+
+/// Linux's timers, with a round trip of 100 ms and `sent` segments on their way since 100 ms.
+fn probing(sent: u64) -> Hand {
+    let mut hand = Hand::new(1, with(rack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment));
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(sent);
+    assert_eq!(hand.send().len() as u64, sent);
+    hand
+}
+
+fn millis(instant: Instant) -> Option<u64> {
+    (instant != Instant::NEVER).then(|| instant.nanos() / 1_000_000)
+}
+
+#[test]
+fn the_timer_of_a_probe_is_set_when_new_data_leaves_but_not_beyond_the_time_out_of_the_oldest() {
+    // `tcp_schedule_loss_probe`: twice the round trip and 2 ms, for a single segment 200 ms. The time-out is a second.
+    let mut hand = probing(1);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 400));
+    for (now, runs_out) in [(150, 352), (200, 402), (450, 652), (950, 1100)] {
+        hand.advance(now - millis(hand.now).unwrap());
+        hand.write(1);
+        hand.send();
+        assert_eq!(millis(hand.recovery.timer()), Some(runs_out), "written at {now} ms");
+    }
+}
+
+#[test]
+fn there_is_one_probe_until_it_is_answered() {
+    let mut hand = probing(2);
+    hand.window = 2;
+    hand.write(1);
+    assert_eq!(hand.send(), NOTHING);
+    assert_eq!(hand.run_timer(), AckOutcome::NONE);
+    assert_eq!((hand.send(), hand.recovery.timer()), (vec![3], Instant::NEVER), "whatever the window");
+    hand.window = 4;
+    hand.write(1);
+    assert_eq!(hand.send(), [4]);
+    hand.run_timer();
+    assert_eq!((hand.send(), hand.recovery.timer()), (vec![], Instant::NEVER));
+}
+
+#[test]
+fn the_time_out_counts_from_when_the_oldest_left_if_another_timer_ran() {
+    // `tcp_rearm_rto`: the timer of a probe or of reordering is running when the acknowledgement comes.
+    let mut hand = probing(4);
+    hand.advance(100);
+    assert_eq!(millis(hand.ack(2, &[(3, 4)]).since), Some(100), "that of a probe ran");
+    assert_eq!(millis(hand.recovery.timer()), Some(225), "a quarter of the round trip, for reordering");
+    assert_eq!(millis(hand.run_timer().since), Some(100), "and that ran out");
+
+    let mut hand = probing(4);
+    hand.advance(100);
+    assert_eq!(millis(hand.ack(2, &[]).since), None, "a probe is to follow");
+    assert_eq!(millis(hand.recovery.timer()), None);
+    hand.send();
+    assert_eq!(millis(hand.recovery.timer()), Some(402), "once it is known what is sent");
+
+    let mut hand = probing(4);
+    hand.time_out();
+    hand.window = 2;
+    assert_eq!(hand.send(), [1, 2]);
+    hand.advance(100);
+    assert_eq!(millis(hand.ack(2, &[(3, 4)]).since), None, "no other ran");
 }

@@ -113,6 +113,24 @@ fn sixteen_recoveries_forget_what_came_twice() {
 }
 
 #[test]
+fn acknowledgements_outside_a_recovery_forget_nothing() {
+    let mut hand = spaced();
+    hand.ack(2, &[(1, 2)]);
+    for _ in 0..20 {
+        hand.write(1);
+        hand.send();
+        hand.advance(100);
+        hand.ack(hand.recovery.sent() / MSS, &[]);
+    }
+    let all = hand.recovery.sent() / MSS;
+    hand.write(2);
+    hand.send();
+    hand.advance(100);
+    hand.ack(all, &[(all + 1, all + 2)]);
+    assert_eq!(millis(hand.recovery.timer()) - millis(hand.now), 50, "half a round trip and not a quarter");
+}
+
+#[test]
 fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission() {
     let mut hand = spaced();
     hand.advance(3);
@@ -293,6 +311,40 @@ fn an_acknowledgement_takes_back_a_probe_that_was_not_sent() {
     hand.run_timer();
     hand.ack(5, &[]);
     assert_eq!(hand.send(), NOTHING);
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_new_does_not_take_a_probe_back() {
+    let mut hand = spaced();
+    hand.run_timer();
+    assert_eq!(hand.ack(1, &[]), AckOutcome::NONE);
+    assert_eq!(hand.send(), [10]);
+}
+
+#[test]
+fn new_data_puts_a_probe_off() {
+    // RFC 8985, 7.2: the time counts from "transmitting new data" or from its acknowledgement.
+    let mut hand = spaced();
+    hand.ack(5, &[]);
+    let before = millis(hand.recovery.timer());
+    hand.advance(30);
+    assert_eq!(millis(hand.recovery.timer()), before);
+    hand.write(1);
+    hand.send();
+    assert_eq!(millis(hand.recovery.timer()), before + 30);
+}
+
+#[test]
+fn a_time_out_stops_the_timers_of_reordering_and_probes() {
+    let mut hand = spaced();
+    hand.time_out();
+    assert_eq!(hand.recovery.timer(), Instant::NEVER, "a probe was to leave");
+    let mut hand = spaced();
+    hand.advance(1);
+    hand.ack(1, &[(2, 3)]);
+    assert_ne!(hand.recovery.timer(), Instant::NEVER, "segment 1 may be lost");
+    hand.time_out();
+    assert_eq!(hand.recovery.timer(), Instant::NEVER);
 }
 
 #[test]

@@ -199,16 +199,19 @@ fn no_congestion_control_opens_a_window_that_is_not_used() {
 #[test]
 fn linux_opens_a_window_up_to_twice_what_is_used_of_it() {
     // `tcp_is_cwnd_limited`: in slow start the window grows while it is below twice the most in flight.
-    for (initial, write, window) in [(2, 2, 4.0), (2, 3, 6.0), (10, 2, 10.0), (10, 6, 12.0)] {
-        let settings = json!({
-            "cwnd": { "growth_when_limited": "grows-if-used", "initial": initial, "idle_restart": "off" },
-        });
-        let mut pair = Pair::new(rfc(settings));
-        for turn in 0..20 {
-            pair = pair.plan(Client, When::At(400 * turn), Act::Write(write * MSS));
+    for recovery in ["reno", "sack", "rack"] {
+        for (initial, write, window) in [(2, 2, 4.0), (2, 3, 6.0), (10, 2, 10.0), (10, 6, 12.0)] {
+            let settings = json!({
+                "cwnd": { "growth_when_limited": "grows-if-used", "initial": initial, "idle_restart": "off" },
+                "recovery": { "kind": recovery },
+            });
+            let mut pair = Pair::new(rfc(settings));
+            for turn in 0..20 {
+                pair = pair.plan(Client, When::At(400 * turn), Act::Write(write * MSS));
+            }
+            pair.run(HOUR, &mut |_| arrives());
+            assert_eq!(pair.client().cwnd(), window, "{recovery}: {write} at a time, {initial} at first");
         }
-        pair.run(HOUR, &mut |_| arrives());
-        assert_eq!(pair.client().cwnd(), window, "{write} segments at a time, from a window of {initial}");
     }
 }
 
@@ -227,6 +230,18 @@ fn what_the_window_allows_waits_for_a_random_time_in_the_host_and_leaves_togethe
     let waits: Vec<u64> = rounds.windows(2).map(|two| two[1][0] - two[0][0] - 100_000_000).collect();
     assert!(waits.iter().all(|wait| (1..20_000_000).contains(wait)), "{waits:?}");
     assert!(waits[0] != waits[1] && waits[1] != waits[2], "{waits:?}");
+}
+
+#[test]
+fn a_receivers_window_that_grows_lets_two_more_in_flight_with_each_segment() {
+    // Four at first; from the sixth segment in order on two more with each.
+    let settings = json!({ "cwnd": { "initial": 100 }, "receiver": { "first_window": 4 } });
+    let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(100 * MSS));
+    let in_flight = [110, 210, 310, 410].map(|millis| {
+        pair.run(at(millis), &mut |_| arrives());
+        pair.client().in_flight() / MSS
+    });
+    assert_eq!(in_flight, [4, 4, 4 + 2 * 3, 4 + 2 * 13]);
 }
 
 #[test]

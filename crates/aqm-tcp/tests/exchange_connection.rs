@@ -249,6 +249,26 @@ fn open_pair(settings: Value) -> Pair {
 }
 
 #[test]
+fn a_bare_fin_is_as_long_as_a_syn_and_one_on_data_costs_nothing() {
+    let settings = rfc(json!({ "connection": { "header": "52B", "syn_size": "60B" } }));
+    for (finish, expected) in [(0, vec![60, 1052, 1052]), (1000, vec![60, 1052, 1052, 60])] {
+        let mut pair = Pair::new(settings.clone()).plan(Client, When::At(0), Act::Write(2 * MSS)).plan(
+            Client,
+            When::At(finish),
+            Act::Finish,
+        );
+        let mut wire = Vec::new();
+        pair.run(HOUR, &mut |sent| {
+            if sent.from == Client && (sent.has_data() || !sent.name().contains("ack")) {
+                wire.push(sent.segment.wire);
+            }
+            arrives()
+        });
+        assert_eq!(wire, expected, "closed at {finish} ms");
+    }
+}
+
+#[test]
 fn both_ends_may_close_at_once() {
     let closing = || {
         let pair = open_pair(rfc(json!({}))).plan(Client, When::At(300), Act::Finish);

@@ -41,6 +41,8 @@ fn three_pieces_of_a_segment_beyond_show_a_loss() {
     }
     let outcome = [1010, 1020, 1030].map(|to| hand.ack_bytes(0, &[(1000, to)]).what);
     assert_eq!(outcome, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
+    hand.write(5);
+    assert_eq!(hand.next().map(|sending| (sending.seq, sending.again)), Some((0, true)));
 }
 
 #[test]

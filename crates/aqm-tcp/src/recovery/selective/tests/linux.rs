@@ -107,6 +107,23 @@ fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
     let mut hand = timed_out();
     assert!(!hand.ack(1, &[(6, 7)]).undone);
     assert_eq!(hand.send(), [1], "it was real");
+
+    let mut hand = timed_out();
+    assert!(!hand.ack(1, &[(6, 7)]).undone);
+    assert!(!hand.ack(2, &[(6, 7)]).undone, "and stays so (RFC 5682, 3.1, step 3a)");
+}
+
+#[test]
+fn a_duplicate_after_a_time_out_sends_no_new_data_first() {
+    // RFC 5682, 3.1, step 2a.
+    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
+    hand.window = 1;
+    hand.time_out();
+    assert_eq!(hand.send(), [0]);
+    hand.write(4);
+    hand.window = 2;
+    assert!(!hand.ack(0, &[]).undone);
+    assert_eq!(hand.send(), [1]);
 }
 
 #[test]

@@ -7,10 +7,12 @@ import html.parser
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 from test_study import STUDY, FakeScenario
 
 from aqmlab import report, study
+from aqmlab.plot import Chart
 from aqmlab.publication import Decision
 
 
@@ -81,7 +83,7 @@ def test_the_page_holds_claims_figures_numbers_and_provenance(page: str) -> None
     ):
         assert text in page, text
     assert page.count("data:image/svg+xml") == 1
-    assert "<td>RED</td><td>0.5</td><td>4</td>" in page
+    assert '<td class="words">RED</td><td class="number">0.5</td><td class="number">4</td>' in page
 
 
 def test_what_is_printed_cannot_break_the_page(tmp_path: Path) -> None:
@@ -106,6 +108,27 @@ def test_parameters_are_told_once_where_all_share_them() -> None:
     assert found["shared"] == {"duration": "1s", "list": []}
     assert found["own"]["a"] == {"digest": "1", "parameters": {"queue.kind": "red", "queue.max_p": 0.1}}
     assert found["own"]["b"] == {"digest": "2", "parameters": {"queue.kind": "shred"}}
+
+
+def test_words_stand_at_the_left_numbers_at_the_right_and_prose_in_lines() -> None:
+    table = pl.DataFrame(
+        {
+            "queue": ["RED", None],
+            "count": [1, 2],
+            "mean": ["–", "-0.2 ± 0.1"],
+            "limit": ["555p", "10kB"],
+            "who is ahead": ["RED", "RED serves the quick transfers better, SHRED the slow ones"],
+        }
+    )
+    assert report.looks(table) == ["words", "number", "number", "number", "prose"]
+
+
+def test_a_chart_of_many_panels_takes_the_whole_width() -> None:
+    table = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 2.0], "queue": ["a", "b", "c"]})
+    chart = Chart(kind="line", table=table, x="x", y="y", by="queue", x_label="x", y_label="y", panel="queue")
+    assert report.is_wide(chart)
+    assert not report.is_wide(dataclasses.replace(chart, table=table.head(2)))
+    assert not report.is_wide(dataclasses.replace(chart, panel=None))
 
 
 @pytest.mark.parametrize(

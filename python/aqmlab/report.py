@@ -5,17 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from aqmlab.plot import Chart
 from aqmlab.publication import StudyResult
 from aqmlab.scenario import flat
 
 TEMPLATE = "report.html.jinja"
 _MOST_ROWS = 400
+_LONG = 40
+"""Characters of a cell that is broken into lines."""
 
 
 def render(result: StudyResult) -> str:
@@ -32,6 +36,8 @@ def render(result: StudyResult) -> str:
     environment.filters["number"] = number
     environment.filters["data_uri"] = data_uri
     environment.filters["rows"] = rows
+    environment.filters["looks"] = looks
+    environment.filters["is_wide"] = is_wide
     environment.filters["pretty"] = pretty
     environment.filters["labels"] = labels
     study = result.study
@@ -88,6 +94,26 @@ def data_uri(path: Path) -> str:
 def rows(table: pl.DataFrame) -> list[tuple[Any, ...]]:
     """The first rows of a table, as many as a page can bear."""
     return table.head(_MOST_ROWS).rows()
+
+
+def looks(table: pl.DataFrame) -> list[str]:
+    """How each column of a table is set: `number`, also if it is written out with a unit or its interval,
+    `words`, or `prose` if they take some lines."""
+    return [_look(column) for column in table.head(_MOST_ROWS)]
+
+
+def _look(column: pl.Series) -> str:
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return "number"
+    texts = [str(value) for value in column.drop_nulls()]
+    if any(re.match(r"[-+]?\d", text) for text in texts):
+        return "number"
+    return "prose" if any(len(text) > _LONG for text in texts) else "words"
+
+
+def is_wide(chart: Chart) -> bool:
+    """Whether a chart needs the whole width of a page, because it has many panels."""
+    return chart.panel is not None and chart.table[chart.panel].n_unique() > 2
 
 
 def pretty(value: Any) -> str:

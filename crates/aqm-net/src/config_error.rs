@@ -29,9 +29,13 @@ impl ConfigError {
         if condition { Ok(()) } else { Err(Self::at(place, problem.to_string())) }
     }
 
-    /// A key of a table that has only those `allowed`.
-    pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Self {
-        Self { place: key.to_owned(), problem: unknown("key", key, allowed), unknown_key: true }
+    /// A key of a table that has only those `allowed`; `inner` are the keys that the tables in it have, each after the
+    /// key of its table.
+    pub(crate) fn unknown_key(key: &str, allowed: &[&str], inner: &[[&str; 2]]) -> Self {
+        let same = || named_like(key, inner, |given, name| given == name);
+        let near = || named_like(key, inner, |given, name| nearest(given, &[name]).is_some());
+        let meant = same().or_else(|| nearest(key, allowed).map(quoted)).or_else(near);
+        Self { place: key.to_owned(), problem: refusal("key", key, meant, allowed), unknown_key: true }
     }
 
     /// The same error seen from outside: its place is inside `outer`.
@@ -183,9 +187,30 @@ impl ErrorCollector {
 /// Says that the word `given` is none of those `allowed`, and which of them it is nearest to; `what` is what it was
 /// taken for, such as `kind`.
 pub fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
-    let near = nearest(given, allowed).map_or(String::new(), |near| format!(" did you mean `{near}`?"));
-    let list = allowed.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-    format!("unknown {what} `{given}`;{near} allowed: {list}")
+    refusal(what, given, nearest(given, allowed).map(quoted), allowed)
+}
+
+/// Says that the word `given` is none of those `allowed`, and what may have been meant.
+fn refusal(what: &str, given: &str, meant: Option<String>, allowed: &[&str]) -> String {
+    let meant = meant.map_or(String::new(), |meant| format!(" did you mean {meant}?"));
+    let list = allowed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
+    format!("unknown {what} `{given}`;{meant} allowed: {list}")
+}
+
+fn quoted(word: &str) -> String {
+    format!("`{word}`")
+}
+
+/// The keys of tables that `is_like` finds like `given`, which may also name the table, before the key or after it;
+/// nothing if there are none.
+fn named_like(given: &str, inner: &[[&str; 2]], is_like: impl Fn(&str, &str) -> bool) -> Option<String> {
+    let like = |[table, key]: &&[&str; 2]| {
+        [(*key).to_owned(), format!("{table}_{key}"), format!("{key}_{table}")]
+            .iter()
+            .any(|name| is_like(given, name))
+    };
+    let found: Vec<String> = inner.iter().filter(like).map(|path| quoted(&path.join("."))).collect();
+    (!found.is_empty()).then(|| found.join(" or "))
 }
 
 /// The word that may have been meant: one that differs in at most a third of its letters.
@@ -232,6 +257,23 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_key_that_a_table_inside_has_is_told_where_it_stands() {
+        let inner = [["rto", "min"], ["rto", "initial"], ["cwnd", "initial"], ["sack", "at_timeout"]];
+        let meant = |key| {
+            let problem = ConfigError::unknown_key(key, &["rto", "cwnd", "sack"], &inner).problem;
+            let (_, meant) = problem.split_once("did you mean ").unwrap_or_default();
+            meant.split('?').next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(meant("min"), "`rto.min`");
+        assert_eq!(meant("initial"), "`rto.initial` or `cwnd.initial`");
+        assert_eq!(meant("min_rto"), "`rto.min`");
+        assert_eq!(meant("rto_min"), "`rto.min`");
+        assert_eq!(meant("rtto"), "`rto`", "what the table itself has is nearer");
+        assert_eq!(meant("sacks_at_timeout"), "`sack.at_timeout`");
+        assert_eq!(meant("xyzzy"), "");
+    }
+
+    #[test]
     fn letters_that_changed_places_count_once() {
         for (one, other, expected) in [
             ("", "", 0),
@@ -263,7 +305,7 @@ mod tests {
     fn unknown_keys_are_told_before_the_rest_and_each_with_its_place() {
         let mut inner = ErrorCollector::default();
         inner.check(false, "load", "must be positive");
-        inner.add(ConfigError::unknown_key("lod", &["load"]));
+        inner.add(ConfigError::unknown_key("lod", &["load"], &[]));
         let mut outer = ErrorCollector::default();
         outer.check(true, "seed", "is fine");
         outer.check(false, "duration", format_args!("must be more than {}", 0));

@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::config_error::unknown;
+use crate::schema::Schema;
 use crate::values::{Parameter, each, object, quoted, told};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
@@ -30,9 +31,26 @@ use crate::{ConfigError, ConfigErrors, ErrorCollector};
 #[derive(Debug)]
 pub struct TableReader {
     unread: Map<String, Value>,
-    known: Vec<&'static str>,
+    known: Vec<KnownKey>,
     errors: ErrorCollector,
     any_key: bool,
+}
+
+/// A key that was asked for.
+#[derive(Debug)]
+struct KnownKey {
+    name: &'static str,
+    /// What may stand there.
+    schema: Option<fn() -> Schema>,
+}
+
+impl KnownKey {
+    /// The keys of the table that stands there, each after the key of the table.
+    fn inner(&self) -> Vec<[&'static str; 2]> {
+        let schema = self.schema.map(|schema| schema()).filter(|schema| schema.several.is_none());
+        schema
+            .map_or_else(Vec::new, |table| table.fields.iter().map(|field| [self.name, field.name]).collect())
+    }
 }
 
 impl TableReader {
@@ -47,13 +65,17 @@ impl TableReader {
 
     /// Takes what stands under `key`, as it was written; nothing if the key is left out.
     pub fn value(&mut self, key: &'static str) -> Option<Value> {
-        self.known.push(key);
+        self.known.push(KnownKey { name: key, schema: None });
         self.unread.remove(key)
     }
 
     /// Takes and reads what stands under `key`; nothing if it is left out or malformed.
     pub fn take<T: Parameter>(&mut self, key: &'static str) -> Option<T> {
-        self.take_with(key, T::read)
+        let read = self.take_with(key, T::read);
+        if let Some(known) = self.known.last_mut() {
+            known.schema = Some(T::schema);
+        }
+        read
     }
 
     /// The same with a reader of one's own.
@@ -80,7 +102,7 @@ impl TableReader {
         read: impl FnMut(&str, Value) -> Result<T, E>,
     ) -> Option<BTreeMap<String, T>> {
         if !self.unread.contains_key(key) {
-            self.known.push(key);
+            self.known.push(KnownKey { name: key, schema: None });
             return Some(BTreeMap::new());
         }
         self.take_with(key, |value| each(value, read))
@@ -120,8 +142,10 @@ impl TableReader {
     /// If nothing was read although nothing is wrong.
     pub fn finish<T>(mut self, read: Option<T>) -> Result<T, ConfigErrors> {
         if !self.any_key {
+            let known: Vec<&str> = self.known.iter().map(|known| known.name).collect();
+            let inner: Vec<[&str; 2]> = self.known.iter().flat_map(KnownKey::inner).collect();
             for key in self.unread.keys() {
-                self.errors.add(ConfigError::unknown_key(key, &self.known));
+                self.errors.add(ConfigError::unknown_key(key, &known, &inner));
             }
         }
         self.errors.finish_some(read)

@@ -137,6 +137,10 @@ fn unknown_keys_are_named_with_the_known_ones() {
     }
     refused(&with("kind = \"red\"", "kind = \"blue\""), "bottleneck.queue.kind", &["`blue`", "`red`"]);
     refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["`Web`; did you mean `web`?"]);
+    for (key, stands) in [("mss = \"1kB\"", "`connection.mss`"), ("min_rto = \"1s\"", "`rto.min`")] {
+        let place = format!("tcp.{}", key.split(' ').next().unwrap());
+        refused(&with("profile = \"rfc\"", key), &place, &[&format!("did you mean {stands}?")]);
+    }
     refused(&with("\"rfc\"", "\"linux\""), "tcp.profile", &["`linux`", "`rfc`", "`ns-2.35`"]);
 }
 

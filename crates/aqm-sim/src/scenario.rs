@@ -77,10 +77,12 @@ impl Scenario {
         table.check(host.jitter.is_none_or(|jitter| jitter <= most), "host.jitter", "must be at most 1s");
         let record: Record = table.take("record").unwrap_or_default();
         let tcp_table = table.value("tcp").unwrap_or_else(|| json!({}));
-        let tcp = table.note(Tcp::read(tcp_table.clone()).map_err(|errors| errors.within("tcp")));
+        let tcp = Tcp::read(tcp_table.clone());
+        let tcp_errors = tcp.as_ref().err().cloned();
+        let tcp = table.note(tcp.map_err(|errors| errors.within("tcp")));
         // What stands in another table can be judged only if that could be read.
         let dumbbell = links.as_ref().is_none_or(|links| links.dumbbell);
-        let common = Common { dumbbell, access: &access, tcp: &tcp_table };
+        let common = Common { dumbbell, access: &access, tcp: &tcp_table, tcp_errors: tcp_errors.as_ref() };
         let is_given = table.value("traffic").filter(|traffic| *traffic != json!({}));
         table.check(
             is_given.is_some(),

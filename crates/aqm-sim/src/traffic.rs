@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Span, TableReader};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, TableReader};
 use aqm_queue::{Label, Protocol};
 use serde_json::{Value, json};
 
@@ -47,6 +47,28 @@ pub(crate) struct Common<'a> {
     pub(crate) access: &'a Access,
     /// The scenario's `tcp` table as it was written.
     pub(crate) tcp: &'a Value,
+    /// What is wrong with it.
+    pub(crate) tcp_errors: Option<&'a ConfigErrors>,
+}
+
+impl Common<'_> {
+    /// The TCP of a workload with a `tcp` table of its own; nothing if all that is wrong with it is wrong with the
+    /// scenario's.
+    fn with_own_tcp(&self, own: Value) -> Result<Option<Tcp>, ConfigErrors> {
+        let errors = match Tcp::read(aqm_tcp::lay_over(self.tcp, own.clone())) {
+            Ok(tcp) => return Ok(Some(tcp)),
+            Err(errors) => errors,
+        };
+        let stands_alone = own.get("profile").is_some();
+        let is_common = |error: &ConfigError| {
+            let is_written = own.pointer(&format!("/{}", error.place.replace('.', "/"))).is_some();
+            let mut common = self.tcp_errors.into_iter().flat_map(ConfigErrors::iter);
+            !stands_alone && !is_written && common.any(|one| one == error)
+        };
+        let mut own_errors = ErrorCollector::default();
+        errors.into_iter().filter(|error| !is_common(error)).for_each(|error| own_errors.add(error));
+        own_errors.finish(None)
+    }
 }
 
 impl Traffic {
@@ -63,11 +85,21 @@ impl Traffic {
             Access::read(full)
         };
         let access = table.take_with("access", access).unwrap_or_else(|| common.access.clone());
-        let tcp = table.take_with("tcp", |own| Tcp::read(aqm_tcp::lay_over(common.tcp, own)));
+        let own_tcp = table.value("tcp");
         let extra_delay = table.take_with("extra_delay", read_range);
         let port = table.take_with("port", |value| number_up_to(&value, u16::MAX)).flatten();
         let dscp = table.take_with("dscp", |value| number_up_to(&value, 63)).flatten();
         let config = aqm_traffic::Config::take_from(&mut table);
+        let tcp = match config.as_ref().filter(|config| config.sends_datagrams()) {
+            Some(config) => {
+                let problem = format_args!("`{}` sends datagrams, without TCP: leave it out", config.kind());
+                table.check(own_tcp.is_none(), "tcp", problem);
+                None
+            }
+            None => own_tcp.and_then(|own| {
+                table.note(common.with_own_tcp(own).map_err(|errors| errors.within("tcp"))).flatten()
+            }),
+        };
         table.finish(config.map(|config| Self {
             name: name.to_owned(),
             config,

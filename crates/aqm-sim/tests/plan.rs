@@ -89,6 +89,44 @@ fn every_mistake_is_told_whatever_section_it_is_in_and_unknown_keys_first() {
 }
 
 #[test]
+fn a_mistake_in_tcp_is_told_once_and_again_only_by_a_workload_that_writes_it() {
+    let places = |tcp: Value, workloads: Value| {
+        let bottleneck = json!({"rate": "2Mbps", "queue": {"kind": "drop-tail"}});
+        let value = json!({"duration": "9s", "bottleneck": bottleneck, "tcp": tcp, "traffic": workloads});
+        let errors = Plan::of_value(value, Files::new()).unwrap_err();
+        errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
+    };
+    let with = |tcp: Value| json!({"kind": "ftp", "tcp": tcp});
+    let workloads = json!({
+        "a": with(json!({"sack": {"dsack": "off"}})),
+        "b": with(json!({"rto": {"min": 2}})),
+        "c": with(json!({"profile": "rfc", "rto": {"min": 1}})),
+    });
+    let wrong = json!({"cwnd": {"intial": 3}, "rto": {"min": 1}});
+    assert_eq!(
+        places(wrong, workloads.clone()),
+        ["tcp.cwnd.intial", "tcp.rto.min", "traffic.b.tcp.rto.min", "traffic.c.tcp.rto.min"]
+    );
+    let below = json!({"rto": {"min": "2min"}});
+    assert_eq!(places(below, json!({"a": workloads["a"]})), ["tcp.rto.max"]);
+    assert_eq!(places(json!({}), workloads), ["traffic.b.tcp.rto.min", "traffic.c.tcp.rto.min"]);
+}
+
+#[test]
+fn a_tcp_table_of_a_workload_without_tcp_is_refused() {
+    let mut value = everything(1);
+    for (kind, workload) in [
+        ("udp", json!({"kind": "udp", "rate": "1Mbps", "tcp": {}})),
+        ("streaming", json!({"kind": "streaming", "tcp": {"cwnd": {"initial": 3}}})),
+    ] {
+        value["traffic"]["x"] = workload;
+        let errors = Plan::of_value(value.clone(), Files::new()).unwrap_err().to_string();
+        let wanted = format!("traffic.x.tcp: `{kind}` sends datagrams, without TCP: leave it out");
+        assert!(errors.lines().any(|line| line == wanted), "{errors}");
+    }
+}
+
+#[test]
 fn the_names_of_files_are_known_before_all_of_it_is_read() {
     let toml = "[traffic.a]\nkind = \"replay\"\nfile = \"a.csv\"\n[traffic.b]\nkind = \"web\"";
     let document = Document::of_toml(toml, "folder".as_ref(), &[&PacketLevel]).unwrap();

@@ -416,8 +416,8 @@ def list_(
     family: Annotated[
         str,
         typer.Argument(
-            help="queues, tcp (laws, recoveries, presets, profiles), recoveries, presets, profiles, traffic, "
-            "edges, sections, flow-level, distributions, trace, trace-sources, tables or studies."
+            help="queues, tcp (which is the next four), congestion-controls, recoveries, aliases, profiles, "
+            "traffic, distributions, edges, sections, flow-level, trace, trace-sources, tables or studies."
         ),
     ],
 ) -> None:
@@ -526,9 +526,8 @@ def _listed(family: str) -> list[str]:
 
 def _list_tcp() -> None:
     """The families that make up a TCP, each with how its members are chosen."""
-    controls = [line for line in _listed("tcp") if line.split()[0] != "tcp"]
     for title, lines in (
-        ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', controls),
+        ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', _listed("congestion-controls")),
         ('Recoveries: kind = "NAME" in [tcp.recovery]', _listed("recoveries")),
         ("Aliases of a pair: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", _listed("aliases")),
         ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', _listed("profiles")),

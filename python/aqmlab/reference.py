@@ -109,7 +109,9 @@ def main() -> None:
 _INTRODUCTIONS = {
     "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
     "tcp": "The `[tcp]` table, whose parameters stand in tables of their own: `rto.min` is `min` of "
-    "`[tcp.rto]`, or `rto.min` within `[tcp]`. Below it the kinds of `[tcp.congestion_control]`.",
+    "`[tcp.rto]`, or `rto.min` within `[tcp]`.",
+    "congestion-controls": 'What moves the congestion window: `kind = "NAME"` in the '
+    "`[tcp.congestion_control]` table.",
     "recoveries": 'How losses are found and repaired: `kind = "NAME"` in the `[tcp.recovery]` table.',
     "aliases": "Short names of a congestion control with a recovery: `aqmlab compare --tcp NAME,NAME`, which "
     "also takes `CONTROL/RECOVERY`. Each is laid over the scenario's `[tcp]` table.",

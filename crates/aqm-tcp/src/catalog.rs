@@ -7,13 +7,14 @@ use crate::config::recovery::RecoveryKind;
 use crate::congestion_control::Control;
 use crate::{Config, aliases, profiles, transport};
 
+const TCP: Family = Family { name: "tcp", title: "TCP" };
 const RECOVERIES: Family = Family { name: "recoveries", title: "TCP recovery" };
 const ALIASES: Family = Family { name: "aliases", title: "TCP alias" };
 const PROFILES: Family = Family { name: "profiles", title: "TCP profile" };
 
 /// The `[tcp]` table, congestion controls, recoveries, aliases and profiles.
 pub fn catalog() -> Vec<Entry> {
-    let mut all = vec![Entry::of_parameters::<Config>("tcp", Control::FAMILY)];
+    let mut all = vec![Entry::of_parameters::<Config>("tcp", TCP)];
     all.extend(Control::catalog());
     let recovery = |kind: aqm_net::Choice| {
         let values = serde_json::json!({ "recovery": { "kind": kind.word } });

@@ -109,7 +109,7 @@ pub trait Build {
 
 registry! {
     /// A congestion control and its parameters.
-    pub enum Control: Build, "tcp" = "TCP" {
+    pub enum Control: Build, "congestion-controls" = "TCP congestion control" {
         "reno" => reno,
         "highspeed" => highspeed,
         "scalable" => scalable,

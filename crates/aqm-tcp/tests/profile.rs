@@ -243,7 +243,14 @@ fn an_error_names_place_and_remedy() {
         "profile: unknown profile `bsd`; allowed: `rfc`, `ns-2.2001`, `ns-2.2003`, `ns-2.35`, \
          `ns-2.35-full`, `linux-2.4`, `linux-6`"
     );
-    assert!(problem(json!({"mms": "1B"})).starts_with("mms: unknown key `mms`; allowed: `connection`, "));
+    let mms = problem(json!({"mms": "1B"}));
+    assert!(
+        mms.starts_with("mms: unknown key `mms`; did you mean `connection.mss`? allowed: `connection`, ")
+    );
+    assert!(problem(json!({"mss": "1B"})).contains("did you mean `connection.mss`?"));
+    assert!(problem(json!({"min_rto": "1s"})).contains("did you mean `rto.min`?"));
+    let initial = problem(json!({"initial": 3}));
+    assert!(initial.contains("did you mean `cwnd.initial` or `rto.initial`?"), "{initial}");
     let inside = |table: Value| problem(json!({"congestion_control": table}));
     assert!(
         inside(json!({"kind": "cubik"}))

@@ -1,12 +1,36 @@
-//! The links between routers, as a scenario gives them: a dumbbell, or a graph.
+//! The links between routers, as a scenario gives them: a dumbbell, or a graph; and the lines that join hosts to them.
 
 use std::fmt;
 
-use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader};
+use aqm_net::{
+    ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, parameters,
+};
 use aqm_queue::QueueDiscipline;
 use serde_json::{Value, json};
 
-use crate::sections::Bottleneck;
+parameters! {
+    /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
+    ///
+    /// The way back has the same rate and delay, and a queue that never drops.
+    pub struct Bottleneck {
+        /// How fast it sends.
+        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
+        /// Propagation delay, one way.
+        pub delay: Span = Span::from_millis(60), "SHRED conversation, slide 17";
+    }
+}
+
+parameters! {
+    /// The lines that join hosts to their router, in each direction.
+    ///
+    /// Their queues never drop.
+    pub struct Access {
+        /// How fast they send.
+        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED conversation, slide 17";
+        /// Propagation delay, one way.
+        pub delay: Span = Span::from_millis(1), "SHRED conversation, slide 17";
+    }
+}
 
 /// A link between routers, as the scenario gives it.
 #[derive(Clone, Debug)]

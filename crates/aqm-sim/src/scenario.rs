@@ -8,8 +8,8 @@ use aqm_net::{ConfigErrors, Span, TableReader, values};
 use serde_json::{Value, json};
 
 use crate::edges::{EdgeSpec, place_edges, read_edges};
-use crate::links::{LinkSpec, Links, Queue, managed};
-use crate::sections::{Access, Host, Record};
+use crate::links::{Access, LinkSpec, Links, Queue, managed};
+use crate::sections::{Host, Record};
 use crate::traffic::{Common, Tcp, Traffic};
 
 /// What a scenario at packet level says, defaults filled in.

@@ -1,31 +1,10 @@
-//! The sections of a scenario whose parameters belong to the stage itself.
+//! The sections of a scenario that belong to the stage itself: what hosts do, what is recorded, and all as
+//! documentation shows them.
 
 use aqm_net::registry::{Entry, Family};
-use aqm_net::{Rate, Span, parameters};
+use aqm_net::{Span, parameters};
 
-parameters! {
-    /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
-    ///
-    /// The way back has the same rate and delay, and a queue that never drops.
-    pub struct Bottleneck {
-        /// How fast it sends.
-        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
-        /// Propagation delay, one way.
-        pub delay: Span = Span::from_millis(60), "SHRED conversation, slide 17";
-    }
-}
-
-parameters! {
-    /// The lines that join hosts to their router, in each direction.
-    ///
-    /// Their queues never drop.
-    pub struct Access {
-        /// How fast they send.
-        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED conversation, slide 17";
-        /// Propagation delay, one way.
-        pub delay: Span = Span::from_millis(1), "SHRED conversation, slide 17";
-    }
-}
+use crate::links::{Access, Bottleneck};
 
 parameters! {
     /// What every host does to a packet before it processes it.

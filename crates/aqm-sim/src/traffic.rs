@@ -6,8 +6,7 @@ use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, T
 use aqm_queue::{Label, Protocol};
 use serde_json::{Value, json};
 
-use crate::links::{LEFT, RIGHT};
-use crate::sections::Access;
+use crate::links::{Access, LEFT, RIGHT};
 
 /// How connections behave: as written, and checked.
 #[derive(Clone, Debug)]

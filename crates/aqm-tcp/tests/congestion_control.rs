@@ -9,6 +9,7 @@ use aqm_tcp::congestion_control::{
     AckInfo, Congestion, CongestionSignal, Control, Controller, CubicConfig, HighSpeedConfig, LossRate,
     RenoConfig, ScalableConfig,
 };
+use serde_json::json;
 
 /// A congestion control with its clock.
 struct Drive {
@@ -446,6 +447,25 @@ fn every_congestion_control_opens_in_slow_start_and_caps() {
         assert_eq!(drive.controller.cwnd(), before);
         drive.controller.cap(5.0);
         assert_eq!((drive.controller.cwnd(), drive.controller.ssthresh()), (5.0, 32.0), "{}", control.kind());
+    }
+}
+
+#[test]
+fn every_congestion_control_rounds_and_limits_its_window_as_it_is_told() {
+    for kind in Control::NAMES {
+        let table = json!({ "kind": kind, "ssthresh_rounding": "segments", "slow_start_end": "past-threshold",
+            "max_ssthresh": 100.0 });
+        let control = aqm_tcp::read(json!({ "congestion_control": table })).unwrap().congestion_control;
+        let mut drive =
+            Drive { controller: Controller::new(&*control, 2.5, 3.0), now: Instant::START, rtt: RTT };
+        drive.tell(true);
+        assert_eq!(drive.controller.cwnd(), 3.5, "{kind}: past the threshold");
+        drive.controller.open(100.0, 1000.0);
+        drive.acknowledge(100);
+        // RFC 3742: at most half of `max_ssthresh` more in a round trip.
+        assert!((149.0..151.0).contains(&drive.controller.cwnd()), "{kind}: {}", drive.controller.cwnd());
+        drive.controller.on_congestion(&loss(10.9));
+        assert_eq!(drive.controller.cwnd().fract(), 0.0, "{kind}: whole segments");
     }
 }
 

@@ -216,6 +216,18 @@ fn linux_opens_a_window_up_to_twice_what_is_used_of_it() {
 }
 
 #[test]
+fn linux_opens_a_window_in_congestion_avoidance_only_if_all_of_it_is_used() {
+    for (write, grows) in [(6, false), (10, true)] {
+        let settings = json!({
+            "cwnd": { "growth_when_limited": "grows-if-used", "initial_ssthresh": 2.0, "idle_restart": "off" },
+        });
+        let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(write * MSS));
+        pair.run(HOUR, &mut |_| arrives());
+        assert_eq!(pair.client().cwnd() > 10.0, grows, "{write} of a window of 10");
+    }
+}
+
+#[test]
 fn what_the_window_allows_waits_for_a_random_time_in_the_host_and_leaves_together() {
     // ns-2's `overhead_`, here of at most 20 ms; the path takes 100 ms both ways.
     let settings = ns2(json!({ "connection": { "send_overhead": "20ms", "handshake": "none" } }));

@@ -240,10 +240,48 @@ mod tests {
     }
 
     #[test]
+    fn a_time_out_forgets_the_window_of_the_last_loss() {
+        // RFC 9438, 4.8: "the current congestion window size when starting this stage" is `W_max` then, not 100.
+        let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
+        controller.on_congestion(&loss(100.0));
+        controller.on_congestion(&timeout(70.0));
+        let now = acknowledge(&mut controller, Instant::START, 48);
+        assert_eq!(controller.cwnd(), 49.0);
+        acknowledge(&mut controller, now, 701);
+        assert!(controller.cwnd() > 49.3 && controller.cwnd() < 49.54, "{}", controller.cwnd());
+    }
+
+    #[test]
+    fn a_reduction_that_is_taken_back_begins_a_new_curve() {
+        let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
+        controller.on_congestion(&loss(100.0));
+        let now = acknowledge(&mut controller, Instant::START, 700);
+        assert!(controller.cwnd() > 70.0 && controller.cwnd() < 100.0);
+        controller.restore(100.0, 100.0);
+        controller.on_ack(&ack_at(now, RTT));
+        acknowledge(&mut controller, now, 1401);
+        // Two seconds, and a round trip ahead: C 2.1^3 at most.
+        assert!(controller.cwnd() > 103.0 && controller.cwnd() < 103.71, "{}", controller.cwnd());
+    }
+
+    #[test]
+    fn the_window_of_reno_grows_by_all_that_an_acknowledgement_tells_of() {
+        // RFC 9438, figure 4: W_est + alpha_cubic * segments_acked / cwnd, with alpha_cubic 1 from cwnd_prior on.
+        for acked in [1.0, 2.0, 4.0] {
+            let mut controller = cubic(&Config { c: 1e-9, ..Config::default() }, 100.0);
+            controller.on_ack(&AckInfo { acked, ..ack_at(Instant::START, RTT) });
+            assert_eq!(controller.cwnd(), 100.0 + acked / 100.0);
+        }
+    }
+
+    #[test]
     fn what_makes_no_curve_is_refused() {
         let place = |config: Config| config.check().unwrap_err().place;
         assert_eq!(place(Config { c: 0.0, ..Config::default() }), "c");
-        assert_eq!(place(Config { beta: 1.0, ..Config::default() }), "beta");
+        for beta in [0.0, 1.0] {
+            assert_eq!(place(Config { beta, ..Config::default() }), "beta");
+        }
+        assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the last that is allowed");
         assert_eq!(place(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
     }
 }

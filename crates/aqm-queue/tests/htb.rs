@@ -2,7 +2,7 @@
 
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
 use aqm_queue::testing::Ignore;
-use aqm_queue::{Config, Label, Port, Protocol, Ties, invariants};
+use aqm_queue::{ClassCounters, Config, Label, Port, Protocol, Ties, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -126,6 +126,32 @@ fn borrowers_share_by_their_quanta() {
     let sent = backlog(&mut port(&["a", "b"], table), &[(9000, 500), (9000, 500)], seconds(30));
     let ratio = (bytes_of(&sent, 0) as f64 - 37_500.0) / (bytes_of(&sent, 1) as f64 - 37_500.0);
     assert!((ratio - 3.0).abs() < 0.05, "{ratio}");
+}
+
+#[test]
+fn a_class_counts_what_came_left_was_borrowed_and_was_dropped() {
+    // One packet leaves at once, three wait and six find no room. Two leave with the bursts of 1600 bytes, 8 us apart;
+    // the others borrow, at 3.2 ms and 11.2 ms.
+    let web = json!({
+        "rate": "100kbps", "ceil": "1Mbps", "parent": "link", "match": {"traffic": ["web"]},
+        "queue": {"kind": "drop-tail", "limit": "3p"},
+    });
+    let classes = json!({"link": {"rate": "1Mbps"}, "web": web, "rest": class("1kbps", json!({}))});
+    let mut port = port(&["web"], json!({"kind": "htb", "default": "rest", "classes": classes}));
+    let sent = backlog(&mut port, &[(10, 1000)], seconds(1));
+    let leaving: Vec<u64> = sent.iter().map(|(at, ..)| at.nanos() / 1000).collect();
+    assert_eq!(leaving, [0, 8, 3200, 11_200]);
+    let mut counted = Vec::new();
+    port.discipline().classes(seconds(1), &mut |name, counters| counted.push((name.to_owned(), counters)));
+    let web = ClassCounters {
+        arrivals: 10,
+        departures: 4,
+        departed_bytes: 4000,
+        borrowed_bytes: 2000,
+        drops: 6,
+        packet_nanos: 3 * 8000 + 2 * 3_192_000 + 8_000_000,
+    };
+    assert_eq!(counted, [("rest".to_owned(), ClassCounters::default()), ("web".to_owned(), web)]);
 }
 
 #[test]

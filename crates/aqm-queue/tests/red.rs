@@ -397,6 +397,18 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
 }
 
 #[test]
+fn the_drop_function_is_that_of_the_parameters() {
+    let table = json!({"kind": "red", "min_th": "20p", "max_th": "60p", "max_p": 0.1, "limit": "99p"});
+    for (gentle, beyond) in [(true, 0.55), (false, 1.0)] {
+        let mut table = table.clone();
+        table["gentle"] = gentle.into();
+        let config = Config::read(table).unwrap();
+        let curve = [19.0, 20.0, 40.0, 90.0].map(|average| config.drop_curve(average, 1.0, 0));
+        assert_eq!(curve, [0.0, 0.0, 0.05, beyond].map(Some), "gentle: {gentle}");
+    }
+}
+
+#[test]
 fn all_that_would_misbehave_is_told_at_once() {
     let red = json!({"max_th": "30p", "limit": "0B", "max_p": 2.0, "mean_packet": "0B", "mark_p": 0.1});
     let shred = Config::read(json!({"kind": "shred", "red": red, "window_weight": 0.0})).unwrap();

@@ -165,16 +165,21 @@ fn a_run_that_is_stopped_ends_within_a_fifth_of_a_second() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "another thread watches the run")]
 fn progress_is_simulated_time_and_never_goes_back() {
-    let (plan, watch) = (plan(1), Watch::default());
-    let seen = thread::scope(|scope| {
-        let run = scope.spawn(|| plan.run(&watch).map(|_| ()));
-        let mut seen = Vec::new();
-        while !run.is_finished() {
-            seen.push(watch.progress().0);
-        }
-        seen
+    let plan = plan(1);
+    // A busy machine may let a whole run pass between two looks.
+    let on_the_way = (0..100).any(|_| {
+        let watch = Watch::default();
+        let seen = thread::scope(|scope| {
+            let run = scope.spawn(|| plan.run(&watch).map(|_| ()));
+            let mut seen = Vec::new();
+            while !run.is_finished() {
+                seen.push(watch.progress().0);
+            }
+            seen
+        });
+        assert!(seen.is_sorted(), "progress went back");
+        assert_eq!((watch.progress(), watch.unit()), ((8_000_000_000, 8_000_000_000), Unit::Nanoseconds));
+        seen.iter().any(|&done| 0 < done && done < 8_000_000_000)
     });
-    assert!(seen.is_sorted(), "progress went back");
-    assert!(seen.iter().any(|&done| 0 < done && done < 8_000_000_000), "progress was seen on the way");
-    assert_eq!((watch.progress(), watch.unit()), ((8_000_000_000, 8_000_000_000), Unit::Nanoseconds));
+    assert!(on_the_way, "progress was seen on the way");
 }

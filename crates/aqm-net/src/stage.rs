@@ -164,7 +164,7 @@ pub enum Failure {
     Stopped,
     /// A file cannot be read or written, or is no trace: which file and why.
     File(String),
-    /// A parameter does not fit the file that was read.
+    /// A parameter does not fit the file that was read, or this way of running.
     Config(ConfigError),
 }
 
@@ -179,6 +179,12 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
 
 impl From<Stopped> for Failure {
     fn from(_: Stopped) -> Self {

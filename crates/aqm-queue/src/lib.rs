@@ -130,6 +130,11 @@ pub trait Build {
         false
     }
 
+    /// Whether the discipline looks at the windows of senders, so that packets ought to tell them.
+    fn wants_windows(&self) -> bool {
+        false
+    }
+
     /// Whether the discipline holds packets back from a free line.
     fn holds_back(&self) -> bool {
         false

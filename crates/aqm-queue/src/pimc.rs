@@ -42,6 +42,10 @@ impl Build for Config {
     fn corners(&self) -> Vec<Value> {
         pi::corners().into_iter().map(|pi| json!({"pi": pi, "min_cwnd": 20})).collect()
     }
+
+    fn wants_windows(&self) -> bool {
+        true
+    }
 }
 
 /// The running discipline.

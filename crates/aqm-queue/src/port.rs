@@ -11,7 +11,7 @@
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 
-use crate::{Context, Observer, QueueDiscipline, Reason};
+use crate::{Context, Label, Observer, QueueDiscipline, Reason};
 
 /// What happens first when a packet arrives at the very instant the line becomes free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Counters {
     pub departed_bytes: u64,
     /// Packets dropped.
     pub drops: u64,
+    /// Of those, by the code of the reason.
+    pub drops_by_reason: [u64; Reason::NAMES.len()],
     /// Bytes dropped.
     pub dropped_bytes: u64,
     /// Packets marked.
@@ -173,9 +175,19 @@ impl Port {
         self.held.then_some(self.free_at)
     }
 
+    /// Packets that carry this `number` have the headers that `label` says: told before the first of them.
+    pub fn on_label(&mut self, number: u16, label: &Label) {
+        self.discipline.on_label(number, label);
+    }
+
     /// The discipline, for its backlog and gauges. Valid up to the last `accept` or `serve`.
     pub fn discipline(&self) -> &dyn QueueDiscipline {
         self.discipline.as_ref()
+    }
+
+    /// What went through up to the last `accept` or `serve`.
+    pub fn counted(&self) -> &Counters {
+        &self.counters
     }
 
     /// What went through up to `now`, to which the port must have caught up.
@@ -201,6 +213,7 @@ struct Tally<'a> {
 impl Observer for Tally<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.drops += 1;
+        self.counters.drops_by_reason[why as usize] += 1;
         self.counters.dropped_bytes += u64::from(packet.bytes);
         self.outer.dropped(packet, why, now);
     }

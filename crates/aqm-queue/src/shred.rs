@@ -74,6 +74,10 @@ impl Build for Config {
         let on = |red: Value| floors.map(|floor| json!({"red": red, "floor": floor, "window_weight": 0.1}));
         red::corners().into_iter().flat_map(on).collect()
     }
+
+    fn wants_windows(&self) -> bool {
+        true
+    }
 }
 
 /// The running discipline.

@@ -185,6 +185,13 @@ impl EventQueue {
         self.wheel.push(key, Event::Timer(timer));
     }
 
+    /// No event is due before this moment; it may be a little before the first one.
+    pub(crate) fn next_due(&self) -> Instant {
+        let least = self.heads.iter().fold(NOTHING, |least, &head| least.min(head));
+        let in_lanes = if least == NOTHING { u64::MAX } else { least >> LANE_BITS };
+        Instant::from_nanos(in_lanes.min(self.wheel.bound()))
+    }
+
     /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {

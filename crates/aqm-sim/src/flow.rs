@@ -292,8 +292,8 @@ impl Flow {
             packets_dropped: found.dropped,
             packets_marked: found.marked,
             retransmitted: found.retransmitted,
-            timeouts: found.timeouts,
-            fast_retransmits: found.fast_retransmits,
+            timeouts: Some(found.timeouts),
+            fast_retransmits: Some(found.fast_retransmits),
             datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived.count),
             mean_delay_s: (found.arrived.count > 0)
                 .then(|| found.arrived.travelled.seconds() / found.arrived.count as f64),
@@ -334,8 +334,8 @@ impl Flow {
             packets_marked: found.marked,
             packets_long: found.long,
             retransmitted: found.retransmitted,
-            timeouts: found.timeouts,
-            fast_retransmits: found.fast_retransmits,
+            timeouts: Some(found.timeouts),
+            fast_retransmits: Some(found.fast_retransmits),
             complete: came(self.completed).is_some(),
         })
     }
@@ -378,6 +378,9 @@ mod tests {
         }
         fn catch_up(&mut self, _now: Instant, _transit: &mut InTransit) {}
         fn snapshot(&mut self, _now: Instant) -> Vec<LinkSnapshot> {
+            Vec::new()
+        }
+        fn glance(&self) -> Vec<LinkSnapshot> {
             Vec::new()
         }
         fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {

@@ -6,12 +6,14 @@
 mod conversation;
 mod counts;
 mod edges;
+pub mod emulation;
 mod event;
 mod event_queue;
 mod flow;
 mod gauges;
 mod links;
 mod managed;
+mod measurement;
 mod network;
 mod pages;
 mod payloads;
@@ -42,7 +44,7 @@ use serde_json::Value;
 
 use crate::scenario::Scenario;
 
-pub use plan::Plan;
+pub use plan::{Plan, PlannedWorkload};
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
 pub const RESULTS_VERSION: u32 = 3;

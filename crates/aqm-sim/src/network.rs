@@ -6,7 +6,7 @@
 //! catches up whenever a packet arrives at it or from it.
 
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
-use aqm_queue::{Counters, Departure, Port, QueueDiscipline, Ties};
+use aqm_queue::{Counters, Departure, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
 use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
@@ -52,6 +52,8 @@ pub(crate) trait Network {
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit);
     /// The managed links, in the order of their numbers, up to date at `now`.
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
+    /// The same as of the last time they caught up.
+    fn glance(&self) -> Vec<LinkSnapshot>;
     /// The disciplines of the managed links, in the same order, as of the last time they caught up.
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
     /// The edges.
@@ -180,6 +182,16 @@ impl LaneNetwork {
         }
     }
 
+    /// Nothing is due before this moment.
+    pub(crate) fn next_due(&self) -> Instant {
+        self.event_queue.next_due()
+    }
+
+    /// Tells all queues what packets of a label say in their headers.
+    pub(crate) fn tell_label(&mut self, number: u16, label: &Label) {
+        self.managed.iter_mut().for_each(|managed| managed.port.on_label(number, label));
+    }
+
     /// Puts `packet` on the link it stands before.
     #[inline(always)]
     fn forward(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit) {
@@ -269,7 +281,7 @@ impl LaneNetwork {
         let managed = &mut self.managed[port as usize];
         let mut observer = managed.observer(transit);
         managed.port.accept(packet, now, &mut observer, |departure| departures.push(departure));
-        if !transit.fates.dropped[dropped..].contains(&packet) {
+        if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
             managed.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
         }
         // A packet that goes straight to the line has joined the queue for a moment.
@@ -362,6 +374,14 @@ impl Network for LaneNetwork {
             backlog: port.discipline().backlog(),
         };
         self.managed.iter_mut().map(snapshot).collect()
+    }
+
+    fn glance(&self) -> Vec<LinkSnapshot> {
+        let glance = |Managed { port, .. }: &Managed| LinkSnapshot {
+            counters: *port.counted(),
+            backlog: port.discipline().backlog(),
+        };
+        self.managed.iter().map(glance).collect()
     }
 
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use aqm_net::stage::Files;
 use aqm_net::text::toml_value;
 use aqm_net::{ConfigErrors, ErrorCollector, Span, Streams, TableReader};
-use aqm_traffic::{BuildContext, Packetisation, Workload};
+use aqm_traffic::{BuildContext, Packetisation, Programs, Workload};
 use serde_json::Value;
 
 use crate::edges::Edges;
+use crate::links::managed;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 use crate::traffic::{Tcp, Traffic};
@@ -89,10 +90,63 @@ impl Plan {
         self.scenario.to_value()
     }
 
+    /// Its workloads, by position in the scenario.
+    pub fn workloads(&self) -> impl Iterator<Item = PlannedWorkload<'_>> {
+        self.scenario.traffic.iter().zip(&self.workloads).map(|(one, workload)| {
+            let tcp = self.scenario.tcp_of(one);
+            PlannedWorkload {
+                name: &one.name,
+                workload,
+                hosts: one.config.hosts(),
+                own_hosts: one.config.own_hosts(),
+                sends_datagrams: one.config.sends_datagrams(),
+                programs: one.config.programs(),
+                dscp: one.dscp,
+                port: one.port,
+                tcp: &tcp.config,
+                checked_tcp: &tcp.checked,
+                duration: self.scenario.duration,
+            }
+        })
+    }
+
+    /// Whether a queue looks at the windows of senders.
+    pub fn wants_windows(&self) -> bool {
+        managed(&self.scenario.links).any(|(_, _, queue)| queue.config.wants_windows())
+    }
+
     /// What is allowed but suspicious, a sentence each that begins with the place.
     pub fn warnings(&self) -> Vec<String> {
         self.scenario.warnings()
     }
+}
+
+/// A workload of a plan, for whoever plays it outside of a simulation.
+#[derive(Clone, Copy)]
+pub struct PlannedWorkload<'a> {
+    /// Its name in the scenario.
+    pub name: &'a str,
+    /// The prototype: each run takes a clone of it.
+    #[allow(clippy::borrowed_box)] // Only the box can be cloned.
+    pub workload: &'a Box<dyn Workload>,
+    /// How many hosts it uses on each side; 1 where its flows share one.
+    pub hosts: u64,
+    /// Whether each of its flows has a host of its own.
+    pub own_hosts: bool,
+    /// Whether it sends datagrams rather than over TCP.
+    pub sends_datagrams: bool,
+    /// The programs that it is, if it is programs.
+    pub programs: Option<Programs<'a>>,
+    /// The DSCP of its packets.
+    pub dscp: u8,
+    /// The port that its packets name, if the scenario says one.
+    pub port: Option<u16>,
+    /// How its connections behave, as written.
+    pub tcp: &'a aqm_tcp::Config,
+    /// The same, checked.
+    pub checked_tcp: &'a aqm_tcp::CheckedConfig,
+    /// How long the run lasts.
+    pub duration: Span,
 }
 
 impl fmt::Debug for Plan {
@@ -137,5 +191,39 @@ impl Packetisation for Segments<'_> {
     }
     fn payload(&self) -> u64 {
         self.0.payload()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_shown_with_what_is_theirs() {
+        let text = r#"
+            duration = "9s"
+            bottleneck = { rate = "10Mbps", delay = "5ms", queue = { kind = "drop-tail", limit = "50p" } }
+            tcp = { connection = { mss = "1000B" } }
+            [traffic.bulk]
+            kind = "ftp"
+            flows = 7
+            dscp = 10
+            port = 21
+            tcp = { connection = { mss = "536B" } }
+            [traffic.voice]
+            kind = "udp"
+            rate = "64kbps"
+            hosts = "shared"
+        "#;
+        let plan = Plan::of_toml(text, Files::default()).unwrap();
+        let [bulk, voice] = plan.workloads().collect::<Vec<_>>().try_into().ok().unwrap();
+        assert_eq!((bulk.name, bulk.hosts, bulk.own_hosts, bulk.sends_datagrams), ("bulk", 7, true, false));
+        assert_eq!((bulk.dscp, bulk.port, bulk.tcp.connection.mss.bytes()), (10, Some(21), 536));
+        assert_eq!(
+            (voice.name, voice.hosts, voice.own_hosts, voice.sends_datagrams),
+            ("voice", 1, false, true)
+        );
+        assert_eq!((voice.dscp, voice.port, voice.checked_tcp.payload()), (0, None, 1000));
+        assert_eq!(voice.duration, Span::from_millis(9000));
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Recorder {
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
     pub(crate) keep_drops: bool,
-    /// By workload, whether all that happens to its packets is recorded.
+    /// By label, whether all that happens to its packets is recorded. Those of workloads come first.
     histories: Vec<bool>,
     any_history: bool,
 }
@@ -71,7 +71,12 @@ impl Recorder {
         Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history }
     }
 
-    /// Whether all that happens to a packet is recorded: its label is the position of its workload.
+    /// A further label, for packets of this workload.
+    pub(crate) fn add_label(&mut self, traffic: u32) {
+        self.histories.push(self.histories[traffic as usize]);
+    }
+
+    /// Whether all that happens to a packet is recorded: its label names its workload.
     #[inline]
     pub(crate) fn has_history(&self, packet: &Packet) -> bool {
         self.any_history && self.histories[usize::from(packet.label)]

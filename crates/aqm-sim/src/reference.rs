@@ -171,6 +171,7 @@ struct Tally<'a> {
 impl Observer for Tally<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.drops += 1;
+        self.counters.drops_by_reason[why as usize] += 1;
         self.counters.dropped_bytes += u64::from(packet.bytes);
         self.observer.dropped(packet, why, now);
     }
@@ -235,6 +236,18 @@ impl Network for ReferenceNetwork {
             snapshots.push(LinkSnapshot { counters: managed.counters, backlog });
         }
         snapshots
+    }
+
+    fn glance(&self) -> Vec<LinkSnapshot> {
+        let managed = self.links.iter().filter_map(|link| match &link.buffer {
+            Buffer::Managed(managed) => Some(managed.as_ref()),
+            Buffer::Endless(_) => None,
+        });
+        let glance = |managed: &Managed| LinkSnapshot {
+            counters: managed.counters,
+            backlog: managed.discipline.backlog(),
+        };
+        managed.map(glance).collect()
     }
 
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use aqm_net::table::Table;
 
 use crate::links::{LinkSpec, Queue, managed};
+use crate::measurement::RunRecord;
 use crate::network::LinkSnapshot;
 use crate::recorder::PacketEvent;
 use crate::scenario::Scenario;
 use crate::tables::{
     ClassRow, DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
 };
-use crate::world::RunRecord;
 
 /// The tables of a run, in the order of the catalogue.
 pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {

@@ -1,15 +1,15 @@
 //! A run of a plan: from clones of what it owns to the tables and the manifest.
 
-use aqm_net::ConfigErrors;
 use aqm_net::stage::{self, Failure, Run, Stage};
 use aqm_net::watch::{Unit, Watch};
+use aqm_net::{ConfigError, ConfigErrors};
 use serde_json::{Map, Value, json};
 
 use crate::PacketLevel;
 use crate::network::{LaneNetwork, Network};
 use crate::plan::Plan;
 use crate::rows::tables;
-use crate::world::{RunRecord, World};
+use crate::world::World;
 
 impl Plan {
     /// The name of a result.
@@ -27,15 +27,29 @@ impl Plan {
     }
 
     pub(crate) fn run_on(&self, network: impl Network, watch: &Watch) -> Result<Run, Failure> {
+        self.refuse_programs()?;
         watch.expect(self.scenario.duration.nanos(), Unit::Nanoseconds);
         let record = World::new(self, network).run(watch)?;
         let forwarded = record.after.links.first().map_or(0, |snapshot| snapshot.counters.departures);
-        let mut manifest =
-            stage::manifest(self, self.digest(), self.facts(&record), self.scenario.warnings());
+        let (manifest, events) = (self.manifest(&record.facts), record.events);
+        Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
+    }
+
+    /// A simulation cannot know what programs send.
+    fn refuse_programs(&self) -> Result<(), ConfigError> {
+        let Some(one) = self.scenario.traffic.iter().find(|one| one.config.programs().is_some()) else {
+            return Ok(());
+        };
+        let problem = "a program sends in a live run only: `aqmlab live run`";
+        Err(ConfigError::at(format!("traffic.{}.kind", one.name), problem))
+    }
+
+    /// The manifest of a run in which the workloads said these `facts` of their loads, by position.
+    pub fn manifest(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
+        let mut manifest = stage::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
         manifest["edges_added"] = self.scenario.edges_added.into();
         manifest["derived"] = self.derived();
-        let events = record.events;
-        Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
+        manifest
     }
 
     /// What the queues of links have chosen by themselves, by link and parameter, each with its unit.
@@ -53,8 +67,8 @@ impl Plan {
     }
 
     /// What the workloads say of their loads.
-    fn facts(&self, record: &RunRecord) -> Value {
-        let traffic = self.scenario.traffic.iter().zip(&record.facts);
+    fn facts(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
+        let traffic = self.scenario.traffic.iter().zip(facts);
         let facts = traffic.map(|(one, facts)| {
             let facts = facts.iter().map(|&(name, value)| (name.to_owned(), json!(value)));
             (one.name.clone(), Value::Object(facts.collect()))

@@ -4,7 +4,7 @@
 /// told by the end it travels to: data go to the receiver, requests and acknowledgements to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Side {
+pub enum Side {
     /// Where the data of a transfer come from.
     Sender,
     /// Where the data of a transfer go.
@@ -13,7 +13,7 @@ pub(crate) enum Side {
 
 impl Side {
     /// The other end.
-    pub(crate) const fn other(self) -> Self {
+    pub const fn other(self) -> Self {
         match self {
             Self::Sender => Self::Receiver,
             Self::Receiver => Self::Sender,

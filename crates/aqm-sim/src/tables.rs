@@ -30,10 +30,10 @@ table! {
         packets_marked: Whole(u64),
         /// Data segments sent again.
         retransmitted: Whole(u64),
-        /// Retransmission timer expiries.
-        timeouts: Whole(u64),
-        /// Losses found otherwise: fast retransmits.
-        fast_retransmits: Whole(u64),
+        /// Retransmission timer expiries; missing if the kernel of a live run does not tell.
+        timeouts: MaybeWhole(Option<u64>),
+        /// Losses found otherwise: fast retransmits; missing in a live run, whose kernel does not tell.
+        fast_retransmits: MaybeWhole(Option<u64>),
         /// Datagrams that arrived after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
         /// Mean time from the sending of a datagram to its arrival, of those that arrived after the warm-up;
@@ -83,10 +83,10 @@ table! {
         packets_long: Whole(u64),
         /// Data segments sent again.
         retransmitted: Whole(u64),
-        /// Retransmission timer expiries.
-        timeouts: Whole(u64),
-        /// Losses found otherwise: fast retransmits.
-        fast_retransmits: Whole(u64),
+        /// Retransmission timer expiries; missing if the kernel of a live run does not tell.
+        timeouts: MaybeWhole(Option<u64>),
+        /// Losses found otherwise: fast retransmits; missing in a live run, whose kernel does not tell.
+        fast_retransmits: MaybeWhole(Option<u64>),
         /// Whether all payload arrived.
         complete: Truth(bool),
     }

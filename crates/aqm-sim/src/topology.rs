@@ -185,6 +185,17 @@ impl Topology {
         self.route_count
     }
 
+    /// The least time from a sender's host to the receiver's and back on empty links, of all workloads, transmission
+    /// times aside.
+    pub(crate) fn least_round_trip(&self) -> Span {
+        let delay = |hop: &Hop| self.link_classes[usize::from(hop.class)].delay;
+        let of_first_host = |routes: &Routes| {
+            let (first, length) = (routes.first as usize, routes.length as usize);
+            self.hops[first..first + length].iter().map(delay).fold(Span::ZERO, |sum, delay| sum + delay)
+        };
+        self.routes.iter().map(of_first_host).min().unwrap_or_default()
+    }
+
     /// The rate of the slowest link with a queue discipline.
     pub(crate) fn slowest_managed(&self) -> Rate {
         self.slowest_managed

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, TableReader};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, Streams, TableReader};
 use aqm_queue::{Label, Protocol};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(crate) struct Traffic {
     /// How its connections behave, if not as those of the scenario.
     pub(crate) tcp: Option<Tcp>,
     /// Extra delay of a flow, one way and in each direction: uniform between the two.
-    pub(crate) extra_delay: [Span; 2],
+    extra_delay: [Span; 2],
     pub(crate) port: Option<u16>,
     pub(crate) dscp: u8,
 }
@@ -126,6 +126,21 @@ impl Traffic {
         table["port"] = json!(self.port);
         table["dscp"] = json!(self.dscp);
         table
+    }
+
+    /// The extra delay of its flow number `flow`, counted from zero.
+    pub(crate) fn extra_delay(&self, seed: u64, flow: u64) -> Span {
+        let [least, most] = self.extra_delay;
+        if most <= least {
+            return least;
+        }
+        let mut rng = Streams::new(seed).named(&format!("{}/extra-delay", self.name), flow);
+        least + Span::from_nanos(rng.below((most - least).nanos() + 1))
+    }
+
+    /// Whether any of its flows has extra delay.
+    pub(crate) fn delays_flows(&self) -> bool {
+        !self.extra_delay[1].is_zero()
     }
 
     /// What the headers of its packets say.

@@ -19,9 +19,21 @@ pub(crate) struct InTransit {
 #[derive(Default)]
 pub(crate) struct Fates {
     /// Packets dropped.
-    pub(crate) dropped: Vec<Packet>,
-    /// Slots of the flows of packets marked.
-    pub(crate) marked: Vec<u32>,
+    pub(crate) dropped: Vec<Fate>,
+    /// Packets marked.
+    pub(crate) marked: Vec<Fate>,
+}
+
+/// What a queue did to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) packet: Packet,
+    /// Where its flow is kept. A packet that is marked may have arrived before its flow is told.
+    pub(crate) slot: u32,
+    /// The number of the link of the queue.
+    pub(crate) link: u32,
+    pub(crate) why: Reason,
+    pub(crate) at: Instant,
 }
 
 impl Fates {
@@ -70,6 +82,11 @@ pub(crate) struct LinkObserver<'a> {
 }
 
 impl LinkObserver<'_> {
+    fn fate(&self, packet: &Packet, why: Reason, at: Instant) -> Fate {
+        let (slot, _) = self.transit.payloads.address(packet.id);
+        Fate { packet: *packet, slot, link: self.link, why, at }
+    }
+
     /// Records what happened to a packet at this link. A drop is recorded by itself.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
         let payload = self.transit.payloads.get(packet.id);
@@ -80,7 +97,8 @@ impl LinkObserver<'_> {
 
 impl Observer for LinkObserver<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.transit.fates.dropped.push(*packet);
+        let fate = self.fate(packet, why, now);
+        self.transit.fates.dropped.push(fate);
         if self.traced || self.transit.recorder.has_history(packet) {
             self.trace(PacketEvent::Drop, packet, now);
         }
@@ -97,9 +115,9 @@ impl Observer for LinkObserver<'_> {
         }
     }
 
-    fn marked(&mut self, packet: &Packet, _why: Reason, _now: Instant) {
-        let (slot, _) = self.transit.payloads.address(packet.id);
-        self.transit.fates.marked.push(slot);
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        let fate = self.fate(packet, why, now);
+        self.transit.fates.marked.push(fate);
     }
 }
 
@@ -126,7 +144,11 @@ mod tests {
         transit.at_link(3, 17, false).dropped(&first, Reason::Early, now);
         transit.at_link(4, 18, false).dropped(&second, Reason::Overflow, now);
         transit.at_link(3, 19, false).marked(&second, Reason::Early, now);
-        assert_eq!((&transit.fates.dropped, &transit.fates.marked), (&vec![first, second], &vec![6]));
+        let fate = |packet, slot, link, why| Fate { packet, slot, link, why, at: now };
+        let early = Reason::Early;
+        let dropped = [fate(first, 5, 3, early), fate(second, 6, 4, Reason::Overflow)];
+        assert_eq!(transit.fates.dropped, dropped);
+        assert_eq!(transit.fates.marked, [fate(second, 6, 3, early)]);
         let found = transit.recorder.drops.iter().map(|row| (row.link, row.arrival, row.flow, row.reason));
         let expected = [(3, 17, 45, Reason::Early.code()), (4, 18, 46, Reason::Overflow.code())];
         assert!(found.eq(expected));

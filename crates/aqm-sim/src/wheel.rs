@@ -73,6 +73,11 @@ impl Wheel {
         self.bound <= time
     }
 
+    /// No entry is earlier than this.
+    pub(crate) fn bound(&self) -> u64 {
+        self.bound
+    }
+
     /// Takes the earliest entry if it comes before `limit`. The wheel never moves beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use aqm_net::stage::Run;
-use common::{maybe_real, real, run, whole};
+use common::{maybe_real, maybe_whole, real, run, whole};
 use serde_json::{Value, json};
 
 fn queues() -> Vec<(&'static str, Value)> {
@@ -69,7 +69,7 @@ fn row(labels: [&str; 3], found: &Run) -> String {
     let of = |column: &str| real(found, &format!("links.{column}"))[0];
     let count = |column: &str| whole(found, &format!("links.{column}"))[0];
     let retransmitted: u64 = whole(found, "flows.retransmitted").iter().sum();
-    let timeouts: u64 = whole(found, "flows.timeouts").iter().sum();
+    let timeouts: u64 = maybe_whole(found, "flows.timeouts").iter().flatten().sum();
     let median = median(found).map_or("-".to_owned(), |time| format!("{time:.6}"));
     format!(
         "{:<8} {:<5} {:<17} {:>8} {:>6} {:>6} {:>11.6} {:>11.6} {:>7} {:>8} {:>9}",

@@ -11,6 +11,7 @@ mod parameters;
 #[cfg(test)]
 mod polling;
 mod probes;
+mod program;
 pub mod recording;
 mod replay;
 mod sessions;
@@ -35,6 +36,7 @@ registry! {
         "sessions" => sessions,
         "probes" => probes,
         "packmime" => packmime,
+        "program" => program,
     }
 }
 
@@ -60,10 +62,26 @@ pub trait Build {
         false
     }
 
+    /// The programs that it is, if it runs live only.
+    fn programs(&self) -> Option<Programs<'_>> {
+        None
+    }
+
     /// The name of the file it reads, if it reads one.
     fn file(&self) -> Option<&str> {
         None
     }
+}
+
+/// Programs that really run, in a live run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Programs<'a> {
+    /// The command where data go, and its arguments; empty if there is none.
+    pub client: &'a [String],
+    /// The command where data come from.
+    pub server: &'a [String],
+    /// When the client begins.
+    pub start: Span,
 }
 
 /// What a workload may know of the world it is built into.

@@ -92,6 +92,10 @@ macro_rules! scheduler {
             fn wants_classes(&self) -> bool {
                 !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
             }
+
+            fn wants_windows(&self) -> bool {
+                self.child.as_ref().is_some_and(|child| child.wants_windows())
+            }
         }
 
         impl Config {

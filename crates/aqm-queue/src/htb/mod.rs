@@ -146,6 +146,10 @@ impl Build for Config {
         self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_classes())
     }
 
+    fn wants_windows(&self) -> bool {
+        self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_windows())
+    }
+
     fn holds_back(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
 //! Flows from their opening to their last row: slots, fates and ends.
 
-use aqm_net::{Instant, Span, Streams};
+use aqm_net::Instant;
 use aqm_traffic::Transfer;
 
 use super::World;
@@ -8,22 +8,17 @@ use crate::flow::{Ends, Flow};
 use crate::network::Network;
 use crate::payloads::Payload;
 use crate::side::Side;
+use crate::transit::Fate;
 
 impl<N: Network> World<'_, N> {
     /// Opens a flow of the workload at `position`; returns its slot.
     pub(super) fn add_flow(&mut self, position: u32, transfer: Transfer, ends: Ends, now: Instant) -> u32 {
         let state = &mut self.workloads[position as usize];
-        let [least, most] = state.extra_delay;
-        let mut extra_delay = least;
-        if most > least {
-            let name = format!("{}/extra-delay", self.scenario.traffic[position as usize].name);
-            let mut rng = Streams::new(self.scenario.seed).named(&name, state.flows_opened);
-            extra_delay = least + Span::from_nanos(rng.below((most - least).nanos() + 1));
-        }
+        let traffic = &self.scenario.traffic[position as usize];
+        let extra_delay = traffic.extra_delay(self.scenario.seed, state.flows_opened);
         state.flows_opened += 1;
         let routes = self.topology.routes[position as usize];
-        let host =
-            if self.scenario.traffic[position as usize].config.own_hosts() { transfer.host } else { 0 };
+        let host = if traffic.config.own_hosts() { transfer.host } else { 0 };
         let flow = Flow {
             number: self.next_flow,
             traffic: position,
@@ -60,14 +55,14 @@ impl<N: Network> World<'_, N> {
 
     /// Tells flows of the packets that queues dropped and marked.
     pub(super) fn apply_fates(&mut self, now: Instant) {
-        while let Some(packet) = self.transit.fates.dropped.pop() {
+        while let Some(Fate { packet, .. }) = self.transit.fates.dropped.pop() {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.in_flight -= 1;
             flow.dropped += u64::from(to == Side::Receiver);
             self.retire_if_over(slot, now);
         }
-        while let Some(slot) = self.transit.fates.marked.pop() {
+        while let Some(Fate { slot, .. }) = self.transit.fates.marked.pop() {
             self.flows[slot as usize].marked += 1;
         }
     }

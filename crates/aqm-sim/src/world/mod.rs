@@ -15,8 +15,8 @@ use aqm_traffic::Workload;
 
 use crate::event::Timer;
 use crate::flow::{Ends, Flow};
-use crate::gauges::Gauges;
 use crate::links::managed;
+use crate::measurement::{RunRecord, measure};
 use crate::network::{HostEvent, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents, Payload};
@@ -25,10 +25,9 @@ use crate::prefetch::prefetch_part;
 use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 use crate::side::Side;
-use crate::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
 use crate::topology::Topology;
+use crate::traffic::Traffic;
 use crate::transit::InTransit;
-use sampling::Measurement;
 use traffic_context::Action;
 
 /// A workload and what is known of its flows.
@@ -37,30 +36,8 @@ struct WorkloadState {
     /// The slots of its streams of datagrams, by their number within the workload.
     streams: Vec<Option<u32>>,
     flows_opened: u64,
-    /// The least and the most extra delay of its flows.
-    extra_delay: [Span; 2],
     /// Whether the senders of its flows are sampled.
     sampled: bool,
-}
-
-/// Everything that a run leaves behind, before it becomes tables.
-#[derive(Default)]
-pub(crate) struct RunRecord {
-    pub(crate) flows: Vec<FlowRow>,
-    pub(crate) transfers: Vec<TransferRow>,
-    pub(crate) pages: Vec<PageRow>,
-    pub(crate) queue: Vec<QueueRow>,
-    pub(crate) gauges: Gauges,
-    pub(crate) senders: Vec<SenderRow>,
-    pub(crate) drops: Vec<DropRow>,
-    pub(crate) packets: Vec<PacketRow>,
-    /// The managed links when the measurement began.
-    pub(crate) before: Measurement,
-    /// The managed links at the end.
-    pub(crate) after: Measurement,
-    pub(crate) events: u64,
-    /// What the workloads say of their loads, by position.
-    pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
 }
 
 /// A run while it lasts.
@@ -98,7 +75,6 @@ impl<'a, N: Network> World<'a, N> {
             workload: workload.clone(),
             streams: Vec::new(),
             flows_opened: 0,
-            extra_delay: one.extra_delay,
             sampled: scenario.record.senders.contains(&one.name),
         });
         let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
@@ -118,8 +94,7 @@ impl<'a, N: Network> World<'a, N> {
             pages: Pages::default(),
             measuring: false,
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
-            hosts_take_time: !scenario.jitter.is_zero()
-                || scenario.traffic.iter().any(|one| !one.extra_delay[1].is_zero()),
+            hosts_take_time: !scenario.jitter.is_zero() || scenario.traffic.iter().any(Traffic::delays_flows),
             managed: managed(&scenario.links).map(|(number, ..)| number as u32).collect(),
             record: RunRecord::default(),
         }
@@ -139,13 +114,13 @@ impl<'a, N: Network> World<'a, N> {
         while let Some((now, event)) = self.net.next(end, &mut self.transit) {
             watch.check_at(steps, || now.nanos())?;
             steps += 1;
-            self.step(now, event);
+            self.step(now, event, watch);
         }
         watch.reach(end.nanos());
         Ok(self.finish(end))
     }
 
-    fn step(&mut self, now: Instant, event: HostEvent) {
+    fn step(&mut self, now: Instant, event: HostEvent, watch: &Watch) {
         match event {
             HostEvent::Arrived(packet) => self.on_arrival(packet, now),
             HostEvent::Processed(packet) => self.on_packet(packet, now),
@@ -155,7 +130,7 @@ impl<'a, N: Network> World<'a, N> {
                 self.call_workload(position, now, |workload, cx| workload.on_wake(cx));
             }
             HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(now),
-            HostEvent::Timer(Timer::Sample) => self.sample(now),
+            HostEvent::Timer(Timer::Sample) => self.sample(now, watch),
             HostEvent::Timer(Timer::Port(_)) => unreachable!("the network serves its ports itself"),
         }
         if !self.transit.fates.is_empty() {
@@ -275,7 +250,7 @@ impl<'a, N: Network> World<'a, N> {
     fn finish(mut self, end: Instant) -> RunRecord {
         self.net.catch_up(end, &mut self.transit);
         self.apply_fates(end);
-        self.record.after = self.measure(end);
+        self.record.after = measure(&mut self.net, end);
         self.record.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {

@@ -1,0 +1,81 @@
+//! How much of a stream of bytes has arrived in order.
+
+/// Bytes from 0 on that have arrived, and ranges beyond a gap.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InOrder {
+    end: u64,
+    /// In order, apart from each other and from `end`.
+    beyond: Vec<(u64, u64)>,
+}
+
+impl InOrder {
+    /// Behind the last byte that arrived in order.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// `length` bytes from `from` on have arrived; whether more bytes are in order than before.
+    pub(super) fn add(&mut self, from: u64, length: u64) -> bool {
+        let to = from + length;
+        if to <= self.end {
+            return false;
+        }
+        if from > self.end {
+            self.keep(from, to);
+            return false;
+        }
+        self.end = to;
+        while let Some(&(first, last)) = self.beyond.first()
+            && first <= self.end
+        {
+            self.end = self.end.max(last);
+            self.beyond.remove(0);
+        }
+        true
+    }
+
+    /// Keeps a range beyond the gap, joined with those that it touches.
+    fn keep(&mut self, mut from: u64, mut to: u64) {
+        let first = self.beyond.partition_point(|&(_, end)| end < from);
+        let behind = self.beyond.partition_point(|&(start, _)| start <= to);
+        if first < behind {
+            from = from.min(self.beyond[first].0);
+            to = to.max(self.beyond[behind - 1].1);
+        }
+        self.beyond.splice(first..behind, [(from, to)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A byte at a time, written out.
+        #[test]
+        fn the_same_bytes_are_in_order_as_in_a_list_of_all_bytes(
+            ranges in prop::collection::vec((0_u64..60, 1_u64..12), 1..40)
+        ) {
+            let (mut stream, mut bytes) = (InOrder::default(), [false; 80]);
+            for (from, length) in ranges {
+                let before = bytes.iter().take_while(|&&arrived| arrived).count();
+                bytes[from as usize..(from + length) as usize].fill(true);
+                let after = bytes.iter().take_while(|&&arrived| arrived).count();
+                prop_assert_eq!(stream.add(from, length), after > before);
+                prop_assert_eq!(stream.end(), after as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_fills_a_gap_joins_what_lies_behind_it() {
+        let mut stream = InOrder::default();
+        assert!(!stream.add(10, 5) && !stream.add(20, 5) && !stream.add(15, 5));
+        assert_eq!(stream.beyond, [(10, 25)]);
+        assert!(stream.add(0, 10));
+        assert_eq!((stream.end(), stream.beyond.len()), (25, 0));
+        assert!(!stream.add(3, 10), "old bytes change nothing");
+    }
+}

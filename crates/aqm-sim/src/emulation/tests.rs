@@ -1,0 +1,150 @@
+use std::collections::BTreeMap;
+
+use aqm_net::Span;
+use aqm_net::stage::Files;
+use aqm_net::table::{Column, Table};
+use aqm_net::watch::Watch;
+use aqm_traffic::{Conversation, TrafficContext, Workload};
+
+use super::*;
+
+fn plan(text: &str) -> Plan {
+    Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// Datagrams as their workload wants them sent, by moment.
+#[derive(Default)]
+struct Schedule {
+    now: Instant,
+    wakes: BTreeMap<u64, u32>,
+    datagrams: Vec<(Instant, u32, u16, Ecn)>,
+}
+
+impl TrafficContext for Schedule {
+    fn now(&self) -> Instant {
+        self.now
+    }
+    fn wake_at(&mut self, at: Instant) {
+        *self.wakes.entry(at.nanos()).or_default() += 1;
+    }
+    fn open(&mut self, _: Transfer) {
+        panic!("only datagrams here")
+    }
+    fn converse(&mut self, _: Conversation) {
+        panic!("only datagrams here")
+    }
+    fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
+        self.datagrams.push((self.now, flow, bytes, ecn));
+    }
+}
+
+fn schedule(mut workload: Box<dyn Workload>, end: Instant) -> Vec<(Instant, u32, u16, Ecn)> {
+    let mut schedule = Schedule::default();
+    workload.start(&mut schedule);
+    while let Some((at, times)) = schedule.wakes.pop_first().filter(|&(at, _)| at <= end.nanos()) {
+        schedule.now = Instant::from_nanos(at);
+        (0..times).for_each(|_| workload.on_wake(&mut schedule));
+    }
+    schedule.datagrams
+}
+
+/// Keeps what it is handed.
+#[derive(Default)]
+struct Kept {
+    delivered: Vec<Delivery>,
+    dropped: Vec<u32>,
+}
+
+impl Hosts for Kept {
+    fn deliver(&mut self, delivery: Delivery) {
+        self.delivered.push(delivery);
+    }
+    fn dropped(&mut self, id: u32, _: u32, _: Side, _: Fate) {
+        self.dropped.push(id);
+    }
+    fn marked(&mut self, _: u32, _: Fate) {}
+}
+
+const DATAGRAMS: &str = r#"
+duration = "20s"
+warm_up = "3s"
+seed = 5
+host = { jitter = "0s" }
+[bottleneck]
+rate = "1Mbps"
+delay = "20ms"
+queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "30p" }
+[record]
+packets = ["bottleneck"]
+histories = ["video"]
+[traffic.video]
+kind = "udp"
+flows = 3
+rate = "450kbps"
+sizes = { kind = "constant", value = "500B" }
+ecn = true
+extra_delay = ["0ms", "9ms"]
+gaps = { kind = "exponential" }
+"#;
+
+fn emulate(plan: &Plan, step: Option<Span>) -> Vec<Table> {
+    let (mut emulation, mut kept) = (Emulation::new(plan), Kept::default());
+    let end = emulation.end();
+    let mut flows = BTreeMap::new();
+    let mut entered = 0;
+    for (at, stream, bytes, ecn) in schedule(plan.workloads[0].clone(), end) {
+        if let Some(step) = step {
+            // A clock that looks more often than it must changes nothing.
+            let mut now = emulation.now + step;
+            while now < at {
+                emulation.advance(now, &mut kept);
+                now += step;
+            }
+        }
+        emulation.advance(at, &mut kept);
+        let flow = *flows.entry(stream).or_insert_with(|| {
+            emulation.open_flow(&Opening {
+                traffic: 0,
+                host: stream,
+                connection: false,
+                further_delays: [Span::ZERO; 2],
+                at,
+            })
+        });
+        let entering = Entering {
+            flow,
+            to: Side::Receiver,
+            contents: Contents::Datagram,
+            bytes,
+            ecn,
+            cwnd: 0,
+            label: 0,
+        };
+        emulation.enter(entering, at);
+        entered += 1;
+    }
+    emulation.advance(end, &mut kept);
+    let under_way = emulation.net.snapshot(end)[0].backlog.packets;
+    assert!(entered - kept.delivered.len() as u64 - kept.dropped.len() as u64 >= under_way);
+    assert!(kept.delivered.is_sorted_by_key(|delivery| delivery.due));
+    emulation.finish(end, &[])
+}
+
+#[test]
+fn datagrams_fare_as_in_a_simulation_however_seldom_the_clock_is_read() {
+    let plan = plan(DATAGRAMS);
+    let simulated = plan.run(&Watch::default()).unwrap().tables;
+    for step in [None, Some(Span::from_nanos(700_000))] {
+        let emulated = emulate(&plan, step);
+        for (simulated, emulated) in simulated.iter().zip(&emulated) {
+            assert_eq!(simulated, emulated, "{}", simulated.name);
+        }
+    }
+    let rows = |name: &str| {
+        let table = simulated.iter().find(|table| table.name == name).unwrap();
+        let Column::Real(moments) = &table.columns[0].1 else { panic!("{name} begins with the time") };
+        moments.len()
+    };
+    let found = [rows("drops"), rows("packets"), rows("gauges")];
+    assert!(found[0] > 20 && found[1] > 5000 && found[2] > 300, "{found:?}");
+}

@@ -1,0 +1,99 @@
+//! What a run leaves behind, and how links, queues and edges are measured from outside.
+
+use aqm_net::Instant;
+use aqm_net::watch::{LinkView, View};
+use aqm_queue::{ClassCounters, QueueDiscipline, Reason};
+
+use crate::gauges::Gauges;
+use crate::links::LinkSpec;
+use crate::network::{LinkSnapshot, Network};
+use crate::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
+
+/// Everything that a run leaves behind, before it becomes tables.
+#[derive(Default)]
+pub(crate) struct RunRecord {
+    pub(crate) flows: Vec<FlowRow>,
+    pub(crate) transfers: Vec<TransferRow>,
+    pub(crate) pages: Vec<PageRow>,
+    pub(crate) queue: Vec<QueueRow>,
+    pub(crate) gauges: Gauges,
+    pub(crate) senders: Vec<SenderRow>,
+    pub(crate) drops: Vec<DropRow>,
+    pub(crate) packets: Vec<PacketRow>,
+    /// The managed links when the measurement began.
+    pub(crate) before: Measurement,
+    /// The managed links at the end.
+    pub(crate) after: Measurement,
+    pub(crate) events: u64,
+    /// What the workloads say of their loads, by position.
+    pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
+}
+
+/// The service classes of a queue by name, and what each did.
+pub(crate) type Classes = Vec<(String, ClassCounters)>;
+
+/// The managed links at a moment, in the order of their numbers.
+#[derive(Default)]
+pub(crate) struct Measurement {
+    pub(crate) links: Vec<LinkSnapshot>,
+    pub(crate) classes: Vec<Classes>,
+}
+
+/// The counters of the managed links, which have caught up.
+pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
+    let links = net.snapshot(now);
+    let classes = net.disciplines().map(|queue| {
+        let mut classes = Vec::new();
+        queue.classes(now, &mut |name, counters| classes.push((name.to_owned(), counters)));
+        classes
+    });
+    let classes = classes.collect();
+    Measurement { links, classes }
+}
+
+/// Samples the queues of the links with the numbers `managed`, which have caught up, and the edges.
+pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRecord, now: Instant) {
+    for (&link, snapshot) in managed.iter().zip(net.snapshot(now)) {
+        record.queue.push(QueueRow {
+            time_s: now.seconds(),
+            link,
+            length_packets: snapshot.backlog.packets,
+            length_bytes: snapshot.backlog.bytes,
+            arrivals: snapshot.counters.arrivals,
+            drops: snapshot.counters.drops,
+            marks: snapshot.counters.marks,
+        });
+    }
+    for (&link, queue) in managed.iter().zip(net.disciplines()) {
+        record.gauges.sample_queue(link, queue, now);
+    }
+    for (node, edge) in net.edges().iter_mut().enumerate() {
+        record.gauges.sample_edge(node as u32, edge.as_mut(), now);
+    }
+}
+
+/// What the managed links, those with the numbers `managed`, look like to somebody who watches.
+pub(crate) fn view(net: &impl Network, managed: &[u32], links: &[LinkSpec], now: Instant) -> View {
+    let view = |((&number, found), queue): ((&u32, LinkSnapshot), &dyn QueueDiscipline)| {
+        let (link, LinkSnapshot { counters, backlog }) = (&links[number as usize], found);
+        let mut gauges = Vec::new();
+        queue.gauges(&mut |gauge| gauges.push((gauge.name, gauge.value, gauge.unit)));
+        LinkView {
+            name: link.name.clone(),
+            rate_bps: link.rate.bps() as f64,
+            length_packets: backlog.packets,
+            length_bytes: backlog.bytes,
+            arrivals: counters.arrivals,
+            departures: counters.departures,
+            departed_bytes: counters.departed_bytes,
+            marks: counters.marks,
+            drops: Reason::NAMES.into_iter().zip(counters.drops_by_reason).collect(),
+            gauges,
+        }
+    };
+    View {
+        time_s: now.seconds(),
+        links: managed.iter().zip(net.glance()).zip(net.disciplines()).map(view).collect(),
+        lateness_us: Vec::new(),
+    }
+}

@@ -1,0 +1,61 @@
+//! What about TCP differs between kernels and cannot be set for a namespace.
+
+use std::fs;
+use std::path::Path;
+
+use aqm_net::Span;
+use nix::time::{ClockId, clock_getres};
+use serde::Serialize;
+
+/// A Linux kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kernel {
+    /// The first two numbers of its release.
+    pub release: (u32, u32),
+    /// How often the clock ticks that its timers run on (`CONFIG_HZ`).
+    pub tick: Span,
+    /// Whether the greatest RTO can be set (`tcp_rto_max_ms`, since 6.15).
+    pub has_rto_max: bool,
+    /// Whether its CUBIC leaves slow start early (HyStart), which is one setting for the whole machine; nothing if
+    /// its CUBIC is not loaded.
+    pub hystart: Option<bool>,
+}
+
+impl Kernel {
+    /// The one that runs.
+    pub fn running() -> Self {
+        let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
+        let release = text("/proc/sys/kernel/osrelease");
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+        let release = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+        // This clock is advanced by the tick.
+        let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or_else(
+            |_| Span::from_millis(4),
+            |tick| Span::from_nanos(u64::try_from(tick.tv_nsec()).unwrap_or_default()),
+        );
+        let hystart = text("/sys/module/tcp_cubic/parameters/hystart");
+        Self {
+            release,
+            tick,
+            has_rto_max: Path::new("/proc/sys/net/ipv4/tcp_rto_max_ms").exists(),
+            hystart: hystart.trim().parse::<u32>().ok().map(|on| on != 0),
+        }
+    }
+
+    /// Whether connections with SACK can do without RACK: since 6.17 they cannot, whatever `tcp_recovery` says.
+    pub fn has_sack_without_rack(&self) -> bool {
+        self.release < (6, 17)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_kernel_is_read() {
+        let kernel = Kernel::running();
+        assert!(kernel.release >= (4, 0), "{kernel:?}");
+        assert!(kernel.tick >= Span::from_millis(1) && kernel.tick <= Span::from_millis(10), "{kernel:?}");
+    }
+}

@@ -1,0 +1,215 @@
+use aqm_net::{Field, Parameter as _, Parameters as _};
+use serde_json::json;
+
+use super::*;
+
+const KERNEL: Kernel =
+    Kernel { release: (6, 18), tick: Span::from_millis(4), has_rto_max: true, hystart: Some(true) };
+const OLD_KERNEL: Kernel = Kernel { release: (6, 1), has_rto_max: false, ..KERNEL };
+
+fn read(table: Value) -> Config {
+    aqm_tcp::read(table).unwrap()
+}
+
+fn linux(changes: Value) -> Config {
+    read(aqm_tcp::lay_over(&json!({ "profile": "linux-6" }), changes))
+}
+
+/// What is refused, a line each.
+fn refused(config: &Config, kernel: &Kernel) -> Vec<String> {
+    let errors = KernelTcp::of(config, kernel).err();
+    errors.iter().flat_map(|errors| errors.iter().map(ToString::to_string)).collect()
+}
+
+#[test]
+fn todays_linux_is_what_the_kernel_does_by_itself() {
+    let tcp = KernelTcp::of(&linux(json!({})), &KERNEL).unwrap();
+    let expected = RouteSettings {
+        advmss: 1460,
+        initcwnd: 10,
+        initrwnd: None,
+        window: 14_480_000,
+        rto_min_ms: 200,
+        congctl: "cubic".to_owned(),
+        ecn: false,
+        quickack: false,
+    };
+    assert_eq!(tcp.route, expected);
+    for (name, value) in [
+        ("ipv4/tcp_timestamps", "1"),
+        ("ipv4/tcp_sack", "1"),
+        ("ipv4/tcp_dsack", "1"),
+        ("ipv4/tcp_recovery", "1"),
+        ("ipv4/tcp_early_retrans", "3"),
+        ("ipv4/tcp_frto", "2"),
+        ("ipv4/tcp_reordering", "3"),
+        ("ipv4/tcp_syn_retries", "6"),
+        ("ipv4/tcp_retries2", "15"),
+        ("ipv4/tcp_rto_max_ms", "120000"),
+        ("ipv4/tcp_no_metrics_save", "1"),
+    ] {
+        assert_eq!(tcp.sysctls[name], value, "{name}");
+    }
+    assert_eq!(tcp.longest_packet(), 1500);
+    assert_eq!(refused(&linux(json!({})), &OLD_KERNEL), [""; 0]);
+}
+
+#[test]
+fn the_testbed_of_2004_has_settings() {
+    let helsinki = linux(json!({
+        "connection": {"mss": "536B", "header": "40B", "ack_size": "40B", "syn_size": "52B"},
+        "congestion_control": {"kind": "reno"},
+        "cwnd": {"initial": 2, "initial_after_syn_loss": 2},
+        "rto": {"min": "1s"},
+        "receiver": {"delayed_ack": "off"},
+        "ecn": {"mode": "on"},
+    }));
+    let tcp = KernelTcp::of(&helsinki, &KERNEL).unwrap();
+    let expected = RouteSettings {
+        advmss: 536,
+        initcwnd: 2,
+        initrwnd: None,
+        window: 5_360_000,
+        rto_min_ms: 1000,
+        congctl: "reno".to_owned(),
+        ecn: true,
+        quickack: true,
+    };
+    assert_eq!(tcp.route, expected);
+    assert_eq!(tcp.sysctls["ipv4/tcp_timestamps"], "0");
+    assert_eq!(tcp.sysctls["ipv4/tcp_window_scaling"], "1");
+    assert_eq!(tcp.sysctls["ipv4/tcp_ecn"], "1");
+}
+
+#[test]
+fn a_syn_without_room_for_it_scales_no_windows() {
+    let sizes = json!({"mss": "1460B", "header": "40B", "ack_size": "40B", "syn_size": "48B"});
+    let config = |window| linux(json!({"connection": sizes, "receiver": {"window": window}}));
+    let tcp = KernelTcp::of(&config(44), &KERNEL).unwrap();
+    assert_eq!((tcp.route.window, &*tcp.sysctls["ipv4/tcp_window_scaling"]), (64_240, "0"));
+    assert_eq!(refused(&config(45), &KERNEL), ["receiver.window: must be at most 44 segments, not 45"]);
+}
+
+#[test]
+fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
+    let buffer = |mss, window, kernel| {
+        let sizes = json!({"mss": mss, "header": "40B", "ack_size": "40B", "syn_size": "52B"});
+        let tcp = KernelTcp::of(&linux(json!({"connection": sizes, "receiver": {"window": window}})), kernel);
+        tcp.unwrap().sysctls["ipv4/tcp_rmem"].clone()
+    };
+    // 1460 of 2304 bytes are 162 of 256.
+    assert_eq!(buffer("1460B", 40, &KERNEL), "4096 95747 95747");
+    assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one has just come");
+    assert_eq!(buffer("536B", 40, &KERNEL), "4096 171520 171520");
+    assert_eq!(buffer("1460B", 40, &OLD_KERNEL), "4096 467200 467200");
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
+    let cases = [
+        (
+            json!({"recovery": {"kind": "tahoe"}, "congestion_control": {"kind": "reno"}}),
+            "recovery.kind: must be rack, or newreno without SACK; since Linux 6.17 SACK goes with RACK, not tahoe",
+        ),
+        (
+            json!({"recovery": {"reduction": "rate-halving"}}),
+            "recovery.reduction: must be prr, not rate-halving: so does Linux, and it has no setting for it",
+        ),
+        (
+            json!({"cwnd": {"initial_ssthresh": 20.0}}),
+            "cwnd.initial_ssthresh: must be left out, not 20.0: so does Linux, and it has no setting for it",
+        ),
+        (
+            json!({"cwnd": {"idle_restart": "one-segment"}}),
+            "cwnd.idle_restart: must be initial-window or off",
+        ),
+        (
+            json!({"receiver": {"delayed_ack": "heartbeat"}}),
+            "receiver.delayed_ack: must be adaptive or off, not heartbeat",
+        ),
+        (json!({"rto": {"tick": "10ms"}}), "rto.tick: must be that of the kernel, 4ms, not 10ms"),
+        (
+            json!({"congestion_control": {"kind": "cubic", "beta": 0.8}}),
+            "congestion_control.beta: must be 0.7, not 0.8: so does Linux, and it has no setting for it",
+        ),
+    ];
+    for (changes, expected) in cases {
+        assert_eq!(refused(&linux(changes), &KERNEL), [expected]);
+    }
+}
+
+#[test]
+fn sack_without_rack_is_for_kernels_before_6_17() {
+    let sack = linux(json!({"recovery": {"kind": "sack"}}));
+    let tcp = KernelTcp::of(&sack, &OLD_KERNEL).unwrap();
+    assert_eq!((&*tcp.sysctls["ipv4/tcp_sack"], &*tcp.sysctls["ipv4/tcp_recovery"]), ("1", "0"));
+    assert_eq!(refused(&sack, &KERNEL).len(), 1);
+    let newreno = linux(json!({"recovery": {"kind": "newreno"}, "sack": {"pipe": "counted"}}));
+    let tcp = KernelTcp::of(&newreno, &KERNEL).unwrap();
+    assert_eq!((&*tcp.sysctls["ipv4/tcp_sack"], &*tcp.sysctls["ipv4/tcp_dsack"]), ("0", "0"));
+}
+
+#[test]
+fn a_tcp_that_no_kernel_has_is_brought_as_near_as_it_goes() {
+    let rfc = read(json!({"receiver": {"window": 20}}));
+    let (tcp, short) = KernelTcp::nearest(&rfc, &KERNEL);
+    let errors = short.finish(()).unwrap_err();
+    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    for place in ["recovery.kind", "rto.arithmetic", "receiver.delayed_ack", "cwnd.reduction_basis"] {
+        assert!(places.contains(&place), "{place} in {places:?}");
+    }
+    assert_eq!((tcp.route.initcwnd, tcp.route.window, tcp.route.rto_min_ms), (10, 29_200, 1000));
+    assert_eq!(tcp.sysctls["ipv4/tcp_sack"], "0");
+}
+
+/// What else may be written for a parameter.
+fn others(field: &Field, value: &Value) -> Vec<Value> {
+    let candidates: Vec<Value> = match field.schema.r#type {
+        "choice" => field.schema.choices.iter().map(|choice| json!(choice.word)).collect(),
+        "true or false" => vec![json!(true), json!(false)],
+        "whole number" => vec![json!(7), json!(11)],
+        "number" => vec![json!(0.25), json!(7.0)],
+        "time" => vec![json!("8ms"), json!("2500ms")],
+        _ => vec![json!("100B"), json!("1000B")],
+    };
+    candidates.into_iter().filter(|candidate| candidate != value).collect()
+}
+
+#[test]
+fn no_parameter_is_ignored_in_silence() {
+    let all = linux(json!({"ecn": {"mode": "on"}}));
+    let table = all.to_value();
+    let base = KernelTcp::of(&all, &KERNEL).unwrap();
+    let mut tried = 0;
+    for group in Config::parameters() {
+        let fields = if group.name == "congestion_control" {
+            let controls = aqm_tcp::congestion_control::Control::catalog();
+            controls.into_iter().find(|entry| entry.name == "cubic").unwrap().parameters
+        } else {
+            group.schema.fields.clone()
+        };
+        for field in fields {
+            let path = format!("{}.{}", group.name, field.name);
+            if SIMULATED.contains(&&*path) || WITHOUT_SACK.contains(&&*path) {
+                continue;
+            }
+            for other in others(&field, &table[group.name][field.name]) {
+                let mut changed = table.clone();
+                changed[group.name][field.name] = other.clone();
+                let Ok(config) = Config::read(changed) else { continue };
+                let heeded = KernelTcp::of(&config, &KERNEL).map_or(true, |tcp| tcp != base);
+                assert!(heeded, "{path} = {other}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+#[test]
+fn what_is_settable_or_simulated_is_a_parameter() {
+    let known = leaves(&linux(json!({})).to_value());
+    for path in SETTABLE.iter().chain(SIMULATED).chain(WITHOUT_SACK) {
+        assert!(known.contains_key(*path), "{path}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Live: a plan's queues in front of real hosts, in real time.
+//!
+//! This room alone has a clock, threads, devices and real packets. The network is an
+//! [`Emulation`](aqm_sim::emulation::Emulation): the same links, queues and edges as in a simulation.
+
+mod bpf;
+mod buffers;
+mod clock;
+mod connections;
+mod hints;
+mod inet_diag;
+mod ip;
+mod kernel_tcp;
+mod lab;
+mod lateness;
+mod load;
+mod netlink;
+pub mod pcap;
+mod privileges;
+mod program;
+mod programs;
+mod realtime;
+mod router;
+mod run;
+#[cfg(test)]
+mod testing;
+mod tun;
+mod validity;
+
+pub use clock::Clock;
+pub use kernel_tcp::{Kernel, KernelTcp};
+pub use lab::{Host, HostSpec, Lab};
+pub use netlink::DeviceStatistics;
+pub use privileges::{Privileges, needs_user_namespace, run_in_user_namespace};
+pub use program::{Child, Daemons};
+pub use realtime::{Grant, Realtime};
+pub use run::{Failure, Options, run};
+
+use std::fmt;
+
+/// Why something live cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveError {
+    /// A sentence: what failed, the system's reason, and what to do.
+    pub what: String,
+}
+
+impl LiveError {
+    /// `what` failed because of `reason`.
+    pub fn new(what: impl fmt::Display, reason: impl fmt::Display) -> Self {
+        Self { what: format!("{what}: {reason}") }
+    }
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for LiveError {}

@@ -1,0 +1,36 @@
+//! What a workload asks for while it is called.
+
+use aqm_net::{Ecn, Instant};
+use aqm_traffic::{Conversation, TrafficContext, Transfer};
+
+/// What a workload asked for.
+pub(super) enum Action {
+    Wake(Instant),
+    Open(Transfer),
+    Converse(Conversation),
+    Datagram { stream: u32, bytes: u16, ecn: Ecn },
+}
+
+/// The actions that a workload asks for in one call, in their order.
+pub(super) struct Actions {
+    pub(super) now: Instant,
+    pub(super) all: Vec<Action>,
+}
+
+impl TrafficContext for Actions {
+    fn now(&self) -> Instant {
+        self.now
+    }
+    fn wake_at(&mut self, at: Instant) {
+        self.all.push(Action::Wake(at));
+    }
+    fn open(&mut self, transfer: Transfer) {
+        self.all.push(Action::Open(transfer));
+    }
+    fn converse(&mut self, conversation: Conversation) {
+        self.all.push(Action::Converse(conversation));
+    }
+    fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
+        self.all.push(Action::Datagram { stream, bytes, ecn });
+    }
+}

@@ -1,0 +1,351 @@
+//! One end of a workload: a thread inside the host's namespace, with the sockets of all its connections.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::rc::Rc;
+use std::sync::{Arc, PoisonError, mpsc};
+use std::time::Duration;
+
+use aqm_net::{Ecn, Instant, Span};
+use aqm_sim::emulation::Side;
+use nix::sys::prctl::set_timerslack;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::task::{LocalSet, spawn_local};
+
+use super::record::{Event, Report};
+use super::sockets::{self, Options, Ports};
+use super::tcp_info::TcpInfo;
+use super::wire::Scratch;
+use super::{ConnectionDelays, Expected, Job, Place, Task};
+use super::{datagrams, http, push};
+use crate::{Clock, LiveError};
+
+/// After the kernel had no descriptor or memory for a connection, so long none is accepted.
+const BREATH: Duration = Duration::from_millis(10);
+
+/// What one read takes at most, and what one write gives at most, in bytes.
+pub(super) const CHUNK: usize = 65_536;
+
+/// What an end is told to do.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// The run has begun.
+    Begin(Clock),
+    /// A connection is to be opened.
+    Open(Job),
+    /// A datagram of a stream is to be sent.
+    Datagram { job: Job, bytes: u16, ecn: Ecn },
+    /// The run is over: all is cut off.
+    Stop,
+}
+
+/// What an end is made of.
+pub(super) struct EndSpec {
+    pub(super) place: Place,
+    pub(super) options: Options,
+    /// Where it takes connections, or datagrams.
+    pub(super) listening: Vec<SocketAddrV4>,
+    pub(super) sends_datagrams: bool,
+    pub(super) expected: Expected,
+    pub(super) reports: mpsc::Sender<Report>,
+    pub(super) delays: mpsc::Sender<ConnectionDelays>,
+}
+
+/// An end, as its connections see it.
+pub(super) struct End {
+    spec: EndSpec,
+    clock: Clock,
+    ports: Ports,
+    /// The connections of which data come from here, by the number of their job.
+    senders: RefCell<BTreeMap<u32, Rc<TcpStream>>>,
+    scratch: Scratch,
+}
+
+/// Runs an end until it is told to stop, or nobody can tell it anything; `ready` is told when it listens, or why it
+/// does not.
+pub(super) fn run(
+    spec: EndSpec,
+    commands: UnboundedReceiver<Command>,
+    ready: &mpsc::Sender<Result<(), LiveError>>,
+) {
+    // Where the kernel refuses, sleeps are longer by 50 microseconds.
+    let _ = set_timerslack(1);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = ready.send(Err(LiveError::new("an end of the load generator cannot start", error)));
+            return;
+        }
+    };
+    LocalSet::new().block_on(&runtime, serve(spec, commands, ready));
+}
+
+/// The sockets that an end listens at.
+enum Listeners {
+    Connections(Vec<TcpListener>),
+    Datagrams(Vec<tokio::net::UdpSocket>),
+}
+
+impl Listeners {
+    fn new(spec: &EndSpec) -> Result<Self, LiveError> {
+        let refused = |address: SocketAddrV4| {
+            move |error: io::Error| {
+                let reason = format_args!("{}; another `port` may be free", Cause::of(&error));
+                LiveError::new(format_args!("nothing can listen at {address}"), reason)
+            }
+        };
+        if spec.sends_datagrams {
+            let listening = if spec.place.side == Side::Receiver { spec.listening.as_slice() } else { &[] };
+            let open = |&address: &SocketAddrV4| {
+                let socket = sockets::receive_datagrams(address).and_then(tokio::net::UdpSocket::from_std);
+                socket.map_err(refused(address))
+            };
+            return Ok(Self::Datagrams(listening.iter().map(open).collect::<Result<_, _>>()?));
+        }
+        let open = |&address: &SocketAddrV4| {
+            let listener = sockets::listen(address, spec.options).and_then(TcpListener::from_std);
+            listener.map_err(refused(address))
+        };
+        Ok(Self::Connections(spec.listening.iter().map(open).collect::<Result<_, _>>()?))
+    }
+}
+
+async fn serve(
+    spec: EndSpec,
+    mut commands: UnboundedReceiver<Command>,
+    ready: &mpsc::Sender<Result<(), LiveError>>,
+) {
+    let listeners = match Listeners::new(&spec) {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    if ready.send(Ok(())).is_err() {
+        return;
+    }
+    let Some(Command::Begin(clock)) = commands.recv().await else { return };
+    let scratch = RefCell::new(vec![0; CHUNK].into_boxed_slice());
+    let end = Rc::new(End { spec, clock, ports: Ports::default(), senders: RefCell::default(), scratch });
+    let receiving = datagrams::Receiving::default();
+    match listeners {
+        Listeners::Connections(all) => {
+            for listener in all {
+                spawn_local(accept(Rc::clone(&end), listener));
+            }
+        }
+        Listeners::Datagrams(all) => {
+            for socket in all {
+                spawn_local(datagrams::receive(Rc::clone(&end), socket, receiving.clone()));
+            }
+        }
+    }
+    let mut sending = datagrams::Sending::default();
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Open(job) => open(&end, job),
+            Command::Datagram { job, bytes, ecn } => sending.send(&end, job, bytes, ecn),
+            Command::Begin(_) => {}
+            Command::Stop => break,
+        }
+    }
+    for (number, stream) in end.senders.take() {
+        end.tell_info(number, &stream);
+    }
+    for (number, received) in receiving.take_all() {
+        end.report(number, Event::Received(received));
+    }
+}
+
+fn open(end: &Rc<End>, job: Job) {
+    let end = Rc::clone(end);
+    match &job.task {
+        Task::Push(bytes) => {
+            let bytes = *bytes;
+            spawn_local(push::send(end, job, bytes));
+        }
+        Task::Ask(rounds) => {
+            let rounds = Arc::clone(rounds);
+            spawn_local(http::ask(end, job, rounds));
+        }
+        Task::Stream => {}
+    }
+}
+
+/// Takes connections, each of which somebody has announced.
+async fn accept(end: Rc<End>, listener: TcpListener) {
+    loop {
+        let (stream, peer) = match accept_one(&listener).await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                end.trouble("accepting", &error);
+                tokio::time::sleep(BREATH).await;
+                continue;
+            }
+        };
+        let Some(job) = end.take_expected(peer) else {
+            end.trouble("accepting", &io::Error::other("a connection that no workload asked for"));
+            continue;
+        };
+        let (end, stream) = (Rc::clone(&end), Rc::new(stream));
+        match job.task {
+            Task::Push(bytes) => {
+                spawn_local(push::receive(end, stream, job.number, bytes));
+            }
+            Task::Ask(rounds) => {
+                spawn_local(http::answer(end, stream, job.number, rounds));
+            }
+            Task::Stream => {}
+        }
+    }
+}
+
+async fn accept_one(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddrV4)> {
+    match listener.accept().await? {
+        (stream, SocketAddr::V4(peer)) => Ok((stream, peer)),
+        _ => Err(io::Error::other("a connection that is not IPv4")),
+    }
+}
+
+impl End {
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Sleeps for `span`. The thread of the workloads has the better clock: the runtime of this one rounds up to a
+    /// millisecond.
+    pub(super) async fn sleep(&self, span: Span) {
+        if span.is_zero() {
+            return;
+        }
+        let (wake, woken) = oneshot::channel();
+        let _ = self.spec.reports.send(Report::Sleep { until: self.now() + span, wake });
+        // If it is gone, the run is over.
+        let _ = woken.await;
+    }
+
+    /// What was read last; nothing may wait while it is held.
+    pub(super) fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
+        self.scratch.borrow_mut()
+    }
+
+    pub(super) fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    pub(super) fn options(&self) -> Options {
+        self.spec.options
+    }
+
+    /// Tells that something happened to a job.
+    pub(super) fn report(&self, number: u32, event: Event) {
+        self.report_at(number, self.now(), event);
+    }
+
+    /// Tells that something happened to a job at `at`.
+    pub(super) fn report_at(&self, number: u32, at: Instant, event: Event) {
+        // If nobody listens, the run is over.
+        let _ = self.spec.reports.send(Report::Job { number, at, event });
+    }
+
+    /// Tells that a job will never be done, and at what it failed.
+    pub(super) fn fail(&self, number: u32, at_what: &str, error: &(dyn Error + 'static)) {
+        self.report(number, Event::Failed(reason(at_what, error)));
+    }
+
+    /// Tells of an error that belongs to no job.
+    pub(super) fn trouble(&self, at_what: &str, error: &(dyn Error + 'static)) {
+        let (traffic, at) = (self.spec.place.traffic, self.now());
+        let _ = self.spec.reports.send(Report::Trouble { traffic, at, reason: reason(at_what, error) });
+    }
+
+    /// Opens the connection of a job, which the other end expects; nothing if that failed, which was told.
+    pub(super) async fn connect(&self, job: &Job) -> Option<Rc<TcpStream>> {
+        let (socket, local) = match sockets::bind(job.from, &self.ports, self.spec.options) {
+            Ok(bound) => bound,
+            Err(error) => {
+                self.fail(job.number, "opening", &error);
+                return None;
+            }
+        };
+        if let Task::Ask(rounds) = &job.task {
+            let (client_delay, server_delay) = (rounds.client_delay, rounds.server_delay);
+            if !(client_delay.is_zero() && server_delay.is_zero()) {
+                let (traffic, client, server) = (self.spec.place.traffic, local, job.to);
+                let delays = ConnectionDelays { traffic, client, server, client_delay, server_delay };
+                let _ = self.spec.delays.send(delays);
+            }
+        }
+        self.expect(local, job);
+        self.report(job.number, Event::Opened(local));
+        match socket.connect(job.to.into()).await {
+            Ok(stream) => Some(Rc::new(stream)),
+            Err(error) => {
+                self.take_expected(local);
+                self.fail(job.number, "opening", &error);
+                None
+            }
+        }
+    }
+
+    /// The other end is to expect a job from `local`.
+    pub(super) fn expect(&self, local: SocketAddrV4, job: &Job) {
+        let mut expected = self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        expected.insert(local, job.clone());
+    }
+
+    /// The job that is expected from `peer`.
+    pub(super) fn take_expected(&self, peer: SocketAddrV4) -> Option<Job> {
+        self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer)
+    }
+
+    /// Data of this connection come from here: in the end the kernel is asked about it.
+    pub(super) fn keep_sender(&self, number: u32, stream: &Rc<TcpStream>) {
+        self.senders.borrow_mut().insert(number, Rc::clone(stream));
+    }
+
+    /// A connection of which data come from here is over.
+    pub(super) fn leave_sender(&self, number: u32) {
+        let stream = self.senders.borrow_mut().remove(&number);
+        if let Some(stream) = stream {
+            self.tell_info(number, &stream);
+        }
+    }
+
+    fn tell_info(&self, number: u32, stream: &TcpStream) {
+        match TcpInfo::of(stream) {
+            Ok(info) => self.report(number, Event::Info(info)),
+            Err(error) => self.trouble("asking the kernel about a connection", &error),
+        }
+    }
+}
+
+/// Why something failed: the first cause, without what libraries have put around it.
+fn reason(at_what: &str, error: &(dyn Error + 'static)) -> String {
+    format!("{at_what}: {}", Cause::of(error))
+}
+
+/// The first cause of an error.
+struct Cause<'a>(&'a (dyn Error + 'static));
+
+impl<'a> Cause<'a> {
+    fn of(error: &'a (dyn Error + 'static)) -> Self {
+        let mut cause = error;
+        while let Some(earlier) = cause.source() {
+            cause = earlier;
+        }
+        Self(cause)
+    }
+}
+
+impl std::fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,370 @@
+//! The clock of the workloads: one thread that runs all of them and tells the ends what they ask for.
+//!
+//! A workload is called with the moment that it asked for, however late that is: so it asks for the same as in a
+//! simulation. What really happened to its transfers it hears with the moment at which that was seen. Time never goes
+//! back for a workload.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use aqm_net::{Ecn, Instant, Span};
+use aqm_sim::emulation::{EndCounts, Side};
+use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
+use nix::sys::prctl::set_timerslack;
+use tokio::sync::oneshot;
+
+use super::actions::{Action, Actions};
+use super::end::Command;
+use super::entry::Entry;
+use super::message::{SHORTEST_RESPONSE, shortest_request};
+use super::record::{Asked, Event, Exchanged, Facts, Report, WorkloadFacts};
+use super::sockets::DATAGRAM_HEADER;
+use super::{Commands, Hosts, Job, Round, Rounds, Task};
+use crate::Clock;
+use crate::lateness::Lateness;
+
+/// A workload while it runs.
+pub(super) struct Player {
+    workload: Box<dyn Workload>,
+    hosts: Hosts,
+    /// By side; none if programs are the workload.
+    ends: Vec<Commands>,
+    /// Its streams of datagrams: their jobs.
+    streams: BTreeMap<u32, Job>,
+    /// The moment with which it was called last.
+    called: Instant,
+    facts: WorkloadFacts,
+}
+
+impl Player {
+    pub(super) fn new(name: &str, workload: Box<dyn Workload>, hosts: Hosts, ends: Vec<Commands>) -> Self {
+        Self {
+            workload,
+            hosts,
+            ends,
+            streams: BTreeMap::new(),
+            called: Instant::START,
+            facts: WorkloadFacts { name: name.to_owned(), ..WorkloadFacts::default() },
+        }
+    }
+}
+
+/// When a workload is woken; at equal moments what was asked for first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wake {
+    at: Instant,
+    number: u64,
+    position: usize,
+}
+
+/// All workloads of a run.
+pub(super) struct Players {
+    all: Vec<Player>,
+    clock: Clock,
+    end: Instant,
+    wakes: BinaryHeap<Reverse<Wake>>,
+    /// What connections wait for, by moment and the number of their request.
+    sleepers: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
+    /// Wake-ups that were asked for.
+    planned: u64,
+    entries: Vec<Entry>,
+    lateness: Lateness,
+}
+
+impl Players {
+    pub(super) fn new(all: Vec<Player>, clock: Clock, end: Instant) -> Self {
+        Self {
+            all,
+            clock,
+            end,
+            wakes: BinaryHeap::new(),
+            sleepers: BTreeMap::new(),
+            planned: 0,
+            entries: Vec::new(),
+            lateness: Lateness::new(),
+        }
+    }
+
+    /// Runs the workloads until the end of the run, or until all is to be cut off; then waits for the `ends`.
+    pub(super) fn play(
+        mut self,
+        reports: &mpsc::Receiver<Report>,
+        ends: Vec<JoinHandle<()>>,
+    ) -> (Vec<Asked>, Facts) {
+        // Where the kernel refuses, wake-ups are later by 50 microseconds.
+        let _ = set_timerslack(1);
+        self.tell_all(|| Command::Begin(self.clock));
+        for position in 0..self.all.len() {
+            self.call(position, Instant::START, |workload, cx| workload.start(cx));
+        }
+        self.run(reports);
+        self.end = self.end.min(self.clock.now());
+        self.tell_all(|| Command::Stop);
+        for end in ends {
+            if end.join().is_err() {
+                let reason = "an end of the load generator panicked; this is a defect".to_owned();
+                self.all.iter_mut().for_each(|player| player.count_failure(reason.clone()));
+            }
+        }
+        while let Ok(report) = reports.try_recv() {
+            self.note(report);
+        }
+        self.leave()
+    }
+
+    fn run(&mut self, reports: &mpsc::Receiver<Report>) {
+        loop {
+            self.wake_until(self.clock.now());
+            let wake = self.wakes.peek().map(|Reverse(wake)| wake.at);
+            let sleeper = self.sleepers.keys().next().map(|&(until, _)| until);
+            let next = wake.into_iter().chain(sleeper).fold(self.end, Instant::min);
+            let now = self.clock.now();
+            if now >= self.end {
+                return;
+            }
+            let wait = Duration::from_nanos(next.since(now).nanos());
+            match reports.recv_timeout(wait) {
+                Ok(Report::Stop) => return,
+                Ok(report) => {
+                    if let Report::Job { at, .. } = &report {
+                        self.wake_until(*at);
+                    }
+                    self.note(report);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
+            }
+        }
+    }
+
+    fn tell_all(&self, command: impl Fn() -> Command) {
+        for end in self.all.iter().flat_map(|player| &player.ends) {
+            // One that is gone has nothing to be told.
+            let _ = end.send(command());
+        }
+    }
+
+    /// Wakes all workloads and connections that are due by `now`.
+    fn wake_until(&mut self, now: Instant) {
+        while let Some(sleeper) = self.sleepers.first_entry().filter(|entry| entry.key().0 <= now) {
+            // A connection that was cut off meanwhile does not wake.
+            let _ = sleeper.remove().send(());
+        }
+        while let Some(&Reverse(Wake { at, position, .. })) = self.wakes.peek() {
+            if at > now || at >= self.end {
+                return;
+            }
+            self.wakes.pop();
+            self.lateness.note(at, self.clock.now());
+            self.call(position, at, |workload, cx| workload.on_wake(cx));
+        }
+    }
+
+    /// Calls a workload with a moment, and carries out what it asks for.
+    fn call(
+        &mut self,
+        position: usize,
+        now: Instant,
+        call: impl FnOnce(&mut dyn Workload, &mut dyn TrafficContext),
+    ) {
+        let Some(player) = self.all.get_mut(position) else { return };
+        player.called = player.called.max(now);
+        let mut actions = Actions { now: player.called, all: Vec::new() };
+        call(player.workload.as_mut(), &mut actions);
+        let now = actions.now;
+        for action in actions.all {
+            match action {
+                Action::Wake(at) => {
+                    self.planned += 1;
+                    self.wakes.push(Reverse(Wake { at: at.max(now), number: self.planned, position }));
+                }
+                Action::Open(transfer) => self.open(position, transfer, now),
+                Action::Converse(conversation) => self.converse(position, &conversation, now),
+                Action::Datagram { stream, bytes, ecn } => {
+                    self.send_datagram(position, stream, (bytes, ecn), now);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, position: usize, transfer: Transfer, now: Instant) {
+        let Some(bytes) = transfer.request else {
+            self.connect(position, (transfer, false), Task::Push(transfer.bytes), now);
+            return;
+        };
+        let (pause, think) = (Span::ZERO, Span::ZERO);
+        let all = vec![Round { pause, request: bytes.into(), think, response: transfer.bytes }];
+        let rounds = Rounds { all, client_delay: Span::ZERO, server_delay: Span::ZERO };
+        self.connect(position, (transfer, false), Task::Ask(Arc::new(rounds)), now);
+    }
+
+    fn converse(&mut self, position: usize, conversation: &Conversation, now: Instant) {
+        let exchanges = || std::iter::once(&conversation.first).chain(&conversation.rest);
+        let transfer = Transfer {
+            bytes: Some(exchanges().map(|one| one.response).fold(0, u64::saturating_add)),
+            request: Some(u32::try_from(conversation.first.request).unwrap_or(u32::MAX)),
+            page: None,
+            page_objects: 1,
+            host: conversation.host,
+        };
+        let round = |&Exchange { pause, request, think, response }: &Exchange| Round {
+            pause,
+            request,
+            think,
+            response: Some(response),
+        };
+        let (client_delay, server_delay) = (conversation.client_delay, conversation.server_delay);
+        let rounds = Rounds { all: exchanges().map(round).collect(), client_delay, server_delay };
+        self.connect(position, (transfer, true), Task::Ask(Arc::new(rounds)), now);
+    }
+
+    /// Has a connection opened.
+    fn connect(&mut self, position: usize, kind: (Transfer, bool), task: Task, now: Instant) {
+        let opener = if matches!(task, Task::Ask(_)) { Side::Receiver } else { Side::Sender };
+        let Some(job) = self.enter(position, kind, (opener, task), now) else { return };
+        let number = job.number;
+        self.tell(position, opener, Command::Open(job), number);
+    }
+
+    /// Keeps a record of what was asked for; returns what is to be done.
+    fn enter(
+        &mut self,
+        position: usize,
+        (transfer, is_conversation): (Transfer, bool),
+        (opener, task): (Side, Task),
+        now: Instant,
+    ) -> Option<Job> {
+        let player = self.all.get_mut(position)?;
+        let number = u32::try_from(self.entries.len()).ok()?;
+        let host = transfer.host;
+        let to = player.hosts.remote(opener.other(), host);
+        let mut exchanges = Vec::new();
+        if let Task::Ask(rounds) = &task {
+            let shortest = shortest_request(to.to_string().len());
+            for &Round { request, response, .. } in &rounds.all {
+                player.facts.lengthened += u64::from(request < shortest);
+                player.facts.lengthened += u64::from(response.is_some_and(|bytes| bytes < SHORTEST_RESPONSE));
+                exchanges.push(Exchanged { request, response, asked: None, first_byte: None, done: None });
+            }
+        }
+        let asked = Asked {
+            traffic: position as u32,
+            transfer,
+            opened: now,
+            local: None,
+            remote: to,
+            done: None,
+            failed: None,
+            ends: EndCounts::default(),
+            tcp: None,
+            exchanges,
+            received: None,
+        };
+        self.entries.push(Entry { asked, is_conversation, answered: 0 });
+        Some(Job { number, from: player.hosts.address(opener, host), to, task })
+    }
+
+    fn send_datagram(&mut self, position: usize, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
+        let known = self.all.get(position).and_then(|player| player.streams.get(&stream)).cloned();
+        let job = known.or_else(|| {
+            let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
+            self.enter(position, (transfer, false), (Side::Sender, Task::Stream), now)
+        });
+        let (Some(job), Some(player)) = (job, self.all.get_mut(position)) else { return };
+        player.facts.lengthened += u64::from(bytes < DATAGRAM_HEADER);
+        player.streams.entry(stream).or_insert_with(|| job.clone());
+        let number = job.number;
+        self.tell(position, Side::Sender, Command::Datagram { job, bytes, ecn }, number);
+    }
+
+    /// Tells an end of a workload what to do for a job.
+    fn tell(&mut self, position: usize, side: Side, command: Command, number: u32) {
+        let end = self.all.get(position).and_then(|player| player.ends.get(side as usize));
+        if end.is_none_or(|end| end.send(command).is_err()) {
+            let reason = "opening: the end of the load generator is gone".to_owned();
+            self.note_failure(number, reason);
+        }
+    }
+
+    /// Notes what an end reports.
+    fn note(&mut self, report: Report) {
+        let (number, at, event) = match report {
+            Report::Job { number, at, event } => (number, at, event),
+            Report::Trouble { traffic, at, reason } => {
+                if let Some(player) = self.all.get_mut(traffic as usize).filter(|_| at <= self.end) {
+                    player.count_failure(reason);
+                }
+                return;
+            }
+            Report::Sleep { until, wake } => {
+                self.planned += 1;
+                self.sleepers.insert((until, self.planned), wake);
+                return;
+            }
+            Report::Stop => return,
+        };
+        let Some(entry) = self.entries.get_mut(number as usize) else { return };
+        let asked = &mut entry.asked;
+        match event {
+            Event::Opened(local) => {
+                (asked.opened, asked.local) = (at, Some(local));
+                if let Some(first) = asked.exchanges.first_mut() {
+                    first.asked = Some(at);
+                }
+            }
+            Event::Asked => {
+                if let Some(present) = asked.exchanges.get_mut(entry.answered) {
+                    present.asked = Some(at);
+                }
+            }
+            Event::Info(info) => {
+                asked.ends = info.counts();
+                if let Some(player) = self.all.get_mut(asked.traffic as usize) {
+                    player.facts.congestion_controls.insert(info.congestion_control.clone());
+                }
+                asked.tcp = Some(info);
+            }
+            Event::Received(received) => asked.received = Some(received),
+            // What comes after the end is as if it had never come.
+            Event::Arrived(_) | Event::Failed(_) if at > self.end => {}
+            Event::Arrived(first_byte) => {
+                let (position, transfer) = (asked.traffic as usize, entry.arrive(first_byte, at));
+                self.call(position, at, |workload, cx| workload.on_done(transfer, cx));
+            }
+            Event::Failed(_) if asked.done.is_some() || asked.failed.is_some() => {}
+            Event::Failed(reason) => {
+                let (position, transfer) = (asked.traffic as usize, entry.present());
+                self.note_failure(number, reason);
+                self.call(position, at, |workload, cx| workload.on_failed(transfer, cx));
+            }
+        }
+    }
+
+    /// A job will never be done.
+    fn note_failure(&mut self, number: u32, reason: String) {
+        let Some(entry) = self.entries.get_mut(number as usize) else { return };
+        entry.asked.failed = Some(reason.clone());
+        if let Some(player) = self.all.get_mut(entry.asked.traffic as usize) {
+            player.count_failure(reason);
+        }
+    }
+
+    fn leave(self) -> (Vec<Asked>, Facts) {
+        let workloads = self.all.into_iter().map(|player| {
+            let mut facts = player.facts;
+            player.workload.facts(&mut |name, value| facts.load.push((name, value)));
+            facts
+        });
+        let facts = Facts { wakes: self.lateness, workloads: workloads.collect() };
+        (self.entries.into_iter().map(|entry| entry.asked).collect(), facts)
+    }
+}
+
+impl Player {
+    fn count_failure(&mut self, reason: String) {
+        *self.facts.failures.entry(reason).or_default() += 1;
+    }
+}

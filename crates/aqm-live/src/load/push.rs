@@ -1,0 +1,74 @@
+//! Transfers that nobody requests: the end where data come from opens the connection, sends, and closes.
+
+use std::io;
+use std::rc::Rc;
+
+use tokio::net::TcpStream;
+
+use super::Job;
+use super::end::{CHUNK, End};
+use super::record::Event;
+use super::wire::{close, is_early, set_cork};
+
+/// What is sent.
+pub(super) static FILLING: [u8; CHUNK] = [b'x'; CHUNK];
+
+/// Opens the connection of a job and sends `bytes`, or for ever.
+pub(super) async fn send(end: Rc<End>, job: Job, bytes: Option<u64>) {
+    let Some(stream) = end.connect(&job).await else { return };
+    end.keep_sender(job.number, &stream);
+    let sent = send_all(&end, &stream, bytes).await;
+    end.leave_sender(job.number);
+    if let Err(error) = sent {
+        end.fail(job.number, "sending", &error);
+    }
+}
+
+/// Sends and closes; returns when the other end has closed, too, and so has all.
+async fn send_all(end: &End, stream: &TcpStream, bytes: Option<u64>) -> io::Result<()> {
+    // All segments but the last one are full, and the FIN rides on that.
+    set_cork(stream, true)?;
+    let mut left = bytes;
+    while left != Some(0) {
+        stream.writable().await?;
+        let most = left.map_or(CHUNK, |left| left.min(CHUNK as u64) as usize);
+        let result = stream.try_write(&FILLING[..most]);
+        if !is_early(&result) {
+            let sent = result? as u64;
+            left = left.map(|left| left - sent);
+        }
+    }
+    close(stream)?;
+    while read(end, stream).await? > 0 {}
+    Ok(())
+}
+
+/// Receives the `bytes` of a job.
+pub(super) async fn receive(end: Rc<End>, stream: Rc<TcpStream>, number: u32, bytes: Option<u64>) {
+    let mut received = 0;
+    let is_all = |received| bytes.is_some_and(|bytes| received >= bytes);
+    let mut told = false;
+    loop {
+        if is_all(received) && !told {
+            told = true;
+            end.report(number, Event::Arrived(None));
+        }
+        match read(&end, &stream).await {
+            Ok(0) if told => return,
+            Ok(0) => return end.fail(number, "receiving", &io::Error::from(io::ErrorKind::UnexpectedEof)),
+            Ok(more) => received += more as u64,
+            Err(error) => return end.fail(number, "receiving", &error),
+        }
+    }
+}
+
+/// Reads what has come; none is the end.
+async fn read(end: &End, stream: &TcpStream) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        let result = stream.try_read(&mut end.scratch());
+        if !is_early(&result) {
+            return result;
+        }
+    }
+}

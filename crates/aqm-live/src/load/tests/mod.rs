@@ -1,0 +1,328 @@
+//! Whole loads on the loopback.
+
+mod alone;
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use aqm_net::stage::Files;
+use aqm_net::table::Column;
+use aqm_net::watch::Watch;
+use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
+
+use super::record::Exchanged;
+use super::*;
+
+/// Hosts that all live on the loopback: 127.NET.x.y, where each workload has two nets.
+struct Loopback {
+    net: u8,
+    /// Who listens at all addresses.
+    at_all: Option<Place>,
+}
+
+impl Loopback {
+    /// With addresses that no other test has.
+    fn new() -> Self {
+        static NEXT: AtomicU8 = AtomicU8::new(1);
+        Self { net: NEXT.fetch_add(4, Ordering::Relaxed), at_all: None }
+    }
+
+    /// Plays `text` to its end.
+    fn play(&self, text: &str) -> (Vec<Asked>, Facts) {
+        let (prepared, _delays) = prepare(&plan(text), self).unwrap();
+        let load = prepared.start(Clock::start()).unwrap();
+        load.finish().unwrap()
+    }
+
+    fn address(&self, place: Place) -> SocketAddrV4 {
+        let [first, second] = self.prefix(place);
+        SocketAddrV4::new(Ipv4Addr::new(first, second, 0, 1), DEFAULT_PORT)
+    }
+}
+
+impl Places for Loopback {
+    fn prefix(&self, place: Place) -> [u8; 2] {
+        [127, self.net + 2 * place.traffic as u8 + place.side as u8]
+    }
+    fn has_own_namespace(&self, place: Place) -> bool {
+        self.at_all == Some(place)
+    }
+    fn run(&self, _place: Place, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
+        Ok(std::thread::spawn(task))
+    }
+}
+
+const BOTTLENECK: &str = r#"
+[bottleneck]
+rate = "100Mbps"
+delay = "1ms"
+queue = { kind = "drop-tail", limit = "500p" }
+"#;
+
+fn plan(text: &str) -> Plan {
+    let text = format!("seed = 3\n{text}\n{BOTTLENECK}");
+    Plan::of_toml(&text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const PLAIN: Options = Options { dscp: 0, no_delay: true };
+
+const SENDER: Place = Place { traffic: 0, side: Side::Sender };
+const RECEIVER: Place = Place { traffic: 0, side: Side::Receiver };
+
+#[test]
+fn a_bulk_transfer_arrives_whole_and_is_told_done() {
+    let (asked, facts) = Loopback::new().play(
+        r#"
+        duration = "1s"
+        [traffic.bulk]
+        kind = "ftp"
+        flows = 3
+        stagger = "0s"
+        sizes = { kind = "constant", value = "1MB" }
+        "#,
+    );
+    assert_eq!(asked.len(), 3);
+    for (host, one) in (1..).zip(&asked) {
+        assert_eq!(one.transfer.bytes, Some(1_000_000));
+        assert!(one.failed.is_none() && one.done.is_some_and(|done| done > one.opened), "{one:?}");
+        let local = one.local.unwrap();
+        assert_eq!((local.ip().octets()[3], one.remote.ip().octets()[3]), (host, host));
+        let tcp = one.tcp.as_ref().unwrap();
+        assert!(tcp.cwnd > 0 && !tcp.srtt.is_zero(), "{tcp:?}");
+        assert!(facts.workloads[0].congestion_controls.contains(&tcp.congestion_control));
+    }
+    assert_eq!(facts.workloads[0].failures.len(), 0);
+    assert!(facts.workloads[0].load.contains(&("opened", 3.0)));
+}
+
+#[test]
+fn what_sends_for_ever_is_unfinished_at_the_end_and_still_asked_about() {
+    let (asked, facts) = Loopback::new().play(
+        "duration = \"200ms\"\n[traffic.bulk]\nkind = \"ftp\"\nflows = 2\nstagger = \"0s\"\nhosts = \"shared\"",
+    );
+    assert_eq!(asked.len(), 2);
+    assert!(asked.iter().all(|one| one.done.is_none() && one.failed.is_none() && one.tcp.is_some()));
+    assert_eq!(facts.workloads[0].failures.len(), 0);
+}
+
+#[test]
+fn what_is_stopped_is_over_at_once() {
+    let plan = plan("duration = \"1000s\"\n[traffic.bulk]\nkind = \"ftp\"\nstagger = \"0s\"");
+    let (prepared, _delays) = prepare(&plan, &Loopback::new()).unwrap();
+    let load = prepared.start(Clock::start()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    load.stop();
+    let (asked, _) = load.finish().unwrap();
+    assert!(asked.len() == 1 && asked[0].tcp.is_some());
+}
+
+/// The sizes of the transfers that a simulation opens, in that order, and when.
+fn simulated(plan: &Plan) -> (Vec<u64>, Vec<f64>) {
+    let tables = plan.run(&Watch::default()).unwrap().tables;
+    let transfers = tables.iter().find(|table| table.name == "transfers").unwrap();
+    let column = |name: &str| &transfers.columns.iter().find(|(column, _)| *column == name).unwrap().1;
+    let (Column::Whole(sizes), Column::Real(starts)) = (column("size_bytes"), column("start_s")) else {
+        panic!("other types of columns")
+    };
+    (sizes.clone(), starts.clone())
+}
+
+const WEB: &str = r#"
+duration = "1s"
+[traffic.web]
+kind = "web"
+load = 0.1
+objects = { kind = "discrete-uniform", minimum = 1, maximum = 5 }
+"#;
+
+#[test]
+fn objects_of_web_pages_have_the_sizes_and_moments_that_a_simulation_gives_them() {
+    for request in ["", "request = \"300B\""] {
+        let text = format!("{WEB}{request}");
+        let (sizes, starts) = simulated(&plan(&text));
+        assert!(sizes.len() > 50, "{}", sizes.len());
+        let (asked, facts) = Loopback::new().play(&text);
+        let found: Vec<u64> = asked.iter().filter_map(|one| one.transfer.bytes).collect();
+        assert_eq!(found, sizes);
+        let late = asked.iter().zip(starts).map(|(one, start)| one.opened.seconds() - start);
+        assert!(late.clone().all(|late| (-1e-9..0.5).contains(&late)), "{:?}", late.fold(0.0, f64::max));
+        let missing = asked.iter().filter(|one| one.done.is_none()).count();
+        assert!(missing <= 20, "{missing} of {} are missing", asked.len());
+        assert_eq!(facts.workloads[0].failures.len(), 0);
+        assert_eq!(
+            facts.wakes.count(),
+            facts.workloads[0].load.iter().find(|it| it.0 == "pages").unwrap().1 as u64
+        );
+    }
+}
+
+#[test]
+fn what_arrives_of_a_stream_of_datagrams_is_counted_wherever_it_was_sent_to() {
+    let text = r#"
+        duration = "300ms"
+        [traffic.voice]
+        kind = "udp"
+        flows = 3
+        rate = "800kbps"
+        ecn = true
+        sizes = { kind = "constant", value = "500B" }
+        port = 18999
+    "#;
+    for at_all in [None, Some(RECEIVER)] {
+        let (asked, facts) = Loopback { at_all, ..Loopback::new() }.play(text);
+        assert_eq!(asked.len(), 3);
+        for one in &asked {
+            let received = one.received.unwrap();
+            // One each 5 ms.
+            assert!((50..=60).contains(&received.count), "{received:?}");
+            assert_eq!((received.bytes, received.overtaken), (500 * received.count, 0));
+            assert!(!received.travelled.is_zero() && one.local.is_some());
+        }
+        let facts = &facts.workloads[0];
+        assert_eq!((facts.failures.len(), facts.lengthened), (0, 0));
+    }
+}
+
+/// Opens what it is given at once, one after another as they end.
+#[derive(Clone)]
+struct Script {
+    conversations: Vec<Conversation>,
+    transfers: Vec<Transfer>,
+    told: Arc<Mutex<Vec<(bool, Transfer)>>>,
+}
+
+impl Workload for Script {
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.transfers.drain(..).for_each(|transfer| cx.open(transfer));
+        self.conversations.drain(..).for_each(|conversation| cx.converse(conversation));
+    }
+    fn on_wake(&mut self, _cx: &mut dyn TrafficContext) {}
+    fn on_done(&mut self, transfer: Transfer, _cx: &mut dyn TrafficContext) {
+        self.told.lock().unwrap().push((true, transfer));
+    }
+    fn on_failed(&mut self, transfer: Transfer, _cx: &mut dyn TrafficContext) {
+        self.told.lock().unwrap().push((false, transfer));
+    }
+}
+
+/// What a script leaves behind when it has been told so often that something ended, or after 2.5 s.
+fn act(script: &Script, ends: usize, listens: bool) -> (Vec<Asked>, Facts) {
+    let places = Loopback::new();
+    let both = [SENDER, RECEIVER];
+    let hosts =
+        Hosts { prefixes: both.map(|place| places.prefix(place)), count: 1, own: false, port: DEFAULT_PORT };
+    let ((reports, heard), (ready, is_ready)) = (mpsc::channel(), mpsc::channel());
+    let (expected, (delays, _told)) = (Expected::default(), mpsc::channel());
+    let (commands, threads): (Vec<_>, Vec<_>) = both
+        .map(|place| {
+            let (commands, told) = unbounded_channel();
+            let listening = if listens { hosts.listening(place.side, false) } else { Vec::new() };
+            let (expected, reports, delays) = (Arc::clone(&expected), reports.clone(), delays.clone());
+            let spec = EndSpec {
+                place,
+                options: PLAIN,
+                listening,
+                sends_datagrams: false,
+                expected,
+                reports,
+                delays,
+            };
+            let ready = ready.clone();
+            (commands, std::thread::spawn(move || end::run(spec, told, &ready)))
+        })
+        .into_iter()
+        .unzip();
+    both.iter().for_each(|_| is_ready.recv().unwrap().unwrap());
+    let player = Player::new("script", Box::new(script.clone()), hosts, commands);
+    let end = Instant::START + Span::from_millis(2500);
+    let told = Arc::clone(&script.told);
+    std::thread::spawn(move || {
+        while told.lock().unwrap().len() < ends {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // The other ends of connections may still have something to tell.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = reports.send(Report::Stop);
+    });
+    Players::new(vec![player], Clock::start(), end).play(&heard, threads)
+}
+
+fn transfer(bytes: u64, request: Option<u32>) -> Transfer {
+    Transfer { bytes: Some(bytes), request, page: None, page_objects: 1, host: 0 }
+}
+
+#[test]
+fn a_refused_connection_fails_by_name_and_its_workload_hears_of_it() {
+    let transfers = vec![transfer(1000, None), transfer(1000, Some(100))];
+    let script = Script { conversations: Vec::new(), transfers: transfers.clone(), told: Arc::default() };
+    let (asked, facts) = act(&script, 2, false);
+    let reason = "opening: Connection refused (os error 111)";
+    assert!(
+        asked.iter().all(|one| one.failed.as_deref() == Some(reason) && one.local.is_some()),
+        "{asked:?}"
+    );
+    assert_eq!(facts.workloads[0].failures, [(reason.to_owned(), 2)].into());
+    let mut told = script.told.lock().unwrap().clone();
+    told.sort_by_key(|(_, transfer)| transfer.request);
+    assert_eq!(told, [(false, transfers[0]), (false, transfers[1])]);
+}
+
+#[test]
+fn the_exchanges_of_a_conversation_come_in_their_order_with_their_pauses() {
+    let exchange = |pause, request, think, response| Exchange {
+        pause: Span::from_millis(pause),
+        request,
+        think: Span::from_millis(think),
+        response,
+    };
+    let rest = vec![exchange(30, 200, 0, 50_000), exchange(10, 20_000, 20, 100)];
+    let first = exchange(500, 100, 15, 3000);
+    let conversation =
+        Conversation { first, rest, client_delay: Span::ZERO, server_delay: Span::ZERO, host: 0 };
+    let script = Script { conversations: vec![conversation], transfers: Vec::new(), told: Arc::default() };
+    let (asked, facts) = act(&script, 3, true);
+    assert_eq!(facts.workloads[0].failures.len(), 0, "{:?}", facts.workloads[0].failures);
+    let [one] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!((one.transfer.bytes, one.exchanges.len()), (Some(53_100), 3));
+    let told = script.told.lock().unwrap().clone();
+    let expected = [transfer(3000, Some(100)), transfer(50_000, Some(300)), transfer(100, Some(20_300))];
+    assert_eq!(told, expected.map(|transfer| (true, transfer)));
+    let times = |place: usize| {
+        let Exchanged { asked, first_byte, done, .. } = one.exchanges[place];
+        [asked, first_byte, done].map(Option::unwrap)
+    };
+    let [first, second, third] = [0, 1, 2].map(times);
+    assert_eq!((first[0], one.done), (one.opened, Some(third[2])));
+    for [asked, first_byte, done] in [first, second, third] {
+        assert!(asked < first_byte && first_byte <= done);
+    }
+    let millis = |from: Instant, to: Instant| to.since(from).seconds() * 1e3;
+    // No less than asked for; how much more, a busy machine decides.
+    let waits = [(first[0], first[1], 15.0), (first[2], second[0], 30.0), (second[2], third[0], 10.0)];
+    for (from, to, least) in waits.into_iter().chain([(third[0], third[1], 20.0)]) {
+        assert!((least..least + 500.0).contains(&millis(from, to)), "{} for {least}", millis(from, to));
+    }
+}
+
+#[test]
+fn two_thousand_connections_work_at_once() {
+    let transfers =
+        (0..2000).map(|number| transfer(2000 + number, (number % 2 == 0).then_some(100))).collect();
+    let script = Script { conversations: Vec::new(), transfers, told: Arc::default() };
+    sockets::allow_many();
+    let (asked, facts) = act(&script, 2000, true);
+    assert_eq!(facts.workloads[0].failures, BTreeMap::new());
+    assert_eq!(asked.iter().filter(|one| one.done.is_some()).count(), 2000);
+    assert_eq!(script.told.lock().unwrap().len(), 2000);
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let places = Loopback::new();
+    let _taken = TcpListener::bind(places.address(SENDER)).unwrap();
+    let plan = plan("duration = \"1s\"\n[traffic.bulk]\nkind = \"ftp\"");
+    let Err(error) = prepare(&plan, &places) else { panic!("two listen at one address") };
+    let expected = format!("nothing can listen at {}: Address already in use", places.address(SENDER));
+    assert!(error.what.starts_with(&expected), "{error}");
+}

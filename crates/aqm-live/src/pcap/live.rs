@@ -1,0 +1,329 @@
+//! The packets of a live run, written by a thread of its own.
+//!
+//! Ours: what the router hands over goes through two rings of fixed size, of bytes and of what is known of them, so
+//! it never waits, for no disk and no lock. If they are full, a packet is left out, and the next one that finds room
+//! says how many were.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, SystemTime};
+
+use aqm_net::Instant;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::{Fate, Interface, PacketFile, QueueName, Record};
+use crate::LiveError;
+
+/// How a capture is made.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// The most bytes of a packet that are kept.
+    pub snaplen: u32,
+    /// Bytes of packets that may wait to be written.
+    pub buffer: usize,
+    /// When the run began, on the clock on the wall.
+    pub start: SystemTime,
+}
+
+impl Default for CaptureOptions {
+    /// Whole packets; room for those of some seconds at 100 Mbit/s; a run that begins now.
+    fn default() -> Self {
+        Self { snaplen: 65_535, buffer: 64 << 20, start: SystemTime::now() }
+    }
+}
+
+/// What is left of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The file.
+    pub path: PathBuf,
+    /// Packets in it.
+    pub written: u64,
+    /// Packets that found no room, and are missing.
+    pub lost: u64,
+}
+
+/// A capture under way, as the router has it.
+pub struct Capture {
+    notes: Producer<Note>,
+    bytes: Producer<u8>,
+    snaplen: usize,
+    /// Packets that found no room: since the last one that did, and before.
+    lost_since: u64,
+    lost: u64,
+    path: PathBuf,
+    writer: JoinHandle<Result<u64, LiveError>>,
+}
+
+/// What is known of a packet whose bytes wait in the other ring.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    at: Instant,
+    interface: u32,
+    /// Bytes kept, and all.
+    kept: u32,
+    length: u32,
+    lost_before: u64,
+    fate: Option<Fate>,
+}
+
+/// Bytes for each packet that may wait: of shorter ones fewer may than there is room for.
+const BYTES_PER_NOTE: usize = 256;
+/// How long the writer rests when nothing waits.
+const REST: Duration = Duration::from_millis(2);
+/// How much is written at once.
+const CHUNK: usize = 1 << 18;
+
+impl Capture {
+    /// Begins a file at `path`, of packets seen at `interfaces`, whose fates `queues` decide. The writer is a thread
+    /// like the calling one, so that must not have a real-time priority yet.
+    ///
+    /// # Errors
+    /// If the file cannot be made, or no thread for it.
+    pub fn start(
+        path: &Path,
+        interfaces: &[Interface],
+        queues: &[QueueName],
+        options: &CaptureOptions,
+    ) -> Result<Self, LiveError> {
+        let failed = |error| LiveError::new(format_args!("cannot write {}", path.display()), error);
+        let file = File::create(path).map_err(failed)?;
+        let out = PacketFile::new(BufWriter::with_capacity(CHUNK, file), interfaces, options.snaplen)?;
+        let (mut notes, mut notes_in) = RingBuffer::new((options.buffer / BYTES_PER_NOTE).max(1));
+        let (mut bytes, mut bytes_in) = RingBuffer::new(options.buffer);
+        touch(&mut notes, &mut notes_in, Note::default());
+        touch(&mut bytes, &mut bytes_in, 0);
+        let since_1970 = options.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let writer =
+            Writer { out, notes: notes_in, bytes: bytes_in, queues: queues.to_vec(), start: since_1970 };
+        let thread = std::thread::Builder::new().name("aqm-pcap".to_owned());
+        let writer = thread.spawn(move || writer.run()).map_err(failed)?;
+        let snaplen = options.snaplen as usize;
+        Ok(Self { notes, bytes, snaplen, lost_since: 0, lost: 0, path: path.to_owned(), writer })
+    }
+
+    /// A packet is seen at the interface of this position at `at`; `fate` if a queue did not just send it on. Never
+    /// waits.
+    pub fn note(&mut self, interface: u32, at: Instant, packet: &[u8], fate: Option<Fate>) {
+        let kept = packet.get(..self.snaplen).unwrap_or(packet);
+        if self.notes.is_full() || self.bytes.push_entire_slice(kept).is_err() {
+            self.lost_since += 1;
+            return;
+        }
+        let note = Note {
+            at,
+            interface,
+            kept: kept.len() as u32,
+            length: packet.len() as u32,
+            lost_before: std::mem::take(&mut self.lost_since),
+            fate,
+        };
+        self.lost += note.lost_before;
+        // There is room: nobody else puts notes in.
+        let _ = self.notes.push(note);
+    }
+
+    /// Packets that found no room so far.
+    pub fn lost(&self) -> u64 {
+        self.lost + self.lost_since
+    }
+
+    /// Writes what still waits, and ends the file.
+    ///
+    /// # Errors
+    /// If it could not be written, such as on a full disk.
+    pub fn finish(self) -> Result<Captured, LiveError> {
+        let (lost, path) = (self.lost(), self.path);
+        // The writer ends when it finds them empty and abandoned.
+        drop((self.notes, self.bytes));
+        let written = match self.writer.join() {
+            Ok(result) => result?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        Ok(Captured { path, written, lost })
+    }
+}
+
+/// Goes once round the ring, so that the router never waits for its memory.
+fn touch<T: Copy>(into: &mut Producer<T>, out: &mut Consumer<T>, value: T) {
+    while into.push(value).is_ok() {}
+    if let Ok(all) = out.read_chunk(out.slots()) {
+        all.commit_all();
+    }
+}
+
+/// What the thread has.
+struct Writer {
+    out: PacketFile<BufWriter<File>>,
+    notes: Consumer<Note>,
+    bytes: Consumer<u8>,
+    queues: Vec<QueueName>,
+    /// When the run began, since 1970.
+    start: Duration,
+}
+
+impl Writer {
+    fn run(mut self) -> Result<u64, LiveError> {
+        let (mut buffer, mut written) = (Vec::new(), 0);
+        loop {
+            // Looked at before the ring, or the last notes could be missed.
+            let is_last = self.notes.is_abandoned();
+            while let Ok(note) = self.notes.pop() {
+                self.write(note, &mut buffer)?;
+                written += 1;
+            }
+            if is_last {
+                self.out.finish()?;
+                return Ok(written);
+            }
+            sleep(REST);
+        }
+    }
+
+    fn write(&mut self, note: Note, buffer: &mut Vec<u8>) -> Result<(), LiveError> {
+        buffer.resize(note.kept as usize, 0);
+        // They were put in before the note.
+        self.bytes.pop_entire_slice(buffer).map_err(|error| LiveError::new("packets got lost", error))?;
+        let comment = note.fate.map(|fate| fate.comment(&self.queues));
+        self.out.write(&Record {
+            interface: note.interface,
+            at: self.start + Duration::from_nanos(note.at.nanos()),
+            bytes: buffer,
+            length: note.length,
+            lost_before: note.lost_before,
+            comment: comment.as_deref(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_queue::Reason;
+    use etherparse::PacketBuilder;
+
+    use super::*;
+    use crate::pcap::Verdict;
+    use crate::pcap::testing::{Seen, read, temporary, tshark};
+
+    fn interfaces() -> [Interface; 2] {
+        let interface = |name: &str| Interface { name: name.to_owned(), about: "a test".to_owned() };
+        [interface("bottleneck"), interface("web sender")]
+    }
+
+    fn queues() -> [QueueName; 1] {
+        [QueueName { link: "bottleneck".to_owned(), unit: "packets".to_owned() }]
+    }
+
+    fn datagram(number: u16) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4([10, 1, 0, 1], [10, 2, 0, 1], 64).udp(number, 53);
+        builder.write(&mut packet, &[5; 500]).unwrap();
+        packet
+    }
+
+    const EARLY: Fate =
+        Fate { verdict: Verdict::Dropped, reason: Reason::Early, queue: 0, average: Some(31.2) };
+
+    #[test]
+    fn every_packet_is_written_with_its_time_and_its_fate() {
+        let path = temporary("live");
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let options = CaptureOptions { snaplen: 100, start, ..CaptureOptions::default() };
+        let mut capture = Capture::start(&path, &interfaces(), &queues(), &options).unwrap();
+        for number in 0..5000_u16 {
+            let at = Instant::from_nanos(u64::from(number) * 1_000_001);
+            let fate = (number % 100 == 99).then_some(EARLY);
+            capture.note(u32::from(number % 2), at, &datagram(number), fate);
+        }
+        let captured = capture.finish().unwrap();
+        assert_eq!(captured, Captured { path: path.clone(), written: 5000, lost: 0 });
+        let (names, packets) = read(&path);
+        assert_eq!(names, ["bottleneck", "web sender"]);
+        for (number, seen) in packets.iter().enumerate() {
+            let expected = Seen {
+                interface: number as u32 % 2,
+                nanos: 1_700_000_000_000_000_000 + number as u64 * 1_000_001,
+                bytes: datagram(number as u16)[..100].to_vec(),
+                length: 528,
+                lost_before: 0,
+                comment: (number % 100 == 99)
+                    .then(|| "dropped: early, queue bottleneck, average 31.2 packets".to_owned()),
+            };
+            assert_eq!(*seen, expected);
+        }
+        assert_eq!(packets.len(), 5000);
+        let fields = ["frame.time_epoch", "frame.interface_name", "udp.srcport", "frame.comment"];
+        if let Some(lines) = tshark(&path, "frame.comment", &fields) {
+            assert_eq!(lines.len(), 50);
+            assert_eq!(
+                lines[0],
+                "1700000000.099000099\tweb sender\t99\tdropped: early, queue bottleneck, average 31.2 packets"
+            );
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_full_ring_never_blocks_and_what_is_lost_is_counted_and_told() {
+        let path = temporary("overflow");
+        // Room for a few packets.
+        let options = CaptureOptions { buffer: 3000, ..CaptureOptions::default() };
+        let mut capture = Capture::start(&path, &interfaces(), &queues(), &options).unwrap();
+        let packet = datagram(7);
+        for number in 0..20_000 {
+            capture.note(0, Instant::from_nanos(number), &packet, None);
+        }
+        assert!(capture.lost() > 0);
+        sleep(20 * REST);
+        capture.note(0, Instant::from_nanos(20_000), &packet, None);
+        let captured = capture.finish().unwrap();
+        assert_eq!(captured.written + captured.lost, 20_001);
+        let (_, packets) = read(&path);
+        assert_eq!(packets.len() as u64, captured.written);
+        assert_eq!(packets.iter().map(|seen| seen.lost_before).sum::<u64>(), captured.lost);
+        assert!(packets.last().unwrap().lost_before > 0);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_an_error_and_the_router_goes_on() {
+        let missing = Path::new("/nowhere/at/all.pcapng");
+        let options = CaptureOptions::default();
+        let error = Capture::start(missing, &interfaces(), &queues(), &options).err().unwrap();
+        assert!(error.what.starts_with("cannot write /nowhere/at/all.pcapng: "), "{error}");
+        // This device is always full.
+        let options = CaptureOptions { buffer: 1 << 20, ..options };
+        let mut capture = Capture::start(Path::new("/dev/full"), &interfaces(), &queues(), &options).unwrap();
+        for number in 0..5000 {
+            capture.note(0, Instant::from_nanos(number), &datagram(1), None);
+        }
+        let error = capture.finish().unwrap_err();
+        assert!(error.what.contains("No space left"), "{error}");
+    }
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn how_long_it_takes() {
+        let path = temporary("speed");
+        for payload in [12, 1472] {
+            let mut packet = Vec::new();
+            let builder = PacketBuilder::ipv4([10, 1, 0, 1], [10, 2, 0, 1], 64).udp(1, 53);
+            builder.write(&mut packet, &vec![5; payload]).unwrap();
+            let options = CaptureOptions::default();
+            let mut capture = Capture::start(&path, &interfaces(), &queues(), &options).unwrap();
+            let rounds = 20_000;
+            let spent = crate::ip::tests::processor_time(|| {
+                for number in 0..rounds {
+                    capture.note(0, Instant::from_nanos(number), &packet, None);
+                }
+            });
+            eprintln!("{} bytes: {:?}", packet.len(), spent / rounds as u32);
+            let start = std::time::Instant::now();
+            let captured = capture.finish().unwrap();
+            eprintln!("{captured:?}, rest {:?}", start.elapsed());
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,242 @@
+//! What the tables of a run say of packets: their rows, and the names and reasons that rows point to.
+
+use std::collections::BTreeMap;
+
+use aqm_net::table::{Column, Table};
+
+use crate::LiveError;
+use crate::pcap::{Interface, QueueName};
+
+/// Where a packet is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// At the link of this number.
+    Link(u32),
+    /// At an end of the flows of this workload: at the receiver's or at the sender's.
+    End(u32, bool),
+}
+
+/// What happens to a packet, as the column `event` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Start,
+    Deliver,
+    Drop,
+    Send,
+    Receive,
+    Acknowledge,
+    Sack,
+}
+
+impl Event {
+    /// Nothing for `enqueue`: its packet is seen when it starts.
+    fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "start" => Self::Start,
+            "deliver" => Self::Deliver,
+            "drop" => Self::Drop,
+            "send" | "retransmit" => Self::Send,
+            "receive" => Self::Receive,
+            "acknowledge" => Self::Acknowledge,
+            "sack" => Self::Sack,
+            _ => return None,
+        })
+    }
+}
+
+/// A row of the table `packets`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) time: f64,
+    pub(super) place: Place,
+    pub(super) event: Event,
+    pub(super) flow: u64,
+    pub(super) traffic: u32,
+    pub(super) datagram: bool,
+    pub(super) backward: bool,
+    pub(super) sequence: u64,
+    pub(super) payload: u64,
+    pub(super) size: u64,
+    pub(super) average: Option<f64>,
+}
+
+impl Row {
+    /// Whether its place is one where packets pass. A drop may be all that is recorded of a link.
+    pub(super) fn shows_packets(&self) -> bool {
+        !matches!((self.event, self.place), (Event::Drop | Event::Deliver, Place::Link(_)))
+    }
+
+    /// Whether `next` says what the packet of this row acknowledges.
+    pub(super) fn is_told_by(&self, next: &Row) -> bool {
+        let of_it = matches!(self.event, Event::Receive | Event::Acknowledge)
+            && (self.time, self.flow, self.place) == (next.time, next.flow, next.place);
+        let says = match next.event {
+            Event::Acknowledge => self.event == Event::Receive,
+            event => event == Event::Sack,
+        };
+        of_it && says && self.backward
+    }
+}
+
+/// The names of what tables tell of.
+pub(super) struct Names {
+    traffic: Vec<String>,
+    pub(super) queues: Vec<QueueName>,
+}
+
+impl Names {
+    pub(super) fn of(tables: &[Table]) -> Result<Self, LiveError> {
+        let (_, traffic) = words(table(tables, "flows")?, "traffic")?;
+        let (_, links) = words(table(tables, "packets")?, "link")?;
+        let mut queues: Vec<QueueName> =
+            links.iter().map(|link| QueueName { link: link.clone(), unit: String::new() }).collect();
+        let gauges = table(tables, "gauges")?;
+        let ((link, _), (name, names), (unit, units)) =
+            (words(gauges, "link")?, words(gauges, "name")?, words(gauges, "unit")?);
+        for ((link, name), unit) in link.iter().zip(&name).zip(&unit) {
+            let is_average =
+                name.and_then(|name| names.get(name as usize)).is_some_and(|name| name == "average");
+            let queue = link.and_then(|link| queues.get_mut(link as usize)).filter(|_| is_average);
+            let unit = unit.and_then(|unit| units.get(unit as usize));
+            if let Some((queue, unit)) = queue.zip(unit) {
+                queue.unit.clone_from(unit);
+            }
+        }
+        Ok(Self { traffic: traffic.to_vec(), queues })
+    }
+
+    pub(super) fn interface(&self, place: Place) -> Interface {
+        let (name, about) = match place {
+            Place::Link(link) => {
+                let name = self.queues.get(link as usize).map(|queue| queue.link.clone()).unwrap_or_default();
+                (name, "simulated link: packets as their transmission begins, and those that its queue drops")
+            }
+            Place::End(traffic, sender) => {
+                let end = if sender { "sender" } else { "receiver" };
+                let traffic = self.traffic.get(traffic as usize).map(String::as_str).unwrap_or_default();
+                (format!("{traffic} {end}"), "simulated hosts: packets as they leave and arrive")
+            }
+        };
+        Interface { name, about: about.to_owned() }
+    }
+}
+
+/// The rows of the table `drops`, in their order.
+pub(super) struct DropReasons<'a> {
+    times: &'a [f64],
+    links: Vec<Option<u32>>,
+    flows: &'a [u64],
+    reasons: Vec<Option<u32>>,
+    words: &'a [String],
+    /// What comes before has been asked for, or was not.
+    next: usize,
+}
+
+impl<'a> DropReasons<'a> {
+    pub(super) fn of(tables: &'a [Table]) -> Result<Self, LiveError> {
+        let table = table(tables, "drops")?;
+        let (links, _) = words(table, "link")?;
+        let (reasons, words) = words(table, "reason")?;
+        Ok(Self {
+            times: real(table, "time_s")?,
+            links,
+            flows: whole(table, "flow")?,
+            reasons,
+            words,
+            next: 0,
+        })
+    }
+
+    /// Why a packet was dropped at a link; nothing if drops were not recorded. Rows are asked for in their order.
+    pub(super) fn reason(&mut self, row: &Row, link: u32) -> Option<&'a str> {
+        self.next += self.times.get(self.next..)?.partition_point(|&time| time < row.time);
+        let same_time = self.times.get(self.next..)?.iter().take_while(|&&time| time == row.time).count();
+        let at = (self.next..self.next + same_time)
+            .find(|&at| (self.links[at], self.flows[at]) == (Some(link), row.flow))?;
+        self.words.get(self.reasons[at]? as usize).map(String::as_str)
+    }
+}
+
+/// The rows that tell of packets, in their order.
+pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
+    let flows = table(tables, "flows")?;
+    let (traffic, _) = words(flows, "traffic")?;
+    let Column::MaybeWhole(datagrams) = column(flows, "datagrams_received")? else {
+        return Err(unexpected("datagrams_received"));
+    };
+    let kinds =
+        traffic.into_iter().zip(datagrams).map(|(traffic, one)| (traffic.unwrap_or(0), one.is_some()));
+    let kinds: BTreeMap<u64, (u32, bool)> = whole(flows, "flow")?.iter().copied().zip(kinds).collect();
+    let packets = table(tables, "packets")?;
+    let (link, _) = words(packets, "link")?;
+    let (event, events) = words(packets, "event")?;
+    let events: Vec<Option<Event>> = events.iter().map(|word| Event::of(word)).collect();
+    let (times, flows) = (real(packets, "time_s")?, whole(packets, "flow")?);
+    let (sequence, payload, size) =
+        (whole(packets, "sequence_bytes")?, whole(packets, "payload_bytes")?, whole(packets, "size_bytes")?);
+    let (Column::Truth(backward), Column::MaybeReal(average)) =
+        (column(packets, "backward")?, column(packets, "average")?)
+    else {
+        return Err(unexpected("backward"));
+    };
+    let row = |at: usize| {
+        let event = events.get(event[at]? as usize).copied().flatten()?;
+        let &(traffic, datagram) = kinds.get(&flows[at])?;
+        // What is sent forward is sent by the sender; what arrives there went backward.
+        let at_sender = backward[at] != (event == Event::Send);
+        let place = link[at].map_or(Place::End(traffic, at_sender), Place::Link);
+        Some(Row {
+            time: times[at],
+            place,
+            event,
+            flow: flows[at],
+            traffic,
+            datagram,
+            backward: backward[at],
+            sequence: sequence[at],
+            payload: payload[at],
+            size: size[at],
+            average: average[at],
+        })
+    };
+    Ok((0..times.len()).filter_map(row).collect())
+}
+
+fn unexpected(name: &str) -> LiveError {
+    LiveError::new(
+        "cannot read the tables of the run",
+        format_args!("`{name}` is missing, or not what it was"),
+    )
+}
+
+pub(super) fn table<'a>(tables: &'a [Table], name: &str) -> Result<&'a Table, LiveError> {
+    tables.iter().find(|table| table.name == name).ok_or_else(|| unexpected(name))
+}
+
+fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Column, LiveError> {
+    let found = table.columns.iter().find(|(column, _)| *column == name);
+    found.map(|(_, column)| column).ok_or_else(|| unexpected(name))
+}
+
+pub(super) fn whole<'a>(table: &'a Table, name: &str) -> Result<&'a [u64], LiveError> {
+    match column(table, name)? {
+        Column::Whole(values) => Ok(values),
+        _ => Err(unexpected(name)),
+    }
+}
+
+fn real<'a>(table: &'a Table, name: &str) -> Result<&'a [f64], LiveError> {
+    match column(table, name)? {
+        Column::Real(values) => Ok(values),
+        _ => Err(unexpected(name)),
+    }
+}
+
+/// The codes of a column of words, and the words.
+pub(super) fn words<'a>(table: &'a Table, name: &str) -> Result<(Vec<Option<u32>>, &'a [String]), LiveError> {
+    match column(table, name)? {
+        Column::Word { codes, words } => Ok((codes.iter().copied().map(Some).collect(), words)),
+        Column::MaybeWord { codes, words } => Ok((codes.clone(), words)),
+        _ => Err(unexpected(name)),
+    }
+}

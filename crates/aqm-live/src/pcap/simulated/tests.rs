@@ -1,0 +1,178 @@
+use aqm_net::stage::Files;
+use aqm_net::watch::Watch;
+use aqm_sim::Plan;
+use aqm_sim::emulation::{Contents, Side};
+
+use super::tables::{table, whole, words};
+use super::*;
+use crate::connections::Connections;
+use crate::ip::parse;
+use crate::pcap::testing::{Seen, read, temporary, tshark};
+
+const SCENARIO: &str = r#"
+duration = "12s"
+seed = 3
+[bottleneck]
+rate = "1Mbps"
+delay = "20ms"
+queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "20p" }
+[record]
+packets = ["bottleneck"]
+histories = ["bulk"]
+drops = true
+queue_every = "100ms"
+[tcp.recovery]
+kind = "sack"
+[traffic.bulk]
+kind = "ftp"
+flows = 2
+stagger = "100ms"
+[traffic.video]
+kind = "udp"
+rate = "200kbps"
+sizes = { kind = "constant", value = "500B" }
+[traffic.objects]
+kind = "ftp"
+flows = 3
+sizes = { kind = "constant", value = "40kB" }
+"#;
+
+fn tables(text: &str) -> Vec<Table> {
+    let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
+    plan.run(&Watch::default()).unwrap().tables
+}
+
+/// The same packet with its payload, which is left out in the file.
+fn whole_packet(seen: &Seen) -> Vec<u8> {
+    let mut bytes = seen.bytes.clone();
+    bytes.resize(seen.length as usize, 0);
+    bytes
+}
+
+#[test]
+fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
+    let tables = tables(SCENARIO);
+    let path = temporary("simulated");
+    let written = write_simulated(&tables, &[], std::fs::File::create(&path).unwrap()).unwrap();
+    let (names, packets) = read(&path);
+    assert_eq!(names, ["bottleneck"]);
+    assert_eq!(packets.len() as u64, written);
+    let rows = rows(&tables).unwrap();
+    let at_link: Vec<&Row> = rows
+        .iter()
+        .filter(|row| matches!(row.event, Event::Start | Event::Drop) && row.place == Place::Link(0))
+        .collect();
+    let seen: Vec<&Seen> = packets.iter().filter(|seen| seen.interface == 0).collect();
+    assert_eq!(seen.len(), at_link.len());
+    assert!(seen.len() > 800, "{}", seen.len());
+    let mut connections = Connections::new();
+    let mut flows = BTreeMap::new();
+    for (seen, row) in seen.iter().zip(&at_link) {
+        assert_eq!((seen.nanos, u64::from(seen.length)), (Span::from_seconds(row.time).nanos(), row.size));
+        assert_eq!(seen.comment.is_some(), row.event == Event::Drop);
+        let headers = parse(&whole_packet(seen)).unwrap();
+        let [.., workload, _, _] = headers.source.octets();
+        assert_eq!(u32::from(workload), 1 + 2 * row.traffic);
+        let found = connections.find(&headers, (row.traffic, Side::Sender), |opening| {
+            assert_eq!(opening.connection, !row.datagram);
+            row.flow as u32
+        });
+        assert_eq!(u64::from(found.flow), row.flow);
+        *flows.entry(found.key).or_insert(row.flow) = row.flow;
+        match found.contents {
+            Contents::Segment(segment) => {
+                assert_eq!((segment.seq, u64::from(segment.len)), (row.sequence, row.payload));
+            }
+            Contents::Datagram => assert!(row.datagram),
+            Contents::Reset => panic!("nobody resets"),
+        }
+    }
+    assert_eq!(flows.len(), 6);
+    let comments: Vec<&str> = seen.iter().filter_map(|seen| seen.comment.as_deref()).collect();
+    let drops = whole(table(&tables, "drops").unwrap(), "flow").unwrap();
+    assert_eq!(comments.len(), drops.len());
+    assert!(comments.iter().any(|text| text.starts_with("dropped: early, queue bottleneck, average ")));
+    assert!(comments.iter().all(|text| text.ends_with(" packets")), "{comments:?}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn at_its_ends_a_history_shows_what_is_sent_again_and_what_is_acknowledged() {
+    let tables = tables(SCENARIO);
+    let path = temporary("history");
+    let seen_at = ["bulk sender".to_owned()];
+    write_simulated(&tables, &seen_at, std::fs::File::create(&path).unwrap()).unwrap();
+    let (names, packets) = read(&path);
+    assert_eq!(names, seen_at);
+    let rows = rows(&tables).unwrap();
+    let at_sender = Place::End(0, true);
+    let acks: Vec<&Row> =
+        rows.iter().filter(|row| row.place == at_sender && row.event == Event::Acknowledge).collect();
+    let seen: Vec<_> = packets
+        .iter()
+        .map(|seen| parse(&whole_packet(seen)).unwrap())
+        .filter(|headers| headers.source.octets()[1] == 2)
+        .collect();
+    assert_eq!(seen.len(), acks.len());
+    let mut blocks = 0;
+    for (headers, row) in seen.iter().zip(&acks) {
+        let crate::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
+        assert_eq!(u64::from(tcp.ack), row.sequence + 1);
+        blocks += tcp.sacks.ranges().count();
+    }
+    let told = rows.iter().filter(|row| row.event == Event::Sack).count();
+    assert!(told > 0 && blocks == told, "{blocks} of {told}");
+    let fields = ["tcp.stream", "tcp.seq"];
+    let again = "tcp.analysis.retransmission";
+    if let Some(lines) = tshark(&path, again, &fields) {
+        let (event, words) = words(table(&tables, "packets").unwrap(), "event").unwrap();
+        let code = words.iter().position(|word| word == "retransmit").map(|at| at as u32);
+        let again = event.iter().filter(|&&event| event == code).count();
+        assert!(again > 5 && lines.len().abs_diff(again) <= again / 5, "{} of {again}", lines.len());
+        assert_eq!(tshark(&path, "_ws.malformed", &fields).unwrap().len(), 0);
+        let opened = tshark(&path, "tcp.flags.syn == 1", &["tcp.stream", "tcp.flags"]);
+        let opened: BTreeSet<String> = opened.unwrap().into_iter().collect();
+        assert_eq!(opened.len(), 4, "each flow has a SYN and its answer: {opened:?}");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_run_without_packets_says_how_to_get_them() {
+    let text = SCENARIO.replace("packets = [\"bottleneck\"]", "").replace("histories = [\"bulk\"]", "");
+    let error = write_simulated(&tables(&text), &[], Vec::new()).unwrap_err();
+    assert!(error.what.contains("`record.packets`"), "{error}");
+    let error = write_simulated(&[], &[], Vec::new()).unwrap_err();
+    assert!(error.what.contains("`flows` is missing"), "{error}");
+}
+
+#[test]
+fn packets_are_shown_where_they_were_asked_for() {
+    let all = tables(SCENARIO);
+    let names = |tables: &[Table], seen_at: &[&str]| {
+        let seen_at: Vec<String> = seen_at.iter().map(|&name| name.to_owned()).collect();
+        let path = temporary("places");
+        write_simulated(tables, &seen_at, std::fs::File::create(&path).unwrap()).map(|written| {
+            let (names, packets) = read(&path);
+            assert_eq!(packets.len() as u64, written);
+            std::fs::remove_file(path).unwrap();
+            names
+        })
+    };
+    let both = ["bottleneck", "bulk receiver"];
+    assert_eq!(names(&all, &both).unwrap(), both);
+    let error = names(&all, &["web sender"]).unwrap_err().what;
+    assert!(error.ends_with("at `web sender`; there is bottleneck, bulk receiver, bulk sender"), "{error}");
+    let ends_only = tables(&SCENARIO.replace("packets = [\"bottleneck\"]", ""));
+    assert_eq!(names(&ends_only, &[]).unwrap(), ["bulk sender"]);
+    assert!(names(&ends_only, &["bottleneck"]).is_err(), "of that only drops were recorded");
+}
+
+#[test]
+fn what_arrives_in_any_order_is_counted_when_the_gap_is_filled() {
+    let mut data = InOrder::default();
+    for (from, to, end) in [(0, 0, 0), (10, 20, 0), (30, 40, 0), (0, 10, 20), (15, 30, 40), (5, 8, 40)] {
+        data.add(from, to);
+        assert_eq!(data.end, end, "after {from} to {to}");
+    }
+}

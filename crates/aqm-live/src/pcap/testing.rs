@@ -1,0 +1,81 @@
+//! Reads files of packets back, with other readers than what wrote them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcap_parser::pcapng::{Block, OptionCode};
+use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
+use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapNGReader};
+
+/// A packet as it is read back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub interface: u32,
+    pub nanos: u64,
+    pub bytes: Vec<u8>,
+    pub length: u32,
+    pub lost_before: u64,
+    pub comment: Option<String>,
+}
+
+/// A file that no other test has.
+pub fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("aqm-live-{name}-{}.pcapng", std::process::id()))
+}
+
+/// The names of the interfaces and the packets of a file.
+pub fn read(path: &Path) -> (Vec<String>, Vec<Seen>) {
+    let mut reader = PcapNGReader::new(1 << 20, std::fs::File::open(path).unwrap()).unwrap();
+    let (mut names, mut packets) = (Vec::new(), Vec::new());
+    loop {
+        match reader.next() {
+            Ok((offset, PcapBlockOwned::NG(block))) => {
+                match block {
+                    Block::SectionHeader(_) => {}
+                    Block::InterfaceDescription(interface) => {
+                        assert_eq!((interface.linktype, interface.if_tsresol), (Linktype::RAW, 9));
+                        let name = interface.options.iter().find(|option| option.code == OptionCode::IfName);
+                        names.push(String::from_utf8(name.unwrap().as_bytes().unwrap().to_vec()).unwrap());
+                    }
+                    Block::EnhancedPacket(packet) => {
+                        let option = |code| packet.options.iter().find(|option| option.code == code);
+                        let lost =
+                            option(OptionCode(4)).map(|count| count.as_bytes().unwrap().try_into().unwrap());
+                        let comment =
+                            option(OptionCode::Comment).map(|text| text.as_bytes().unwrap().to_vec());
+                        packets.push(Seen {
+                            interface: packet.if_id,
+                            nanos: u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low),
+                            bytes: packet.packet_data()[..packet.caplen as usize].to_vec(),
+                            length: packet.origlen,
+                            lost_before: lost.map_or(0, u64::from_ne_bytes),
+                            comment: comment.map(|text| String::from_utf8(text).unwrap()),
+                        });
+                    }
+                    other => panic!("{other:?}"),
+                }
+                reader.consume(offset);
+            }
+            Ok(_) => panic!("no pcapng"),
+            Err(PcapError::Eof) => return (names, packets),
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+/// What tshark says of the packets of a file that match `filter`: a line of `fields` for each; nothing where there is
+/// no tshark.
+pub fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-T", "fields", "-Y", filter, "-r"]).arg(path);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: there is no tshark");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,109 @@
+//! The programs of a plan: servers that run from the beginning, and clients.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use aqm_net::{Instant, Span};
+use aqm_sim::Plan;
+use aqm_sim::emulation::Side;
+
+use crate::LiveError;
+use crate::lab::{Host, Lab};
+use crate::load::Place;
+use crate::program::{Child, Daemons};
+use crate::run::index;
+
+/// For so long a client waits for its server to listen; it may be one that does not use TCP.
+const PATIENCE: Span = Span::from_millis(3000);
+
+/// In `/proc/net/tcp`, the state of a socket that listens.
+const LISTENS: &str = "0A";
+
+/// A client that is still to be started.
+struct Waiting {
+    traffic: u32,
+    name: String,
+    command: Vec<String>,
+    at: Instant,
+}
+
+/// The programs of a plan.
+pub(crate) struct Programs {
+    /// By the position of the workload.
+    servers: BTreeMap<u32, Child>,
+    waiting: Vec<Waiting>,
+    clients: Vec<(String, Child, Option<i32>)>,
+}
+
+impl Programs {
+    /// Starts the servers.
+    pub(crate) fn start(plan: &Plan, lab: &Lab) -> Result<Self, LiveError> {
+        let mut programs = Self { servers: BTreeMap::new(), waiting: Vec::new(), clients: Vec::new() };
+        for (traffic, planned) in (0..).zip(plan.workloads()) {
+            let Some(of) = planned.programs else { continue };
+            if let Some(mut command) = command(of.server) {
+                // What is typed and what is printed are the client's.
+                command.stdin(Stdio::null()).stdout(std::io::stderr());
+                let host = &lab.hosts()[index(Place { traffic, side: Side::Sender })];
+                programs.servers.insert(traffic, host.spawn(command, Daemons::Stay)?);
+            }
+            if !of.client.is_empty() {
+                programs.waiting.push(Waiting {
+                    traffic,
+                    name: planned.name.to_owned(),
+                    command: of.client.to_vec(),
+                    at: Instant::START + of.start,
+                });
+            }
+        }
+        Ok(programs)
+    }
+
+    /// Starts the clients that are due, and sees which have ended.
+    pub(crate) fn look(&mut self, lab: &Lab, now: Instant) -> Result<(), LiveError> {
+        for one in std::mem::take(&mut self.waiting) {
+            let host = |side| &lab.hosts()[index(Place { traffic: one.traffic, side })];
+            let server = self.servers.get_mut(&one.traffic).filter(|_| now < one.at + PATIENCE);
+            let will_listen = server.is_some_and(|server| server.wait_timeout(Duration::ZERO).is_none());
+            if one.at > now || will_listen && !listens(host(Side::Sender))? {
+                self.waiting.push(one);
+            } else if let Some(command) = command(&one.command) {
+                let client = host(Side::Receiver).spawn(command, Daemons::End)?;
+                self.clients.push((one.name, client, None));
+            }
+        }
+        for (_, child, status) in &mut self.clients {
+            *status = status.or_else(|| child.wait_timeout(Duration::ZERO));
+        }
+        Ok(())
+    }
+
+    /// Whether no client runs, and none is still to be started.
+    pub(crate) fn clients_have_ended(&self) -> bool {
+        self.waiting.is_empty() && self.clients.iter().all(|(_, _, status)| status.is_some())
+    }
+
+    /// The exit statuses of clients, by workload; nothing for one that was cut off.
+    pub(crate) fn statuses(&self) -> BTreeMap<String, Option<i32>> {
+        self.clients.iter().map(|(name, _, status)| (name.clone(), *status)).collect()
+    }
+}
+
+/// Whether a program in a host waits for connections.
+fn listens(host: &Host) -> Result<bool, LiveError> {
+    host.ask(|| {
+        let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")));
+        let states = |table: &str| table.lines().any(|line| line.split_whitespace().nth(3) == Some(LISTENS));
+        Ok(tables.iter().flatten().any(|table| states(table)))
+    })
+}
+
+/// A command and its arguments, if there is one.
+fn command(words: &[String]) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Some(command)
+}

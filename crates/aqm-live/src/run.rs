@@ -1,0 +1,430 @@
+//! A live run of a plan: its hosts are made, its router and its load generator run, and its tables are those of a
+//! simulation.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use aqm_net::stage::Run;
+use aqm_net::watch::{Unit, Watch};
+use aqm_net::{ConfigErrors, ErrorCollector, Instant};
+use aqm_sim::emulation::{Carried, CarriedExchange, Emulation, Side};
+use aqm_sim::{Plan, PlannedWorkload};
+use serde_json::{Value, json};
+
+use crate::buffers::MTU;
+use crate::connections::FlowKey;
+use crate::hints::Hints;
+use crate::ip;
+use crate::kernel_tcp::{Kernel, KernelTcp};
+use crate::lab::{Host, HostSpec, Lab};
+use crate::load::{self, Asked, Facts, Place, Places};
+use crate::pcap::{Capture, CaptureOptions, Interface, QueueName};
+use crate::programs::Programs;
+use crate::realtime::realtime;
+use crate::router::{Device, During, Routed, Told, route};
+use crate::validity::{self, Circumstances, Scales};
+use crate::{Clock, LiveError};
+
+/// The priority of the router's thread among real-time threads.
+const PRIORITY: i32 = 20;
+
+/// How often is looked whether programs have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a plan is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether the kernel's TCP may differ from the plan's where the kernel cannot do what that says; the record says
+    /// where. Otherwise such a plan is refused.
+    pub nearest_tcp: bool,
+    /// Where the packets are written to, as pcapng.
+    pub pcap: Option<PathBuf>,
+    /// Whether the run ends when the clients of all programs have ended, before the plan's duration.
+    pub until_clients_end: bool,
+}
+
+/// Why a live run has no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever watches stopped it.
+    Stopped,
+    /// The plan cannot be run live.
+    Config(ConfigErrors),
+    /// The system refuses something.
+    System(LiveError),
+}
+
+impl From<LiveError> for Failure {
+    fn from(error: LiveError) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<ConfigErrors> for Failure {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::Config(errors)
+    }
+}
+
+/// The second byte of the addresses at an end of a workload.
+fn prefix(place: Place) -> u8 {
+    // `specs` has made sure that it fits.
+    (1 + 2 * place.traffic + place.side as u32) as u8
+}
+
+/// More workloads than this have no addresses.
+const MOST_WORKLOADS: usize = 120;
+
+/// The place of an end among the hosts of the lab.
+pub(crate) fn index(place: Place) -> usize {
+    2 * place.traffic as usize + place.side as usize
+}
+
+/// What a host is called: those of the only programs are `server` and `client`.
+fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> String {
+    let end = match side {
+        Side::Sender => "server",
+        Side::Receiver => "client",
+    };
+    if planned.programs.is_some() && only_programs {
+        end.to_owned()
+    } else {
+        format!("{}-{end}", planned.name)
+    }
+}
+
+/// The hosts of a plan, by [`index`], and by workload where the kernel's TCP falls short of the plan's.
+fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<String>>), ConfigErrors> {
+    let (kernel, mut errors) = (Kernel::running(), ErrorCollector::default());
+    let (mut specs, mut shortfalls) = (Vec::new(), Vec::new());
+    let workloads: Vec<PlannedWorkload<'_>> = plan.workloads().collect();
+    let problem = format!("has {} workloads; a live run has addresses for {MOST_WORKLOADS}", workloads.len());
+    errors.check(workloads.len() <= MOST_WORKLOADS, "traffic", problem);
+    let senders = plan.to_value().pointer("/record/senders").and_then(Value::as_array).map_or(0, Vec::len);
+    errors.check(senders == 0, "record.senders", "a live run does not see inside of senders: leave it out");
+    let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
+    for (traffic, planned) in workloads.iter().enumerate() {
+        let (tcp, short) = KernelTcp::nearest(planned.tcp, &kernel);
+        let short = short.finish(()).err().map(|errors| errors.within("tcp"));
+        shortfalls.push(short.iter().flat_map(ConfigErrors::iter).map(ToString::to_string).collect());
+        if let Some(short) = short.filter(|_| !options.nearest_tcp && !planned.sends_datagrams) {
+            errors.add(short);
+        }
+        for side in [Side::Sender, Side::Receiver] {
+            let place = |side| Place { traffic: traffic as u32, side };
+            specs.push(HostSpec {
+                name: host_name(planned, programs == 1, side),
+                prefix: prefix(place(side)),
+                peer: prefix(place(side.other())),
+                mtu: MTU as u16,
+                tcp: tcp.clone(),
+            });
+        }
+    }
+    errors.finish((specs, shortfalls))
+}
+
+impl Places for Lab {
+    fn prefix(&self, place: Place) -> [u8; 2] {
+        [10, prefix(place)]
+    }
+
+    fn has_own_namespace(&self, _place: Place) -> bool {
+        true
+    }
+
+    fn run(&self, place: Place, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
+        self.hosts()[index(place)].run(task)
+    }
+}
+
+/// Runs `plan` live. `watch` sees how far it is, and can stop it.
+///
+/// # Errors
+/// What the plan asks for and the kernel cannot do, what the system refuses, or that it was stopped.
+pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure> {
+    let (specs, shortfalls) = specs(plan, options)?;
+    let lab = Lab::new(&specs)?;
+    let emulation = Emulation::new(plan);
+    let [round_trip, packet_time] = emulation.scales(MTU as u64);
+    let end = emulation.end();
+    let (prepared, delays) = load::prepare(plan, &lab)?;
+    let senders: Vec<&Host> = lab.hosts().iter().step_by(2).collect();
+    let hints = if plan.wants_windows() { Hints::of(&senders)? } else { Hints::None };
+    // Before the router has its priority, which the thread that writes would have, too.
+    let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
+    let told = Told { hints, delays, capture };
+    watch.expect(end.nanos(), Unit::RealTime);
+    let time_before = validity::processor_time();
+    let over = AtomicBool::new(false);
+    let clock = Clock::start();
+    let (routed, granted, asked, facts, statuses) = std::thread::scope(|threads| {
+        let devices: Vec<Device<'_>> = devices(plan, &lab);
+        let over = &over;
+        let router = std::thread::Builder::new().name("router".to_owned()).spawn_scoped(threads, move || {
+            let granted = realtime(PRIORITY);
+            (route(emulation, &devices, During { clock, watch, over }, told), granted)
+        });
+        let router =
+            router.map_err(|error| LiveError::new("no thread for the router can be started", error))?;
+        // From here on the router must be told that all is over, whatever goes wrong.
+        let stage = Stage { plan, lab: &lab, clock, end };
+        let played = stage.play(prepared, |programs| {
+            watch.is_stopped() || options.until_clients_end && programs.clients_have_ended()
+        });
+        over.store(true, Relaxed);
+        let failed = |_| LiveError::new("the router failed", "its thread panicked; this is a defect");
+        let (routed, granted) = router.join().map_err(failed)?;
+        let (asked, facts, statuses) = played?;
+        Ok::<_, LiveError>((routed, granted, asked, facts, statuses))
+    })?;
+    if watch.is_stopped() {
+        return Err(Failure::Stopped);
+    }
+    let Routed { emulation, lateness, counts, flows, end: ended, told } = routed;
+    let captured = told.capture.map(Capture::finish).transpose()?;
+    let mut circumstances = Circumstances {
+        steal: validity::steal_between(time_before, validity::processor_time()),
+        other_controls: other_controls(plan, &lab, &facts),
+        not_captured: captured.as_ref().map_or(0, |captured| captured.lost),
+        ..Circumstances::default()
+    };
+    let mut in_force = serde_json::Map::new();
+    for host in lab.hosts() {
+        let name = host.spec().name.clone();
+        match host.statistics().and_then(|counted| Ok((counted, host.in_force()?))) {
+            Ok((counted, found)) => {
+                circumstances.dropped_by_devices.push((name.clone(), counted.tx_dropped));
+                in_force.insert(name, found);
+            }
+            Err(error) => circumstances.changed.push((name, error.what)),
+        }
+    }
+    let scales = Scales { round_trip, packet_time };
+    let against = validity::objections(&lateness, counts, scales, &circumstances);
+    let load_facts: Vec<Vec<(&'static str, f64)>> =
+        facts.workloads.iter().map(|one| one.load.clone()).collect();
+    let mut manifest = plan.manifest(&load_facts);
+    if ended < end {
+        // What is measured is what there was.
+        manifest["scenario"]["duration"] = json!(ended.since(Instant::START));
+    }
+    let mut live = validity::record(&lateness, counts, &circumstances, &against);
+    live["ended_s"] = json!(ended.seconds());
+    live["realtime"] = json!(granted);
+    live["in_force"] = Value::Object(in_force);
+    live["load"] = facts.to_value();
+    live["hints"] = told.hints.to_value();
+    live["statuses"] = json!(statuses);
+    let names = plan.workloads().map(|planned| planned.name.to_owned());
+    live["tcp_shortfalls"] = names.zip(shortfalls).map(|(name, short)| (name, json!(short))).collect();
+    manifest["live"] = live;
+    let (events, forwarded) = (counts.read + counts.handed_over, emulation.forwarded());
+    let carried = carried(&asked, &flows);
+    Ok(Run { tables: emulation.finish(ended, &carried), manifest, events, forwarded: Some(forwarded) })
+}
+
+/// The devices of all hosts.
+fn devices<'a>(plan: &Plan, lab: &'a Lab) -> Vec<Device<'a>> {
+    let mut devices = Vec::with_capacity(lab.hosts().len());
+    for (traffic, planned) in (0..).zip(plan.workloads()) {
+        for side in [Side::Sender, Side::Receiver] {
+            let fd = lab.hosts()[index(Place { traffic, side })].tun();
+            devices.push(Device { fd, traffic, side, programs: planned.programs.is_some() });
+        }
+    }
+    devices
+}
+
+/// Begins to write packets, as they reach the devices of hosts, and those that were dropped on the way there.
+fn capture(path: &Path, lab: &Lab, emulation: &Emulation) -> Result<Capture, LiveError> {
+    let interface = |host: &Host| {
+        let name = host.spec().name.clone();
+        Interface { about: format!("what reaches {name}, and what was dropped on the way"), name }
+    };
+    let interfaces: Vec<Interface> = lab.hosts().iter().map(interface).collect();
+    let queue = |(_, link): (u32, &str)| QueueName { link: link.to_owned(), unit: String::new() };
+    let queues: Vec<QueueName> = emulation.queues().map(queue).collect();
+    Capture::start(path, &interfaces, &queues, &CaptureOptions::default())
+}
+
+/// What a load leaves: what was asked for, what is known of it, and by workload the exit status of its client.
+type Played = (Vec<Asked>, Facts, BTreeMap<String, Option<i32>>);
+
+/// Where and how long workloads and programs play.
+struct Stage<'a> {
+    plan: &'a Plan,
+    lab: &'a Lab,
+    clock: Clock,
+    end: Instant,
+}
+
+impl Stage<'_> {
+    /// Plays the workloads and runs the programs until the end of the run, or `until` this holds of the programs.
+    fn play(&self, prepared: load::Prepared, until: impl Fn(&Programs) -> bool) -> Result<Played, LiveError> {
+        let load = prepared.start(self.clock)?;
+        let mut programs = Programs::start(self.plan, self.lab)?;
+        loop {
+            let now = self.clock.now();
+            programs.look(self.lab, now)?;
+            if now >= self.end || until(&programs) {
+                break;
+            }
+            std::thread::sleep(LOOK.min(Duration::from_nanos(self.end.since(now).nanos())));
+        }
+        load.stop();
+        let statuses = programs.statuses();
+        drop(programs);
+        let (asked, facts) = load.finish()?;
+        Ok((asked, facts, statuses))
+    }
+}
+
+/// Workloads some of whose connections had another congestion control than the plan says.
+fn other_controls(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
+    let mut others = Vec::new();
+    for ((traffic, planned), of) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
+        let wanted =
+            lab.hosts()[index(Place { traffic, side: Side::Sender })].spec().tcp.congestion_control();
+        let found = of.congestion_controls.iter().filter(|found| *found != wanted);
+        others.extend(found.map(|found| (planned.name.to_owned(), wanted.to_owned(), found.clone())));
+    }
+    others
+}
+
+/// Which flow carried what was asked for: that between the same ports, the first one with the first, and so on.
+fn carried(asked: &[Asked], flows: &[(FlowKey, Instant)]) -> Vec<Carried> {
+    let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
+    for (number, (key, _)) in (0..).zip(flows) {
+        by_key.entry(*key).or_default().push_back(number);
+    }
+    let mut in_order: Vec<&Asked> = asked.iter().collect();
+    in_order.sort_by_key(|one| one.opened);
+    let find = |one: &Asked| {
+        let flow = by_key.get_mut(&key_of(one)?)?.pop_front()?;
+        let exchanges = one.exchanges.iter().filter_map(|exchange| {
+            Some(CarriedExchange {
+                response: exchange.response?,
+                asked: exchange.asked?,
+                first_byte: exchange.first_byte,
+                done: exchange.done,
+            })
+        });
+        // One request and its response are a transfer, whose times the network knows.
+        let exchanges = if one.exchanges.len() > 1 { exchanges.collect() } else { Vec::new() };
+        Some(Carried { transfer: one.transfer, flow, ends: one.ends, exchanges })
+    };
+    in_order.into_iter().filter_map(find).collect()
+}
+
+/// The key of the flow that carried it.
+fn key_of(asked: &Asked) -> Option<FlowKey> {
+    let opener = if asked.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
+    let mut ends = [asked.remote; 2];
+    ends[opener as usize] = asked.local?;
+    let last_bits = |octets: [u8; 4]| u16::from_be_bytes([octets[2], octets[3]]);
+    Some(FlowKey {
+        traffic: asked.traffic,
+        // Only a stream of datagrams is no transfer of any object.
+        protocol: if asked.transfer.page_objects == 0 { ip::UDP } else { ip::TCP },
+        addresses: ends.map(|end| last_bits(end.ip().octets())),
+        ports: ends.map(|end| end.port()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::stage::Files;
+    use aqm_net::table::{Column, Table};
+
+    use super::*;
+    use crate::Privileges;
+
+    fn column<'a>(run: &'a Run, table: &str, column: &str) -> &'a Column {
+        let found: &Table = run.tables.iter().find(|one| one.name == table).unwrap();
+        &found.columns.iter().find(|(name, _)| *name == column).unwrap().1
+    }
+
+    fn reals(run: &Run, table: &str, name: &str) -> Vec<f64> {
+        match column(run, table, name) {
+            Column::Real(values) => values.clone(),
+            Column::MaybeReal(values) => values.iter().map(|value| value.unwrap_or(f64::NAN)).collect(),
+            Column::Whole(values) => values.iter().map(|&value| value as f64).collect(),
+            other => panic!("{other:?} has no numbers"),
+        }
+    }
+
+    fn live(text: &str) -> Option<Run> {
+        let privileges = Privileges::here();
+        if !privileges.are_enough() {
+            eprintln!("skipped, no live run is possible here: {privileges:?}");
+            return None;
+        }
+        let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
+        let run = run(&plan, &Options::default(), &Watch::default());
+        Some(run.unwrap_or_else(|failure| panic!("{failure:?}")))
+    }
+
+    #[test]
+    fn a_download_fills_the_line_and_transfers_are_whole() {
+        let run = live(
+            r#"
+            duration = "4s"
+            warm_up = "1s"
+            [bottleneck]
+            rate = "10Mbps"
+            delay = "5ms"
+            queue = { kind = "drop-tail", limit = "50p" }
+            [tcp]
+            profile = "linux-6"
+            [traffic.ftp]
+            kind = "ftp"
+            flows = 2
+            stagger = "0s"
+            [traffic.web]
+            kind = "web"
+            load = 0.2
+            request = "300B"
+            "#,
+        );
+        let Some(run) = run else { return };
+        let utilisation = reals(&run, "links", "utilisation")[0];
+        assert!((0.9..=1.0).contains(&utilisation), "{utilisation} {:#}", run.manifest["live"]);
+        let (sizes, times) = (reals(&run, "transfers", "size_bytes"), reals(&run, "transfers", "duration_s"));
+        let complete = times.iter().filter(|time| time.is_finite()).count();
+        assert!(sizes.len() >= 10 && complete * 10 >= sizes.len() * 8, "{complete} of {}", sizes.len());
+    }
+
+    #[test]
+    fn whoever_watches_stops_a_run_long_before_its_end() {
+        let privileges = Privileges::here();
+        if !privileges.are_enough() {
+            return eprintln!("skipped, no live run is possible here: {privileges:?}");
+        }
+        let text = r#"
+            duration = "600s"
+            [tcp]
+            profile = "linux-6"
+            [bottleneck]
+            queue = { kind = "drop-tail" }
+            [traffic.ftp]
+            kind = "ftp"
+            flows = 4
+            "#;
+        let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
+        let watch = Watch::default();
+        let began = std::time::Instant::now();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                std::thread::sleep(Duration::from_millis(300));
+                watch.stop();
+            });
+            let outcome = run(&plan, &Options::default(), &watch);
+            assert!(matches!(outcome, Err(Failure::Stopped)), "{:?}", outcome.err());
+        });
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+}

@@ -1,10 +1,12 @@
 """The compiled core. Text goes in, tables come out; see the modules around it for the friendly form."""
 
+from pathlib import Path
 from typing import Any, final
 
 __all__ = [
     "RESULTS_VERSION",
     "Document",
+    "LiveError",
     "Output",
     "Plan",
     "ScenarioError",
@@ -16,8 +18,13 @@ __all__ = [
     "datagram_kinds",
     "drop_curve",
     "lay_over",
+    "live_privileges",
+    "needs_user_namespace",
     "quantity",
+    "run_in_user_namespace",
+    "run_live",
     "transport",
+    "write_pcap",
 ]
 
 __version__: str
@@ -72,6 +79,8 @@ class Watch:
     @property
     def unit(self) -> str: ...
     def stop(self) -> None: ...
+    def hold(self, until_s: float) -> None: ...
+    def view(self) -> str | None: ...
 
 @final
 class Table:
@@ -102,3 +111,20 @@ def datagram_kinds() -> list[str]: ...
 def drop_curve(
     queue: str, averages: list[float], relative_window: float, service_class: int = 0
 ) -> list[float | None]: ...
+
+class LiveError(RuntimeError):
+    """Something live cannot be done here: says what failed, why, and what to do."""
+
+def run_live(
+    plan: Plan,
+    watch: Watch,
+    *,
+    seed: int | None = None,
+    nearest_tcp: bool = False,
+    until_clients_end: bool = False,
+    pcap: Path | None = None,
+) -> Output: ...
+def write_pcap(output: Output, path: Path) -> int: ...
+def live_privileges() -> str: ...
+def needs_user_namespace() -> bool: ...
+def run_in_user_namespace(command: list[str]) -> int: ...

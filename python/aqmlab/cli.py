@@ -1,4 +1,4 @@
-"""The command line: run, compare, calibrate, plot, flow-level, trace, check, list, show, study."""
+"""The command line: run, live, compare, calibrate, plot, flow-level, trace, check, list, show, study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from aqmlab import __version__
+from aqmlab import __version__, live_cli
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
 from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
@@ -37,6 +37,7 @@ trace_app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_hel
 app.add_typer(trace_app, name="trace")
 plot_app = typer.Typer(help="Pictures of one run.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(plot_app, name="plot")
+app.add_typer(live_cli.app, name="live")
 
 USAGE = 2
 """Exit status of bad input."""
@@ -76,6 +77,9 @@ def main() -> None:
         if error.filename is None:  # What was printed is lost, and must not be tried again at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
+    except live_cli.REFUSED as error:
+        print(f"aqmlab: {error}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print(INTERRUPTION, file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -104,15 +108,34 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Out = None,
     reverse_ties: ReverseTies = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
+    ] = False,
+    speed: Annotated[
+        float, typer.Option(min=0.001, help="With --watch: simulated seconds in a second.")
+    ] = 1.0,
+    pcap: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write packets as pcapng: those at the links in record.packets, or else at all queues.",
+        ),
+    ] = None,
 ) -> None:
     """Runs a scenario of any level once and prints what happened."""
-    from aqmlab import _core, metrics, run_text
-    from aqmlab.parallel import watched
+    from aqmlab import metrics, run_text, watching
 
     chosen = _load(scenario, settings, reverse_ties)
-    result = watched(lambda watch: chosen.run(seed, watch=watch), _core.Watch(), "run")
+    if chosen.level != "packet" and (watch or pcap):
+        option = "--watch shows queues" if watch else "--pcap writes what queues did"
+        raise ValueError(f"{option} of packets, and {chosen.name} is of the level {chosen.level}")
+    if pcap and not chosen.effective["record"]["packets"]:
+        chosen = chosen.with_({"record.packets": chosen.managed_links})
+    result = watching.run(lambda seen: chosen.run(seed, watch=seen), "run", speed if watch else None)
     if out is not None:
         run_text.write(result, out)
+    if pcap is not None:
+        result.tables.write_pcap(pcap)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2))
         return

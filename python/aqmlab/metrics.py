@@ -403,9 +403,11 @@ def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _repairs(connections: pl.DataFrame) -> dict[str, int | None]:
-    """Segments sent again, time-outs and fast retransmits of all connections; `None` where there are none."""
+    """Segments sent again, time-outs and fast retransmits of all connections; `None` where there are none, or
+    where a kernel does not tell."""
     names = ("retransmitted", "timeouts", "fast_retransmits")
-    return {name: int(connections[name].sum()) if connections.height else None for name in names}
+    known = {name: connections[name].drop_nulls() for name in names}
+    return {name: int(found.sum()) if found.len() else None for name, found in known.items()}
 
 
 def _transfer_summary(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> dict[str, Any]:

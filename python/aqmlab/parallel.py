@@ -31,14 +31,24 @@ def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = 
     return watched(work, watch, None)
 
 
-def watched(work: Callable[[_core.Watch], R], watch: _core.Watch, label: str | None) -> R:
-    """What `work` gives; a bar with this label shows how far it is, and Ctrl-C stops it."""
-    with bar(label, "run") if label else nullcontext() as shown, ThreadPoolExecutor(max_workers=1) as pool:
+def watched(
+    work: Callable[[_core.Watch], R],
+    watch: _core.Watch,
+    label: str | None,
+    show: Callable[[], None] | None = None,
+) -> R:
+    """What `work` gives; a bar with this label shows how far it is, or else `show`, and Ctrl-C stops it."""
+    with (
+        bar(label, "run") if label and show is None else nullcontext() as shown,
+        ThreadPoolExecutor(max_workers=1) as pool,
+    ):
         future = pool.submit(work, watch)
         try:
             while not wait([future], timeout=LOOK_S).done:
                 if shown:
                     shown.show_watch(watch)
+                elif show:
+                    show()
         except KeyboardInterrupt:
             watch.stop()
             raise

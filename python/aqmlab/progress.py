@@ -46,6 +46,8 @@ def said(watch: _core.Watch) -> str:
     done, total = watch.progress()
     if watch.unit == "B":
         return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
+    if watch.unit == "s":
+        return f"live for {done / 1e9:.1f} s"
     whole = f"{total / 1e9:.3f}".rstrip("0").rstrip(".")
     return f"{done / 1e9:.1f} of {whole} s simulated"
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core, notebook
@@ -32,6 +33,11 @@ class Tables(Mapping[str, "pl.DataFrame"]):
     def digest(self) -> str:
         """A digest of every value of every table."""
         return self._output.digest()
+
+    def write_pcap(self, path: Path) -> int:
+        """Writes the packets of a simulated run that are recorded in `packets` as pcapng, whose comments tell
+        which were dropped and why; returns how many there are. On Linux."""
+        return _core.write_pcap(self._output, path)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._output.names())

@@ -17,13 +17,32 @@ def lines(result: Run, name: str) -> Iterator[str]:
     return of_level[result.level](result, name)
 
 
+_REPAIRS = (
+    ("retransmitted", "segments sent again"),
+    ("timeouts", "time-outs"),
+    ("fast_retransmits", "fast retransmits"),
+)
+"""What senders did about losses, by the name of the column."""
+
+
 def packet_lines(result: Run, name: str) -> Iterator[str]:
     """A run at packet level: links with their classes, flows, transfers, and what it cost."""
     manifest = result.manifest
     scenario = manifest["scenario"]
     yield f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}"
+    yield from found_lines(result)
+    cost = result.performance
+    yield (
+        f"  cost: {cost['cpu_s']:.3f} CPU s, {cost['events']:.0f} events, "
+        f"{cost['packets_per_cpu_s'] / 1e6:.2f} million bottleneck packets per CPU s"
+    )
+
+
+def found_lines(result: Run) -> Iterator[str]:
+    """What was found in a run of packets, simulated or live."""
+    manifest = result.manifest
     if manifest["edges_added"]:
-        nodes = ", ".join(scenario["edges"])
+        nodes = ", ".join(manifest["scenario"]["edges"])
         yield f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long"
     for link, row in result.summary["links"].items():
         tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
@@ -50,10 +69,8 @@ def packet_lines(result: Run, name: str) -> Iterator[str]:
             f"{fairness}{delay}dropped {_percent(row['drop_fraction'])}"
         )
         if row["retransmitted"] is not None:
-            yield (
-                f"    repaired: {row['retransmitted']} segments sent again, {row['timeouts']} time-outs, "
-                f"{row['fast_retransmits']} fast retransmits"
-            )
+            repairs = (f"{row[name]} {said}" for name, said in _REPAIRS if row[name] is not None)
+            yield f"    repaired: {', '.join(repairs)}"
     for traffic, row in result.summary["transfers"].items():
         yield (
             f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "
@@ -61,11 +78,6 @@ def packet_lines(result: Run, name: str) -> Iterator[str]:
             f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
             f"99 % {_number(row['p99_s'])} s"
         )
-    cost = result.performance
-    yield (
-        f"  cost: {cost['cpu_s']:.3f} CPU s, {cost['events']:.0f} events, "
-        f"{cost['packets_per_cpu_s'] / 1e6:.2f} million bottleneck packets per CPU s"
-    )
 
 
 def write(result: Run, out: Path) -> None:

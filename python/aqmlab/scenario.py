@@ -121,6 +121,14 @@ class Scenario:
         """The alternatives of `[queues.NAME]`, complete."""
         return dict(self.effective.get("queues", {}))
 
+    @property
+    def managed_links(self) -> list[str]:
+        """At packet level, the links with a queue discipline, by name."""
+        links = self.effective.get("links")
+        if links is None:
+            return ["bottleneck"]
+        return [name for name, link in links.items() if link.get("queue")]
+
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """Runs it, with another seed if one is given. Other threads go on meanwhile, and may `watch` how far
         it is or stop it; in the main thread Ctrl-C stops it."""

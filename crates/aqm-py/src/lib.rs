@@ -2,6 +2,8 @@
 
 mod catalog;
 mod error;
+#[cfg(target_os = "linux")]
+mod live;
 mod plan;
 mod table;
 
@@ -80,5 +82,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
     module.add_function(wrap_pyfunction!(datagram_kinds, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
+    #[cfg(target_os = "linux")]
+    live::add_to(module)?;
     Ok(())
 }

@@ -52,7 +52,7 @@ impl Document {
 
 /// A scenario that was read and checked.
 #[pyclass(frozen, module = "aqmlab._core")]
-pub(crate) struct Plan(Box<dyn stage::Plan>);
+pub(crate) struct Plan(pub(crate) Box<dyn stage::Plan>);
 
 #[pymethods]
 impl Plan {
@@ -117,7 +117,7 @@ impl Plan {
 /// How far a run is, for another thread, which may stop it.
 #[pyclass(frozen, module = "aqmlab._core")]
 #[derive(Default)]
-pub(crate) struct Watch(aqm_net::watch::Watch);
+pub(crate) struct Watch(pub(crate) aqm_net::watch::Watch);
 
 #[pymethods]
 impl Watch {
@@ -132,13 +132,27 @@ impl Watch {
         self.0.progress()
     }
 
-    /// In what progress is counted: `ns` or `B`.
+    /// In what progress is counted: `ns` of simulated time, `B` of a file, or `s` of real time, told in nanoseconds.
     #[getter]
     fn unit(&self) -> &'static str {
         match self.0.unit() {
             Unit::Nanoseconds => "ns",
             Unit::Bytes => "B",
+            Unit::RealTime => "s",
         }
+    }
+
+    /// The run goes no further than so many seconds of its time, but for up to `record.queue_every`, until it is
+    /// allowed more.
+    fn hold(&self, until_s: f64) {
+        self.0.hold((until_s * 1e9) as u64);
+    }
+
+    /// What the queues look like, as JSON (`aqm_net::watch::View`), if the run has shown a view since the last call;
+    /// asks for another one.
+    fn view(&self) -> Option<String> {
+        // A view is numbers and words, and can be written.
+        self.0.view().and_then(|view| serde_json::to_string(&view).ok())
     }
 
     /// Stops the run soon, which then raises KeyboardInterrupt.
@@ -149,7 +163,7 @@ impl Watch {
 
 /// What a run leaves behind.
 #[pyclass(frozen, module = "aqmlab._core")]
-pub(crate) struct Output(Run);
+pub(crate) struct Output(pub(crate) Run);
 
 #[pymethods]
 impl Output {

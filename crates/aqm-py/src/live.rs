@@ -1,0 +1,89 @@
+//! The door for live runs, on Linux.
+
+use std::any::Any;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use aqm_live::{Failure, Options};
+use aqm_net::stage;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::error::to_python;
+use crate::plan::{Output, Plan, Watch};
+
+create_exception!(
+    aqmlab._core,
+    LiveError,
+    PyRuntimeError,
+    "Something live cannot be done here: says what failed, why, and what to do."
+);
+
+/// Runs a plan live, with another seed if one is given. `nearest_tcp`: where the kernel cannot do what `[tcp]` says,
+/// it does what comes nearest. `until_clients_end`: the run ends when the clients of its programs have. `pcap`: where
+/// the packets are written to.
+#[pyfunction]
+#[pyo3(signature = (plan, watch, *, seed = None, nearest_tcp = false, until_clients_end = false, pcap = None))]
+#[expect(clippy::too_many_arguments, reason = "Python names them")]
+fn run_live(
+    py: Python<'_>,
+    plan: &Plan,
+    watch: &Watch,
+    seed: Option<u64>,
+    nearest_tcp: bool,
+    until_clients_end: bool,
+    pcap: Option<PathBuf>,
+) -> PyResult<Output> {
+    let plan: &dyn Any = plan.0.as_ref();
+    let Some(plan) = plan.downcast_ref::<aqm_sim::Plan>() else {
+        return Err(PyValueError::new_err("only scenarios of the level packet can be run live"));
+    };
+    let options = Options { nearest_tcp, pcap, until_clients_end };
+    let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
+    let plan = other.as_ref().unwrap_or(plan);
+    let run: Result<stage::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));
+    run.map(Output).map_err(|failure| match failure {
+        Failure::Stopped => PyKeyboardInterrupt::new_err(()),
+        Failure::Config(errors) => to_python(py, errors),
+        Failure::System(error) => LiveError::new_err(error.what),
+    })
+}
+
+/// What a live run can have here, as JSON: by feature, `{"granted": "yes"}` or `{"granted": "no", "why": ...}`.
+#[pyfunction]
+fn live_privileges(py: Python<'_>) -> PyResult<String> {
+    let privileges = py.detach(aqm_live::Privileges::here);
+    serde_json::to_string(&privileges).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// Whether this process, an ordinary user's, can run live only in a user namespace of its own.
+#[pyfunction]
+fn needs_user_namespace() -> bool {
+    aqm_live::needs_user_namespace()
+}
+
+/// Runs a command in a user namespace of its own and waits for it; returns its exit status.
+#[pyfunction]
+fn run_in_user_namespace(py: Python<'_>, command: Vec<OsString>) -> PyResult<i32> {
+    let status = py.detach(|| aqm_live::run_in_user_namespace(&command));
+    status.map_err(|error| LiveError::new_err(error.what))
+}
+
+/// Writes the packets of a simulated run that recorded any, as pcapng; returns how many.
+#[pyfunction]
+fn write_pcap(py: Python<'_>, output: &Output, path: PathBuf) -> PyResult<u64> {
+    let written = py.detach(|| aqm_live::pcap::write_simulated_to(&path, &output.0.tables, &[]));
+    written.map_err(|error| LiveError::new_err(error.what))
+}
+
+/// Adds what is live to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("LiveError", module.py().get_type::<LiveError>())?;
+    module.add_function(wrap_pyfunction!(run_live, module)?)?;
+    module.add_function(wrap_pyfunction!(write_pcap, module)?)?;
+    module.add_function(wrap_pyfunction!(live_privileges, module)?)?;
+    module.add_function(wrap_pyfunction!(needs_user_namespace, module)?)?;
+    module.add_function(wrap_pyfunction!(run_in_user_namespace, module)?)?;
+    Ok(())
+}

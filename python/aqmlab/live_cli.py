@@ -1,0 +1,213 @@
+"""The commands `aqmlab live`: what a router's queue does to real TCP and real programs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aqmlab import _core
+from aqmlab.live import NotLive
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from aqmlab.run import Run
+
+app = typer.Typer(
+    help="The same queues in front of real Linux TCP and real programs, in real time.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+REFUSED: tuple[type[Exception], ...] = (NotLive, getattr(_core, "LiveError", NotLive))
+"""What is raised if the system refuses something that a live run needs."""
+
+PATIENCE = 3
+"""So many times Ctrl-C ends the run of a command, whatever that does."""
+
+COMMAND_NOT_FOUND = 127
+"""Exit status for a command that there is not, as a shell has it."""
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")]
+Out = Annotated[Path | None, typer.Option(help="A folder for the tables and the manifest.")]
+Pcap = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write the packets as pcapng; those that were dropped say so in a comment."
+    ),
+]
+NearestTcp = Annotated[
+    bool,
+    typer.Option(
+        "--nearest-tcp", help="Where the kernel cannot do what [tcp] says, let it do what comes nearest."
+    ),
+]
+
+
+@contextmanager
+def _programs_print_to_stderr() -> Iterator[None]:
+    """Keeps standard output for what is printed afterwards: programs inherit it."""
+    sys.stdout.flush()
+    out, err = sys.stdout.fileno(), sys.stderr.fileno()
+    kept = os.dup(out)
+    os.dup2(err, out)
+    try:
+        yield
+    finally:
+        os.dup2(kept, out)
+        os.close(kept)
+
+
+@app.callback()
+def prepare() -> None:
+    """Whoever is not root runs the same command again as root of a user namespace."""
+    if hasattr(_core, "needs_user_namespace") and _core.needs_user_namespace():
+        sys.exit(_core.run_in_user_namespace([sys.executable, "-m", "aqmlab", *sys.argv[1:]]))
+
+
+@app.command()
+def check() -> None:
+    """Says what a live run can have on this machine, and why not."""
+    from aqmlab import live
+
+    found = live.privileges()
+    for name, why in found.items():
+        print(f"{name:<11} {'yes' if why is None else f'no: {why}'}")
+    if found["namespaces"] or found["tun"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario of packets.")],
+    seed: Seed = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Out = None,
+    pcap: Pcap = None,
+    nearest_tcp: NearestTcp = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
+    ] = False,
+) -> None:
+    """Runs a scenario live, in as many seconds as it lasts, and prints what happened."""
+    from aqmlab import live, live_text, live_watch, run_text, watching
+    from aqmlab.scenario import Scenario, settings_of
+
+    chosen = Scenario.load(scenario, settings_of(settings or []))
+
+    def work(seen: _core.Watch) -> Run:
+        # A view is seen once: here, or in another terminal.
+        with nullcontext() if watch else live_watch.shown(seen):
+            return live.run(chosen, seed, nearest_tcp=nearest_tcp, pcap=pcap, watch=seen)
+
+    with _programs_print_to_stderr() if as_json else nullcontext():
+        result = watching.run(work, "live run", 1.0 if watch else None)
+    if out is not None:
+        run_text.write(result, out)
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=2))
+    else:
+        print("\n".join(live_text.lines(result, chosen.name)))
+    if not result.manifest["live"]["valid"]:
+        raise typer.Exit(live_text.INVALID)
+
+
+@app.command()
+def watch(
+    process: Annotated[
+        int | None, typer.Argument(metavar="PID", help="The process; by default the only live run.")
+    ] = None,
+) -> None:
+    """Shows the queues of a live run that goes on in another terminal, until it is over."""
+    from aqmlab import live_watch, watching
+
+    known = live_watch.running()
+    if process is None:
+        if len(known) != 1:
+            found = f"there are {', '.join(map(str, known))}: name one" if known else "there is none"
+            raise ValueError(f"no live run to watch was named, and {found}")
+        process = known[0]
+    if process not in known:
+        raise ValueError(f"process {process} has no live run; there is {known or 'none'}")
+    watching.follow(live_watch.views(process))
+
+
+@contextmanager
+def _interrupts_for_the_command() -> Iterator[None]:
+    """Ctrl-C is for the command, which gets it, too, and may go on; a few of them end all."""
+    count = itertools.count(1)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if next(count) >= PATIENCE:
+            signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def shell(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- COMMAND...", help="The client; by default your shell. It reaches `server`."
+        ),
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="SCENARIO.toml", help="Its network, and its workloads beside.")
+    ] = None,
+    rate: Annotated[str, typer.Option(help="The line's rate.")] = "",
+    delay: Annotated[str, typer.Option(help="Its delay, one way.")] = "",
+    queue: Annotated[str, typer.Option(metavar="KIND", help="Its queue discipline.")] = "",
+    server: Annotated[str, typer.Option(metavar="COMMAND", help="The server's command.")] = "",
+    seed: Seed = None,
+    settings: Settings = None,
+    out: Out = None,
+    pcap: Pcap = None,
+    nearest_tcp: NearestTcp = False,
+) -> None:
+    """Runs a program behind the line and passes its exit status on; standard error tells what happened."""
+    from aqmlab import live, live_text, live_watch, run_text
+    from aqmlab.scenario import Scenario, settings_of
+
+    given = {"bottleneck.rate": rate, "bottleneck.delay": delay}
+    changes: dict[str, object] = {path: value for path, value in given.items() if value}
+    if queue:
+        changes["bottleneck.queue"] = {"kind": queue}
+    changes |= settings_of(settings or [])
+    client = command or [os.environ.get("SHELL", "/bin/sh")]
+    programs = [client, shlex.split(server)]
+    for program in (words[0] for words in programs if words):
+        if shutil.which(program) is None:
+            print(f"aqmlab: {program}: command not found", file=sys.stderr)
+            raise typer.Exit(COMMAND_NOT_FOUND)
+    base = Scenario.load(scenario) if scenario else None
+    chosen = live.with_command(base, client, programs[1], changes)
+    seen = _core.Watch()
+    with live_watch.shown(seen), _interrupts_for_the_command():
+        result = live.run(
+            chosen, seed, nearest_tcp=nearest_tcp, until_clients_end=True, pcap=pcap, watch=seen
+        )
+    if out is not None:
+        run_text.write(result, out)
+    print("\n".join(live_text.lines(result, shlex.join(client))), file=sys.stderr)
+    raise typer.Exit(live.status(result))

@@ -51,7 +51,7 @@ def run(
                 seed=seed,
                 nearest_tcp=nearest_tcp,
                 until_clients_end=until_clients_end,
-                pcap=None if pcap is None else str(pcap),
+                pcap=pcap,
             )
         )
 

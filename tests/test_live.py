@@ -298,6 +298,14 @@ def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
+def under_way(command: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    """A live run of `live.toml` in its midst."""
+    process = command("live", "run", "live.toml")
+    eventually(lambda: "router" in threads(process), "the router starts")
+    time.sleep(0.5)
+    return process
+
+
 def test_a_run_is_seen_from_another_terminal_until_it_is_over(
     command: Callable[..., subprocess.Popen[str]],
 ) -> None:
@@ -316,9 +324,7 @@ def test_a_run_that_stood_still_is_not_valid(
     command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     file(tmp_path, MIXED.replace('"1500ms"', '"2500ms"'))
-    process = command("live", "run", "live.toml")
-    eventually(lambda: "router" in threads(process), "the router starts")
-    time.sleep(0.5)
+    process = under_way(command)
     process.send_signal(signal.SIGSTOP)
     time.sleep(1.0)
     process.send_signal(signal.SIGCONT)
@@ -333,9 +339,7 @@ def test_an_interrupt_ends_a_run_at_once(
     command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     file(tmp_path, MIXED.replace('"1500ms"', '"600s"'))
-    process = command("live", "run", "live.toml")
-    eventually(lambda: "router" in threads(process), "the router starts")
-    time.sleep(0.5)
+    process = under_way(command)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)

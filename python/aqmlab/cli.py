@@ -15,6 +15,7 @@ import typer
 from aqmlab import __version__, live_cli
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
+from aqmlab.options import Settings
 from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
 
 if TYPE_CHECKING:
@@ -49,10 +50,6 @@ INTERRUPTION = "aqmlab: interrupted"
 """What is said then."""
 
 ScenarioPath = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
-]
 Out = Annotated[Path | None, typer.Option(help="A folder to write to.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at once; all cores by default.")]
 ReverseTies = Annotated[

@@ -18,6 +18,7 @@ import typer
 
 from aqmlab import _core
 from aqmlab.live import NotLive
+from aqmlab.options import Settings
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -39,10 +40,6 @@ PATIENCE = 3
 COMMAND_NOT_FOUND = 127
 """Exit status for a command that there is not, as a shell has it."""
 
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
-]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")]
 Out = Annotated[Path | None, typer.Option(help="A folder for the tables and the manifest.")]
 Pcap = Annotated[

@@ -15,6 +15,7 @@ from aqmlab.progress import said
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.live import Live
 
 R = TypeVar("R")
 
@@ -97,16 +98,20 @@ class Watching:
         return Panel(rows, title=f"{link['name']}, {link['rate_bps'] / 1e6:g} Mbps", title_align="left")
 
 
-def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
-    """What `work` gives; its queues are shown at so many seconds of its time in a second, or else a bar."""
+def _screen() -> Live:
+    """The part of the terminal that shows views; on standard error, so that output can be piped."""
     from rich.console import Console
     from rich.live import Live
 
+    return Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+
+
+def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
+    """What `work` gives; its queues are shown at so many seconds of its time in a second, or else a bar."""
     watch = _core.Watch()
     if speed is None:
         return watched(work, watch, label)
-    # On standard error, so that output can be piped.
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with _screen() as live:
         watching, begun = Watching(), time.monotonic()
         watch.hold(0.0)
 
@@ -122,11 +127,8 @@ def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
 
 def follow(views: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
     """Shows views as they come, each with how far the run is."""
-    from rich.console import Console
-    from rich.live import Live
-
     watching = Watching()
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with _screen() as live:
         for progress, view in views:
             watching.see(view)
             live.update(watching.drawn(progress), refresh=True)

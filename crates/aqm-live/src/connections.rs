@@ -208,7 +208,8 @@ fn by_side([source, destination]: [u16; 2], from: Side) -> [u16; 2] {
     }
 }
 
-fn last_bits(address: Ipv4Addr) -> u16 {
+/// What tells hosts of an end from each other.
+pub(crate) fn last_bits(address: Ipv4Addr) -> u16 {
     let [.., high, low] = address.octets();
     u16::from_be_bytes([high, low])
 }

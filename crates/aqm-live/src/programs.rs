@@ -13,7 +13,6 @@ use crate::LiveError;
 use crate::lab::{Host, Lab};
 use crate::load::Place;
 use crate::program::{Child, Daemons};
-use crate::run::index;
 
 /// For so long a client waits for its server to listen; it may be one that does not use TCP.
 const PATIENCE: Span = Span::from_millis(3000);
@@ -46,7 +45,7 @@ impl Programs {
             if let Some(mut command) = command(of.server) {
                 // What is typed and what is printed are the client's.
                 command.stdin(Stdio::null()).stdout(std::io::stderr());
-                let host = &lab.hosts()[index(Place { traffic, side: Side::Sender })];
+                let host = lab.at(Place { traffic, side: Side::Sender });
                 programs.servers.insert(traffic, host.spawn(command, Daemons::Stay)?);
             }
             if !of.client.is_empty() {
@@ -64,7 +63,7 @@ impl Programs {
     /// Starts the clients that are due, and sees which have ended.
     pub(crate) fn look(&mut self, lab: &Lab, now: Instant) -> Result<(), LiveError> {
         for one in std::mem::take(&mut self.waiting) {
-            let host = |side| &lab.hosts()[index(Place { traffic: one.traffic, side })];
+            let host = |side| lab.at(Place { traffic: one.traffic, side });
             let server = self.servers.get_mut(&one.traffic).filter(|_| now < one.at + PATIENCE);
             let will_listen = server.is_some_and(|server| server.wait_timeout(Duration::ZERO).is_none());
             if one.at > now || will_listen && !listens(host(Side::Sender))? {

@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 
 use crate::Clock;
 use crate::buffers::{Buffers, MTU};
-use crate::connections::{Connections, FlowKey};
+use crate::connections::{Connections, FlowKey, last_bits};
 use crate::hints::Hints;
 use crate::ip;
 use crate::lateness::Lateness;
-use crate::load::ConnectionDelays;
+use crate::load::{ConnectionDelays, Place};
 use crate::pcap::{self, Capture, Verdict};
 use crate::realtime::wait;
 
@@ -47,10 +47,8 @@ const ROOM: usize = 4096;
 pub struct Device<'a> {
     /// Whole IP packets, without waiting.
     pub fd: BorrowedFd<'a>,
-    /// The position of the workload whose hosts they are.
-    pub traffic: u32,
-    /// The end of its flows that they are.
-    pub side: Side,
+    /// The end of a workload that they are.
+    pub place: Place,
     /// Whether the workload is programs, whose packets may have any headers.
     pub programs: bool,
 }
@@ -109,6 +107,7 @@ impl Counts {
 
 /// The hosts behind the devices.
 struct Outside<'a> {
+    /// By [`Place::index`].
     devices: &'a [Device<'a>],
     clock: Clock,
     buffers: Buffers,
@@ -130,11 +129,6 @@ impl Outside<'_> {
         View { lateness_us, ..emulation.view(now) }
     }
 
-    /// The position of the device of this end.
-    fn device(&self, traffic: u32, side: Side) -> Option<usize> {
-        self.devices.iter().position(|device| device.traffic == traffic && device.side == side)
-    }
-
     fn captured(&self, fate: Fate, verdict: Verdict) -> pcap::Fate {
         let queue = self.queues.iter().position(|&link| link == fate.link).unwrap_or_default() as u32;
         pcap::Fate { verdict, reason: fate.why, queue, average: None }
@@ -143,12 +137,13 @@ impl Outside<'_> {
 
 impl Hosts for Outside<'_> {
     fn deliver(&mut self, delivery: Delivery) {
-        let Some(position) = self.device(delivery.traffic, delivery.to) else { return };
-        if self.capture.is_some() {
-            self.capture_delivery(position, &delivery);
-        }
+        let position = Place { traffic: delivery.traffic, side: delivery.to }.index();
+        let mark = self.marks.remove(&delivery.id).map(|fate| self.captured(fate, Verdict::Marked));
         let packet = self.buffers.get_mut(delivery.id);
         ip::set_ecn(packet, delivery.ecn);
+        if let Some(capture) = &mut self.capture {
+            capture.note(position as u32, delivery.due, packet, mark);
+        }
         match write(self.devices[position].fd, packet) {
             Ok(_) => self.counts.handed_over += 1,
             Err(_) => self.counts.refused += 1,
@@ -157,11 +152,14 @@ impl Hosts for Outside<'_> {
     }
 
     fn dropped(&mut self, id: u32, traffic: u32, to: Side, fate: Fate) {
+        if self.capture.is_none() {
+            return;
+        }
+        self.marks.remove(&id);
         let captured = self.captured(fate, Verdict::Dropped);
-        let Some(position) = self.device(traffic, to) else { return };
         if let Some(capture) = &mut self.capture {
-            self.marks.remove(&id);
-            capture.note(position as u32, fate.at, self.buffers.get_mut(id), Some(captured));
+            let position = Place { traffic, side: to }.index() as u32;
+            capture.note(position, fate.at, self.buffers.get_mut(id), Some(captured));
         }
     }
 
@@ -172,24 +170,12 @@ impl Hosts for Outside<'_> {
     }
 }
 
-impl Outside<'_> {
-    #[cold]
-    fn capture_delivery(&mut self, position: usize, delivery: &Delivery) {
-        let mark = self.marks.remove(&delivery.id).map(|fate| self.captured(fate, Verdict::Marked));
-        let packet = self.buffers.get_mut(delivery.id);
-        ip::set_ecn(packet, delivery.ecn);
-        if let Some(capture) = &mut self.capture {
-            capture.note(position as u32, delivery.due, packet, mark);
-        }
-    }
-}
-
 /// What a router leaves.
 pub struct Routed {
     /// The network, as it was at the end.
     pub emulation: Emulation,
-    /// By number, what the packets of each flow have in common, and when the first of them came.
-    pub flows: Vec<(FlowKey, Instant)>,
+    /// By number, what the packets of each flow have in common.
+    pub flows: Vec<FlowKey>,
     /// How late packets were handed over.
     pub lateness: Lateness,
     /// What went through beside.
@@ -209,7 +195,7 @@ struct Seen {
 
 /// What is known of flows.
 struct Known {
-    flows: Vec<(FlowKey, Instant)>,
+    flows: Vec<FlowKey>,
     told_delays: Receiver<ConnectionDelays>,
     /// By workload and the client's address and port, delays of connections that were told and not met.
     delays: BTreeMap<(u32, u16, u16), [Span; 2]>,
@@ -221,8 +207,7 @@ impl Known {
     /// What each packet of a flow takes longer at its ends.
     fn delays_of(&mut self, key: &FlowKey) -> [Span; 2] {
         for told in self.told_delays.try_iter() {
-            let [.., third, fourth] = told.client.ip().octets();
-            let client = (told.traffic, u16::from_be_bytes([third, fourth]), told.client.port());
+            let client = (told.traffic, last_bits(*told.client.ip()), told.client.port());
             self.delays.insert(client, [told.server_delay, told.client_delay]);
         }
         let client = Side::Receiver as usize;
@@ -240,7 +225,7 @@ impl Known {
     }
 }
 
-/// Routes packets between `devices` until the emulation's end, until all is `over`, or until `watch` stops it.
+/// Routes packets between `devices`, which stand in the order of [`Place::index`], until the emulation's end, until all is `over`, or until `watch` stops it.
 pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_>, told: Told) -> Routed {
     let During { clock, watch, over } = during;
     let Told { hints, delays: told_delays, capture } = told;
@@ -332,11 +317,12 @@ fn take_turn(
             continue;
         };
         let Seen { connections, known, hints } = &mut *seen;
-        let found = connections.find(&headers, (device.traffic, device.side), |opening| {
+        let Place { traffic, side } = device.place;
+        let found = connections.find(&headers, (traffic, side), |opening| {
             let (key, further_delays) = (opening.key, known.delays_of(&opening.key));
-            known.flows.push((key, now));
+            known.flows.push(key);
             emulation.open_flow(&Opening {
-                traffic: device.traffic,
+                traffic,
                 host: key.host(),
                 connection: opening.connection,
                 further_delays,
@@ -346,11 +332,11 @@ fn take_turn(
         let label = if device.programs {
             known.label_of(&found.key, headers.dscp, emulation)
         } else {
-            device.traffic as u16
+            traffic as u16
         };
         let entering = Entering {
             flow: found.flow,
-            to: device.side.other(),
+            to: side.other(),
             contents: found.contents,
             bytes: length as u16,
             ecn: headers.ecn,

@@ -15,7 +15,7 @@ use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
 use crate::buffers::MTU;
-use crate::connections::FlowKey;
+use crate::connections::{FlowKey, last_bits};
 use crate::hints::Hints;
 use crate::ip;
 use crate::kernel_tcp::{Kernel, KernelTcp};
@@ -72,15 +72,17 @@ impl From<ConfigErrors> for Failure {
 /// The second byte of the addresses at an end of a workload.
 fn prefix(place: Place) -> u8 {
     // `specs` has made sure that it fits.
-    (1 + 2 * place.traffic + place.side as u32) as u8
+    (1 + place.index()) as u8
 }
 
 /// More workloads than this have no addresses.
 const MOST_WORKLOADS: usize = 120;
 
-/// The place of an end among the hosts of the lab.
-pub(crate) fn index(place: Place) -> usize {
-    2 * place.traffic as usize + place.side as usize
+impl Lab {
+    /// The host at an end of a workload.
+    pub(crate) fn at(&self, place: Place) -> &Host {
+        &self.hosts()[place.index()]
+    }
 }
 
 /// What a host is called: those of the only programs are `server` and `client`.
@@ -96,7 +98,7 @@ fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> 
     }
 }
 
-/// The hosts of a plan, by [`index`], and by workload where the kernel's TCP falls short of the plan's.
+/// The hosts of a plan, by [`Place::index`], and by workload where the kernel's TCP falls short of the plan's.
 fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<String>>), ConfigErrors> {
     let (kernel, mut errors) = (Kernel::running(), ErrorCollector::default());
     let (mut specs, mut shortfalls) = (Vec::new(), Vec::new());
@@ -137,7 +139,7 @@ impl Places for Lab {
     }
 
     fn run(&self, place: Place, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
-        self.hosts()[index(place)].run(task)
+        self.at(place).run(task)
     }
 }
 
@@ -232,8 +234,8 @@ fn devices<'a>(plan: &Plan, lab: &'a Lab) -> Vec<Device<'a>> {
     let mut devices = Vec::with_capacity(lab.hosts().len());
     for (traffic, planned) in (0..).zip(plan.workloads()) {
         for side in [Side::Sender, Side::Receiver] {
-            let fd = lab.hosts()[index(Place { traffic, side })].tun();
-            devices.push(Device { fd, traffic, side, programs: planned.programs.is_some() });
+            let place = Place { traffic, side };
+            devices.push(Device { fd: lab.at(place).tun(), place, programs: planned.programs.is_some() });
         }
     }
     devices
@@ -287,8 +289,7 @@ impl Stage<'_> {
 fn other_controls(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
     let mut others = Vec::new();
     for ((traffic, planned), of) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
-        let wanted =
-            lab.hosts()[index(Place { traffic, side: Side::Sender })].spec().tcp.congestion_control();
+        let wanted = lab.at(Place { traffic, side: Side::Sender }).spec().tcp.congestion_control();
         let found = of.congestion_controls.iter().filter(|found| *found != wanted);
         others.extend(found.map(|found| (planned.name.to_owned(), wanted.to_owned(), found.clone())));
     }
@@ -296,9 +297,9 @@ fn other_controls(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String,
 }
 
 /// Which flow carried what was asked for: that between the same ports, the first one with the first, and so on.
-fn carried(asked: &[Asked], flows: &[(FlowKey, Instant)]) -> Vec<Carried> {
+fn carried(asked: &[Asked], flows: &[FlowKey]) -> Vec<Carried> {
     let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
-    for (number, (key, _)) in (0..).zip(flows) {
+    for (number, key) in (0..).zip(flows) {
         by_key.entry(*key).or_default().push_back(number);
     }
     let mut in_order: Vec<&Asked> = asked.iter().collect();
@@ -325,12 +326,11 @@ fn key_of(asked: &Asked) -> Option<FlowKey> {
     let opener = if asked.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
     let mut ends = [asked.remote; 2];
     ends[opener as usize] = asked.local?;
-    let last_bits = |octets: [u8; 4]| u16::from_be_bytes([octets[2], octets[3]]);
     Some(FlowKey {
         traffic: asked.traffic,
         // Only a stream of datagrams is no transfer of any object.
         protocol: if asked.transfer.page_objects == 0 { ip::UDP } else { ip::TCP },
-        addresses: ends.map(|end| last_bits(end.ip().octets())),
+        addresses: ends.map(|end| last_bits(*end.ip())),
         ports: ends.map(|end| end.port()),
     })
 }

@@ -104,6 +104,11 @@ pub(crate) fn managed(links: &[LinkSpec]) -> impl Iterator<Item = (usize, &LinkS
     links.iter().enumerate().filter_map(|(number, link)| Some((number, link, link.queue.as_ref()?)))
 }
 
+/// The numbers of the links with a queue discipline.
+pub(crate) fn managed_numbers(links: &[LinkSpec]) -> Vec<u32> {
+    managed(links).map(|(number, ..)| number as u32).collect()
+}
+
 /// Builds the `queue` of a line of this rate.
 fn build(config: aqm_queue::Config, rate: Rate, table: &mut TableReader) -> Option<Queue> {
     table.note(Queue::new(config, rate).map_err(|errors| errors.within("queue")))

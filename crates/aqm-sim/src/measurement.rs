@@ -4,9 +4,11 @@ use aqm_net::Instant;
 use aqm_net::watch::{LinkView, View};
 use aqm_queue::{ClassCounters, QueueDiscipline, Reason};
 
+use crate::event::Timer;
 use crate::gauges::Gauges;
 use crate::links::LinkSpec;
 use crate::network::{LinkSnapshot, Network};
+use crate::scenario::Scenario;
 use crate::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
 
 /// Everything that a run leaves behind, before it becomes tables.
@@ -37,6 +39,14 @@ pub(crate) type Classes = Vec<(String, ClassCounters)>;
 pub(crate) struct Measurement {
     pub(crate) links: Vec<LinkSnapshot>,
     pub(crate) classes: Vec<Classes>,
+}
+
+/// Sets the timers of a run that begins: when it is measured from, and when it is sampled first.
+pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
+    net.set_timer(Instant::START + scenario.warm_up, 0, Timer::WarmUp);
+    if !scenario.record.queue_every.is_zero() {
+        net.set_timer(Instant::START + scenario.record.queue_every, 0, Timer::Sample);
+    }
 }
 
 /// The counters of the managed links, which have caught up.

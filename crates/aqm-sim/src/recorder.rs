@@ -5,6 +5,7 @@ use aqm_queue::QueueDiscipline;
 use aqm_tcp::{Flags, Segment};
 
 use crate::payloads::{Contents, Payload};
+use crate::scenario::Scenario;
 use crate::side::Side;
 use crate::tables::{DropRow, PacketRow};
 
@@ -66,6 +67,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// That of a run of `scenario`.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
+        Self::new(scenario.record.drops, histories.collect())
+    }
+
     pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
         let any_history = histories.contains(&true);
         Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history }

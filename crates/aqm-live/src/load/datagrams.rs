@@ -16,10 +16,11 @@ use aqm_net::{Ecn, Instant, Span};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg};
 use tokio::io::Interest;
 
+use super::Job;
 use super::end::End;
 use super::record::Event;
 use super::sockets::{self, DATAGRAM_HEADER, ecn_bits};
-use super::{Job, MTU};
+use crate::buffers::MTU;
 
 /// What arrived of a stream of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,10 +49,6 @@ pub use record::{Asked, Facts};
 /// Where listeners listen if the scenario names no port. Wireshark shows what it finds there as HTTP.
 pub const DEFAULT_PORT: u16 = 8080;
 
-/// The largest datagram, in bytes on the wire: the MTU of the hosts' devices. The kernel would send a larger one in
-/// pieces, and the queues would see those.
-const MTU: usize = 1500;
-
 /// An end of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -60,6 +56,13 @@ pub struct Place {
     pub traffic: u32,
     /// Where data come from, or where they go.
     pub side: Side,
+}
+
+impl Place {
+    /// Its position among the ends of all workloads.
+    pub fn index(self) -> usize {
+        2 * self.traffic as usize + self.side as usize
+    }
 }
 
 /// The hosts on which the ends of workloads run.

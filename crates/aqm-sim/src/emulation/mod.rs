@@ -21,8 +21,8 @@ use aqm_queue::{Label, Protocol, Reason};
 use aqm_traffic::Transfer;
 
 use crate::event::Timer;
-use crate::links::managed;
-use crate::measurement::{RunRecord, measure, sample, view};
+use crate::links::{managed, managed_numbers};
+use crate::measurement::{RunRecord, measure, sample, schedule, view};
 use crate::network::{HostEvent, LaneNetwork, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents as Stored, Payload};
@@ -167,19 +167,14 @@ impl Emulation {
     /// The network of `plan`, idle. The workloads of the plan are somebody else's business.
     pub fn new(plan: &Plan) -> Self {
         let scenario = &plan.scenario;
-        let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
-        let recorder = Recorder::new(scenario.record.drops, histories.collect());
         let mut net = LaneNetwork::new(plan);
-        net.set_timer(Instant::START + scenario.warm_up, 0, Timer::WarmUp);
-        if !scenario.record.queue_every.is_zero() {
-            net.set_timer(Instant::START + scenario.record.queue_every, 0, Timer::Sample);
-        }
+        schedule(&mut net, scenario);
         Self {
             net,
-            transit: InTransit::new(recorder),
+            transit: InTransit::new(Recorder::of(scenario)),
             flows: Vec::new(),
             flows_opened: vec![0; scenario.traffic.len()],
-            managed: managed(&scenario.links).map(|(number, ..)| number as u32).collect(),
+            managed: managed_numbers(&scenario.links),
             next_label: scenario.traffic.len() as u16,
             now: Instant::START,
             record: RunRecord::default(),

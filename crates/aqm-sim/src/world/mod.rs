@@ -15,8 +15,8 @@ use aqm_traffic::Workload;
 
 use crate::event::Timer;
 use crate::flow::{Ends, Flow};
-use crate::links::managed;
-use crate::measurement::{RunRecord, measure};
+use crate::links::managed_numbers;
+use crate::measurement::{RunRecord, measure, schedule};
 use crate::network::{HostEvent, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents, Payload};
@@ -77,12 +77,11 @@ impl<'a, N: Network> World<'a, N> {
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
         });
-        let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
         Self {
             scenario,
             topology: &plan.topology,
             net,
-            transit: InTransit::new(Recorder::new(scenario.record.drops, histories.collect())),
+            transit: InTransit::new(Recorder::of(scenario)),
             tcp: scenario.traffic.iter().map(|one| Arc::clone(&scenario.tcp_of(one).checked)).collect(),
             // Flows with hosts of their own are all open in the end; room for them is taken at once.
             flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
@@ -95,7 +94,7 @@ impl<'a, N: Network> World<'a, N> {
             measuring: false,
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero() || scenario.traffic.iter().any(Traffic::delays_flows),
-            managed: managed(&scenario.links).map(|(number, ..)| number as u32).collect(),
+            managed: managed_numbers(&scenario.links),
             record: RunRecord::default(),
         }
     }
@@ -103,10 +102,7 @@ impl<'a, N: Network> World<'a, N> {
     /// Runs from the first event to the last, unless `watch` stops it.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = Instant::START + self.scenario.duration;
-        self.net.set_timer(Instant::START + self.scenario.warm_up, 0, Timer::WarmUp);
-        if !self.scenario.record.queue_every.is_zero() {
-            self.net.set_timer(Instant::START + self.scenario.record.queue_every, 0, Timer::Sample);
-        }
+        schedule(&mut self.net, self.scenario);
         for position in 0..self.workloads.len() as u32 {
             self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
         }

@@ -34,7 +34,6 @@ const ALWAYS: &[(&str, &str)] = &[
     ("ipv4/tcp_max_syn_backlog", "65536"),
     ("ipv4/tcp_max_tw_buckets", "262144"),
     ("ipv4/tcp_min_tso_segs", "1"),
-    ("ipv4/tcp_moderate_rcvbuf", "0"),
     ("ipv4/tcp_mtu_probing", "0"),
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/tcp_syn_linear_timeouts", "0"),

@@ -23,6 +23,9 @@ pub(super) const HEADERS: u32 = 40;
 /// What the option for timestamps adds to every segment, in bytes (RFC 7323, appendix A).
 const TIMESTAMPS: u32 = 12;
 
+/// The receive buffer that Linux begins with, in bytes, unless told otherwise (`tcp_rmem`).
+const DEFAULT_BUFFER: u64 = 131_072;
+
 /// The parameters that a setting of the kernel stands for, or that describe what another one implies.
 const SETTABLE: &[&str] = &[
     "congestion_control.kind",
@@ -116,6 +119,10 @@ impl Translation<'_> {
         let mut sysctls: BTreeMap<_, _> =
             ALWAYS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let buffer = self.receive_buffer(route.window);
+        // A window that is given grows by two segments with each that comes, and meanwhile every one is
+        // acknowledged at once (`tcp_grow_window`); one that finds its size does so only while it must.
+        let finds_its_size = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
+        let first_buffer = if finds_its_size { DEFAULT_BUFFER } else { buffer };
         let Recovery { kind, dupthresh, frto, .. } = self.config.recovery;
         let rack = self.rack();
         let on = |flag: bool| u32::from(flag).to_string();
@@ -123,7 +130,8 @@ impl Translation<'_> {
         let restart = self.idle_restart();
         self.check((1..=300).contains(&dupthresh), "recovery.dupthresh", "must be 1 to 300");
         sysctls.extend([
-            ("ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")),
+            ("ipv4/tcp_rmem", format!("4096 {first_buffer} {buffer}")),
+            ("ipv4/tcp_moderate_rcvbuf", on(finds_its_size)),
             ("ipv4/tcp_timestamps", on(self.has_timestamps())),
             ("ipv4/tcp_window_scaling", on(self.window_scaling())),
             ("ipv4/tcp_sack", on(kind.has_sack())),

@@ -100,8 +100,19 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
     // 1460 of 2304 bytes are 162 of 256.
     assert_eq!(buffer("1460B", 40, &KERNEL), "4096 95747 95747");
     assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one has just come");
-    assert_eq!(buffer("536B", 40, &KERNEL), "4096 171520 171520");
-    assert_eq!(buffer("1460B", 40, &OLD_KERNEL), "4096 467200 467200");
+    assert_eq!(buffer("536B", 20, &KERNEL), "4096 85760 85760");
+    assert_eq!(buffer("1460B", 10, &OLD_KERNEL), "4096 116800 116800");
+}
+
+#[test]
+fn a_large_window_finds_its_size_unless_the_first_one_is_given() {
+    let set = |first: Option<u32>| {
+        let receiver = json!({"window": 200, "first_window": first});
+        let sysctls = KernelTcp::of(&linux(json!({"receiver": receiver})), &KERNEL).unwrap().sysctls;
+        (sysctls["ipv4/tcp_rmem"].clone(), sysctls["ipv4/tcp_moderate_rcvbuf"].clone())
+    };
+    assert_eq!(set(None), ("4096 131072 466835".to_owned(), "1".to_owned()));
+    assert_eq!(set(Some(44)), ("4096 466835 466835".to_owned(), "0".to_owned()));
 }
 
 #[test]

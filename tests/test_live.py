@@ -275,6 +275,39 @@ def test_a_capture_that_cannot_be_written_is_named(cli: Cli, tmp_path: Path) -> 
     assert done.stderr.startswith("aqmlab: cannot write no-such-folder/run.pcapng: No such file")
 
 
+def test_a_run_that_may_end_early_ends_when_all_has_arrived(cli: Cli, tmp_path: Path) -> None:
+    text = LINE.replace('"1500ms"', '"300s"') + (
+        '[traffic.files]\nkind = "ftp"\nflows = 2\nsizes = { kind = "constant", value = "200kB" }\n'
+        '[traffic.asked]\nkind = "probes"\nflows = 2\nsize = "5kB"\nevery = "250s"\nrequest = "200B"\n'
+        '[traffic.stream]\nkind = "udp"\nrate = "100kbps"\nstop = "800ms"\n'
+    )
+    words = ["live", "run", str(file(tmp_path, text)), "--until-done", "--out", "out"]
+    done = cli(*words, "--set", 'traffic.asked.stop="200s"')
+    assert done.returncode in (0, 3), done.stderr
+    manifest = json.loads((tmp_path / "out/run.json").read_text())["manifest"]
+    ended = manifest["live"]["ended_s"]
+    assert 0.8 <= ended < PATIENCE_S
+    assert manifest["scenario"]["duration"].startswith(f"{ended:.0f}"[:1])
+    transfers = pl.read_parquet(tmp_path / "out/transfers.parquet")
+    assert transfers["complete"].all() and transfers["acknowledged_s"].is_not_null().all()
+    assert len(transfers) == 4
+    flows = pl.read_parquet(tmp_path / "out/flows.parquet")
+    stream = flows.row(by_predicate=pl.col("traffic") == "stream", named=True)
+    assert stream["datagrams_received"] + stream["packets_dropped"] == stream["packets_sent"] == 10
+
+
+def test_a_run_of_programs_that_may_end_early_ends_with_the_last_client(tmp_path: Path) -> None:
+    programs = "".join(
+        f'[traffic.p{name}]\nkind = "program"\nclient = ["sleep", "0.{name}"]\nserver = ["sleep", "60"]\n'
+        for name in (2, 6)
+    )
+    text = LINE.replace('"1500ms"', '"300s"') + '[traffic.ftp]\nkind = "ftp"\n' + programs
+    run = run_live(tmp_path, text, until_done=True)
+    assert run.manifest["live"]["statuses"] == {"p2": 0, "p6": 0}
+    assert 0.6 <= run.manifest["live"]["ended_s"] < PATIENCE_S
+    assert run.flows.filter(pl.col("traffic") == "ftp")["end_s"].null_count() == 1
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts `aqmlab` with these arguments; it is gone after the test."""
@@ -562,6 +595,49 @@ every = "10s"
         assert 20_000 < classes[name]["departed_bytes"] < 25_000, name
 
 
+ETHERNET = """
+[host]
+link_header = "14B"
+[tcp.connection]
+mss = "1460B"
+header = "54B"
+ack_size = "54B"
+syn_size = "66B"
+[record]
+drops = true
+packets = ["bottleneck"]
+histories = ["file", "stream"]
+[traffic.file]
+kind = "ftp"
+stagger = "0s"
+sizes = { kind = "constant", value = "292kB" }
+[traffic.stream]
+kind = "udp"
+rate = "100kbps"
+sizes = { kind = "constant", value = "264B" }
+"""
+
+
+def test_lengths_that_contain_the_header_of_the_link_are_those_of_a_simulation(tmp_path: Path) -> None:
+    text = LINE.replace("[record]\ndrops = true\n", "") + ETHERNET
+    run = run_live(tmp_path, text.replace("20p", "300p"), nearest_tcp=True)
+    simulated = al.Scenario.load(tmp_path / "live.toml").run()
+
+    def sizes(of: al.Run, traffic: str, event: str) -> dict[int, int]:
+        flows = of.flows.filter(pl.col("traffic") == traffic)["flow"].to_list()
+        rows = of.tables["packets"].filter(pl.col("flow").is_in(flows), pl.col("event") == event)
+        return dict(rows.group_by("size_bytes").len().iter_rows())
+
+    assert sizes(run, "file", "send") == sizes(simulated, "file", "send")
+    assert sizes(run, "file", "send")[1514] == 200
+    for found in (run, simulated):
+        assert set(sizes(found, "stream", "receive")) == {264}
+        assert found.flows.filter(pl.col("traffic") == "stream")["delivered_bytes"].sum() % 264 == 0
+        at_link = found.tables["packets"].filter(pl.col("event") == "start")["size_bytes"]
+        assert {54, 264, 1514} >= set(at_link) - {66}
+    assert run.manifest["live"]["load"]["workloads"]["stream"]["lengthened"] == 0
+
+
 # Datagrams and conversations.
 
 
@@ -647,7 +723,7 @@ for _ in range(50):
 
 def test_malformed_packets_are_counted_and_go_nowhere() -> None:
     scenario = live.with_command(None, [sys.executable, "-c", GARBAGE + "\nimport time; time.sleep(0.2)"])
-    run = live.run(scenario, until_clients_end=True)
+    run = live.run(scenario, until_done=True)
     assert live.status(run) == 0
     router = run.manifest["live"]["router"]
     assert router["malformed"] == 6 * 50
@@ -665,7 +741,7 @@ for _ in range(10):
 
 
 def test_packets_above_the_mtu_are_counted_and_make_a_run_invalid() -> None:
-    run = live.run(live.with_command(None, [sys.executable, "-c", OVERSIZE]), until_clients_end=True)
+    run = live.run(live.with_command(None, [sys.executable, "-c", OVERSIZE]), until_done=True)
     assert live.status(run) == 0
     assert run.manifest["live"]["router"]["oversize"] == 10
     assert "10 packets were larger than the MTU" in run.manifest["live"]["objections"]
@@ -674,7 +750,7 @@ def test_packets_above_the_mtu_are_counted_and_make_a_run_invalid() -> None:
 @pytest.mark.parametrize("what", ["set tun0 down", "delete tun0"])
 def test_a_device_that_vanishes_makes_a_run_invalid_and_no_more(what: str) -> None:
     command = ["sh", "-c", f"ip link {what} && sleep 0.5; exit 4"]
-    run = live.run(live.with_command(None, command), until_clients_end=True)
+    run = live.run(live.with_command(None, command), until_done=True)
     assert live.status(run) == 4
     (objection,) = run.manifest["live"]["objections"]
     assert objection.startswith("the network of client was changed: ")
@@ -711,7 +787,7 @@ def test_thousands_of_connections_are_flows_of_their_own() -> None:
         [sys.executable, "-c", ACCEPT],
         {"bottleneck.rate": "100Mbps", "bottleneck.delay": "50us"},
     )
-    run = live.run(scenario, until_clients_end=True)
+    run = live.run(scenario, until_done=True)
     assert live.status(run) == 0
     closed = run.flows.filter(pl.col("end_s").is_not_null())
     assert len(closed) >= CONNECTIONS
@@ -721,7 +797,7 @@ def test_thousands_of_connections_are_flows_of_their_own() -> None:
 def test_a_run_in_another_thread_is_a_run() -> None:
     found: list[al.Run] = []
     scenario = live.with_command(None, ["true"])
-    thread = threading.Thread(target=lambda: found.append(live.run(scenario, until_clients_end=True)))
+    thread = threading.Thread(target=lambda: found.append(live.run(scenario, until_done=True)))
     thread.start()
     thread.join(PATIENCE_S)
     assert [live.status(run) for run in found] == [0]

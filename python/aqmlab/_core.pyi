@@ -121,7 +121,7 @@ def run_live(
     *,
     seed: int | None = None,
     nearest_tcp: bool = False,
-    until_clients_end: bool = False,
+    until_done: bool = False,
     pcap: Path | None = None,
 ) -> Output: ...
 def write_pcap(output: Output, path: Path) -> int: ...

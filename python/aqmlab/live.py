@@ -29,7 +29,7 @@ def run(
     seed: int | None = None,
     *,
     nearest_tcp: bool = False,
-    until_clients_end: bool = False,
+    until_done: bool = False,
     pcap: Path | None = None,
     watch: _core.Watch | None = None,
 ) -> Run:
@@ -37,8 +37,9 @@ def run(
 
     `manifest["live"]` says whether the run is valid and what was in force. Where the kernel's TCP cannot do
     what `[tcp]` says the scenario is refused, or, with `nearest_tcp`, it does what comes nearest. With
-    `until_clients_end` the run ends when the clients of its programs have. The packets go to the file `pcap`
-    (pcapng), those that were dropped among them, with the reason beside.
+    `until_done` the run ends before the scenario's duration if its work is done: the clients of its programs
+    have ended; if it has none, nothing is left to ask for, and all was received and acknowledged. The packets
+    go to the file `pcap` (pcapng), those that were dropped among them, with the reason beside.
     Raises `ScenarioError` if the scenario cannot be run live, `LiveError` if the system refuses something.
     """
     _need_linux()
@@ -50,7 +51,7 @@ def run(
                 watch,
                 seed=seed,
                 nearest_tcp=nearest_tcp,
-                until_clients_end=until_clients_end,
+                until_done=until_done,
                 pcap=pcap,
             )
         )

@@ -98,6 +98,13 @@ def run(
     out: Out = None,
     pcap: Pcap = None,
     nearest_tcp: NearestTcp = False,
+    until_done: Annotated[
+        bool,
+        typer.Option(
+            "--until-done",
+            help="End when the work is done: all clients of programs have ended, or all has arrived.",
+        ),
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
     ] = False,
@@ -111,7 +118,9 @@ def run(
     def work(seen: _core.Watch) -> Run:
         # A view is seen once: here, or in another terminal.
         with nullcontext() if watch else live_watch.shown(seen):
-            return live.run(chosen, seed, nearest_tcp=nearest_tcp, pcap=pcap, watch=seen)
+            return live.run(
+                chosen, seed, nearest_tcp=nearest_tcp, until_done=until_done, pcap=pcap, watch=seen
+            )
 
     with _programs_print_to_stderr() if as_json else nullcontext():
         result = watching.run(work, "live run", 1.0 if watch else None)
@@ -201,9 +210,7 @@ def shell(
     chosen = live.with_command(base, client, programs[1], changes)
     seen = _core.Watch()
     with live_watch.shown(seen), _interrupts_for_the_command():
-        result = live.run(
-            chosen, seed, nearest_tcp=nearest_tcp, until_clients_end=True, pcap=pcap, watch=seen
-        )
+        result = live.run(chosen, seed, nearest_tcp=nearest_tcp, until_done=True, pcap=pcap, watch=seen)
     if out is not None:
         run_text.write(result, out)
     print("\n".join(live_text.lines(result, shlex.join(client))), file=sys.stderr)

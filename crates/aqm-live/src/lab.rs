@@ -80,11 +80,6 @@ pub struct Host {
 
 impl Host {
     fn new(spec: &HostSpec, files: EtcFiles) -> Result<Self, LiveError> {
-        let longest = spec.tcp.longest_packet();
-        if u32::from(spec.mtu) < longest {
-            let why = format!("its TCP sends packets of {longest} B, above the MTU, {} B", spec.mtu);
-            return Err(LiveError::new(format_args!("cannot make the host `{}`", spec.name), why));
-        }
         let wanted = spec.clone();
         let maker = std::thread::Builder::new().spawn(move || set_up(&wanted));
         let maker = maker.map_err(|error| LiveError::new("cannot start a thread for a host", error))?;

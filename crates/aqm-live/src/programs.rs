@@ -79,6 +79,11 @@ impl Programs {
         Ok(())
     }
 
+    /// Whether there are clients, running or not.
+    pub(crate) fn have_clients(&self) -> bool {
+        !(self.waiting.is_empty() && self.clients.is_empty())
+    }
+
     /// Whether no client runs, and none is still to be started.
     pub(crate) fn clients_have_ended(&self) -> bool {
         self.waiting.is_empty() && self.clients.iter().all(|(_, _, status)| status.is_some())

@@ -60,8 +60,17 @@ pub struct During<'a> {
     pub clock: Clock,
     /// Who sees how far it is, and may stop it.
     pub watch: &'a Watch,
-    /// Whether all is over before the emulation's end.
-    pub over: &'a AtomicBool,
+    /// What it is told of an end before the emulation's.
+    pub ending: &'a Ending,
+}
+
+/// What a router is told of the end of its work, before that of the emulation.
+#[derive(Debug, Default)]
+pub struct Ending {
+    /// Hosts will send nothing but acknowledgements: it is to end once what they have sent has arrived.
+    pub idle: AtomicBool,
+    /// It is to end at once.
+    pub over: AtomicBool,
 }
 
 /// What the router is told beside.
@@ -225,9 +234,10 @@ impl Known {
     }
 }
 
-/// Routes packets between `devices`, which stand in the order of [`Place::index`], until the emulation's end, until all is `over`, or until `watch` stops it.
+/// Routes packets between `devices`, which stand in the order of [`Place::index`], until the emulation's end, the
+/// `ending` that it is told of, or until `watch` stops it.
 pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_>, told: Told) -> Routed {
-    let During { clock, watch, over } = during;
+    let During { clock, watch, ending } = during;
     let Told { hints, delays: told_delays, capture } = told;
     let mut outside = Outside {
         devices,
@@ -248,6 +258,8 @@ pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_
     let mut slept_at = clock.now();
     let mut scratch = [0; 4 * MTU];
     let ended = loop {
+        // Before the devices are read: what was sent by then is read now.
+        let idle = ending.idle.load(Relaxed);
         let mut position = 0;
         while position < polled.len() {
             let is_there = !polled[position].any().unwrap_or(true)
@@ -267,7 +279,7 @@ pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_
         if now >= end {
             break end;
         }
-        if over.load(Relaxed) || watch.is_stopped() {
+        if ending.over.load(Relaxed) || watch.is_stopped() || idle && emulation.is_quiet() {
             break now;
         }
         let due = emulation.next_due().min(now + LOOK).min(end);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ use crate::hints::Hints;
 use crate::ip;
 use crate::kernel_tcp::{Kernel, KernelTcp};
 use crate::lab::{Host, HostSpec, Lab};
-use crate::load::{self, Asked, Facts, Place, Places};
+use crate::load::{self, Asked, Facts, Load, Place, Places};
 use crate::pcap::{Capture, CaptureOptions, Interface, QueueName};
 use crate::programs::Programs;
 use crate::realtime::realtime;
-use crate::router::{Device, During, Routed, Told, route};
+use crate::router::{Device, During, Ending, Routed, Told, route};
 use crate::validity::{self, Circumstances, Scales};
 use crate::{Clock, LiveError};
 
 /// The priority of the router's thread among real-time threads.
 const PRIORITY: i32 = 20;
 
-/// How often is looked whether programs have ended.
+/// How often is looked whether the work is done.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How a plan is run.
@@ -42,8 +42,10 @@ pub struct Options {
     pub nearest_tcp: bool,
     /// Where the packets are written to, as pcapng.
     pub pcap: Option<PathBuf>,
-    /// Whether the run ends when the clients of all programs have ended, before the plan's duration.
-    pub until_clients_end: bool,
+    /// Whether the run ends when its work is done, before the plan's duration: when the clients of all programs have
+    /// ended, whatever the workloads beside them do; without any, when no workload has anything left to ask for, and
+    /// all that was sent has arrived and been acknowledged.
+    pub until_done: bool,
 }
 
 /// Why a live run has no result.
@@ -109,7 +111,7 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
     errors.check(senders == 0, "record.senders", "a live run does not see inside of senders: leave it out");
     let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
     for (traffic, planned) in workloads.iter().enumerate() {
-        let (tcp, short) = KernelTcp::nearest(planned.tcp, &kernel);
+        let (tcp, short) = KernelTcp::nearest(planned.tcp, &kernel, plan.link_header());
         let short = short.finish(()).err().map(|errors| errors.within("tcp"));
         shortfalls.push(short.iter().flat_map(ConfigErrors::iter).map(ToString::to_string).collect());
         if let Some(short) = short.filter(|_| !options.nearest_tcp && !planned.sends_datagrams) {
@@ -151,7 +153,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let (specs, shortfalls) = specs(plan, options)?;
     let lab = Lab::new(&specs)?;
     let emulation = Emulation::new(plan);
-    let [round_trip, packet_time] = emulation.scales(MTU as u64);
+    let [round_trip, packet_time] = emulation.scales(MTU as u64 + plan.link_header().bytes());
     let end = emulation.end();
     let (prepared, delays) = load::prepare(plan, &lab)?;
     let senders: Vec<&Host> = lab.hosts().iter().step_by(2).collect();
@@ -161,23 +163,30 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let told = Told { hints, delays, capture };
     watch.expect(end.nanos(), Unit::RealTime);
     let time_before = validity::processor_time();
-    let over = AtomicBool::new(false);
+    let ending = Ending::default();
     let clock = Clock::start();
     let (routed, granted, asked, facts, statuses) = std::thread::scope(|threads| {
         let devices: Vec<Device<'_>> = devices(plan, &lab);
-        let over = &over;
+        let ending = &ending;
         let router = std::thread::Builder::new().name("router".to_owned()).spawn_scoped(threads, move || {
             let granted = realtime(PRIORITY);
-            (route(emulation, &devices, During { clock, watch, over }, told), granted)
+            (route(emulation, &devices, During { clock, watch, ending }, told), granted)
         });
         let router =
             router.map_err(|error| LiveError::new("no thread for the router can be started", error))?;
         // From here on the router must be told that all is over, whatever goes wrong.
         let stage = Stage { plan, lab: &lab, clock, end };
-        let played = stage.play(prepared, |programs| {
-            watch.is_stopped() || options.until_clients_end && programs.clients_have_ended()
+        let played = stage.play(prepared, |programs, load| {
+            if options.until_done && !programs.have_clients() && load.is_done() {
+                ending.idle.store(true, Relaxed);
+            }
+            let done = options.until_done && programs.have_clients() && programs.clients_have_ended();
+            let over = done || router.is_finished() || watch.is_stopped();
+            // That connections are cut off is no part of the run.
+            ending.over.store(over, Relaxed);
+            over
         });
-        over.store(true, Relaxed);
+        ending.over.store(true, Relaxed);
         let failed = |_| LiveError::new("the router failed", "its thread panicked; this is a defect");
         let (routed, granted) = router.join().map_err(failed)?;
         let (asked, facts, statuses) = played?;
@@ -265,14 +274,18 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Plays the workloads and runs the programs until the end of the run, or `until` this holds of the programs.
-    fn play(&self, prepared: load::Prepared, until: impl Fn(&Programs) -> bool) -> Result<Played, LiveError> {
+    /// Plays the workloads and runs the programs until the end of the run, or `until` this holds of them.
+    fn play(
+        &self,
+        prepared: load::Prepared,
+        until: impl Fn(&Programs, &Load) -> bool,
+    ) -> Result<Played, LiveError> {
         let load = prepared.start(self.clock)?;
         let mut programs = Programs::start(self.plan, self.lab)?;
         loop {
             let now = self.clock.now();
             programs.look(self.lab, now)?;
-            if now >= self.end || until(&programs) {
+            if now >= self.end || until(&programs, &load) {
                 break;
             }
             std::thread::sleep(LOOK.min(Duration::from_nanos(self.end.since(now).nanos())));
@@ -336,95 +349,4 @@ fn key_of(asked: &Asked) -> Option<FlowKey> {
 }
 
 #[cfg(test)]
-mod tests {
-    use aqm_net::stage::Files;
-    use aqm_net::table::{Column, Table};
-
-    use super::*;
-    use crate::Privileges;
-
-    fn column<'a>(run: &'a Run, table: &str, column: &str) -> &'a Column {
-        let found: &Table = run.tables.iter().find(|one| one.name == table).unwrap();
-        &found.columns.iter().find(|(name, _)| *name == column).unwrap().1
-    }
-
-    fn reals(run: &Run, table: &str, name: &str) -> Vec<f64> {
-        match column(run, table, name) {
-            Column::Real(values) => values.clone(),
-            Column::MaybeReal(values) => values.iter().map(|value| value.unwrap_or(f64::NAN)).collect(),
-            Column::Whole(values) => values.iter().map(|&value| value as f64).collect(),
-            other => panic!("{other:?} has no numbers"),
-        }
-    }
-
-    fn live(text: &str) -> Option<Run> {
-        let privileges = Privileges::here();
-        if !privileges.are_enough() {
-            eprintln!("skipped, no live run is possible here: {privileges:?}");
-            return None;
-        }
-        let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
-        let run = run(&plan, &Options::default(), &Watch::default());
-        Some(run.unwrap_or_else(|failure| panic!("{failure:?}")))
-    }
-
-    #[test]
-    fn a_download_fills_the_line_and_transfers_are_whole() {
-        let run = live(
-            r#"
-            duration = "4s"
-            warm_up = "1s"
-            [bottleneck]
-            rate = "10Mbps"
-            delay = "5ms"
-            queue = { kind = "drop-tail", limit = "50p" }
-            [tcp]
-            profile = "linux-6"
-            [traffic.ftp]
-            kind = "ftp"
-            flows = 2
-            stagger = "0s"
-            [traffic.web]
-            kind = "web"
-            load = 0.2
-            request = "300B"
-            "#,
-        );
-        let Some(run) = run else { return };
-        let utilisation = reals(&run, "links", "utilisation")[0];
-        assert!((0.9..=1.0).contains(&utilisation), "{utilisation} {:#}", run.manifest["live"]);
-        let (sizes, times) = (reals(&run, "transfers", "size_bytes"), reals(&run, "transfers", "duration_s"));
-        let complete = times.iter().filter(|time| time.is_finite()).count();
-        assert!(sizes.len() >= 10 && complete * 10 >= sizes.len() * 8, "{complete} of {}", sizes.len());
-    }
-
-    #[test]
-    fn whoever_watches_stops_a_run_long_before_its_end() {
-        let privileges = Privileges::here();
-        if !privileges.are_enough() {
-            return eprintln!("skipped, no live run is possible here: {privileges:?}");
-        }
-        let text = r#"
-            duration = "600s"
-            [tcp]
-            profile = "linux-6"
-            [bottleneck]
-            queue = { kind = "drop-tail" }
-            [traffic.ftp]
-            kind = "ftp"
-            flows = 4
-            "#;
-        let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
-        let watch = Watch::default();
-        let began = std::time::Instant::now();
-        std::thread::scope(|threads| {
-            threads.spawn(|| {
-                std::thread::sleep(Duration::from_millis(300));
-                watch.stop();
-            });
-            let outcome = run(&plan, &Options::default(), &watch);
-            assert!(matches!(outcome, Err(Failure::Stopped)), "{:?}", outcome.err());
-        });
-        assert!(began.elapsed() < Duration::from_secs(20));
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::thread::JoinHandle;
 
+use aqm_net::Size;
 use aqm_tcp::Config;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
@@ -32,7 +33,7 @@ pub(crate) fn lab_with_or_skip(tcp: &Config) -> Option<Lab> {
         eprintln!("skipped: {here:?}");
         return None;
     }
-    let tcp = KernelTcp::of(tcp, &Kernel::running()).unwrap();
+    let tcp = KernelTcp::of(tcp, &Kernel::running(), Size::from_bytes(0)).unwrap();
     let host = |name: &str, prefix, peer| HostSpec {
         name: name.to_owned(),
         prefix,

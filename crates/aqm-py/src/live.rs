@@ -21,10 +21,10 @@ create_exception!(
 );
 
 /// Runs a plan live, with another seed if one is given. `nearest_tcp`: where the kernel cannot do what `[tcp]` says,
-/// it does what comes nearest. `until_clients_end`: the run ends when the clients of its programs have. `pcap`: where
-/// the packets are written to.
+/// it does what comes nearest. `until_done`: the run ends when its work is done. `pcap`: where the packets are
+/// written to.
 #[pyfunction]
-#[pyo3(signature = (plan, watch, *, seed = None, nearest_tcp = false, until_clients_end = false, pcap = None))]
+#[pyo3(signature = (plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None))]
 #[expect(clippy::too_many_arguments, reason = "Python names them")]
 fn run_live(
     py: Python<'_>,
@@ -32,14 +32,14 @@ fn run_live(
     watch: &Watch,
     seed: Option<u64>,
     nearest_tcp: bool,
-    until_clients_end: bool,
+    until_done: bool,
     pcap: Option<PathBuf>,
 ) -> PyResult<Output> {
     let plan: &dyn Any = plan.0.as_ref();
     let Some(plan) = plan.downcast_ref::<aqm_sim::Plan>() else {
         return Err(PyValueError::new_err("only scenarios of the level packet can be run live"));
     };
-    let options = Options { nearest_tcp, pcap, until_clients_end };
+    let options = Options { nearest_tcp, pcap, until_done };
     let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
     let plan = other.as_ref().unwrap_or(plan);
     let run: Result<stage::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));

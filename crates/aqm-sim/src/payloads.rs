@@ -104,6 +104,11 @@ impl PayloadStore {
         }
     }
 
+    /// Whether no packet is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.stored.len()
+    }
+
     /// Asks for a payload that will soon be needed.
     pub(crate) fn prefetch(&self, id: u32) {
         prefetch(&self.stored, id as usize);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aqm_net::stage::Files;
 use aqm_net::text::toml_value;
-use aqm_net::{ConfigErrors, ErrorCollector, Span, Streams, TableReader};
+use aqm_net::{ConfigErrors, ErrorCollector, Size, Span, Streams, TableReader};
 use aqm_traffic::{BuildContext, Packetisation, Programs, Workload};
 use serde_json::Value;
 
@@ -66,6 +66,7 @@ impl Plan {
             duration: scenario.duration,
             topology: &topology,
             files: &scenario.files,
+            link_header: scenario.link_header,
             tcp: &scenario.tcp,
         };
         let built = scenario.traffic.iter().enumerate();
@@ -101,6 +102,7 @@ impl Plan {
                 own_hosts: one.config.own_hosts(),
                 sends_datagrams: one.config.sends_datagrams(),
                 programs: one.config.programs(),
+                link_header: self.scenario.link_header,
                 dscp: one.dscp,
                 port: one.port,
                 tcp: &tcp.config,
@@ -108,6 +110,11 @@ impl Plan {
                 duration: self.scenario.duration,
             }
         })
+    }
+
+    /// Of each packet's bytes, those of the header of the link.
+    pub fn link_header(&self) -> Size {
+        self.scenario.link_header
     }
 
     /// Whether a queue looks at the windows of senders.
@@ -137,6 +144,8 @@ pub struct PlannedWorkload<'a> {
     pub sends_datagrams: bool,
     /// The programs that it is, if it is programs.
     pub programs: Option<Programs<'a>>,
+    /// Of each packet's bytes, those of the header of the link.
+    pub link_header: Size,
     /// The DSCP of its packets.
     pub dscp: u8,
     /// The port that its packets name, if the scenario says one.
@@ -161,6 +170,7 @@ struct Surroundings<'a> {
     duration: Span,
     topology: &'a Topology,
     files: &'a Files,
+    link_header: Size,
     /// How connections behave unless a workload says otherwise.
     tcp: &'a Tcp,
 }
@@ -175,6 +185,7 @@ impl Surroundings<'_> {
             rate: self.topology.slowest(position),
             duration: self.duration,
             packetisation: &Segments(&tcp.checked),
+            link_header: self.link_header,
             file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
         };
         let built = one.config.build(&context);

@@ -25,6 +25,12 @@ impl<T: Copy + Default> Ring<T> {
         if self.count == 0 { None } else { Some(&self.places[self.first & (self.places.len() - 1)]) }
     }
 
+    /// How many entries there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     /// The entry that comes `distance` after the oldest.
     #[inline]
     pub(crate) fn after(&self, distance: usize) -> Option<&T> {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqm_net::stage::{Files, LEVEL};
-use aqm_net::{ConfigErrors, Span, TableReader, values};
+use aqm_net::{ConfigErrors, Size, Span, TableReader, values};
+use aqm_tcp::config::connection::Connection;
 use serde_json::{Value, json};
 
 use crate::edges::{EdgeSpec, place_edges, read_edges};
@@ -25,6 +26,8 @@ pub(crate) struct Scenario {
     access: Access,
     /// What a host takes to process a packet, at most.
     pub(crate) jitter: Span,
+    /// Of each packet's bytes, those of the header of the link.
+    pub(crate) link_header: Size,
     pub(crate) tcp: Tcp,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) edges: Vec<EdgeSpec>,
@@ -75,6 +78,8 @@ impl Scenario {
         let host: Host = table.take("host").unwrap_or_default();
         let most = Span::from_millis(1000);
         table.check(host.jitter.is_none_or(|jitter| jitter <= most), "host.jitter", "must be at most 1s");
+        let problem = format_args!("must be at most {MOST_LINK_HEADER}");
+        table.check(host.link_header <= MOST_LINK_HEADER, "host.link_header", problem);
         let record: Record = table.take("record").unwrap_or_default();
         let tcp_table = table.value("tcp").unwrap_or_else(|| json!({}));
         let tcp = Tcp::read(tcp_table.clone());
@@ -106,6 +111,7 @@ impl Scenario {
         });
         let queues = queues.unwrap_or_default();
         let (duration, Links { all, dumbbell }, tcp, traffic) = (duration?, links?, tcp?, traffic?);
+        check_headers(table, host.link_header, &tcp, &traffic);
         check_names(table, &traffic, &all, &queues, &record);
         let (edges, edges_added) = table.note(place_edges(edges, &all, &traffic))?;
         let mut scenario = Self {
@@ -117,6 +123,7 @@ impl Scenario {
             links: all,
             access,
             jitter: Span::ZERO,
+            link_header: host.link_header,
             tcp,
             traffic,
             edges,
@@ -161,7 +168,7 @@ impl Scenario {
             "seed": self.seed,
             "reverse_ties": self.reverse_ties,
             "access": self.access,
-            "host": { "jitter": self.jitter },
+            "host": { "jitter": self.jitter, "link_header": self.link_header },
             "tcp": self.tcp.config.to_value(),
             "record": self.record,
             "queues": Value::Object(named.collect()),
@@ -197,6 +204,30 @@ impl Scenario {
             found.into_iter().map(|warning| warning.within(&link.place).to_string()).collect::<Vec<_>>()
         };
         managed(&self.links).flat_map(of_link).collect()
+    }
+}
+
+/// No link adds more to a packet.
+const MOST_LINK_HEADER: Size = Size::from_bytes(256);
+
+/// The headers of IPv4 and TCP, in bytes.
+const IP_AND_TCP: u64 = 40;
+
+/// Checks that every length of TCP has room for the header of the link that it contains.
+fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic: &[Traffic]) {
+    if link_header.bytes() == 0 {
+        return;
+    }
+    let least = Size::from_bytes(link_header.bytes() + IP_AND_TCP);
+    let own = traffic.iter().filter_map(|one| Some((format!("traffic.{}.tcp", one.name), one.tcp.as_ref()?)));
+    let has_no_own = |one: &Traffic| one.tcp.is_none() && !one.config.sends_datagrams();
+    let common = traffic.iter().any(has_no_own).then(|| ("tcp".to_owned(), tcp));
+    for (place, tcp) in common.into_iter().chain(own) {
+        let Connection { header, ack_size, syn_size, .. } = tcp.config.connection;
+        for (name, size) in [("header", header), ("ack_size", ack_size), ("syn_size", syn_size)] {
+            let problem = format!("must be at least {least}, of which `host.link_header` is {link_header}");
+            table.check(size >= least, format!("{place}.connection.{name}"), problem);
+        }
     }
 }
 

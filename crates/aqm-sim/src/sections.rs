@@ -2,17 +2,20 @@
 //! documentation shows them.
 
 use aqm_net::registry::{Entry, Family};
-use aqm_net::{Span, parameters};
+use aqm_net::{Size, Span, parameters};
 
 use crate::links::{Access, Bottleneck};
 
 parameters! {
-    /// What every host does to a packet before it processes it.
+    /// What every host does with packets.
     pub struct Host {
         /// A packet that arrives is processed after a time uniform on [0, `jitter`]; those of a flow
         /// keep their order. It breaks the phase effects of equal round-trip times (Floyd & Jacobson
         /// 1992). Left out: the time a full packet takes on the slowest managed link.
         pub jitter: Option<Span> = None, "Floyd & Jacobson 1992; ns-2's `overhead_`";
+        /// How much of each packet on the wire is the header of the link, which every length in the scenario
+        /// contains: `14B` for Ethernet. Only a live run, whose hosts exchange packets of IP, must know.
+        pub link_header: Size = Size::from_bytes(0), "ours: lengths are those of IP; tc-stab(8), `overhead`";
     }
 }
 

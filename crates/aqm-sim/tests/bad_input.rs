@@ -184,6 +184,18 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(&with("profile = \"rfc\"", "rto.min = \"2min\""), "tcp.rto.max", &["below min"]);
     refused(&with("profile = \"rfc\"", "rto.srtt_gain = 2"), "tcp.rto.srtt_gain", &["0 to 1"]);
     refused(&with("[tcp]", "[host]\njitter = \"2s\"\n[tcp]"), "host.jitter", &["at most 1s"]);
+    refused(&with("[tcp]", "[host]\nlink_header = \"1kB\"\n[tcp]"), "host.link_header", &["at most 256B"]);
+    let ethernet = with("[tcp]", "[host]\nlink_header = \"14B\"\n[tcp]");
+    refused(&ethernet, "tcp.connection.header", &["at least 54B", "14B"]);
+    let sizes = "connection = { header = \"54B\", ack_size = \"54B\", syn_size = \"66B\" }";
+    let ethernet = ethernet.replace("profile = \"rfc\"", sizes);
+    let datagrams =
+        "rate = \"100kbps\"\nsizes = { kind = \"uniform\", minimum = \"41B\", maximum = \"99B\" }";
+    refused(
+        &ethernet.replace("rate = \"100kbps\"", datagrams),
+        "traffic.datagrams.sizes",
+        &["at least 42B", "may be 41B"],
+    );
     refused(&with("[tcp]", "[record]\nsenders = [\"ftp\"]\n[tcp]"), "record.senders", &["`ftp`", "long"]);
     refused(&with("[tcp]", "[record]\nhistories = [\"ftp\"]\n[tcp]"), "record.histories", &["`ftp`", "long"]);
     refused(

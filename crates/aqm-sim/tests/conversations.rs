@@ -3,7 +3,7 @@
 mod common;
 
 use aqm_net::stage::Run;
-use aqm_net::{Instant, Rate, Span, Streams};
+use aqm_net::{Instant, Rate, Size, Span, Streams};
 use aqm_traffic::recording;
 use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetisation};
 use common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
@@ -29,6 +29,7 @@ fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(SECONDS * 1000),
         packetisation: &Bytes,
+        link_header: Size::from_bytes(0),
         file: None,
     };
     let mut workload = Config::read(table.clone()).unwrap().build(&context).unwrap();

@@ -22,7 +22,7 @@ mod udp;
 mod web;
 mod wire;
 
-use aqm_net::{ConfigError, Ecn, Instant, Rate, Span, Streams, registry};
+use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
 
 registry! {
@@ -96,6 +96,8 @@ pub struct BuildContext<'a> {
     pub duration: Span,
     /// How a transfer of so many bytes is packetised.
     pub packetisation: &'a dyn Packetisation,
+    /// Of each packet's bytes, those of the header of the link.
+    pub link_header: Size,
     /// The content of the file the workload names, if it names one.
     pub file: Option<&'a str>,
 }

@@ -130,6 +130,21 @@ pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigEr
     Err(ConfigError::at(place, problem))
 }
 
+/// The headers of IPv4 and UDP, in bytes.
+const IP_AND_UDP: u64 = 28;
+
+/// Refuses datagrams of `least` bytes that have no room for the header of the link, which they are said to contain.
+pub(crate) fn check_link_header(
+    least: u64,
+    place: &str,
+    context: &BuildContext<'_>,
+) -> Result<(), ConfigError> {
+    let (link, most) = (context.link_header, context.link_header.bytes() + IP_AND_UDP);
+    let problem =
+        format_args!("must be at least {most}B, of which `host.link_header` is {link}, but may be {least}B");
+    ConfigError::unless(link.bytes() == 0 || least >= most, place, problem)
+}
+
 /// An IP packet can have no more bytes.
 pub(crate) const MOST_BYTES: u64 = 65_535;
 

@@ -13,7 +13,9 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
 use crate::distributions::{self, Amount, Sizes, Times, exponential};
 use crate::even_gaps::{EvenGaps, Rest};
-use crate::parameters::{MOST_BYTES, Period, check_datagrams, check_load, check_transfers};
+use crate::parameters::{
+    MOST_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers,
+};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {
@@ -48,6 +50,7 @@ impl Build for Config {
             let problem = format!("must be between 1B and {MOST_BYTES}B, is {}", self.packet);
             return Err(ConfigError::at("packet", problem));
         }
+        check_link_header(self.packet.bytes(), "packet", context)?;
         let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let bytes_per_second = self.load * context.rate.bytes_per_second();

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use aqm_net::{Instant, Rate, Span, Streams};
+use aqm_net::{Instant, Rate, Size, Span, Streams};
 
 pub(crate) use crate::recording::{RecordingContext, run};
 use crate::{BuildContext, Packetisation, Transfer, Workload};
@@ -40,6 +40,7 @@ pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(seconds * 1000),
         packetisation: &FullPackets,
+        link_header: Size::from_bytes(0),
         file: None,
     }
 }

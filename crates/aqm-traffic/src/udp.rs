@@ -18,7 +18,9 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Span, choices, parameters};
 
 use crate::distributions::{self, Amount, Distribution as _, Sizes, Times, Uniform, constant};
 use crate::even_gaps::{EvenGaps, Rest};
-use crate::parameters::{Hosts, MOST_BYTES, Period, check_datagrams, check_flows, check_load, late};
+use crate::parameters::{
+    Hosts, MOST_BYTES, Period, check_datagrams, check_flows, check_link_header, check_load, late,
+};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 choices! {
@@ -81,6 +83,7 @@ impl Build for Config {
             );
             return Err(ConfigError::at("sizes", problem));
         }
+        check_link_header(sizes.minimum(), "sizes", context)?;
         let even = self.even_gaps(sizes.mean(), context.rate)?;
         let drawn = self.gaps.times_with_mean(even.nanos()).map_err(|error| error.within("gaps"))?;
         let period = self.period(Span::ZERO, context.duration)?;

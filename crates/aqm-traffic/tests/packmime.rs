@@ -6,7 +6,7 @@
 //! requests, and of whether a response is a short one (272 B or less). One run is one draw from the model:
 //! how far it may lie from the model is seen from our own runs. `--nocapture` prints all distances.
 
-use aqm_net::{Instant, Rate, Span, Streams};
+use aqm_net::{Instant, Rate, Size, Span, Streams};
 use aqm_traffic::recording::run;
 use aqm_traffic::{BuildContext, Config, Conversation, Packetisation};
 use serde_json::json;
@@ -34,6 +34,7 @@ fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
         rate: Rate::from_bps(10_000_000),
         duration: Span::from_millis(240_000),
         packetisation: &Bytes,
+        link_header: Size::from_bytes(0),
         file: None,
     };
     run(&mut *config.build(&context).unwrap()).conversations

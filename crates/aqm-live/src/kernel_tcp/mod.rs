@@ -73,11 +73,6 @@ pub(crate) struct RouteSettings {
 }
 
 impl KernelTcp {
-    /// The longest packet that a connection sends, in bytes, all headers included.
-    pub fn longest_packet(&self) -> u32 {
-        self.route.advmss + translation::HEADERS
-    }
-
     /// The congestion control of every connection, by its name in the kernel.
     pub fn congestion_control(&self) -> &str {
         &self.route.congctl

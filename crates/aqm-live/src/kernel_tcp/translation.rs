@@ -16,9 +16,13 @@ use aqm_tcp::config::sack::Dsack;
 use serde_json::Value;
 
 use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
+use crate::buffers::MTU;
 
 /// Headers of IPv4 and TCP without options, in bytes.
-pub(super) const HEADERS: u32 = 40;
+const HEADERS: u32 = 40;
+
+/// The least segment that Linux sends, in bytes of payload (`tcp_min_snd_mss` and its options).
+const LEAST_MSS: u64 = 88;
 
 /// What the option for timestamps adds to every segment, in bytes (RFC 7323, appendix A).
 const TIMESTAMPS: u32 = 12;
@@ -62,18 +66,18 @@ const WITHOUT_SACK: &[&str] =
     &["recovery.exit_window", "recovery.inflation", "recovery.max_burst", "recovery.partial_ack_timer"];
 
 impl KernelTcp {
-    /// The settings that make a `kernel` do what `config` says.
+    /// The settings that make a `kernel` do what `config` says, in whose lengths `link_header` bytes are the link's.
     ///
     /// # Errors
     /// Every parameter that it cannot be made to do, with what it can.
-    pub fn of(config: &Config, kernel: &Kernel) -> Result<Self, ConfigErrors> {
-        let (nearest, refused) = Self::nearest(config, kernel);
+    pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
+        let (nearest, refused) = Self::nearest(config, kernel, link_header);
         refused.finish(nearest)
     }
 
     /// The settings that come nearest to `config`, and where they fall short of it.
-    pub fn nearest(config: &Config, kernel: &Kernel) -> (Self, ErrorCollector) {
-        let mut translation = Translation { config, kernel, refused: ErrorCollector::default() };
+    pub fn nearest(config: &Config, kernel: &Kernel, link_header: Size) -> (Self, ErrorCollector) {
+        let mut translation = Translation { config, kernel, link_header, refused: ErrorCollector::default() };
         let route = translation.route();
         let sysctls = translation.sysctls(&route);
         translation.compare_the_rest();
@@ -84,6 +88,8 @@ impl KernelTcp {
 struct Translation<'a> {
     config: &'a Config,
     kernel: &'a Kernel,
+    /// Of each length on the wire, the bytes of the link's own header.
+    link_header: Size,
     refused: ErrorCollector,
 }
 
@@ -155,7 +161,17 @@ impl Translation<'_> {
     }
 
     fn has_timestamps(&self) -> bool {
-        self.config.connection.header.bytes() == u64::from(HEADERS + TIMESTAMPS)
+        self.config.connection.header == self.on_the_wire(HEADERS + TIMESTAMPS)
+    }
+
+    /// What a packet of so many bytes is on the wire.
+    fn on_the_wire(&self, bytes: u32) -> Size {
+        Size::from_bytes(u64::from(bytes) + self.link_header.bytes())
+    }
+
+    /// The headers of a packet of data, in bytes, without the link's.
+    fn headers(&self) -> u32 {
+        HEADERS + if self.has_timestamps() { TIMESTAMPS } else { 0 }
     }
 
     fn has_dsack(&self) -> bool {
@@ -165,22 +181,24 @@ impl Translation<'_> {
     /// Payload of a full segment, in bytes; the sizes of headers go with it.
     fn mss(&mut self) -> u32 {
         let Connection { mss, header, ack_size, .. } = self.config.connection;
+        let (without, with) = (self.on_the_wire(HEADERS), self.on_the_wire(HEADERS + TIMESTAMPS));
         self.check(
-            self.has_timestamps() || header.bytes() == u64::from(HEADERS),
+            [without, with].contains(&header),
             "connection.header",
-            format_args!("must be 40B, or 52B with timestamps, not {header}"),
+            format_args!("must be {without}, or {with} with timestamps, not {header}"),
         );
         self.check(
             ack_size == header,
             "connection.ack_size",
             format_args!("must be as connection.header, {header}, not {ack_size}"),
         );
+        let most = MTU as u64 - u64::from(self.headers());
         self.check(
-            (88..=65_000).contains(&mss.bytes()),
+            (LEAST_MSS..=most).contains(&mss.bytes()),
             "connection.mss",
-            format_args!("must be 88B to 65000B, not {mss}"),
+            format_args!("must be {LEAST_MSS}B to {most}B, which with headers is the MTU, {MTU}B, not {mss}"),
         );
-        u32::try_from(mss.bytes().clamp(88, 65_000)).unwrap_or_default()
+        u32::try_from(mss.bytes().clamp(LEAST_MSS, most)).unwrap_or_default()
     }
 
     /// A SYN on the wire, in bytes: maximum segment size, SACK permitted, timestamps, window scale.
@@ -190,7 +208,7 @@ impl Translation<'_> {
             (false, true) => 4,
             (false, false) => 0,
         };
-        Size::from_bytes(u64::from(HEADERS + 4 + sack_or_timestamps + if window_scaling { 4 } else { 0 }))
+        self.on_the_wire(HEADERS + 4 + sack_or_timestamps + if window_scaling { 4 } else { 0 })
     }
 
     /// Whether windows are scaled, which shows only in the size of a SYN.
@@ -225,10 +243,10 @@ impl Translation<'_> {
     /// segments longer than 536 bytes; from then on it takes the share of the first of them, and since 6.11
     /// forgets the window that the route allows for the one that the buffer does.
     fn receive_buffer(&self, window: u32) -> u64 {
-        let Connection { mss, header, .. } = self.config.connection;
+        let mss = self.config.connection.mss;
         let window = u64::from(window);
         let buffer = if self.kernel.release >= (6, 11) && mss.bytes() > 536 {
-            let share = (mss.bytes() * 256 / memory_of(mss.bytes() + header.bytes())).max(1);
+            let share = (mss.bytes() * 256 / memory_of(mss.bytes() + u64::from(self.headers()))).max(1);
             // A segment more, which has just come when the window grows, and half of one against rounding.
             (window + mss.bytes() + mss.bytes() / 2) * 256 / share
         } else {

@@ -7,10 +7,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use super::*;
-use crate::testing::{SERVER, Wire, lab_or_skip, linux, transfer};
+use crate::testing::{SERVER, Wire, lab_or_skip, transfer};
 
 /// Long enough for anything that is sure to happen, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -134,19 +132,6 @@ fn packets_that_find_the_device_full_are_counted() {
     sending.unwrap().join().unwrap();
     let counted = client.statistics().unwrap();
     assert_eq!((counted.tx_packets, counted.tx_dropped), (0, 100), "nobody has read");
-}
-
-#[test]
-fn segments_longer_than_the_line_carries_are_refused() {
-    let specs = [HostSpec {
-        name: "one".to_owned(),
-        prefix: 1,
-        peer: 2,
-        mtu: 576,
-        tcp: KernelTcp::of(&linux(json!({})), &crate::Kernel::running()).unwrap(),
-    }];
-    let error = Lab::new(&specs).unwrap_err().what;
-    assert_eq!(error, "cannot make the host `one`: its TCP sends packets of 1500 B, above the MTU, 576 B");
 }
 
 #[test]

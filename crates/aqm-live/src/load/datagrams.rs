@@ -19,7 +19,7 @@ use tokio::io::Interest;
 use super::Job;
 use super::end::End;
 use super::record::Event;
-use super::sockets::{self, DATAGRAM_HEADER, ecn_bits};
+use super::sockets::{self, IP_AND_UDP, ecn_bits};
 use crate::buffers::MTU;
 
 /// What arrived of a stream of datagrams.
@@ -76,7 +76,8 @@ fn open(end: &End, job: &Job) -> io::Result<UdpSocket> {
 impl Stream {
     fn send(&mut self, end: &End, bytes: u16, ecn: Ecn) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Ok(()) };
-        if usize::from(bytes) > MTU {
+        let payload = usize::from(bytes.saturating_sub(end.options().datagram_header));
+        if payload + usize::from(IP_AND_UDP) > MTU {
             return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
         }
         if self.ecn != Some(ecn) {
@@ -84,7 +85,7 @@ impl Stream {
             self.ecn = Some(ecn);
         }
         let mut scratch = end.scratch();
-        let payload = &mut scratch[..bytes.saturating_sub(DATAGRAM_HEADER).into()];
+        let payload = &mut scratch[..payload];
         let words = [self.count, end.now().nanos()];
         for (place, word) in payload.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
@@ -127,7 +128,7 @@ pub(super) async fn receive(end: Rc<End>, socket: tokio::net::UdpSocket, receivi
                 Some(Incoming { job: job.number, received: Received::default(), next: 0 })
             });
             if let Some(stream) = stream {
-                stream.note(&payload, marked, end.now());
+                stream.note(&payload, marked, &end);
             }
             Ok(())
         });
@@ -168,17 +169,17 @@ pub(super) fn read_raw(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(
 }
 
 impl Incoming {
-    fn note(&mut self, payload: &Payload, marked: bool, now: Instant) {
+    fn note(&mut self, payload: &Payload, marked: bool, end: &End) {
         let received = &mut self.received;
         received.count += 1;
-        received.bytes += payload.length as u64 + u64::from(DATAGRAM_HEADER);
+        received.bytes += payload.length as u64 + u64::from(end.options().datagram_header);
         received.marked += u64::from(marked);
         if let Some(number) = payload.number {
             received.overtaken += u64::from(number < self.next);
             self.next = self.next.max(number + 1);
         }
         if let Some(sent) = payload.sent {
-            received.travelled = received.travelled + now.since(sent);
+            received.travelled = received.travelled + end.now().since(sent);
         }
     }
 }

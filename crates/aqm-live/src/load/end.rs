@@ -40,6 +40,8 @@ pub(super) enum Command {
     Open(Job),
     /// A datagram of a stream is to be sent.
     Datagram { job: Job, bytes: u16, ecn: Ecn },
+    /// It is to say when it has come to this.
+    Echo,
     /// The run is over: all is cut off.
     Stop,
 }
@@ -151,6 +153,9 @@ async fn serve(
         match command {
             Command::Open(job) => open(&end, job),
             Command::Datagram { job, bytes, ecn } => sending.send(&end, job, bytes, ecn),
+            Command::Echo => {
+                let _ = end.spec.reports.send(Report::Echo);
+            }
             Command::Begin(_) => {}
             Command::Stop => break,
         }

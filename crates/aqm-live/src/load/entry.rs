@@ -31,6 +31,13 @@ impl Entry {
         }
     }
 
+    /// Whether nothing follows: it has failed, or all has arrived and the kernel has told of its end. Of a stream of
+    /// datagrams nothing says what follows but its workload.
+    pub(super) fn is_over(&self) -> bool {
+        let Asked { done, failed, tcp, transfer, .. } = &self.asked;
+        transfer.page_objects == 0 || failed.is_some() || done.is_some() && tcp.is_some()
+    }
+
     /// All of it has arrived, or of its present exchange, which is returned.
     pub(super) fn arrive(&mut self, first_byte: Option<Instant>, at: Instant) -> Transfer {
         let transfer = self.present();

@@ -18,9 +18,11 @@ mod end;
 mod entry;
 mod http;
 mod message;
+mod player;
 mod players;
 mod push;
 mod record;
+mod rounds;
 mod sockets;
 mod tcp_info;
 #[cfg(test)]
@@ -29,6 +31,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
@@ -40,8 +43,10 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::{Clock, LiveError};
 use end::{Command, EndSpec};
-use players::{Player, Players};
+use player::{Ends, Player};
+use players::Players;
 use record::Report;
+use rounds::{Round, Rounds};
 use sockets::Options;
 
 pub use record::{Asked, Facts};
@@ -108,6 +113,7 @@ pub struct Prepared {
 pub struct Load {
     /// Nothing once it was waited for.
     players: Option<JoinHandle<(Vec<Asked>, Facts)>>,
+    done: Arc<AtomicBool>,
     reports: mpsc::Sender<Report>,
 }
 
@@ -150,7 +156,8 @@ pub fn prepare(
                 commands.push(sender);
             }
         }
-        players.push(Player::new(planned.name, planned.workload.clone(), hosts, commands));
+        let ends = Ends { hosts, options: Options::of(&planned), commands };
+        players.push(Player::new(planned.name, planned.workload.clone(), ends));
     }
     drop(ready);
     // Each end answers once; one that cannot even do that is gone, and so is what it would have answered with.
@@ -168,16 +175,23 @@ impl Prepared {
     /// If no thread can be had.
     pub fn start(self, clock: Clock) -> Result<Load, LiveError> {
         let Self { players, ends, reports: (reports, received), end } = self;
-        let run = Players::new(players, clock, end);
+        let done = Arc::new(AtomicBool::new(false));
+        let run = Players::new(players, clock, end, Arc::clone(&done));
         let thread = std::thread::Builder::new().name("workloads".to_owned());
         let players = thread
             .spawn(move || run.play(&received, ends))
             .map_err(|error| LiveError::new("no thread for the workloads can be started", error))?;
-        Ok(Load { players: Some(players), reports })
+        Ok(Load { players: Some(players), done, reports })
     }
 }
 
 impl Load {
+    /// Whether nothing is left to do: no workload will ask for anything before the end of the run, and all that was
+    /// asked for has arrived or failed. Datagrams, and acknowledgements, may be under way.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Relaxed)
+    }
+
     /// Cuts all off at once, before the end of the run.
     pub fn stop(&self) {
         // If nobody listens, all is over.
@@ -245,7 +259,12 @@ impl Hosts {
 
 impl Options {
     fn of(planned: &PlannedWorkload<'_>) -> Self {
-        Self { dscp: planned.dscp, no_delay: planned.tcp.connection.nagle == Nagle::Off }
+        Self {
+            dscp: planned.dscp,
+            no_delay: planned.tcp.connection.nagle == Nagle::Off,
+            // A link's header is small.
+            datagram_header: sockets::IP_AND_UDP + planned.link_header.bytes() as u16,
+        }
     }
 }
 
@@ -272,28 +291,6 @@ enum Task {
     Ask(Arc<Rounds>),
     /// Datagrams.
     Stream,
-}
-
-/// What is asked and answered over a connection.
-#[derive(Debug)]
-struct Rounds {
-    /// In turn; never empty.
-    all: Vec<Round>,
-    client_delay: Span,
-    server_delay: Span,
-}
-
-/// A request and its response.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    /// How long the client waits before it asks.
-    pause: Span,
-    /// Bytes of the request on the connection.
-    request: u64,
-    /// How long the server, which has the whole request, takes before it answers.
-    think: Span,
-    /// Bytes of the response on the connection; `None` never ends.
-    response: Option<u64>,
 }
 
 /// The jobs of a workload whose connections are not accepted yet, by the address from which they are opened.

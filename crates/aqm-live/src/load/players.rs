@@ -6,13 +6,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use aqm_net::{Ecn, Instant, Span};
+use aqm_net::{Ecn, Instant};
 use aqm_sim::emulation::{EndCounts, Side};
-use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
+use aqm_traffic::{Conversation, TrafficContext, Transfer, Workload};
 use nix::sys::prctl::set_timerslack;
 use tokio::sync::oneshot;
 
@@ -20,37 +21,12 @@ use super::actions::{Action, Actions};
 use super::end::Command;
 use super::entry::Entry;
 use super::message::{SHORTEST_RESPONSE, shortest_request};
-use super::record::{Asked, Event, Exchanged, Facts, Report, WorkloadFacts};
-use super::sockets::DATAGRAM_HEADER;
-use super::{Commands, Hosts, Job, Round, Rounds, Task};
+use super::player::Player;
+use super::record::{Asked, Event, Exchanged, Facts, Report};
+use super::rounds::{Round, Rounds};
+use super::{Job, Task};
 use crate::Clock;
 use crate::lateness::Lateness;
-
-/// A workload while it runs.
-pub(super) struct Player {
-    workload: Box<dyn Workload>,
-    hosts: Hosts,
-    /// By side; none if programs are the workload.
-    ends: Vec<Commands>,
-    /// Its streams of datagrams: their jobs.
-    streams: BTreeMap<u32, Job>,
-    /// The moment with which it was called last.
-    called: Instant,
-    facts: WorkloadFacts,
-}
-
-impl Player {
-    pub(super) fn new(name: &str, workload: Box<dyn Workload>, hosts: Hosts, ends: Vec<Commands>) -> Self {
-        Self {
-            workload,
-            hosts,
-            ends,
-            streams: BTreeMap::new(),
-            called: Instant::START,
-            facts: WorkloadFacts { name: name.to_owned(), ..WorkloadFacts::default() },
-        }
-    }
-}
 
 /// When a workload is woken; at equal moments what was asked for first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,19 +47,29 @@ pub(super) struct Players {
     /// Wake-ups that were asked for.
     planned: u64,
     entries: Vec<Entry>,
+    /// All entries before this one are over.
+    first_open: usize,
+    /// How many ends have not said yet that they have done all, once nothing was left to ask for.
+    echoes: Option<usize>,
+    /// Whether nothing is left to do.
+    done: Arc<AtomicBool>,
     lateness: Lateness,
 }
 
 impl Players {
-    pub(super) fn new(all: Vec<Player>, clock: Clock, end: Instant) -> Self {
+    /// `done` is told when nothing is left to do.
+    pub(super) fn new(all: Vec<Player>, clock: Clock, end: Instant, done: Arc<AtomicBool>) -> Self {
         Self {
             all,
             clock,
             end,
+            done,
             wakes: BinaryHeap::new(),
             sleepers: BTreeMap::new(),
             planned: 0,
             entries: Vec::new(),
+            first_open: 0,
+            echoes: None,
             lateness: Lateness::new(),
         }
     }
@@ -118,6 +104,7 @@ impl Players {
     fn run(&mut self, reports: &mpsc::Receiver<Report>) {
         loop {
             self.wake_until(self.clock.now());
+            self.notice_that_all_is_done();
             let wake = self.wakes.peek().map(|Reverse(wake)| wake.at);
             let sleeper = self.sleepers.keys().next().map(|&(until, _)| until);
             let next = wake.into_iter().chain(sleeper).fold(self.end, Instant::min);
@@ -140,8 +127,28 @@ impl Players {
         }
     }
 
+    /// Once no workload will ask for anything and all that was asked for is over, has the ends say that nothing they
+    /// were told waits, such as a datagram.
+    fn notice_that_all_is_done(&mut self) {
+        if self.echoes.is_none() && self.is_idle() {
+            self.tell_all(|| Command::Echo);
+            self.echoes = Some(self.all.iter().map(|player| player.ends.commands.len()).sum());
+        }
+        if self.echoes == Some(0) {
+            self.done.store(true, Relaxed);
+        }
+    }
+
+    /// Whether no workload will ask for anything, and all that was asked for is over.
+    fn is_idle(&mut self) -> bool {
+        let open = &self.entries[self.first_open..];
+        self.first_open += open.iter().take_while(|entry| entry.is_over()).count();
+        let is_due = |&Reverse(wake): &Reverse<Wake>| wake.at < self.end;
+        self.first_open == self.entries.len() && !self.wakes.peek().is_some_and(is_due)
+    }
+
     fn tell_all(&self, command: impl Fn() -> Command) {
-        for end in self.all.iter().flat_map(|player| &player.ends) {
+        for end in self.all.iter().flat_map(|player| &player.ends.commands) {
             // One that is gone has nothing to be told.
             let _ = end.send(command());
         }
@@ -195,29 +202,23 @@ impl Players {
             self.connect(position, (transfer, false), Task::Push(transfer.bytes), now);
             return;
         };
-        let (pause, think) = (Span::ZERO, Span::ZERO);
-        let all = vec![Round { pause, request: bytes.into(), think, response: transfer.bytes }];
-        let rounds = Rounds { all, client_delay: Span::ZERO, server_delay: Span::ZERO };
+        let rounds = Rounds::once(bytes, transfer.bytes);
         self.connect(position, (transfer, false), Task::Ask(Arc::new(rounds)), now);
     }
 
     fn converse(&mut self, position: usize, conversation: &Conversation, now: Instant) {
-        let exchanges = || std::iter::once(&conversation.first).chain(&conversation.rest);
+        let rounds = Rounds::of(conversation);
         let transfer = Transfer {
-            bytes: Some(exchanges().map(|one| one.response).fold(0, u64::saturating_add)),
+            bytes: rounds
+                .all
+                .iter()
+                .map(|round| round.response)
+                .try_fold(0_u64, |all, one| Some(all.saturating_add(one?))),
             request: Some(u32::try_from(conversation.first.request).unwrap_or(u32::MAX)),
             page: None,
             page_objects: 1,
             host: conversation.host,
         };
-        let round = |&Exchange { pause, request, think, response }: &Exchange| Round {
-            pause,
-            request,
-            think,
-            response: Some(response),
-        };
-        let (client_delay, server_delay) = (conversation.client_delay, conversation.server_delay);
-        let rounds = Rounds { all: exchanges().map(round).collect(), client_delay, server_delay };
         self.connect(position, (transfer, true), Task::Ask(Arc::new(rounds)), now);
     }
 
@@ -240,7 +241,7 @@ impl Players {
         let player = self.all.get_mut(position)?;
         let number = u32::try_from(self.entries.len()).ok()?;
         let host = transfer.host;
-        let to = player.hosts.remote(opener.other(), host);
+        let to = player.ends.hosts.remote(opener.other(), host);
         let mut exchanges = Vec::new();
         if let Task::Ask(rounds) = &task {
             let shortest = shortest_request(to.to_string().len());
@@ -264,7 +265,7 @@ impl Players {
             received: None,
         };
         self.entries.push(Entry { asked, is_conversation, answered: 0 });
-        Some(Job { number, from: player.hosts.address(opener, host), to, task })
+        Some(Job { number, from: player.ends.hosts.address(opener, host), to, task })
     }
 
     fn send_datagram(&mut self, position: usize, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
@@ -274,7 +275,7 @@ impl Players {
             self.enter(position, (transfer, false), (Side::Sender, Task::Stream), now)
         });
         let (Some(job), Some(player)) = (job, self.all.get_mut(position)) else { return };
-        player.facts.lengthened += u64::from(bytes < DATAGRAM_HEADER);
+        player.facts.lengthened += u64::from(bytes < player.ends.options.datagram_header);
         player.streams.entry(stream).or_insert_with(|| job.clone());
         let number = job.number;
         self.tell(position, Side::Sender, Command::Datagram { job, bytes, ecn }, number);
@@ -282,7 +283,7 @@ impl Players {
 
     /// Tells an end of a workload what to do for a job.
     fn tell(&mut self, position: usize, side: Side, command: Command, number: u32) {
-        let end = self.all.get(position).and_then(|player| player.ends.get(side as usize));
+        let end = self.all.get(position).and_then(|player| player.ends.commands.get(side as usize));
         if end.is_none_or(|end| end.send(command).is_err()) {
             let reason = "opening: the end of the load generator is gone".to_owned();
             self.note_failure(number, reason);
@@ -302,6 +303,10 @@ impl Players {
             Report::Sleep { until, wake } => {
                 self.planned += 1;
                 self.sleepers.insert((until, self.planned), wake);
+                return;
+            }
+            Report::Echo => {
+                self.echoes = self.echoes.map(|left| left.saturating_sub(1));
                 return;
             }
             Report::Stop => return,
@@ -360,11 +365,5 @@ impl Players {
         });
         let facts = Facts { wakes: self.lateness, workloads: workloads.collect() };
         (self.entries.into_iter().map(|entry| entry.asked).collect(), facts)
-    }
-}
-
-impl Player {
-    fn count_failure(&mut self, reason: String) {
-        *self.facts.failures.entry(reason).or_default() += 1;
     }
 }

@@ -22,6 +22,8 @@ pub(super) enum Report {
     Trouble { traffic: u32, at: Instant, reason: String },
     /// Somebody is to be woken.
     Sleep { until: Instant, wake: oneshot::Sender<()> },
+    /// An end has done what it was told before [`Command::Echo`](super::end::Command::Echo).
+    Echo,
     /// All is to be cut off.
     Stop,
 }

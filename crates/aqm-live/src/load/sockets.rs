@@ -12,8 +12,8 @@ use tokio::net::TcpSocket;
 /// Connections that may wait to be accepted; the kernel has a limit of its own (`somaxconn`).
 const BACKLOG: i32 = 65_535;
 
-/// Bytes of the headers of a datagram: IP and UDP.
-pub(super) const DATAGRAM_HEADER: u16 = 28;
+/// Bytes of the headers of IP and UDP.
+pub(super) const IP_AND_UDP: u16 = 28;
 
 /// What the sockets of a workload have in common.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Options {
     pub(super) dscp: u8,
     /// Whether segments that are not full are sent at once.
     pub(super) no_delay: bool,
+    /// Bytes of the headers of a datagram: IP, UDP and the link's own.
+    pub(super) datagram_header: u16,
 }
 
 /// Lets this process have as many sockets as it is allowed to.

@@ -294,6 +294,11 @@ impl HostFlow {
         })
     }
 
+    /// Whether it is closed, or nothing waits to be acknowledged.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.connection || self.closed.is_some() || self.acknowledged >= self.sent_to
+    }
+
     /// When its payload was complete, if `bytes` are all.
     pub(super) fn completed(&self, bytes: u64) -> Option<Instant> {
         self.received_at.filter(|_| self.received.end() >= bytes)

@@ -70,7 +70,7 @@ pub struct Entering {
     pub to: Side,
     /// What it carries.
     pub contents: Contents,
-    /// Bytes on the wire, headers included.
+    /// Bytes of IP; the header of the link comes on top.
     pub bytes: u16,
     /// ECN bits.
     pub ecn: Ecn,
@@ -159,6 +159,8 @@ pub struct Emulation {
     managed: Vec<u32>,
     /// The next label without a meaning.
     next_label: u16,
+    /// What the link adds to each packet, in bytes.
+    link_header: u16,
     now: Instant,
     record: RunRecord,
 }
@@ -176,6 +178,8 @@ impl Emulation {
             flows_opened: vec![0; scenario.traffic.len()],
             managed: managed_numbers(&scenario.links),
             next_label: scenario.traffic.len() as u16,
+            // Scenarios with more are refused.
+            link_header: scenario.link_header.bytes() as u16,
             now: Instant::START,
             record: RunRecord::default(),
             plan: plan.clone(),
@@ -206,7 +210,7 @@ impl Emulation {
     }
 
     /// The least time from a host to another and back without queues, of all workloads, and the longest that a full
-    /// packet of `bytes` takes on a managed link.
+    /// packet of `bytes` on the wire takes on a managed link.
     pub fn scales(&self, bytes: u64) -> [Span; 2] {
         let topology = &self.plan.topology;
         [topology.least_round_trip(), topology.slowest_managed().pace().time_for(bytes)]
@@ -234,6 +238,7 @@ impl Emulation {
         debug_assert!(now >= self.now, "time goes on");
         self.now = now;
         let Entering { flow, to, contents, bytes, ecn, cwnd, label } = entering;
+        let bytes = bytes.saturating_add(self.link_header);
         let host_flow = &mut self.flows[flow as usize];
         let stored = match contents {
             Contents::Segment(mut segment) => {
@@ -271,6 +276,11 @@ impl Emulation {
         }
         self.apply_fates(hosts);
         self.now = self.now.max(now);
+    }
+
+    /// Whether no packet is under way, and every connection has been told that its payload arrived, or is closed.
+    pub fn is_quiet(&self) -> bool {
+        self.transit.payloads.is_empty() && self.flows.iter().all(HostFlow::is_quiet)
     }
 
     /// No later than this something is due, if nothing enters before. It may be a little early: then nothing is due.

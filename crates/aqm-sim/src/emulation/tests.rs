@@ -69,7 +69,7 @@ const DATAGRAMS: &str = r#"
 duration = "20s"
 warm_up = "3s"
 seed = 5
-host = { jitter = "0s" }
+host = { jitter = "0s", link_header = "14B" }
 [bottleneck]
 rate = "1Mbps"
 delay = "20ms"
@@ -115,7 +115,8 @@ fn emulate(plan: &Plan, step: Option<Span>) -> Vec<Table> {
             flow,
             to: Side::Receiver,
             contents: Contents::Datagram,
-            bytes,
+            // The rest is the link's.
+            bytes: bytes - 14,
             ecn,
             cwnd: 0,
             label: 0,

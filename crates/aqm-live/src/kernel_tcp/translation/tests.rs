@@ -7,6 +7,8 @@ const KERNEL: Kernel =
     Kernel { release: (6, 18), tick: Span::from_millis(4), has_rto_max: true, hystart: Some(true) };
 const OLD_KERNEL: Kernel = Kernel { release: (6, 1), has_rto_max: false, ..KERNEL };
 
+const NO_LINK: Size = Size::from_bytes(0);
+
 fn read(table: Value) -> Config {
     aqm_tcp::read(table).unwrap()
 }
@@ -17,13 +19,13 @@ fn linux(changes: Value) -> Config {
 
 /// What is refused, a line each.
 fn refused(config: &Config, kernel: &Kernel) -> Vec<String> {
-    let errors = KernelTcp::of(config, kernel).err();
+    let errors = KernelTcp::of(config, kernel, NO_LINK).err();
     errors.iter().flat_map(|errors| errors.iter().map(ToString::to_string)).collect()
 }
 
 #[test]
 fn todays_linux_is_what_the_kernel_does_by_itself() {
-    let tcp = KernelTcp::of(&linux(json!({})), &KERNEL).unwrap();
+    let tcp = KernelTcp::of(&linux(json!({})), &KERNEL, NO_LINK).unwrap();
     let expected = RouteSettings {
         advmss: 1460,
         initcwnd: 10,
@@ -50,7 +52,6 @@ fn todays_linux_is_what_the_kernel_does_by_itself() {
     ] {
         assert_eq!(tcp.sysctls[name], value, "{name}");
     }
-    assert_eq!(tcp.longest_packet(), 1500);
     assert_eq!(refused(&linux(json!({})), &OLD_KERNEL), [""; 0]);
 }
 
@@ -64,7 +65,7 @@ fn the_testbed_of_2004_has_settings() {
         "receiver": {"delayed_ack": "off"},
         "ecn": {"mode": "on"},
     }));
-    let tcp = KernelTcp::of(&helsinki, &KERNEL).unwrap();
+    let tcp = KernelTcp::of(&helsinki, &KERNEL, NO_LINK).unwrap();
     let expected = RouteSettings {
         advmss: 536,
         initcwnd: 2,
@@ -85,16 +86,55 @@ fn the_testbed_of_2004_has_settings() {
 fn a_syn_without_room_for_it_scales_no_windows() {
     let sizes = json!({"mss": "1460B", "header": "40B", "ack_size": "40B", "syn_size": "48B"});
     let config = |window| linux(json!({"connection": sizes, "receiver": {"window": window}}));
-    let tcp = KernelTcp::of(&config(44), &KERNEL).unwrap();
+    let tcp = KernelTcp::of(&config(44), &KERNEL, NO_LINK).unwrap();
     assert_eq!((tcp.route.window, &*tcp.sysctls["ipv4/tcp_window_scaling"]), (64_240, "0"));
     assert_eq!(refused(&config(45), &KERNEL), ["receiver.window: must be at most 44 segments, not 45"]);
+}
+
+#[test]
+fn lengths_may_contain_the_header_of_the_link() {
+    let sizes = json!({"mss": "1460B", "header": "54B", "ack_size": "54B", "syn_size": "66B"});
+    let config = linux(json!({"connection": sizes, "receiver": {"window": 40}}));
+    let ethernet = Size::from_bytes(14);
+    let of_ip = json!({"mss": "1460B", "header": "40B", "ack_size": "40B", "syn_size": "52B"});
+    let of_ip = linux(json!({"connection": of_ip, "receiver": {"window": 40}}));
+    let expected = KernelTcp::of(&of_ip, &KERNEL, NO_LINK);
+    assert_eq!(KernelTcp::of(&config, &KERNEL, ethernet), expected);
+    assert_eq!(
+        refused(&config, &KERNEL)[..2],
+        [
+            "connection.header: must be 40B, or 52B with timestamps, not 54B",
+            "connection.syn_size: must be 52B, or 48B without window scaling, not 66B"
+        ]
+    );
+    let errors = KernelTcp::of(&of_ip, &KERNEL, ethernet).unwrap_err().to_string();
+    assert!(
+        errors.starts_with("connection.header: must be 54B, or 66B with timestamps, not 40B"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn segments_that_make_packets_longer_than_the_mtu_are_refused() {
+    let refused = |mss| refused(&linux(json!({"connection": {"mss": mss}})), &KERNEL);
+    assert_eq!(
+        refused("9000B"),
+        ["connection.mss: must be 88B to 1448B, which with headers is the MTU, 1500B, not 9kB"]
+    );
+    assert_eq!((refused("1448B").len(), refused("1449B").len()), (0, 1));
+    let (nearest, _) = KernelTcp::nearest(&linux(json!({"connection": {"mss": "9000B"}})), &KERNEL, NO_LINK);
+    assert_eq!(nearest.route.advmss, 1460);
 }
 
 #[test]
 fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
     let buffer = |mss, window, kernel| {
         let sizes = json!({"mss": mss, "header": "40B", "ack_size": "40B", "syn_size": "52B"});
-        let tcp = KernelTcp::of(&linux(json!({"connection": sizes, "receiver": {"window": window}})), kernel);
+        let tcp = KernelTcp::of(
+            &linux(json!({"connection": sizes, "receiver": {"window": window}})),
+            kernel,
+            NO_LINK,
+        );
         tcp.unwrap().sysctls["ipv4/tcp_rmem"].clone()
     };
     // 1460 of 2304 bytes are 162 of 256.
@@ -152,18 +192,18 @@ fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
 #[test]
 fn sack_without_rack_is_for_kernels_before_6_17() {
     let sack = linux(json!({"recovery": {"kind": "sack"}}));
-    let tcp = KernelTcp::of(&sack, &OLD_KERNEL).unwrap();
+    let tcp = KernelTcp::of(&sack, &OLD_KERNEL, NO_LINK).unwrap();
     assert_eq!((&*tcp.sysctls["ipv4/tcp_sack"], &*tcp.sysctls["ipv4/tcp_recovery"]), ("1", "0"));
     assert_eq!(refused(&sack, &KERNEL).len(), 1);
     let newreno = linux(json!({"recovery": {"kind": "newreno"}, "sack": {"pipe": "counted"}}));
-    let tcp = KernelTcp::of(&newreno, &KERNEL).unwrap();
+    let tcp = KernelTcp::of(&newreno, &KERNEL, NO_LINK).unwrap();
     assert_eq!((&*tcp.sysctls["ipv4/tcp_sack"], &*tcp.sysctls["ipv4/tcp_dsack"]), ("0", "0"));
 }
 
 #[test]
 fn a_tcp_that_no_kernel_has_is_brought_as_near_as_it_goes() {
     let rfc = read(json!({"receiver": {"window": 20}}));
-    let (tcp, short) = KernelTcp::nearest(&rfc, &KERNEL);
+    let (tcp, short) = KernelTcp::nearest(&rfc, &KERNEL, NO_LINK);
     let errors = short.finish(()).unwrap_err();
     let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
     for place in ["recovery.kind", "rto.arithmetic", "receiver.delayed_ack", "cwnd.reduction_basis"] {
@@ -190,7 +230,7 @@ fn others(field: &Field, value: &Value) -> Vec<Value> {
 fn no_parameter_is_ignored_in_silence() {
     let all = linux(json!({"ecn": {"mode": "on"}}));
     let table = all.to_value();
-    let base = KernelTcp::of(&all, &KERNEL).unwrap();
+    let base = KernelTcp::of(&all, &KERNEL, NO_LINK).unwrap();
     let mut tried = 0;
     for group in Config::parameters() {
         let fields = if group.name == "congestion_control" {
@@ -208,7 +248,7 @@ fn no_parameter_is_ignored_in_silence() {
                 let mut changed = table.clone();
                 changed[group.name][field.name] = other.clone();
                 let Ok(config) = Config::read(changed) else { continue };
-                let heeded = KernelTcp::of(&config, &KERNEL).map_or(true, |tcp| tcp != base);
+                let heeded = KernelTcp::of(&config, &KERNEL, NO_LINK).map_or(true, |tcp| tcp != base);
                 assert!(heeded, "{path} = {other}");
                 tried += 1;
             }

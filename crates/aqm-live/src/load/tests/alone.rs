@@ -93,7 +93,7 @@ fn is_over(stream: &mut TcpStream) -> bool {
 
 #[test]
 fn requests_have_the_bytes_that_were_asked_for_and_the_client_closes_after_the_last_response() {
-    let client = Alone::new(RECEIVER, Options { dscp: 10, no_delay: true }, false);
+    let client = Alone::new(RECEIVER, Options { dscp: 10, ..PLAIN }, false);
     let listener = TcpListener::bind(Loopback::new().address(SENDER)).unwrap();
     let Ok(SocketAddr::V4(server)) = listener.local_addr() else { panic!("not IPv4") };
     let wanted = [300, 8192, 8193, 100_063, 100_064, 1];
@@ -157,7 +157,7 @@ fn a_connection_that_nobody_announced_is_closed() {
 
 #[test]
 fn datagrams_carry_their_number_and_the_bits_that_were_asked_for() {
-    let sender = Alone::new(SENDER, Options { dscp: 46, no_delay: true }, true);
+    let sender = Alone::new(SENDER, Options { dscp: 46, ..PLAIN }, true);
     let receiver = UdpSocket::bind(Loopback::new().address(RECEIVER)).unwrap();
     socket2::SockRef::from(&receiver).set_recv_tos_v4(true).unwrap();
     let Ok(SocketAddr::V4(to)) = receiver.local_addr() else { panic!("not IPv4") };

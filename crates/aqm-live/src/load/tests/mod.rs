@@ -65,7 +65,7 @@ fn plan(text: &str) -> Plan {
     Plan::of_toml(&text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-const PLAIN: Options = Options { dscp: 0, no_delay: true };
+const PLAIN: Options = Options { dscp: 0, no_delay: true, datagram_header: 28 };
 
 const SENDER: Place = Place { traffic: 0, side: Side::Sender };
 const RECEIVER: Place = Place { traffic: 0, side: Side::Receiver };
@@ -234,7 +234,7 @@ fn act(script: &Script, ends: usize, listens: bool) -> (Vec<Asked>, Facts) {
         .into_iter()
         .unzip();
     both.iter().for_each(|_| is_ready.recv().unwrap().unwrap());
-    let player = Player::new("script", Box::new(script.clone()), hosts, commands);
+    let player = Player::new("script", Box::new(script.clone()), Ends { hosts, options: PLAIN, commands });
     let end = Instant::START + Span::from_millis(2500);
     let told = Arc::clone(&script.told);
     std::thread::spawn(move || {
@@ -245,7 +245,7 @@ fn act(script: &Script, ends: usize, listens: bool) -> (Vec<Asked>, Facts) {
         std::thread::sleep(Duration::from_millis(20));
         let _ = reports.send(Report::Stop);
     });
-    Players::new(vec![player], Clock::start(), end).play(&heard, threads)
+    Players::new(vec![player], Clock::start(), end, Arc::default()).play(&heard, threads)
 }
 
 fn transfer(bytes: u64, request: Option<u32>) -> Transfer {

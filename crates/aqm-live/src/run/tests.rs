@@ -1,0 +1,90 @@
+use aqm_net::stage::Files;
+use aqm_net::table::{Column, Table};
+
+use super::*;
+use crate::Privileges;
+
+fn column<'a>(run: &'a Run, table: &str, column: &str) -> &'a Column {
+    let found: &Table = run.tables.iter().find(|one| one.name == table).unwrap();
+    &found.columns.iter().find(|(name, _)| *name == column).unwrap().1
+}
+
+fn reals(run: &Run, table: &str, name: &str) -> Vec<f64> {
+    match column(run, table, name) {
+        Column::Real(values) => values.clone(),
+        Column::MaybeReal(values) => values.iter().map(|value| value.unwrap_or(f64::NAN)).collect(),
+        Column::Whole(values) => values.iter().map(|&value| value as f64).collect(),
+        other => panic!("{other:?} has no numbers"),
+    }
+}
+
+fn live(text: &str) -> Option<Run> {
+    let privileges = Privileges::here();
+    if !privileges.are_enough() {
+        eprintln!("skipped, no live run is possible here: {privileges:?}");
+        return None;
+    }
+    let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
+    let run = run(&plan, &Options::default(), &Watch::default());
+    Some(run.unwrap_or_else(|failure| panic!("{failure:?}")))
+}
+
+#[test]
+fn a_download_fills_the_line_and_transfers_are_whole() {
+    let run = live(
+        r#"
+        duration = "4s"
+        warm_up = "1s"
+        [bottleneck]
+        rate = "10Mbps"
+        delay = "5ms"
+        queue = { kind = "drop-tail", limit = "50p" }
+        [tcp]
+        profile = "linux-6"
+        [traffic.ftp]
+        kind = "ftp"
+        flows = 2
+        stagger = "0s"
+        [traffic.web]
+        kind = "web"
+        load = 0.2
+        request = "300B"
+        "#,
+    );
+    let Some(run) = run else { return };
+    let utilisation = reals(&run, "links", "utilisation")[0];
+    assert!((0.9..=1.0).contains(&utilisation), "{utilisation} {:#}", run.manifest["live"]);
+    let (sizes, times) = (reals(&run, "transfers", "size_bytes"), reals(&run, "transfers", "duration_s"));
+    let complete = times.iter().filter(|time| time.is_finite()).count();
+    assert!(sizes.len() >= 10 && complete * 10 >= sizes.len() * 8, "{complete} of {}", sizes.len());
+}
+
+#[test]
+fn whoever_watches_stops_a_run_long_before_its_end() {
+    let privileges = Privileges::here();
+    if !privileges.are_enough() {
+        return eprintln!("skipped, no live run is possible here: {privileges:?}");
+    }
+    let text = r#"
+        duration = "600s"
+        [tcp]
+        profile = "linux-6"
+        [bottleneck]
+        queue = { kind = "drop-tail" }
+        [traffic.ftp]
+        kind = "ftp"
+        flows = 4
+        "#;
+    let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
+    let watch = Watch::default();
+    let began = std::time::Instant::now();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            watch.stop();
+        });
+        let outcome = run(&plan, &Options::default(), &watch);
+        assert!(matches!(outcome, Err(Failure::Stopped)), "{:?}", outcome.err());
+    });
+    assert!(began.elapsed() < Duration::from_secs(20));
+}

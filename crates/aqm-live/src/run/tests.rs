@@ -53,7 +53,9 @@ fn a_download_fills_the_line_and_transfers_are_whole() {
     );
     let Some(run) = run else { return };
     let utilisation = reals(&run, "links", "utilisation")[0];
-    assert!((0.9..=1.0).contains(&utilisation), "{utilisation} {:#}", run.manifest["live"]);
+    // A packet counts when it begins, so 3 s may have one more than they carry.
+    let most = 1.0 + 1500.0 * 8.0 / 10e6 / 3.0;
+    assert!((0.9..=most).contains(&utilisation), "{utilisation} {:#}", run.manifest["live"]);
     let (sizes, times) = (reals(&run, "transfers", "size_bytes"), reals(&run, "transfers", "duration_s"));
     let complete = times.iter().filter(|time| time.is_finite()).count();
     assert!(sizes.len() >= 10 && complete * 10 >= sizes.len() * 8, "{complete} of {}", sizes.len());

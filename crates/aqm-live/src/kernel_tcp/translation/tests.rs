@@ -148,7 +148,7 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
 fn a_large_window_finds_its_size_unless_the_first_one_is_given() {
     let set = |first: Option<u32>| {
         let receiver = json!({"window": 200, "first_window": first});
-        let sysctls = KernelTcp::of(&linux(json!({"receiver": receiver})), &KERNEL).unwrap().sysctls;
+        let sysctls = KernelTcp::of(&linux(json!({"receiver": receiver})), &KERNEL, NO_LINK).unwrap().sysctls;
         (sysctls["ipv4/tcp_rmem"].clone(), sysctls["ipv4/tcp_moderate_rcvbuf"].clone())
     };
     assert_eq!(set(None), ("4096 131072 466835".to_owned(), "1".to_owned()));

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
-from small_study import MAIN, STUDY, FakeScenario, run, slower
+from conftest import Cli
+from small_study import MAIN, STUDY, FakeRun, FakeScenario, run, slower
 
-from aqmlab import study
-from aqmlab.publication import Variant
+from aqmlab import live_runs, study
+from aqmlab.campaign import plan_of
+from aqmlab.publication import StudyResult, Variant
+from aqmlab.scenario import Scenario
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +79,121 @@ def test_sensitivity_judges_again_and_leaves_the_main_verdicts_alone(tmp_path: P
 def test_an_unknown_study_is_answered_with_the_known_ones() -> None:
     with pytest.raises(KeyError, match="shred"):
         study.load("shed")
+
+
+def test_a_study_without_a_live_form_is_answered_with_those_that_have_one(cli: Cli) -> None:
+    with pytest.raises(KeyError, match="`shred` has no live form: there is one of helsinki"):
+        study.load("shred", live=True)
+    result = cli("study", "run", "shred", "--live")
+    assert result.returncode == 2
+    assert "`shred` has no live form" in result.stderr
+
+
+# Live runs
+
+
+class FakeLive:
+    """In place of live runs, all of which are valid but those whose number is `disturbed`."""
+
+    def __init__(self, *disturbed: int) -> None:
+        self.disturbed, self.made = disturbed, 0
+        self.lock = threading.Lock()
+
+    def run(self, scenario: Scenario, seed: int, **options: Any) -> FakeRun:
+        assert options["nearest_tcp"]
+        assert options["until_done"]
+        with self.lock:
+            self.made += 1
+            valid = self.made not in self.disturbed
+        found = {
+            "valid": valid,
+            "objections": [] if valid else ["the router stood still"],
+            "ended_s": 2.0,
+            "lateness": {"p99_us": 100.0, "max_us": 1000.0 + seed},
+            "tcp_shortfalls": {"a": ["tcp.rto.tick: must be 4ms"], "b": ["tcp.rto.tick: must be 4ms"]},
+        }
+        table = pl.DataFrame({"time_s": [float(seed)]})
+        manifest = {"scenario": scenario.effective, "digest": scenario.digest, "live": found}
+        return FakeRun({"transfers": table}, manifest, {"cpu_s": 0.5})
+
+
+def live_scenario(*, queue: str, load: float, seed: int) -> dict[str, Any]:
+    return {
+        "duration": f"{seed}s",
+        "bottleneck": {"queue": {"kind": "red" if queue == "RED" else "drop-tail"}},
+        "traffic": {"web": {"kind": "web", "load": load}},
+    }
+
+
+LIVE = dataclasses.replace(
+    STUDY, sweeps=(dataclasses.replace(MAIN, scenario=live_scenario, by_seed=True, live=True),)
+)
+
+
+def live_study(monkeypatch: pytest.MonkeyPatch, fake: FakeLive, out: Path) -> StudyResult:
+    monkeypatch.setattr(live_runs.live, "run", fake.run)
+    monkeypatch.setattr(live_runs, "need", lambda: None)
+    return study.run(LIVE, out, jobs=1)
+
+
+def test_a_live_study_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = FakeLive()
+    result = live_study(monkeypatch, first, tmp_path)
+    assert first.made == 16
+    assert "aqmlab study run small --live" in result.report.read_text()
+    kept = (tmp_path / "runs.jsonl").read_text().splitlines()
+    (tmp_path / "runs.jsonl").write_text("\n".join(kept[:10]) + "\n")
+    again = FakeLive()
+    assert live_study(monkeypatch, again, tmp_path).verdicts == result.verdicts
+    assert again.made == 6
+    # A study that is complete needs no live run, and so no machine that can make one.
+    monkeypatch.setattr(live_runs, "need", lambda: pytest.fail("nothing is to be run"))
+    assert study.run(LIVE, tmp_path).provenance["live"]["runs"] == 16
+
+
+def test_an_invalid_run_is_made_again_and_only_the_valid_one_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = FakeLive(2, 5, 6)
+    result = live_study(monkeypatch, fake, tmp_path)
+    assert fake.made == 16 + 3
+    assert result.failures == ()
+    records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert [len(record["live"]["repeated"]) for record in records] == [0, 1, 0, 2] + 12 * [0]
+    found = result.provenance["live"]
+    assert (found["runs"], found["repeated"]) == (16, 3)
+    assert (found["late_p99_us"], found["late_max_us"]) == (100.0, 1004.0)
+    assert found["shortfalls"] == ["tcp.rto.tick: must be 4ms"]
+    page = result.report.read_text()
+    assert "3 further ones were not valid and were repeated: the router stood still" in page
+    assert "tcp.rto.tick: must be 4ms" in page
+
+
+def test_a_run_that_is_never_valid_fails_and_is_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = FakeLive(*range(1, live_runs.ATTEMPTS + 1))
+    result = live_study(monkeypatch, fake, tmp_path)
+    (failure,) = result.failures
+    assert failure.problem.endswith("none of 4 live runs was valid; the last: the router stood still")
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 15
+    again = FakeLive()
+    assert live_study(monkeypatch, again, tmp_path).failures == ()
+    assert again.made == 1
+
+
+def test_a_live_run_is_not_taken_for_a_simulated_one(tmp_path: Path) -> None:
+    both = [*LIVE.sweeps, dataclasses.replace(LIVE.sweeps[0], live=False)]
+    plan = plan_of(both, Scenario.from_dict, quick=True)
+    keys = {(sweep.live, labels["queue"], task.seed): task.key for sweep, labels, task in plan}
+    assert len(set(keys.values())) == 8
+    assert len({task.scenario.digest for _, _, task in plan}) == 8, "each seed has a scenario of its own"
+
+
+def test_a_live_study_is_refused_where_live_runs_are_impossible(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refused = {"namespaces": None, "tun": "there is no /dev/net/tun"}
+    monkeypatch.setattr(live_runs.live, "privileges", lambda: refused)
+    with pytest.raises(live_runs.live.NotLive, match=r"possible here: tun: there is no /dev/net/tun"):
+        study.run(LIVE, tmp_path)

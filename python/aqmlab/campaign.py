@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aqmlab import _core
+from aqmlab import _core, live_runs
 from aqmlab.files import writing
 from aqmlab.parallel import each
 from aqmlab.sweep import Labels, Prepare, Reduce, Row, Run, Runnable, Runs, Sweep
@@ -54,13 +54,18 @@ Plan = list[tuple[Sweep, dict[str, Any], Task]]
 
 
 def plan_of(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> Plan:
-    """Every run that the sweeps ask for; the same run may stand in several of them."""
+    """Every run that the sweeps ask for; the same run may stand in several of them.
+
+    `make` makes the scenarios that are simulated.
+    """
     plan: Plan = []
     for sweep in sweeps:
         code = _code(sweep.reduce)
+        prepare = live_runs.prepare if sweep.live else make
         for labels in sweep.points(quick=quick):
-            scenario = _made(make, sweep.scenario(**labels))
+            shared = None if sweep.by_seed else _made(prepare, sweep.scenario(**labels))
             for seed in range(1, sweep.replications(quick=quick) + 1):
+                scenario = shared or _made(prepare, sweep.scenario(**labels, seed=seed))
                 key = f"{scenario.digest}:{seed}:{code}"
                 task = Task(
                     key=key,
@@ -189,7 +194,7 @@ def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: i
 def _one(task: Task, watch: _core.Watch) -> dict[str, Any]:
     run = task.scenario.run(task.seed, watch=watch)
     manifest = run.manifest
-    return {
+    record = {
         "key": task.key,
         "sweep": task.sweep,
         "labels": dict(task.labels),
@@ -201,6 +206,7 @@ def _one(task: Task, watch: _core.Watch) -> dict[str, Any]:
         "scenario": manifest["scenario"] if task.seed == 1 else None,
         "values": {key: _plain(value) for key, value in task.reduce(run).items()},
     }
+    return record | ({"live": live_runs.facts(manifest["live"])} if "live" in manifest else {})
 
 
 def _plain(value: Any) -> Any:

@@ -474,14 +474,24 @@ def study_list() -> None:
 def study_run(
     name: str,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
-    jobs: Jobs = None,
-    out: Annotated[Path | None, typer.Option(help="A folder; by default out/NAME or out/NAME-quick.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many runs at once; by default all cores, of live runs 16 on each."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder; by default out/NAME, and -live, -quick behind it.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")
+    ] = False,
 ) -> None:
     """Runs a study: figures, tables, claims with verdicts, and a report."""
     from aqmlab import study
 
-    chosen = study.load(name)
-    folder = out or Path("out") / (f"{name}-quick" if quick else name)
+    chosen = study.load(name, live=live)
+    if live:
+        live_cli.prepare()
+    folder = out or Path("out") / f"{name}{'-live' if live else ''}{'-quick' if quick else ''}"
     try:
         result = study.run(chosen, folder, quick=quick, jobs=jobs)
     except KeyboardInterrupt:
@@ -490,8 +500,9 @@ def study_run(
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED) from None
+    width = max(8, *(len(id) for id in result.verdicts))
     for judged in result.judged:
-        print(f"{judged.claim.id:<8} {judged.evidence.verdict:<10} {judged.evidence.measured}")
+        print(f"{judged.claim.id:<{width}} {judged.evidence.verdict:<10} {judged.evidence.measured}")
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
     print(f"\nReport: {result.report}")

@@ -43,8 +43,12 @@ COLOURS: Mapping[str, str] = {
     "RED + DS": "#CC79A7",
     "FQ": "#117733",
     "uncongested": "#6E6E6E",
+    "live": "#8C6BB1",
+    "simulated": "#E69F00",
+    "recorded": "#444444",
 }
-"""Colours of queues, the same in every figure; from the colour-blind safe set of Okabe and Ito."""
+"""Colours of queues, the same in every figure, from the colour-blind safe set of Okabe and Ito; and of
+where runs are from."""
 
 MOST_IN_A_ROW = 5
 """Panels side by side."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab import report
+from aqmlab import live_runs, report
 from aqmlab.campaign import Failure, Plan, Store, collect, execute, plan_of, tasks_of, version
 from aqmlab.files import write_csv, write_text
 from aqmlab.metrics import finite
@@ -31,16 +31,18 @@ from aqmlab.stats import Evidence
 from aqmlab.sweep import Prepare, Results, Sweep
 
 
-def load(name: str) -> Study:
-    """The study of this name.
+def load(name: str, *, live: bool = False) -> Study:
+    """The study of this name, or its `live` form.
 
     Raises `KeyError` with the names there are if there is none.
     """
-    from aqmlab.studies import STUDIES
+    from aqmlab.studies import LIVE, STUDIES
 
     if name not in STUDIES:
         raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
-    study = importlib.import_module(STUDIES[name]).STUDY
+    if live and name not in LIVE:
+        raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
+    study = importlib.import_module((LIVE if live else STUDIES)[name]).STUDY
     assert isinstance(study, Study)
     return study
 
@@ -55,7 +57,9 @@ def run(
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `runs.jsonl` and `figures/` into `out`.
 
-    Uses `jobs` threads, all cores if `None`. Runs that `out` already holds are not made again.
+    Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
+    `live_runs.at_once` says. Runs that `out` already holds are not made again. Live runs have the machine to
+    themselves. Raises `NotLive` before any run if they are impossible here.
     `KeyboardInterrupt` passes through; what is finished by then is kept.
     """
     make = prepare or Scenario.from_dict
@@ -65,12 +69,21 @@ def run(
     variants = [(variant, plan_of(_varied(study, variant), make, quick)) for variant in study.sensitivity]
     store = Store(out / "runs.jsonl")
     failures: list[Failure] = []
-    stages = [("main grid", tasks_of([main])), ("sensitivity", tasks_of([plan for _, plan in variants]))]
+    plans = [main, *(plan for _, plan in variants)]
+    live = tasks_of([[entry for entry in plan if entry[0].live] for plan in plans])
+    simulated = [[entry for entry in plan if not entry[0].live] for plan in plans]
+    if any(task.key not in store.known for task in live):
+        live_runs.need()
+    stages = [
+        ("main grid", tasks_of(simulated[:1]), jobs),
+        ("sensitivity", tasks_of(simulated[1:]), jobs),
+        *([("live", live, jobs or live_runs.at_once())] if live else []),
+    ]
     timing: dict[str, Any] = {}
     with store:
-        for label, tasks in stages:
+        for label, tasks, threads in stages:
             at = time.monotonic()
-            made = execute(tasks, store, failures, jobs=jobs, label=f"{study.name}: {label}")
+            made = execute(tasks, store, failures, jobs=threads, label=f"{study.name}: {label}")
             timing[label] = {"runs": len(tasks), "made now": made, "seconds": time.monotonic() - at}
     results = collect(main, store)
     evidence = {claim.id: _judge(claim, results) for claim in study.claims}
@@ -169,7 +182,7 @@ def _provenance(main: Plan, store: Store, timing: Mapping[str, Any], seconds: fl
         if record is not None and record["scenario"] is not None:
             name = f"{sweep.name}: " + ", ".join(f"{key} {value}" for key, value in labels.items())
             first.setdefault(name, {"digest": task.scenario.digest, "scenario": record["scenario"]})
-    cpu = [record["cpu_s"] for record in records if record["cpu_s"] is not None]
+    cpu = [record["cpu_s"] for record in records if record["cpu_s"] is not None and "live" not in record]
     return {
         "version": version(),
         "python": sys.version.split()[0],
@@ -183,4 +196,5 @@ def _provenance(main: Plan, store: Store, timing: Mapping[str, Any], seconds: fl
         "cpu_s": math.fsum(cpu) if cpu else None,
         "timing": timing,
         "seconds": seconds,
+        "live": live_runs.together(record["live"] for record in records if "live" in record),
     }

@@ -60,6 +60,10 @@ class Sweep:
     quick_axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Values of axes in the quick form, where fewer."""
     quick_seeds: int = 3
+    by_seed: bool = False
+    """Whether `scenario` is told the `seed` as well: replications that differ in more than their chance."""
+    live: bool = False
+    """Whether the runs are live ones, on the kernel's TCP, and not simulations."""
 
     def points(self, *, quick: bool = False) -> list[dict[str, Any]]:
         """The labels of every scenario."""

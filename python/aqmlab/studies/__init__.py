@@ -11,3 +11,6 @@ STUDIES: Mapping[str, str] = {
     "fair-queueing": "aqmlab.studies.fair_queueing",
     "helsinki": "aqmlab.studies.helsinki",
 }
+
+LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki_live"}
+"""The live forms that studies have."""

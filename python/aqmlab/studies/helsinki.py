@@ -373,14 +373,14 @@ STATEMENTS: Mapping[str, tuple[str, str, Judge]] = {
 }
 
 
-def _of_one_queue(id: str) -> bool:
+def of_one_queue(id: str) -> bool:
     """Whether Tail Drop has no part in a claim."""
     return id == "RI-9"
 
 
 def _claim(id: str, system: str, tail: str) -> Claim:
     statement, rule, judge = STATEMENTS[id]
-    told = system if _of_one_queue(id) else f"{system}, {NAMES[tail]}"
+    told = system if of_one_queue(id) else f"{system}, {NAMES[tail]}"
     return Claim(
         id=claim_id(id, system, tail),
         statement=f"{statement} {told}.",
@@ -393,7 +393,7 @@ CLAIMS = tuple(
     _claim(id, system, tail)
     for id in STATEMENTS
     for system, tail in _CASES
-    if tail == TAILS[0] or not _of_one_queue(id)
+    if tail == TAILS[0] or not of_one_queue(id)
 )
 
 
@@ -423,9 +423,9 @@ def _claims_beside(results: Results) -> pl.DataFrame:
     """Every claim: what the talk says, and the verdicts on our runs and on the kernel's."""
     rows = []
     for id, (_, _, judge) in STATEMENTS.items():
-        cases = [case for case in _CASES if case[1] == TAILS[0] or not _of_one_queue(id)]
-        ours = {case: _told(judge(results, *case)) for case in cases}
-        theirs = {case: _told(kernel_evidence(id, *case)) for case in cases}
+        cases = [case for case in _CASES if case[1] == TAILS[0] or not of_one_queue(id)]
+        ours = {case: in_short(judge(results, *case)) for case in cases}
+        theirs = {case: in_short(kernel_evidence(id, *case)) for case in cases}
         said = "" if id.endswith("d") else "holds"
         rows.append((id, said, *(found.get(case, "") for found in (ours, theirs) for case in _CASES)))
     units = {"tail": "bytes", "ptail": "packets"}
@@ -433,7 +433,8 @@ def _claims_beside(results: Results) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["claim", "talk", *names], orient="row")
 
 
-def _told(evidence: Evidence) -> str:
+def in_short(evidence: Evidence) -> str:
+    """The verdict, and the number that decides."""
     return "" if math.isnan(evidence.value) else f"{evidence.verdict}, {evidence.value:.2f}"
 
 
@@ -450,7 +451,7 @@ def _answer(evidence: Mapping[str, Evidence]) -> list[str]:
         for system, tail in _CASES:
             found = evidence.get(claim_id(id, system, tail))
             if found is not None:
-                unit = "" if _of_one_queue(id) else f" in {NAMES[tail].split(', ')[1]}"
+                unit = "" if of_one_queue(id) else f" in {NAMES[tail].split(', ')[1]}"
                 verdicts.setdefault(found.verdict, []).append(f"{system}{unit}")
         if len(verdicts) == 1:
             return f"{_SAID[next(iter(verdicts))]} in every case ({id})"

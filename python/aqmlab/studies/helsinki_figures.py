@@ -22,7 +22,7 @@ from aqmlab.studies.helsinki_runs import (
     TRACED,
     TRACED_BURSTS,
 )
-from aqmlab.studies.shared import estimates, shown
+from aqmlab.studies.shared import Measure, estimates, shown
 from aqmlab.sweep import Labels, Results, Runs
 from aqmlab.time_sequence import time_sequence
 
@@ -37,29 +37,42 @@ Line = tuple[str, Labels]
 # Lines, with the kernel's means beside them
 
 
+def lines_of(named: Iterable[tuple[str, Runs]], metric: str, x: str) -> pl.DataFrame:
+    """Means and intervals against a start, a line for each of the runs that have the measure."""
+    rows = [
+        (name, float(at), stats.mean_interval(runs.where(**{x: at}).values(metric)))
+        for name, runs in named
+        for at in runs.axis(x)
+        if any(metric in row.values for row in runs.rows)
+    ]
+    return estimates(rows, by="line", x=x)
+
+
 def _lines(results: Results, sweep: str, metric: str, lines: Sequence[Line], x: str) -> pl.DataFrame:
     """Means and intervals of some lines, and then the kernel's where it was run."""
-    rows = []
-    for told, found in (("", results), (_KERNEL, kernel.results())):
-        for name, labels in lines:
-            runs = found[sweep].where(**labels) if sweep in found else Runs(rows=())
-            rows += [
-                (name + told, float(at), stats.mean_interval(runs.where(**{x: at}).values(metric)))
-                for at in runs.axis(x)
-                if any(metric in row.values for row in runs.rows)
-            ]
-    return estimates(rows, by="line", x=x)
+    named = [
+        (name + told, found[sweep].where(**labels))
+        for told, found in (("", results), (_KERNEL, kernel.results()))
+        if sweep in found
+        for name, labels in lines
+    ]
+    return lines_of(named, metric, x)
 
 
 def _beside(names: Iterable[str]) -> dict[str, str]:
     return {name + _KERNEL: name for name in names}
 
 
+def start_label(sweep: str) -> str:
+    """The label of the start that a case is told by."""
+    return "third_s" if sweep == "third" else "udp_s"
+
+
 def _against(
     sweep: str, metric: str, said: tuple[str, str], panels: Sequence[tuple[str, Sequence[Line]]], **more: Any
 ) -> Callable[[Results], Chart]:
     """A measure against a start, with panels that each have lines of the same names."""
-    x = "third_s" if sweep == "third" else "udp_s"
+    x = start_label(sweep)
 
     def chart(results: Results) -> Chart:
         frames = [
@@ -82,8 +95,8 @@ def _against(
     return chart
 
 
-_THIRD = "Start of the third flow (s)"
-_UDP = "Start of the UDP flow (s)"
+THIRD = "Start of the third flow (s)"
+UDP = "Start of the UDP flow (s)"
 
 _BY_SYSTEM = [
     (system, [(NAMES[queue], {"system": system, "queue": queue}) for queue in QUEUES]) for system in SYSTEMS
@@ -128,7 +141,7 @@ def _of_flows(system: str, metric: str, y_label: str, **more: Any) -> Callable[[
             by="line",
             panel="panel",
             beside=_beside(FLOWS),
-            x_label=_THIRD,
+            x_label=THIRD,
             y_label=y_label,
             **more,
         )
@@ -154,99 +167,123 @@ def five_numbers(values: Sequence[float]) -> tuple[float, ...]:
     )
 
 
+_OURS_AND_THE_KERNELS = ("aqmlab", "Linux 6.1 kernel")
+
+
 def _boxes(system: str) -> Callable[[Results], Chart]:
+    ours, theirs = _OURS_AND_THE_KERNELS
+
     def chart(results: Results) -> Chart:
-        rows = []
-        for queue in QUEUES:
-            ours = results["third"].where(system=system, queue=queue)
-            theirs = kernel.results()["third"].where(system=system, queue=queue)
-            for name, runs in (("aqmlab", ours), ("Linux 6.1 kernel", theirs)):
-                for start in ours.axis("third_s"):
-                    values = runs.where(third_s=start).values("elapsed_s")
-                    if values:
-                        rows.append((NAMES[queue], name, f"{start:g}", *five_numbers(values)))
-        schema = ["queue", "from", "third_s", "least", "q25", "median", "q75", "most"]
-        return Chart(
-            kind="boxes",
-            table=pl.DataFrame(rows, schema=schema, orient="row"),
-            x="third_s",
-            y="median",
-            by="from",
-            panel="queue",
-            beside={"Linux 6.1 kernel": "aqmlab"},
-            x_label=_THIRD,
-            y_label="Elapsed time of the third flow (s)",
-            y_limits=(0.0, 45.0),
-        )
+        return boxes({ours: results, theirs: kernel.results()}, system, beside={theirs: ours})
 
     return chart
 
 
+def boxes(sources: Mapping[str, Results], system: str, *, beside: Mapping[str, str]) -> Chart:
+    """Elapsed times of the third flow over replications, from some sources, at the starts of the first."""
+    rows = []
+    for queue in QUEUES:
+        found = [(name, one["third"].where(system=system, queue=queue)) for name, one in sources.items()]
+        for name, runs in found:
+            for start in found[0][1].axis("third_s"):
+                values = runs.where(third_s=start).values("elapsed_s")
+                if values:
+                    rows.append((NAMES[queue], name, f"{start:g}", *five_numbers(values)))
+    schema = ["queue", "from", "third_s", "least", "q25", "median", "q75", "most"]
+    return Chart(
+        kind="boxes",
+        table=pl.DataFrame(rows, schema=schema, orient="row"),
+        x="third_s",
+        y="median",
+        by="from",
+        panel="queue",
+        beside=beside,
+        x_label=THIRD,
+        y_label="Elapsed time of the third flow (s)",
+        y_limits=(0.0, 45.0),
+    )
+
+
 # Tables beside the kernel
 
-THIRD_MEASURES = (
-    ("third (s)", "elapsed_s", 1),
-    ("handshake (s)", "handshake_s", 2),
-    ("fastest (s)", "fastest_s", 1),
-    ("slowest (s)", "slowest_s", 1),
-    ("sent again, fastest", "retransmitted_fastest", 1),
-    ("slowest", "retransmitted_slowest", 1),
-    ("third", "retransmitted_third", 1),
+Measures = Sequence[Measure]
+
+THIRD_MEASURES: Measures = (
+    ("third (s)", "elapsed_s", 1, 1.0),
+    ("handshake (s)", "handshake_s", 2, 1.0),
+    ("fastest (s)", "fastest_s", 1, 1.0),
+    ("slowest (s)", "slowest_s", 1, 1.0),
+    ("sent again, fastest", "retransmitted_fastest", 1, 1.0),
+    ("slowest", "retransmitted_slowest", 1, 1.0),
+    ("third", "retransmitted_third", 1, 1.0),
 )
 
-BURST_MEASURES = (("datagrams received", "datagrams", 1), ("TCP elapsed (s)", "tcp_s", 2))
+BURST_MEASURES: Measures = (("datagrams received", "datagrams", 1, 1.0), ("TCP elapsed (s)", "tcp_s", 2, 1.0))
 
-Measures = Sequence[tuple[str, str, int]]
+WHILE_ACTIVE: Measures = (
+    ("third dropped (%)", "third_dropped", 1, 100.0),
+    ("others dropped (%)", "others_dropped", 1, 100.0),
+    ("third's bytes (%)", "third_bytes", 1, 100.0),
+    ("lost again", "lost_again", 2, 1.0),
+    ("SYNs lost", "syns_lost", 2, 1.0),
+)
+
+CASES = (("third", "first", THIRD_MEASURES), ("burst", "second", BURST_MEASURES))
+"""What stands beside the kernel's: by sweep, which case it is, and the measures."""
 
 
 def _agreement(results: Results) -> pl.DataFrame:
     """How many means agree with the kernel's, by case, measure and system."""
+    return agreement({system: (results, kernel.results(), system) for system in SYSTEMS})
+
+
+def agreement(columns: Mapping[str, tuple[Results, Results, str]]) -> pl.DataFrame:
+    """How many means agree, by case and measure; a column is of two sources, and of a system."""
     rows = []
-    for sweep, said, measures in (("third", "first", THIRD_MEASURES), ("burst", "second", BURST_MEASURES)):
-        for name, metric, _ in measures:
+    for sweep, said, measures in CASES:
+        for name, metric, _, _ in measures:
             cells = []
-            for system in SYSTEMS:
+            for first, second, system in columns.values():
                 found = [
                     kernel.agree(ours.values(metric), theirs.values(metric))
-                    for labels, ours, theirs in _both(results, sweep)
+                    for labels, ours, theirs in _both(first[sweep], second[sweep])
                     if labels["system"] == system
                 ]
                 cells.append(f"{sum(found)} of {len(found)}")
             rows.append((said, name, *cells))
-    return pl.DataFrame(rows, schema=["case", "measure", *SYSTEMS], orient="row")
+    return pl.DataFrame(rows, schema=["case", "measure", *columns], orient="row")
 
 
-def _both(results: Results, sweep: str) -> list[tuple[dict[str, Any], Runs, Runs]]:
-    """Our runs and the kernel's in every condition that both were made in."""
-    pairs = [
-        (labels, results[sweep].where(**labels), kernel.results()[sweep].where(**labels))
-        for labels in _conditions(sweep)
-    ]
+def _both(ours: Runs, theirs: Runs) -> list[tuple[dict[str, Any], Runs, Runs]]:
+    """Our runs and theirs in every condition that both were made in, in their order."""
+    pairs = [(labels, ours.where(**labels), theirs.where(**labels)) for labels in _conditions(theirs)]
     return [pair for pair in pairs if pair[1].rows]
 
 
-def _conditions(sweep: str) -> list[dict[str, Any]]:
-    return [
-        dict(labels) for labels in {tuple(row.labels.items()): None for row in kernel.results()[sweep].rows}
-    ]
+def _conditions(runs: Runs) -> list[dict[str, Any]]:
+    return [dict(labels) for labels in {tuple(row.labels.items()): None for row in runs.rows}]
 
 
 def _beside_kernel(sweep: str, measures: Measures) -> Callable[[Results], pl.DataFrame]:
-    def table(results: Results) -> pl.DataFrame:
-        rows = []
-        for labels, ours, theirs in _both(results, sweep):
-            cells = [_cell(ours, theirs, metric, digits) for _, metric, digits in measures]
-            rows.append((*(_named(one) for one in labels.values()), *cells))
-        names = {"third_s": "start (s)", "udp_s": "start (s)"}
-        schema = [names.get(name, name) for name in _conditions(sweep)[0]]
-        return pl.DataFrame(rows, schema=[*schema, *(name for name, _, _ in measures)], orient="row")
-
-    return table
+    return lambda results: means_beside(results[sweep], kernel.results()[sweep], measures)
 
 
-def _cell(ours: Runs, theirs: Runs, metric: str, digits: int) -> str:
+def means_beside(ours: Runs, theirs: Runs, measures: Measures) -> pl.DataFrame:
+    """Means of both in every condition, with a sign that says whether they agree."""
+    rows = []
+    for labels, mine, its in _both(ours, theirs):
+        cells = [_cell(mine, its, measure) for measure in measures]
+        rows.append((*(_named(one) for one in labels.values()), *cells))
+    names = {"third_s": "start (s)", "udp_s": "start (s)"}
+    schema = [names.get(name, name) for name in _conditions(theirs)[0]]
+    return pl.DataFrame(rows, schema=[*schema, *(name for name, *_ in measures)], orient="row")
+
+
+def _cell(ours: Runs, theirs: Runs, measure: Measure) -> str:
+    _, metric, digits, scale = measure
     agrees = kernel.agree(ours.values(metric), theirs.values(metric))
-    return f"{shown(ours, metric, digits)} | {shown(theirs, metric, digits)} {'=' if agrees else '≠'}"
+    told = (shown(runs, metric, digits, scale) for runs in (ours, theirs))
+    return f"{' | '.join(told)} {'=' if agrees else '≠'}"
 
 
 def _named(label: str | float) -> str:
@@ -254,9 +291,7 @@ def _named(label: str | float) -> str:
     return NAMES.get(label, label) if isinstance(label, str) else f"{label:g}"
 
 
-def _case_table(
-    sweep: str, measures: Sequence[tuple[str, str, int, float]]
-) -> Callable[[Results], pl.DataFrame]:
+def _case_table(sweep: str, measures: Measures) -> Callable[[Results], pl.DataFrame]:
     """Means of measures that the kernel's replications do not have."""
 
     def table(results: Results) -> pl.DataFrame:
@@ -288,16 +323,21 @@ def _kernel_lock_out(_: Results) -> pl.DataFrame:
 
 
 def _boxes_table(results: Results) -> pl.DataFrame:
+    return boxes_table(
+        dict(zip(_OURS_AND_THE_KERNELS, (results, kernel.results()), strict=True)), tuple(SYSTEMS)
+    )
+
+
+def boxes_table(sources: Mapping[str, Results], systems: Sequence[str]) -> pl.DataFrame:
+    """What boxes are drawn from, of some sources, at the starts of the first."""
     rows = []
-    for system in SYSTEMS:
+    for system in systems:
         for queue in QUEUES:
-            ours = results["third"].where(system=system, queue=queue)
-            theirs = kernel.results()["third"].where(system=system, queue=queue)
-            for start in ours.axis("third_s"):
-                cells = [_five(runs.where(third_s=start)) for runs in (ours, theirs)]
+            found = [one["third"].where(system=system, queue=queue) for one in sources.values()]
+            for start in found[0].axis("third_s"):
+                cells = [_five(runs.where(third_s=start)) for runs in found]
                 rows.append((system, NAMES[queue], f"{start:g}", *cells))
-    schema = ["system", "queue", "start (s)", "aqmlab", "Linux 6.1 kernel"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=["system", "queue", "start (s)", *sources], orient="row")
 
 
 def _five(runs: Runs) -> str | None:
@@ -332,7 +372,9 @@ Panel = tuple[str, Labels]
 """A panel of single runs: its title, and which run it is of."""
 
 
-def _traces(sweep: str, panels: Sequence[Panel], guides: Mapping[str, Mapping[str, float]]) -> Any:
+def traces(
+    sweep: str, panels: Sequence[Panel], guides: Mapping[str, Mapping[str, float]]
+) -> Callable[[Results], Chart]:
     """Time-sequence graphs of some flows, a panel each."""
 
     def chart(results: Results) -> Chart:
@@ -355,14 +397,14 @@ def _trace_figures() -> tuple[Figure, ...]:
             id="lock-out",
             title="The third flow: what it sends, loses and hears",
             caption="linux-2.4, first replication, by queue and start: time-sequence graphs.",
-            chart=_traces("traces", third, {}),
+            chart=traces("traces", third, {}),
         ),
         Figure(
             id="burst-examples",
             title="A TCP flow beside UDP that starts at different moments",
             caption="linux-2.4, one class, Tail Drop with a limit in packets, first replication; what both "
             "flows get is in the table of example runs.",
-            chart=_traces("burst-traces", burst, marks),
+            chart=traces("burst-traces", burst, marks),
         ),
     )
 
@@ -375,13 +417,13 @@ FIGURES = (
         id="elapsed",
         title="Elapsed time of the third flow",
         caption=_MEAN + _LIKE,
-        chart=_against("third", "elapsed_s", (_THIRD, "Elapsed time (s)"), _BY_SYSTEM, y_limits=(0.0, 35.0)),
+        chart=_against("third", "elapsed_s", (THIRD, "Elapsed time (s)"), _BY_SYSTEM, y_limits=(0.0, 35.0)),
     ),
     Figure(
         id="handshake",
         title="Handshake of the third flow",
         caption=_MEAN + _LIKE,
-        chart=_against("third", "handshake_s", (_THIRD, "Handshake (s)"), _BY_SYSTEM, y_limits=(0.0, 5.0)),
+        chart=_against("third", "handshake_s", (THIRD, "Handshake (s)"), _BY_SYSTEM, y_limits=(0.0, 5.0)),
     ),
     *(
         Figure(
@@ -415,32 +457,32 @@ FIGURES = (
         id="datagrams",
         title="Datagrams received of 250 in five seconds",
         caption=f"{_MEAN}. DS: two classes.",
-        chart=_against("burst", "datagrams", (_UDP, "Datagrams received"), _BY_UNIT, y_limits=(50.0, 300.0)),
+        chart=_against("burst", "datagrams", (UDP, "Datagrams received"), _BY_UNIT, y_limits=(50.0, 300.0)),
     ),
     Figure(
         id="tcp-beside-udp",
         title="Elapsed time of the TCP flow beside five seconds of UDP",
         caption=f"{_MEAN}. DS: two classes.",
-        chart=_against("burst", "tcp_s", (_UDP, "Elapsed time (s)"), _BY_UNIT, y_limits=(22.0, 32.0)),
+        chart=_against("burst", "tcp_s", (UDP, "Elapsed time (s)"), _BY_UNIT, y_limits=(22.0, 32.0)),
     ),
     Figure(
         id="fairness",
         title="Jain's index of TCP and UDP while both are active",
         caption="Of the bytes that the bottleneck took from each. Means and 95 % intervals. DS: two classes.",
-        chart=_against("burst", "jain", (_UDP, "Jain's index"), _BY_UNIT, y_limits=(0.45, 1.02)),
+        chart=_against("burst", "jain", (UDP, "Jain's index"), _BY_UNIT, y_limits=(0.45, 1.02)),
     ),
     Figure(
         id="throughout-tcp",
         title="Elapsed time of the TCP flow, UDP until it is done",
         caption="Means and 95 % intervals. DS: two classes.",
-        chart=_against("throughout", "tcp_s", (_UDP, "Elapsed time (s)"), _BY_UNIT),
+        chart=_against("throughout", "tcp_s", (UDP, "Elapsed time (s)"), _BY_UNIT),
     ),
     Figure(
         id="throughout-udp",
         title="Datagrams that arrive while the TCP flow lasts",
         caption="As a share of those sent. Means and 95 % intervals. DS: two classes.",
         chart=_against(
-            "throughout", "udp_arrived", (_UDP, "Share of datagrams"), _BY_UNIT, y_limits=(0.0, 1.05)
+            "throughout", "udp_arrived", (UDP, "Share of datagrams"), _BY_UNIT, y_limits=(0.0, 1.05)
         ),
     ),
     *_trace_figures(),
@@ -481,11 +523,7 @@ TABLES = (
         table=_case_table(
             "third",
             (
-                ("third dropped (%)", "third_dropped", 1, 100.0),
-                ("others dropped (%)", "others_dropped", 1, 100.0),
-                ("third's bytes (%)", "third_bytes", 1, 100.0),
-                ("lost again", "lost_again", 2, 1.0),
-                ("SYNs lost", "syns_lost", 2, 1.0),
+                *WHILE_ACTIVE,
                 ("time-outs", "third_timeouts", 2, 1.0),
                 ("Jain's index", "jain", 3, 1.0),
             ),

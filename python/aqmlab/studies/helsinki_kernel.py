@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
+from typing import Any
 
 import polars as pl
 
@@ -12,6 +13,9 @@ from aqmlab import stats
 from aqmlab.sweep import Results, Row, Runs
 
 LABELS = ("system", "queue", "classes", "third_s", "udp_s")
+
+STARTS = ("first_start_s", "second_start_s", "third_start_s", "tcp_start_s", "udp_start_s")
+"""When the flows of a replication started, in its seconds: those of the first case, and of the second."""
 
 LOCK_OUT: Mapping[tuple[str, float], tuple[float, float, float]] = {
     ("tail", 2): (0.132, 0.126, 0.230),
@@ -44,12 +48,18 @@ def _runs(file: str) -> Runs:
     return Runs(rows=tuple(rows))
 
 
+def starts(sweep: str, seed: int, **labels: Any) -> list[float]:
+    """When the flows of a replication started, in the order of `STARTS`."""
+    (row,) = (row for row in results()[sweep].where(**labels).rows if row.seed == seed)
+    return [row.values[name] for name in STARTS if name in row.values]
+
+
 AGREE = 0.1
 """How far apart two means may be that agree, as a share of the kernel's."""
 
 
 def agree(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether two means are within 10 %, or their intervals overlap."""
+    """Whether two means are within 10 % of the second, or their intervals overlap."""
     mine, its = stats.mean_interval(ours), stats.mean_interval(theirs)
     near = abs(mine.value - its.value) <= AGREE * abs(its.value)
     return near or (mine.low <= its.high and its.low <= mine.high)

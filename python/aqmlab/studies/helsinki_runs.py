@@ -136,8 +136,9 @@ def three_flow_measures(run: Run) -> Reduction:
     """Times and retransmissions of the fastest and slowest initial flow and of the third, and what the
     bottleneck did to each while the third was active."""
     transfers = _transfers(run)
-    fastest, slowest = sorted(transfers["initial"], key=lambda row: _elapsed(row, math.inf))
-    (third,) = transfers["third"]
+    (third,) = transfers.pop("third")
+    initial = [row for rows in transfers.values() for row in rows]
+    fastest, slowest = sorted(initial, key=lambda row: _elapsed(row, math.inf))
     flows = {"fastest": fastest, "slowest": slowest, "third": third}
     times = {name: _elapsed(row) for name, row in flows.items()}
     sent = {name: int(row["retransmitted"]) for name, row in flows.items()}
@@ -147,7 +148,7 @@ def three_flow_measures(run: Run) -> Reduction:
         "elapsed_s": times["third"],
         "handshake_s": _known(third["handshake_s"]),
         **{f"retransmitted_{name}": float(count) for name, count in sent.items()},
-        "third_timeouts": float(third["timeouts"]),
+        "third_timeouts": _known(third["timeouts"]),
         "jain": _jain([row["size_bytes"] / _elapsed(row) for row in flows.values()]),
         **_while_active(run, third),
     }
@@ -165,7 +166,7 @@ def _transfers(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 
 def _known(value: float | None) -> float:
-    return math.nan if value is None else value
+    return math.nan if value is None else float(value)
 
 
 def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
@@ -298,14 +299,15 @@ TRACED_BURSTS = (2, 7, 16)
 def _traced(*, plot: tuple[str, float]) -> dict[str, Any]:
     name, third_s = plot
     table = three_flows(system="linux-2.4", queue=name, third_s=third_s)
-    return _remembering(table, "third")
+    return remembering(table, "third")
 
 
 def _traced_burst(*, udp_s: float) -> dict[str, Any]:
-    return _remembering(with_burst(system="linux-2.4", classes=1, queue="ptail", udp_s=udp_s), "file")
+    return remembering(with_burst(system="linux-2.4", classes=1, queue="ptail", udp_s=udp_s), "file")
 
 
-def _remembering(table: dict[str, Any], traffic: str) -> dict[str, Any]:
+def remembering(table: dict[str, Any], traffic: str) -> dict[str, Any]:
+    """The scenario with the history of a workload's flow in place of the bottleneck's packets."""
     table["record"] |= {"packets": [], "histories": [traffic]}
     return table
 

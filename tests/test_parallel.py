@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import itertools
 import os
 import re
 import select
@@ -121,6 +122,19 @@ def test_a_failure_is_told_and_does_not_stop_the_others() -> None:
     assert told[2] == 5
     assert told[5] == 2
     assert isinstance(told[0], ZeroDivisionError)
+
+
+def test_work_that_is_to_begin_apart_does_and_all_of_it_is_done() -> None:
+    begun: list[float] = []
+    told: list[int] = []
+
+    def work(number: int, _: _core.Watch) -> int:
+        begun.append(time.monotonic())
+        return number
+
+    parallel.each(range(4), work, lambda task, future: told.append(future.result()), jobs=4, apart_s=0.12)
+    assert told == [0, 1, 2, 3]
+    assert all(later - earlier > 0.11 for earlier, later in itertools.pairwise(begun))
 
 
 def test_the_command_reads_and_checks_a_scenario_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

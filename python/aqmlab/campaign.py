@@ -180,14 +180,23 @@ class Store:
             self._file.flush()
 
 
-def execute(tasks: list[Task], store: Store, failures: list[Failure], *, jobs: int | None, label: str) -> int:
-    """Makes the runs that the store lacks; returns how many it made."""
+def execute(
+    tasks: list[Task],
+    store: Store,
+    failures: list[Failure],
+    *,
+    jobs: int | None,
+    label: str,
+    apart_s: float = 0.0,
+) -> int:
+    """Makes the runs that the store lacks, which begin at least `apart_s` after one another; returns how many
+    it made."""
     waiting = [task for task in tasks if task.key not in store.known]
 
     def done(task: Task, future: Future[dict[str, Any]]) -> None:
         _settle(future, task, store, failures)
 
-    each(waiting, _one, done, jobs=jobs, label=label, already=len(tasks) - len(waiting))
+    each(waiting, _one, done, jobs=jobs, label=label, already=len(tasks) - len(waiting), apart_s=apart_s)
     return len(waiting)
 
 

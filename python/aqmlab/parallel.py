@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -63,16 +64,20 @@ def each(
     jobs: int | None = None,
     label: str | None = None,
     already: int = 0,
+    apart_s: float = 0.0,
 ) -> None:
     """Does `work` for each task, some at once, all cores by default, and tells `done` in the calling thread.
 
-    With a `label` a bar shows how far all are, beside as many as were `already` done. Ctrl-C stops those
-    under way within a fifth of a second and is raised when `done` knows of all that were finished.
+    They begin at least `apart_s` after one another. With a `label` a bar shows how far all are, beside as
+    many as were `already` done. Ctrl-C stops those under way within a fifth of a second and is raised when
+    `done` knows of all that were finished.
     """
     if not tasks:
         return
     threads = max(1, jobs or os.cpu_count() or 1)
     waiting = iter(tasks)
+    # One more than there are threads, so that none waits for this loop; but it would begin with no distance.
+    most = threads if apart_s else threads + 1
     open_: dict[Future[R], tuple[T, _core.Watch]] = {}
     pool = ThreadPoolExecutor(max_workers=threads)
 
@@ -94,17 +99,22 @@ def each(
             count += 1
         return count
 
-    total = already + len(tasks)
+    left, total, next_s = len(tasks), already + len(tasks), 0.0
     try:
         with bar(label, "runs", total, already) if label else nullcontext() as shown:
-            # One more than there are threads, so that none waits for this loop.
-            submit(itertools.islice(waiting, threads + 1))
-            while open_:
+            while left or open_:
+                room = min(left, most - len(open_))
+                if apart_s and room:
+                    room = int(time.monotonic() >= next_s)
+                submit(itertools.islice(waiting, room))
+                left -= room
+                next_s = time.monotonic() + apart_s if room else next_s
+                if not open_:
+                    time.sleep(LOOK_S)
                 finished, _ = wait(open_, LOOK_S, FIRST_COMPLETED)
                 count = settle(finished)
                 if shown:
                     shown.advance(count)
-                submit(itertools.islice(waiting, count))
                 show(shown)
     except KeyboardInterrupt:
         for _, watch in open_.values():

@@ -75,15 +75,16 @@ def run(
     if any(task.key not in store.known for task in live):
         live_runs.need()
     stages = [
-        ("main grid", tasks_of(simulated[:1]), jobs),
-        ("sensitivity", tasks_of(simulated[1:]), jobs),
-        *([("live", live, jobs or live_runs.at_once())] if live else []),
+        ("main grid", tasks_of(simulated[:1]), jobs, 0.0),
+        ("sensitivity", tasks_of(simulated[1:]), jobs, 0.0),
+        *([("live", live, jobs or live_runs.at_once(), live_runs.APART_S)] if live else []),
     ]
     timing: dict[str, Any] = {}
     with store:
-        for label, tasks, threads in stages:
+        for label, tasks, threads, apart_s in stages:
             at = time.monotonic()
-            made = execute(tasks, store, failures, jobs=threads, label=f"{study.name}: {label}")
+            said = f"{study.name}: {label}"
+            made = execute(tasks, store, failures, jobs=threads, label=said, apart_s=apart_s)
             timing[label] = {"runs": len(tasks), "made now": made, "seconds": time.monotonic() - at}
     results = collect(main, store)
     evidence = {claim.id: _judge(claim, results) for claim in study.claims}

@@ -35,6 +35,9 @@ SOURCES = (LIVE, SIMULATED, RECORDED)
 DURATION = "60s"
 """The longest a replication may take; the longest that was recorded took 38 s."""
 
+ETHERNET = 14
+"""Bytes of each packet that are the header of the line, which the kernel's queues count."""
+
 # Scenarios: those of the study, with flows that start when those of a recorded replication did
 
 
@@ -58,7 +61,8 @@ def _at(table: dict[str, Any], traffic: Mapping[str, dict[str, Any]], starts: li
         name: {**workload, "start": f"{start:.6f}s", "stagger": "0s"}
         for (name, workload), start in zip(traffic.items(), starts, strict=True)
     }
-    return table | {"duration": DURATION, "traffic": begun}
+    host = table["host"] | {"link_header": f"{ETHERNET}B"}
+    return table | {"duration": DURATION, "host": host, "traffic": begun}
 
 
 TRACED = (("tail", 2), ("tail", 5))

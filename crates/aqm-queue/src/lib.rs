@@ -140,6 +140,11 @@ pub trait Build {
         false
     }
 
+    /// The rate at which packets leave a line of this rate at most: a shaper's own, if that is less.
+    fn outlet(&self, line: Rate) -> Rate {
+        line
+    }
+
     /// The workloads that the parameters name, each with the place where they do.
     fn names_traffic(&self) -> Vec<(String, &str)> {
         Vec::new()

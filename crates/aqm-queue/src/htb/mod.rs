@@ -154,6 +154,12 @@ impl Build for Config {
         true
     }
 
+    fn outlet(&self, line: Rate) -> Rate {
+        let roots = self.classes.values().filter(|class| class.parent.is_none());
+        let ceilings: u64 = roots.filter_map(|class| class.ceil.or(class.rate)).map(Rate::bps).sum();
+        if self.classes.is_empty() { line } else { line.min(Rate::from_bps(ceilings)) }
+    }
+
     fn names_traffic(&self) -> Vec<(String, &str)> {
         let mut named = Vec::new();
         for (name, class) in &self.classes {

@@ -210,10 +210,13 @@ impl Emulation {
     }
 
     /// The least time from a host to another and back without queues, of all workloads, and the longest that a full
-    /// packet of `bytes` on the wire takes on a managed link.
+    /// packet of `bytes` on the wire takes on a managed link, or at the rate of the shaper before it.
     pub fn scales(&self, bytes: u64) -> [Span; 2] {
+        let outlets =
+            managed(&self.plan.scenario.links).map(|(_, link, queue)| queue.config.outlet(link.rate));
         let topology = &self.plan.topology;
-        [topology.least_round_trip(), topology.slowest_managed().pace().time_for(bytes)]
+        let slowest = outlets.min().unwrap_or(topology.slowest_managed());
+        [topology.least_round_trip(), slowest.pace().time_for(bytes)]
     }
 
     /// Packets that the first managed link has sent.

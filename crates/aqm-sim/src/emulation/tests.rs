@@ -87,6 +87,18 @@ extra_delay = ["0ms", "9ms"]
 gaps = { kind = "exponential" }
 "#;
 
+#[test]
+fn what_a_packet_takes_is_told_by_the_slowest_queue_and_a_shaper_is_slower_than_its_line() {
+    let queue =
+        r#"{ kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "30p" }"#;
+    let shaper = r#"{ kind = "htb", classes = { a = { rate = "100kbps", ceil = "150kbps" }, b = { rate = "100kbps" } }, default = "a" }"#;
+    let takes = |text: &str| Emulation::new(&plan(text)).scales(1250)[1];
+    assert!(DATAGRAMS.contains(queue));
+    assert_eq!(takes(DATAGRAMS), Span::from_millis(10));
+    assert_eq!(takes(&DATAGRAMS.replace(queue, shaper)), Span::from_millis(40));
+    assert_eq!(takes(&DATAGRAMS.replace(queue, r#"{ kind = "htb" }"#)), Span::from_millis(10));
+}
+
 fn emulate(plan: &Plan, step: Option<Span>) -> Vec<Table> {
     let (mut emulation, mut kept) = (Emulation::new(plan), Kept::default());
     let end = emulation.end();

@@ -30,8 +30,8 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
-    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, LimitedSlowStart, LossRate, LowWindowReduction,
-    RenoConfig, SlowStartEnd, SsthreshRounding,
+    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
+    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
 };
 
 /// A named set of parameters.
@@ -270,14 +270,26 @@ fn linux_6() -> Profile {
         receiver.quick_acks = 16, "tcp.h: TCP_MAX_QUICKACKS";
         congestion_control = Control::cubic(linux_cubic()), "the kernel's default since 2.6.19";
     }
-    linux.sources.push(("congestion_control.ssthresh_rounding", "tcp_cubic.c, cubictcp_recalc_ssthresh"));
+    linux.sources.extend([
+        ("congestion_control.ssthresh_rounding", "tcp_cubic.c, cubictcp_recalc_ssthresh"),
+        ("congestion_control.hystart", "tcp_cubic.c: hystart 1, hystart_detect 3"),
+        (
+            "congestion_control.initial_growth",
+            "tcp_cubic.c, bictcp_update: `cnt` at most 20 while last_max_cwnd is 0",
+        ),
+    ]);
     linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
 }
 
-/// CUBIC as Linux has it (`tcp_cubic.c`, `cubictcp_recalc_ssthresh`).
+/// CUBIC as Linux has it (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
 fn linux_cubic() -> CubicConfig {
-    CubicConfig { ssthresh_rounding: SsthreshRounding::Segments, ..CubicConfig::default() }
+    CubicConfig {
+        ssthresh_rounding: SsthreshRounding::Segments,
+        hystart: HyStart::Linux,
+        initial_growth: Some(0.05),
+        ..CubicConfig::default()
+    }
 }
 
 /// Reno as Linux has it (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).

@@ -77,6 +77,11 @@ impl Timer {
         self.timed = NOT_TIMED;
     }
 
+    /// When the segment left whose round trip is timed, if `ack` acknowledges it.
+    pub fn timed_by(&self, ack: u64) -> Option<Instant> {
+        (ack >= self.timed && self.timed != NOT_TIMED).then_some(self.timed_since)
+    }
+
     /// Takes a sample if `ack` acknowledges what is timed; whether it did.
     #[inline]
     pub fn on_ack(&mut self, ack: u64, now: Instant, config: &Rto) -> bool {

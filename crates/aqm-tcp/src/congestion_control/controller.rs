@@ -2,7 +2,9 @@
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
 
-use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Window, WindowEvent};
+use super::{
+    AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Window, WindowEvent,
+};
 
 /// The congestion window of one sender and the congestion control that moves it, in one allocation.
 pub struct Controller<C: ?Sized = dyn CongestionControl> {
@@ -50,6 +52,16 @@ impl Controller {
     #[inline]
     pub fn on_ack(&mut self, ack: &AckInfo) {
         self.control.on_ack(&mut self.window, ack);
+    }
+
+    /// Whether it is to be told of samples of the round trip.
+    pub fn wants_samples(&self) -> bool {
+        self.control.wants_samples()
+    }
+
+    /// Something arrived, and [`on_ack`](Self::on_ack) may follow.
+    pub fn on_sample(&mut self, sample: &AckSample) {
+        self.control.on_sample(&mut self.window, sample);
     }
 
     /// There is congestion: the window is reduced, and after a time-out starts again from one segment.

@@ -1,7 +1,8 @@
 //! CUBIC: after a loss, back to the old window along a cubic curve of time, flat near it, steep beyond.
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438,
-//! 2023, section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not here.
+//! 2023, section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not here. As in Linux
+//! (`tcp_cubic.c`), if the parameters say so: HyStart (`hystart.rs`), and a least growth while no loss has shown `W_max`.
 //!
 //! Ours, where the source is silent: time on the curve is summed up from acknowledgement to
 //! acknowledgement, each step at most the smoothed round-trip time (a longer one was idle time in part) and
@@ -11,9 +12,12 @@
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
+use super::hystart::{HyStart, LinuxHyStart};
 use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
 use super::window::{SsthreshRounding, Window, WindowRules};
-use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent};
+use super::{
+    AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent,
+};
 
 parameters! {
     /// CUBIC: the window is a cubic curve of the time since the last reduction, and never less than
@@ -33,6 +37,11 @@ parameters! {
         pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
         /// The window above which slow start is limited (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// What ends slow start before `ssthresh` or a loss does.
+        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ or another, recommended";
+        /// The least growth in congestion avoidance while no loss has shown how large the window may be, that is after
+        /// slow start ended early and after a time-out: segments per acknowledged segment.
+        pub initial_growth: Option<f64> = None, "RFC 9438, figure 2: the curve alone; Linux 0.05";
     }
 }
 
@@ -44,6 +53,8 @@ impl Build for Config {
             "must be above 0, at most 1000000000",
         )?;
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
+        let growth = self.initial_growth.is_none_or(|share| share > 0.0 && share <= MAX_INITIAL_GROWTH);
+        ConfigError::unless(growth, "initial_growth", "must be above 0, at most 0.5")?;
         SlowStart::check(self.max_ssthresh)
     }
 
@@ -68,6 +79,9 @@ impl Build for Config {
                 w_max: None,
                 prior: 0.0,
                 epoch: None,
+                initial_growth: self.initial_growth.unwrap_or(0.0),
+                has_lost: false,
+                hystart: (self.hystart == HyStart::Linux).then(LinuxHyStart::new),
             },
         )
     }
@@ -75,6 +89,9 @@ impl Build for Config {
 
 /// The least window that marks leave, in segments (section 4.6).
 const MIN_MARKED_WINDOW: f64 = 1.0;
+
+/// The most growth that the curve allows, too: half a window a round trip (section 4.4).
+const MAX_INITIAL_GROWTH: f64 = 0.5;
 
 /// The running congestion control.
 struct Cubic {
@@ -88,6 +105,11 @@ struct Cubic {
     /// `cwnd_prior`: the window when `ssthresh` was last set.
     prior: f64,
     epoch: Option<Epoch>,
+    /// 0 if there is none.
+    initial_growth: f64,
+    /// Whether a loss or mark has shown how large the window may be, since the last time-out.
+    has_lost: bool,
+    hystart: Option<LinuxHyStart>,
 }
 
 /// A stretch of congestion avoidance.
@@ -123,6 +145,10 @@ impl CongestionControl for Cubic {
         }
         self.prior = window.cwnd;
         self.epoch = None;
+        self.has_lost = true;
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_reduction();
+        }
         let left = self.beta * congestion.basis;
         match congestion.signal {
             CongestionSignal::Mark => window.reduce_above(MIN_MARKED_WINDOW, left),
@@ -135,6 +161,20 @@ impl CongestionControl for Cubic {
         if event == WindowEvent::Timeout {
             // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
             self.w_max = None;
+            self.has_lost = false;
+            if let Some(hystart) = &mut self.hystart {
+                hystart.on_timeout();
+            }
+        }
+    }
+
+    fn wants_samples(&self) -> bool {
+        self.hystart.is_some()
+    }
+
+    fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_sample(window, sample);
         }
     }
 }
@@ -149,6 +189,9 @@ impl Cubic {
         let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
         epoch.reno += step * ack.acked / window.cwnd;
 
+        let least = if self.has_lost { 0.0 } else { self.initial_growth * ack.counted };
+        let least = window.cwnd + least;
+
         let time = epoch.time.seconds();
         if self.tcp_friendliness && self.curve(&epoch, time) < epoch.reno {
             window.cwnd = window.cwnd.max(epoch.reno);
@@ -157,6 +200,7 @@ impl Cubic {
             let target = self.curve(&epoch, ahead).clamp(window.cwnd, 1.5 * window.cwnd);
             window.cwnd += ack.counted * (target - window.cwnd) / window.cwnd;
         }
+        window.cwnd = window.cwnd.max(least);
         self.epoch = Some(epoch);
     }
 
@@ -165,6 +209,9 @@ impl Cubic {
         // Without an older and larger window, the curve starts where it is flat.
         let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_avoidance(now);
+        }
         let k = libm::cbrt((origin - cwnd) / self.c);
         Epoch { origin, k, time: Span::ZERO, last: now, reno: cwnd }
     }
@@ -275,6 +322,65 @@ mod tests {
     }
 
     #[test]
+    fn until_a_loss_shows_the_window_it_grows_by_the_share_that_is_set() {
+        let config = Config { initial_growth: Some(0.05), ..Config::default() };
+        let mut controller = cubic(&config, 100.0);
+        let mut now = acknowledge(&mut controller, Instant::START, 20);
+        assert!((controller.cwnd() - 101.0).abs() < 1e-9, "a segment for each 20: {}", controller.cwnd());
+        controller.on_congestion(&loss(101.0));
+        now = acknowledge(&mut controller, now, 1);
+        assert!(controller.cwnd() < 101.0 * 0.7 + 0.04, "{}", controller.cwnd());
+        // A time-out forgets what the loss has shown.
+        controller.on_congestion(&timeout(101.0));
+        now = acknowledge(&mut controller, now, 100);
+        let before = controller.cwnd();
+        acknowledge(&mut controller, now, 20);
+        assert!((controller.cwnd() - before - 1.0).abs() < 1e-9, "{before} to {}", controller.cwnd());
+    }
+
+    #[test]
+    fn a_curve_that_is_steeper_than_the_first_growth_is_followed() {
+        let grown = |initial_growth| {
+            let mut controller = cubic(&Config { c: 1e3, initial_growth, ..Config::default() }, 100.0);
+            acknowledge(&mut controller, Instant::START, 700);
+            controller.cwnd()
+        };
+        let (curve, both) = (grown(None), grown(Some(0.01)));
+        assert!(curve > 300.0 && (both / curve - 1.0).abs() < 0.01, "{curve} {both}");
+    }
+
+    #[test]
+    fn hystart_ends_slow_start_and_the_curve_begins_with_the_same_acknowledgement() {
+        let mut controller = cubic_in_slow_start(HyStart::Linux, 40.0);
+        let mut now = Instant::START;
+        let mut tell = |snd_una| {
+            now += Span::from_millis(2);
+            let newest = Some(now.earlier_by(Span::from_millis(2)));
+            controller.on_sample(&AckSample {
+                now,
+                newest,
+                srtt: Some(RTT),
+                snd_una,
+                snd_nxt: 1000,
+                mss: 1448,
+            });
+            controller.on_ack(&ack_at(now, RTT));
+            (controller.cwnd(), controller.ssthresh())
+        };
+        assert_eq!(tell(1), (41.0, 1e9));
+        let (cwnd, ssthresh) = tell(2);
+        assert_eq!(ssthresh, 41.0, "2 ms are more than half of 2 ms and 1 ms");
+        assert!(cwnd > 41.0 && cwnd < 41.1, "{cwnd}");
+        let mut plain = cubic_in_slow_start(HyStart::Off, 40.0);
+        acknowledge(&mut plain, Instant::START, 100);
+        assert_eq!((plain.cwnd(), plain.ssthresh()), (140.0, 1e9));
+    }
+
+    fn cubic_in_slow_start(hystart: HyStart, cwnd: f64) -> Box<Controller> {
+        Controller::new(&Config { hystart, ..Config::default() }, cwnd, 1e9)
+    }
+
+    #[test]
     fn what_makes_no_curve_is_refused() {
         let place = |config: Config| config.check().unwrap_err().place;
         assert_eq!(place(Config { c: 0.0, ..Config::default() }), "c");
@@ -282,6 +388,9 @@ mod tests {
             assert_eq!(place(Config { beta, ..Config::default() }), "beta");
         }
         assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the last that is allowed");
+        for growth in [0.0, 0.6, f64::NAN] {
+            assert_eq!(place(Config { initial_growth: Some(growth), ..Config::default() }), "initial_growth");
+        }
         assert_eq!(place(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
     }
 }

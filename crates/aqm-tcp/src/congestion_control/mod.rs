@@ -10,6 +10,7 @@ mod cubic;
 #[cfg(test)]
 mod fixed;
 mod highspeed;
+mod hystart;
 mod reno;
 mod scalable;
 mod slow_start;
@@ -20,6 +21,7 @@ use aqm_net::{ConfigError, Instant, Span, registry};
 pub use controller::Controller;
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
+pub use hystart::HyStart;
 pub use reno::{Config as RenoConfig, Growth};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
@@ -29,7 +31,7 @@ pub use window::{SsthreshRounding, Window, WindowRules};
 /// detection of losses, retransmission, the receiver's window and the inflation of fast recovery are not its
 /// business.
 ///
-/// One that needs more than acknowledgements and losses takes it from [`AckInfo`], which grows by fields (the
+/// One that needs more than acknowledgements and losses takes it from [`AckSample`], which grows by fields (the
 /// rate of delivery, for BBR); one that paces says its rate in a function of its own beside these, which the
 /// sender asks before it lets a segment go.
 pub trait CongestionControl: Send {
@@ -42,6 +44,14 @@ pub trait CongestionControl: Send {
 
     /// The window was moved otherwise than by the two above (Linux: `cwnd_event`).
     fn on_event(&mut self, _event: WindowEvent) {}
+
+    /// Whether it is to be told of samples of the round trip; it is asked once.
+    fn wants_samples(&self) -> bool {
+        false
+    }
+
+    /// Something arrived, in order or not, and the window has not moved for it yet (Linux: `pkts_acked`).
+    fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 }
 
 /// An acknowledgement of new data.
@@ -57,6 +67,24 @@ pub struct AckInfo {
     pub may_grow: bool,
     /// The smoothed round-trip time, with this acknowledgement's sample if it gave one.
     pub srtt: Option<Span>,
+}
+
+/// What any acknowledgement that brings something new tells of the round trip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AckSample {
+    /// When it came.
+    pub now: Instant,
+    /// When the newest segment left that is now known to have arrived, of those sent only once, as far as the recovery
+    /// keeps times; without SACK it is the one segment of a window that is timed.
+    pub newest: Option<Instant>,
+    /// The smoothed round-trip time without this sample.
+    pub srtt: Option<Span>,
+    /// The oldest byte not acknowledged (`SND.UNA`).
+    pub snd_una: u64,
+    /// The end of everything sent (`SND.NXT`).
+    pub snd_nxt: u64,
+    /// Payload of a full segment, in bytes.
+    pub mss: u64,
 }
 
 /// Congestion that reduces the window.

@@ -91,6 +91,9 @@ pub(crate) struct AckOutcome {
     /// When the newest segment was sent that is now known to have arrived, of those sent only once;
     /// `NEVER` if there is none or the recovery does not keep these times.
     pub sent: Instant,
+    /// As `sent`, of the newest segment whatever `rto.samples` says; `NEVER` also if only the acknowledgement in order
+    /// brought it, and of that anything was sent again.
+    pub newest: Instant,
     /// Whether it shows that the last reduction was needless.
     pub undone: bool,
     /// Whether it restarts the retransmission timer though it acknowledges nothing new
@@ -128,6 +131,7 @@ impl AckOutcome {
         acked: 0,
         delivered: 0,
         sent: Instant::NEVER,
+        newest: Instant::NEVER,
         undone: false,
         restarts: false,
         since: Instant::NEVER,

@@ -12,7 +12,7 @@ use super::{PriorWindow, Sender};
 use crate::config::CheckedConfig;
 use crate::config::cwnd::{GrowthWhenLimited, IdleRestart, ReductionBasis, RepeatedTimeout};
 use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind, TimeoutLoses, Undo};
-use crate::congestion_control::{AckInfo, Congestion, CongestionSignal};
+use crate::congestion_control::{AckInfo, AckSample, Congestion, CongestionSignal};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
 impl Sender {
@@ -26,6 +26,9 @@ impl Sender {
         now: Instant,
         tcp: &CheckedConfig,
     ) {
+        if self.tells_samples && outcome.what != AckKind::Stale {
+            self.tell_sample(&outcome, now, tcp);
+        }
         self.update_timer(&outcome, now, tcp);
         if outcome.undone {
             let prior = self.cold.as_ref().map_or_else(PriorWindow::default, |cold| cold.prior);
@@ -227,6 +230,25 @@ impl Sender {
         let counted = tcp.config.cwnd.abc_limit.map_or(acked, |limit| acked.min(limit));
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
+    }
+
+    /// Tells the congestion control of the round trip that an acknowledgement shows.
+    #[inline(never)]
+    fn tell_sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
+        let (snd_una, snd_nxt) = (self.recovery.una(), self.recovery.sent());
+        let newest = if self.keeps_times {
+            (outcome.newest != Instant::NEVER).then_some(outcome.newest)
+        } else {
+            self.timer.timed_by(snd_una)
+        };
+        self.congestion.on_sample(&AckSample {
+            now,
+            newest,
+            srtt: self.timer.estimator.srtt(&tcp.config.rto),
+            snd_una,
+            snd_nxt,
+            mss: tcp.mss,
+        });
     }
 
     /// Opens the window by at most `segments` segments, as far as slow start goes.

@@ -47,6 +47,8 @@ pub(crate) struct Sender {
     partial: bool,
     /// Whether the recovery knows when each segment was sent.
     keeps_times: bool,
+    /// Whether the congestion control is told of samples of the round trip.
+    tells_samples: bool,
     /// When data was sent last.
     last_sent: Instant,
     pub counts: Counts,
@@ -71,12 +73,14 @@ struct PriorWindow {
 impl Sender {
     pub fn new(tcp: &CheckedConfig) -> Self {
         let recovery = AnyRecovery::new(&tcp.config);
+        let congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
         Self {
             keeps_times: recovery.keeps_times(),
+            tells_samples: congestion.wants_samples(),
             recovery,
             timer: Timer::new(&tcp.config.rto),
             cwnd: 1.0,
-            congestion: Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp)),
+            congestion,
             end: 0,
             last_sent: Instant::START,
             counts: Counts::default(),

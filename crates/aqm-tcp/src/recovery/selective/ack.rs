@@ -32,8 +32,9 @@ impl Selective {
         self.limited = 0;
         let acked = ack - self.sent.una();
         let left = self.sent.acknowledge_plain(ack);
-        let sent = left.map_or(Instant::NEVER, |(first, last)| if self.first_timed { first } else { last });
-        AckOutcome { acked, delivered: acked, sent, what: AckKind::Advance, ..AckOutcome::NONE }
+        let (first, newest) = left.unwrap_or((Instant::NEVER, Instant::NEVER));
+        let sent = if self.first_timed { first } else { newest };
+        AckOutcome { acked, delivered: acked, sent, newest, what: AckKind::Advance, ..AckOutcome::NONE }
     }
 
     /// Something is missing, or may be found to be.
@@ -102,10 +103,12 @@ impl Selective {
         } else {
             arrival.once.map(|stamp| stamp.sent)
         };
+        let newest = arrival.once.filter(|_| !arrival.twice || arrival.first_sacked.is_some());
         AckOutcome {
             acked,
             delivered: arrival.bytes,
             sent: sent.unwrap_or(Instant::NEVER),
+            newest: newest.map_or(Instant::NEVER, |stamp| stamp.sent),
             undone,
             restarts,
             since,

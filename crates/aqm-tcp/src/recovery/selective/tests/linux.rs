@@ -55,12 +55,13 @@ fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
         hand.write(1);
         hand.advance(10);
     }
-    let left =
-        |outcome: AckOutcome| (outcome.sent != Instant::NEVER).then(|| outcome.sent.nanos() / 1_000_000);
-    assert_eq!(left(hand.ack(2, &[])), Some(0));
-    assert_eq!(left(hand.ack(2, &[(3, 6)])), Some(30));
+    let left = |outcome: AckOutcome| {
+        [outcome.sent, outcome.newest].map(|at| (at != Instant::NEVER).then(|| at.nanos() / 1_000_000))
+    };
+    assert_eq!(left(hand.ack(2, &[])), [Some(0), Some(10)], "the newest is told, too");
+    assert_eq!(left(hand.ack(2, &[(3, 6)])), [Some(30), Some(50)]);
     hand.send();
-    assert_eq!(left(hand.ack(7, &[])), None, "2 was sent again, and 6 comes with it");
+    assert_eq!(left(hand.ack(7, &[])), [None, None], "2 was sent again, and 6 comes with it");
 }
 
 #[test]

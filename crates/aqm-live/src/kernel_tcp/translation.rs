@@ -32,6 +32,7 @@ const DEFAULT_BUFFER: u64 = 131_072;
 
 /// The parameters that a setting of the kernel stands for, or that describe what another one implies.
 const SETTABLE: &[&str] = &[
+    "congestion_control.hystart",
     "congestion_control.kind",
     "connection.ack_size",
     "connection.header",
@@ -80,6 +81,7 @@ impl KernelTcp {
         let mut translation = Translation { config, kernel, link_header, refused: ErrorCollector::default() };
         let route = translation.route();
         let sysctls = translation.sysctls(&route);
+        translation.hystart();
         translation.compare_the_rest();
         (Self { sysctls, route }, translation.refused)
     }
@@ -158,6 +160,20 @@ impl Translation<'_> {
             sysctls.insert("ipv4/tcp_rto_max_ms", max.to_string());
         }
         sysctls
+    }
+
+    /// Whether CUBIC leaves slow start early, which no host can set for itself.
+    fn hystart(&mut self) {
+        let asked = self.leaf("congestion_control.hystart");
+        let has = if self.kernel.hystart == Some(false) { "off" } else { "linux" };
+        self.check(
+            asked.is_null() || asked == has,
+            "congestion_control.hystart",
+            format_args!(
+                "must be {has}, not {}: so it is on this machine, in /sys/module/tcp_cubic/parameters/hystart",
+                word(&asked)
+            ),
+        );
     }
 
     fn has_timestamps(&self) -> bool {

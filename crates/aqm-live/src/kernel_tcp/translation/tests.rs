@@ -264,3 +264,24 @@ fn what_is_settable_or_simulated_is_a_parameter() {
         assert!(known.contains_key(*path), "{path}");
     }
 }
+
+#[test]
+fn the_machine_says_whether_cubic_leaves_slow_start_early() {
+    let without = Kernel { hystart: Some(false), ..KERNEL };
+    let not_loaded = Kernel { hystart: None, ..KERNEL };
+    let off = linux(json!({"congestion_control": {"hystart": "off"}}));
+    let reno = linux(json!({"congestion_control": {"kind": "reno"}}));
+    for (config, kernel) in
+        [(&linux(json!({})), &not_loaded), (&off, &without), (&reno, &KERNEL), (&reno, &without)]
+    {
+        assert_eq!(refused(config, kernel), [""; 0]);
+    }
+    let place = "congestion_control.hystart: must be";
+    let file = "/sys/module/tcp_cubic/parameters/hystart";
+    let so = |has: &str, not: &str| format!("{place} {has}, not {not}: so it is on this machine, in {file}");
+    assert_eq!(refused(&linux(json!({})), &without), [so("off", "linux")]);
+    assert_eq!(refused(&off, &KERNEL), [so("linux", "off")]);
+    let (tcp, refused) = KernelTcp::nearest(&off, &KERNEL, NO_LINK);
+    assert_eq!(tcp, KernelTcp::of(&linux(json!({})), &KERNEL, NO_LINK).unwrap());
+    assert!(refused.finish(()).is_err(), "told, and run all the same");
+}

@@ -24,6 +24,7 @@ from rich.progress import Progress
 import linux_helsinki
 import linux_open
 import linux_runs
+import linux_windows
 import micro
 import ns3_runs
 import queueing
@@ -58,7 +59,7 @@ def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
     exact = (micro, queueing, tcp_theory)
     ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
-    linux = (linux_open, linux_runs, linux_helsinki)
+    linux = (linux_open, linux_runs, linux_windows, linux_helsinki)
     return [case for module in (*exact, *ns2, ns3_runs, *linux) for case in module.cases()]
 
 

@@ -15,6 +15,7 @@ import agreement
 import data
 import judge
 import linux_runs
+import linux_windows
 import micro
 import ns3_runs
 import queueing
@@ -161,6 +162,23 @@ def test_runs_of_ns_3_and_linux_are_read_as_their_readmes_tell_them() -> None:
     }
 
 
+@pytest.mark.parametrize("case", linux_windows.cases(), ids=lambda case: case.name)
+def test_the_window_of_a_flow_is_the_kernels(case: Case) -> None:
+    assert set(verdicts(agreement.compare([case])).values()) == {"agrees"}
+
+
+def test_cubic_without_hystart_is_not_the_kernel_with_it() -> None:
+    measured = [job() for job in linux_windows.jobs("cubic_nohystart")]
+    assert verdicts(linux_windows.judge("cubic", measured)) == {
+        "samples until slow start ends": "agrees",
+        "end of slow start (s)": "misses",
+        "ssthresh then (segments)": "misses",
+        "sent again by 3 s": "misses",
+        "first reduction (s)": "misses",
+        "mean window after 3 s": "agrees",
+    }
+
+
 def test_a_single_queue_agrees_with_its_formula_and_not_with_another() -> None:
     [row] = [row for row in data.rows("micro/mg1") if row["kind"] == "md1" and row["rho"] == "0.5"]
     case = queueing.queue_case(row, seeds=6)
@@ -248,7 +266,10 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     assert {name.replace("trace_", "linux trace ") for name in helsinki} == traces
     replicated = {name for name in names if name.startswith(("linux transfers ", "linux datagrams "))}
     assert len(replicated) == 48 + 48
-    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated
+    windows = {name for name in names if name.startswith("linux window ")}
+    kept = {path.name.split(".csv")[0] for path in linux_windows.WHERE.iterdir()}
+    assert {f"linux window {name}" for name in kept} == windows
+    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated - windows
     assert {f"linux {name}" for name in results} == of_linux
 
 

@@ -1,0 +1,135 @@
+"""The congestion window of a single flow on the Linux 6.1 kernel, sampled each 20 ms, beside ours.
+
+Nothing is drawn: one flow, one queue, one path. Until slow start has ended every sample must be the same
+to the segment, and so must the window at which it ends, the time, and what was sent again within 3 s. What
+follows hangs on the fractions of a segment that only ours keep, and has a band of 5 %. The receiver of the
+recorded runs had a buffer of 8 MB: it acknowledges every segment as long as its window grows to half of that.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job
+from judge import Row, exact
+
+WHERE = data.LINUX / "traces"
+FLOWS: Mapping[str, Mapping[str, Any]] = {
+    "cubic": {},
+    "cubic_nohystart": {"tcp.congestion_control.hystart": "off"},
+    "reno": {"tcp.congestion_control": {"kind": "reno"}},
+}
+"""The traces, and what differs in ours from the scenario's file."""
+BAND = 0.05
+LATER = 0.0001
+"""How much later ours are sampled: the lines of hosts take some 16 us here and none there."""
+EARLY = 3.0
+"""Until when what was sent again is counted, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A sender at a moment: its windows in segments, and what it has sent again so far."""
+
+    time: float
+    cwnd: float
+    ssthresh: float
+    again: int = 0
+
+
+Measured = list[Sample] | int
+
+
+def cases() -> list[Case]:
+    """Every trace that is kept."""
+    return [window_case(name) for name in FLOWS]
+
+
+def window_case(trace: str) -> Case:
+    """A flow from its first segment on, and the same for 3 s, to count what it sent again until then."""
+    return Case(name=f"linux window {trace}", jobs=lambda: jobs(trace), judge=lambda got: judge(trace, got))
+
+
+def jobs(trace: str) -> list[Job]:
+    """Two runs: one whose window is sampled, one that ends early."""
+    scenario = Scenario.load(data.SCENARIOS / "linux-window.toml").with_(FLOWS[trace])
+    moments = [sample.time for sample in recorded(trace)]
+    return [
+        Job(scenario=scenario, seed=1, measure=lambda run: sampled(run, moments)),
+        Job(scenario=scenario.with_({"duration": f"{EARLY:g}s"}), seed=1, measure=sent_again),
+    ]
+
+
+def judge(trace: str, measured: Sequence[Measured]) -> list[Row]:
+    """Slow start to the segment, what follows within the band."""
+    case, theirs = f"linux window {trace}", recorded(trace)
+    [ours, again] = measured
+    assert isinstance(ours, list) and isinstance(again, int)
+    ends = [slow_start_end(samples) for samples in (theirs, ours)]
+    first = theirs.index(ends[0])
+    apart = sum(int(b.cwnd) != a.cwnd for a, b in zip(theirs[:first], ours, strict=False))
+    early = max(sample.again for sample in theirs if sample.time <= EARLY)
+    rows = [
+        exact(case, "samples until slow start ends", first, first - apart, 0),
+        exact(case, "end of slow start (s)", ends[0].time, ends[1].time, 0),
+        exact(case, "ssthresh then (segments)", ends[0].ssthresh, ends[1].ssthresh, 0),
+        exact(case, f"sent again by {EARLY:g} s", early, again, 0),
+    ]
+    for quantity, of in (("first reduction (s)", first_reduction), ("mean window after 3 s", mean_window)):
+        a, b = of(theirs), of(ours)
+        rows.append(exact(case, quantity, a, b, BAND * a))
+    return rows
+
+
+def recorded(trace: str) -> list[Sample]:
+    """What the kernel told."""
+    return [
+        Sample(
+            time=float(row["t"]),
+            cwnd=float(row["cwnd"]),
+            ssthresh=float(row["ssthresh"]),
+            again=int(row["retrans"]),
+        )
+        for row in data.rows(trace, WHERE)
+    ]
+
+
+def sampled(run: Run, moments: Sequence[float]) -> list[Sample]:
+    """What ours were at these moments."""
+    senders = run.tables["senders"]
+    times = senders["time_s"].to_list()
+    windows = list(zip(senders["cwnd_segments"], senders["ssthresh_segments"], strict=True))
+    places = [bisect.bisect_right(times, moment + LATER) - 1 for moment in moments]
+    return [
+        Sample(time=moment, cwnd=windows[place][0], ssthresh=windows[place][1])
+        for moment, place in zip(moments, places, strict=True)
+    ]
+
+
+def sent_again(run: Run) -> int:
+    """How many segments were sent again."""
+    return int(run.flows["retransmitted"].sum())
+
+
+def slow_start_end(samples: Sequence[Sample]) -> Sample:
+    """The first sample whose threshold is not that of the beginning."""
+    return next(sample for sample in samples if sample.ssthresh < samples[0].ssthresh)
+
+
+def first_reduction(samples: Sequence[Sample]) -> float:
+    """When a loss has first made the window smaller."""
+    pairs = itertools.pairwise(samples)
+    return next(after.time for before, after in pairs if after.cwnd < before.cwnd)
+
+
+def mean_window(samples: Sequence[Sample]) -> float:
+    """The mean of the window from then on."""
+    windows = [sample.cwnd for sample in samples if sample.time > EARLY]
+    return sum(windows) / len(windows)

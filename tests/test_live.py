@@ -152,6 +152,23 @@ def test_a_command_that_there_is_not_is_named(cli: Cli, words: tuple[str, ...]) 
     assert done.stderr == "aqmlab: no-such-command: command not found\n"
 
 
+def test_the_view_of_a_program_is_in_another_terminal(cli: Cli) -> None:
+    done = cli("live", "shell", "--watch", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "aqmlab: live shell has no option --watch, and commands stand behind `--`; "
+        "while it runs, `aqmlab live watch` shows it in another terminal\n"
+    )
+
+
+def test_a_server_that_ends_before_its_client_is_told(cli: Cli) -> None:
+    done = cli("live", "shell", "--server", "sh -c 'exit 9'", "--out", "out", "--", "sleep", "0.3")
+    assert done.returncode == 0
+    assert re.search(
+        r"^  the server of shell ended with status 9 after 0\.\d\d s$", done.stderr, re.MULTILINE
+    )
+
+
 FETCH = """
 import hashlib, socket, time, urllib.request
 print(socket.gethostbyname("server"), socket.gethostbyname("client"))
@@ -411,6 +428,19 @@ def test_the_nearest_tcp_is_run_and_its_differences_are_told(cli: Cli, tmp_path:
     assert re.search(r"the kernel's TCP differs for ftp, web: .*recovery\.kind", done.stdout)
 
 
+def test_refusals_stand_below_the_name_of_the_file(cli: Cli, tmp_path: Path) -> None:
+    text = LINE.replace('profile = "linux-6"', 'recovery.kind = "tahoe"') + '[traffic.ftp]\nkind = "ftp"\n'
+    done = cli("live", "run", file(tmp_path, text))
+    first, *rest = done.stderr.splitlines()
+    assert first == f"aqmlab: {tmp_path / 'live.toml'}:"
+    assert len(rest) > 1 and all(line.startswith("  tcp.") for line in rest), done.stderr
+    done = cli("live", "run", file(tmp_path, MIXED), "--set", "tcp.connection.mss=9000B")
+    assert done.stderr == (
+        f"aqmlab: {tmp_path / 'live.toml'}: "
+        "tcp.connection.mss: must be 88B to 1448B, which with headers is the MTU, 1500B, not 9kB\n"
+    )
+
+
 # Nothing is left behind.
 
 
@@ -465,6 +495,7 @@ SHRED = LINE.replace(
     '{ kind = "drop-tail", limit = "20p" }',
     '{ kind = "shred", red = { min_th = "2p", max_th = "12p", max_p = 0.2, weight = 0.05, limit = "40p" } }',
 )
+RENO = 'profile = "linux-6"\ncongestion_control.kind = "reno"\n'
 BULK = '[traffic.ftp]\nkind = "ftp"\nflows = 3\nstagger = "0s"\n'
 
 
@@ -479,6 +510,48 @@ def test_shred_sees_windows_in_packets(tmp_path: Path) -> None:
     windows = windows_of(run)
     assert len(windows) >= 0.9 * len(run.tables["drops"]) > 0
     assert ((windows >= 2) & (windows < 1000)).all()
+
+
+@pytest.mark.skipif(bool(missing("bpf")), reason=missing("bpf"))
+def test_windows_in_packets_are_those_that_the_kernel_says_its_senders_have(tmp_path: Path) -> None:
+    text = SHRED.replace('profile = "linux-6"', f"{RENO}cwnd.initial = 4\ncwnd.initial_after_syn_loss = 4")
+    text = text.replace("drops = true", 'drops = true\nqueue_every = "5ms"\nsenders = ["ftp"]')
+    run = run_live(tmp_path, text.replace('"1500ms"', '"4s"') + BULK)
+    hints = run.manifest["live"]["hints"]
+    assert hints["told"] == hints["data_packets"], hints
+    # What else a sender sends are a SYN and the end of the handshake, seldom again.
+    assert 6 <= run.flows["packets_sent"].sum() - hints["data_packets"] <= 12, hints
+    assert hints["agreeing"] >= 0.9 * hints["compared"] >= 90, hints
+    assert not any("window" in objection for objection in run.manifest["live"]["objections"])
+    senders = run.tables["senders"].select("time_s", "flow", "cwnd_segments")
+    drops = run.tables["drops"].drop_nulls("window").sort("time_s")
+    both = drops.join_asof(senders, on="time_s", by="flow", strategy="nearest", tolerance=0.02)
+    both = both.drop_nulls("cwnd_segments")
+    apart = (both["window"] - both["cwnd_segments"]).abs()
+    # A packet that is dropped as it arrives has just left.
+    assert len(apart) > 10 and (apart <= 2).mean() >= 0.8, both
+
+
+def test_samples_of_a_sender_show_the_sawtooth_of_reno(tmp_path: Path) -> None:
+    text = LINE.replace('profile = "linux-6"', RENO).replace('"1500ms"', '"5s"')
+    text = text.replace("drops = true", 'queue_every = "20ms"\nsenders = ["ftp"]')
+    others = '[traffic.probe]\nkind = "probes"\nflows = 1\nsize = "9kB"\n'
+    run = run_live(tmp_path, text + '[traffic.ftp]\nkind = "ftp"\nstagger = "0s"\n' + others)
+    senders = run.tables["senders"]
+    assert senders.schema == al.Scenario.load(tmp_path / "live.toml").run().tables["senders"].schema
+    assert senders["traffic"].cast(str).unique().to_list() == ["ftp"]
+    assert senders["flow"].is_in(run.flows.filter(pl.col("traffic") == "ftp")["flow"].to_list()).all()
+    assert 0.5 * 250 <= len(senders) <= 250
+    assert senders["time_s"].is_sorted() and senders["dupacks"].null_count() == len(senders)
+    later = senders.filter(pl.col("time_s") > 1.0)
+    # The line holds 8 packets and the queue 20: full at 28, halved to 14.
+    windows = later["cwnd_segments"]
+    peak = windows.arg_max()
+    assert 20 <= windows[peak] <= 45 and windows[peak:].min() <= 0.65 * windows[peak], windows.to_list()
+    assert 8 <= later["ssthresh_segments"].median() <= 20
+    # Two ways of 10 ms, and up to 20 packets of 2.4 ms in the queue.
+    assert later["srtt_s"].is_between(0.02, 0.02 + 21 * 0.0024 + 0.05).mean() > 0.9
+    assert (later["rto_s"] >= 0.2).all()
 
 
 def test_shred_sees_polled_windows_without_bpf(tmp_path: Path) -> None:

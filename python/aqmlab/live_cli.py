@@ -70,6 +70,19 @@ def _programs_print_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
+@contextmanager
+def _named(path: Path | None) -> Iterator[None]:
+    """Errors of a scenario name its file, as those found when it is read."""
+    from aqmlab.scenario import ScenarioFileError
+
+    try:
+        yield
+    except _core.ScenarioError as error:
+        if path is None:
+            raise
+        raise ScenarioFileError.of(path, error) from None
+
+
 @app.callback()
 def prepare() -> None:
     """Whoever is not root runs the same command again as root of a user namespace."""
@@ -122,7 +135,7 @@ def run(
                 chosen, seed, nearest_tcp=nearest_tcp, until_done=until_done, pcap=pcap, watch=seen
             )
 
-    with _programs_print_to_stderr() if as_json else nullcontext():
+    with _named(scenario), _programs_print_to_stderr() if as_json else nullcontext():
         result = watching.run(work, "live run", 1.0 if watch else None)
     if out is not None:
         run_text.write(result, out)
@@ -201,6 +214,12 @@ def shell(
         changes["bottleneck.queue"] = {"kind": queue}
     changes |= settings_of(settings or [])
     client = command or [os.environ.get("SHELL", "/bin/sh")]
+    if client[0].startswith("-"):
+        hint = "; while it runs, `aqmlab live watch` shows it in another terminal"
+        raise ValueError(
+            f"live shell has no option {client[0]}, and commands stand behind `--`"
+            f"{hint if client[0] == '--watch' else ''}"
+        )
     programs = [client, shlex.split(server)]
     for program in (words[0] for words in programs if words):
         if shutil.which(program) is None:
@@ -209,7 +228,7 @@ def shell(
     base = Scenario.load(scenario) if scenario else None
     chosen = live.with_command(base, client, programs[1], changes)
     seen = _core.Watch()
-    with live_watch.shown(seen), _interrupts_for_the_command():
+    with _named(scenario), live_watch.shown(seen), _interrupts_for_the_command():
         result = live.run(chosen, seed, nearest_tcp=nearest_tcp, until_done=True, pcap=pcap, watch=seen)
     if out is not None:
         run_text.write(result, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from aqmlab import run_text
 from aqmlab.run import Run
@@ -31,6 +32,10 @@ def lines(result: Run, name: str) -> Iterator[str]:
     for workload, facts in live["load"]["workloads"].items():
         for reason, count in facts["failures"].items():
             yield f"  {workload}: {count} failed: {reason}"
+    for workload, ended in live["servers_ended"].items():
+        yield f"  the server of {workload} ended with status {ended['status']} after {ended['at_s']:.2f} s"
+    if live["hints"] and live["hints"]["data_packets"]:
+        yield f"  windows of senders: {_hints(live['hints'])}"
     for feature, grant in live["realtime"].items():
         if grant["granted"] == "no":
             yield f"  without {_FEATURES[feature]}: {grant['why']}"
@@ -43,3 +48,13 @@ def lines(result: Run, name: str) -> Iterator[str]:
         yield "  valid"
     for objection in live["objections"]:
         yield f"  NOT VALID: {objection}"
+
+
+def _hints(hints: dict[str, Any]) -> str:
+    """How a queue heard of the windows of senders, and whether they were right."""
+    told = f"of {hints['told']} of {hints['data_packets']} packets with data"
+    if hints["kind"] == "polled":
+        newest, oldest = hints["newest_s"], hints["oldest_s"]
+        age = "" if newest is None else f", {1e3 * newest:.1f} to {1e3 * oldest:.1f} ms old"
+        return f"polled, {told}{age}"
+    return f"in packets, {told}; the kernel's at {hints['agreeing']} of {hints['compared']} looks"

@@ -45,12 +45,12 @@ def found_lines(result: Run) -> Iterator[str]:
         nodes = ", ".join(manifest["scenario"]["edges"])
         yield f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long"
     for link, row in result.summary["links"].items():
-        tied = 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
+        tied = "" if "live" in manifest else f", tied arrivals {_tied_percent(result, link):.2g} %"
         yield (
             f"  link {link}: utilisation {_percent(row['utilisation'])}, "
             f"dropped {_percent(row['drop_fraction'])}, marked {_percent(row['mark_fraction'])}, "
             f"mean queue {_number(row['mean_queue_packets'])} packets "
-            f"({_number(row['mean_queue_delay_s'], 1e3)} ms), tied arrivals {tied:.2g} %"
+            f"({_number(row['mean_queue_delay_s'], 1e3)} ms){tied}"
         )
         for class_name, of_class in result.summary["classes"].get(link, {}).items():
             yield (
@@ -78,6 +78,11 @@ def found_lines(result: Run) -> Iterator[str]:
             f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
             f"99 % {_number(row['p99_s'])} s"
         )
+
+
+def _tied_percent(result: Run, link: str) -> float:
+    """Arrivals at a link at the moment of another event, whose order a rule decides."""
+    return 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
 
 
 def write(result: Run, out: Path) -> None:

@@ -25,6 +25,8 @@ pub struct TcpState {
     pub remote: SocketAddrV4,
     /// Congestion window, in segments.
     pub cwnd: u32,
+    /// Segments that were sent and are not acknowledged.
+    pub in_flight: u32,
     /// Slow-start threshold, in segments; missing while there is none.
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time; zero before the first sample.
@@ -151,6 +153,7 @@ fn state(response: &InetResponse) -> Option<TcpState> {
         srtt: micros(word(68)?),
         ssthresh: word(76).filter(|&segments| segments < INFINITE),
         cwnd: word(80)?,
+        in_flight: word(24)?,
         retransmissions: word(100)?,
         timeouts: half_word(240),
     })

@@ -22,10 +22,12 @@ mod programs;
 mod realtime;
 mod router;
 mod run;
+mod senders;
 #[cfg(test)]
 mod testing;
 mod tun;
 mod validity;
+mod windows;
 
 pub use clock::Clock;
 pub use kernel_tcp::{Kernel, KernelTcp};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aqm_net::{Instant, Span};
 use aqm_sim::Plan;
 use aqm_sim::emulation::Side;
+use serde_json::{Value, json};
 
 use crate::LiveError;
 use crate::lab::{Host, Lab};
@@ -28,10 +29,25 @@ struct Waiting {
     at: Instant,
 }
 
+/// A server.
+struct Server {
+    name: String,
+    child: Child,
+    ended: Option<Ended>,
+}
+
+/// How a program ended by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    status: i32,
+    /// When that was seen.
+    at: Instant,
+}
+
 /// The programs of a plan.
 pub(crate) struct Programs {
     /// By the position of the workload.
-    servers: BTreeMap<u32, Child>,
+    servers: BTreeMap<u32, Server>,
     waiting: Vec<Waiting>,
     clients: Vec<(String, Child, Option<i32>)>,
 }
@@ -46,7 +62,9 @@ impl Programs {
                 // What is typed and what is printed are the client's.
                 command.stdin(Stdio::null()).stdout(std::io::stderr());
                 let host = lab.at(Place { traffic, side: Side::Sender });
-                programs.servers.insert(traffic, host.spawn(command, Daemons::Stay)?);
+                let child = host.spawn(command, Daemons::Stay)?;
+                let server = Server { name: planned.name.to_owned(), child, ended: None };
+                programs.servers.insert(traffic, server);
             }
             if !of.client.is_empty() {
                 programs.waiting.push(Waiting {
@@ -62,10 +80,14 @@ impl Programs {
 
     /// Starts the clients that are due, and sees which have ended.
     pub(crate) fn look(&mut self, lab: &Lab, now: Instant) -> Result<(), LiveError> {
+        for Server { child, ended, .. } in self.servers.values_mut() {
+            let status = child.wait_timeout(Duration::ZERO);
+            *ended = ended.or_else(|| Some(Ended { status: status?, at: now }));
+        }
         for one in std::mem::take(&mut self.waiting) {
             let host = |side| lab.at(Place { traffic: one.traffic, side });
-            let server = self.servers.get_mut(&one.traffic).filter(|_| now < one.at + PATIENCE);
-            let will_listen = server.is_some_and(|server| server.wait_timeout(Duration::ZERO).is_none());
+            let server = self.servers.get(&one.traffic).filter(|_| now < one.at + PATIENCE);
+            let will_listen = server.is_some_and(|server| server.ended.is_none());
             if one.at > now || will_listen && !listens(host(Side::Sender))? {
                 self.waiting.push(one);
             } else if let Some(command) = command(&one.command) {
@@ -89,9 +111,22 @@ impl Programs {
         self.waiting.is_empty() && self.clients.iter().all(|(_, _, status)| status.is_some())
     }
 
+    /// The servers that have ended by themselves, by workload.
+    pub(crate) fn servers_ended(&self) -> BTreeMap<String, Ended> {
+        let ended = |server: &Server| Some((server.name.clone(), server.ended?));
+        self.servers.values().filter_map(ended).collect()
+    }
+
     /// The exit statuses of clients, by workload; nothing for one that was cut off.
     pub(crate) fn statuses(&self) -> BTreeMap<String, Option<i32>> {
         self.clients.iter().map(|(name, _, status)| (name.clone(), *status)).collect()
+    }
+}
+
+impl Ended {
+    /// For the record of a run.
+    pub(crate) fn to_value(self) -> Value {
+        json!({ "status": self.status, "at_s": self.at.seconds() })
     }
 }
 

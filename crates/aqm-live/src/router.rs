@@ -13,7 +13,7 @@ use std::time::Duration;
 use aqm_net::watch::{View, Watch};
 use aqm_net::{Instant, Span};
 use aqm_queue::Protocol;
-use aqm_sim::emulation::{Delivery, Emulation, Entering, Fate, Hosts, Opening, Side};
+use aqm_sim::emulation::{Contents, Delivery, Emulation, Entering, Fate, Hosts, Opening, Side};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::unistd::{read, write};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::Clock;
 use crate::buffers::{Buffers, MTU};
 use crate::connections::{Connections, FlowKey, last_bits};
-use crate::hints::Hints;
+use crate::hints::{Hints, Sent};
 use crate::ip;
 use crate::lateness::Lateness;
 use crate::load::{ConnectionDelays, Place};
@@ -140,7 +140,7 @@ impl Outside<'_> {
 
     fn captured(&self, fate: Fate, verdict: Verdict) -> pcap::Fate {
         let queue = self.queues.iter().position(|&link| link == fate.link).unwrap_or_default() as u32;
-        pcap::Fate { verdict, reason: fate.why, queue, average: None }
+        pcap::Fate { verdict, reason: fate.why, queue, average: fate.average }
     }
 }
 
@@ -246,7 +246,7 @@ pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_
         lateness: Lateness::new(),
         counts: Counts::default(),
         capture,
-        queues: emulation.queues().map(|(link, _)| link).collect(),
+        queues: emulation.queues().map(|queue| queue.link).collect(),
         marks: BTreeMap::new(),
     };
     let known = Known { flows: Vec::new(), told_delays, delays: BTreeMap::new(), labels: BTreeMap::new() };
@@ -346,13 +346,14 @@ fn take_turn(
         } else {
             traffic as u16
         };
+        let seq = if let Contents::Segment(segment) = &found.contents { segment.seq } else { 0 };
         let entering = Entering {
             flow: found.flow,
             to: side.other(),
             contents: found.contents,
             bytes: length as u16,
             ecn: headers.ecn,
-            cwnd: hints.window(&headers),
+            cwnd: hints.window(&Sent { headers: &headers, from: device.place, flow: found.flow, seq }),
             label,
         };
         let id = emulation.enter(entering, now);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aqm_net::stage::Run;
 use aqm_net::watch::{Unit, Watch};
 use aqm_net::{ConfigErrors, ErrorCollector, Instant};
-use aqm_sim::emulation::{Carried, CarriedExchange, Emulation, Side};
+use aqm_sim::emulation::{Carried, CarriedExchange, Emulation, SenderState, Side};
 use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
@@ -22,9 +22,10 @@ use crate::kernel_tcp::{Kernel, KernelTcp};
 use crate::lab::{Host, HostSpec, Lab};
 use crate::load::{self, Asked, Facts, Load, Place, Places};
 use crate::pcap::{Capture, CaptureOptions, Interface, QueueName};
-use crate::programs::Programs;
+use crate::programs::{Ended, Programs};
 use crate::realtime::realtime;
 use crate::router::{Device, During, Ending, Routed, Told, route};
+use crate::senders::{Sample, Senders};
 use crate::validity::{self, Circumstances, Scales};
 use crate::{Clock, LiveError};
 
@@ -107,8 +108,6 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
     let workloads: Vec<PlannedWorkload<'_>> = plan.workloads().collect();
     let problem = format!("has {} workloads; a live run has addresses for {MOST_WORKLOADS}", workloads.len());
     errors.check(workloads.len() <= MOST_WORKLOADS, "traffic", problem);
-    let senders = plan.to_value().pointer("/record/senders").and_then(Value::as_array).map_or(0, Vec::len);
-    errors.check(senders == 0, "record.senders", "a live run does not see inside of senders: leave it out");
     let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
     for (traffic, planned) in workloads.iter().enumerate() {
         let (tcp, short) = KernelTcp::nearest(planned.tcp, &kernel, plan.link_header());
@@ -156,8 +155,8 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let [round_trip, packet_time] = emulation.scales(MTU as u64 + plan.link_header().bytes());
     let end = emulation.end();
     let (prepared, delays) = load::prepare(plan, &lab)?;
-    let senders: Vec<&Host> = lab.hosts().iter().step_by(2).collect();
-    let hints = if plan.wants_windows() { Hints::of(&senders)? } else { Hints::None };
+    let hints = if plan.wants_windows() { Hints::of(&lab)? } else { Hints::none() };
+    let senders = Senders::of(plan, &lab, hints.in_packets())?;
     // Before the router has its priority, which the thread that writes would have, too.
     let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
     let told = Told { hints, delays, capture };
@@ -165,7 +164,8 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let time_before = validity::processor_time();
     let ending = Ending::default();
     let clock = Clock::start();
-    let (routed, granted, asked, facts, statuses) = std::thread::scope(|threads| {
+    let sampling = senders.start(clock)?;
+    let (routed, granted, played) = std::thread::scope(|threads| {
         let devices: Vec<Device<'_>> = devices(plan, &lab);
         let ending = &ending;
         let router = std::thread::Builder::new().name("router".to_owned()).spawn_scoped(threads, move || {
@@ -189,13 +189,14 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
         ending.over.store(true, Relaxed);
         let failed = |_| LiveError::new("the router failed", "its thread panicked; this is a defect");
         let (routed, granted) = router.join().map_err(failed)?;
-        let (asked, facts, statuses) = played?;
-        Ok::<_, LiveError>((routed, granted, asked, facts, statuses))
+        Ok::<_, LiveError>((routed, granted, played?))
     })?;
     if watch.is_stopped() {
         return Err(Failure::Stopped);
     }
     let Routed { emulation, lateness, counts, flows, end: ended, told } = routed;
+    let Played { asked, facts, statuses, servers_ended } = played;
+    let sampled = sampling.finish();
     let captured = told.capture.map(Capture::finish).transpose()?;
     let mut circumstances = Circumstances {
         steal: validity::steal_between(time_before, validity::processor_time()),
@@ -214,6 +215,13 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
             Err(error) => circumstances.changed.push((name, error.what)),
         }
     }
+    let initial = plan.workloads().enumerate().map(|(traffic, planned)| {
+        let host = lab.at(Place { traffic: traffic as u32, side: Side::Sender }).spec();
+        let found = in_force.get(&host.name).and_then(|found| found["route"]["initcwnd"].as_u64());
+        (planned.name.to_owned(), found)
+    });
+    let initial: Vec<_> = initial.collect();
+    circumstances.windows = told.hints.objections(&initial, sampled.agreement);
     let scales = Scales { round_trip, packet_time };
     let against = validity::objections(&lateness, counts, scales, &circumstances);
     let load_facts: Vec<Vec<(&'static str, f64)>> =
@@ -228,14 +236,21 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     live["realtime"] = json!(granted);
     live["in_force"] = Value::Object(in_force);
     live["load"] = facts.to_value();
-    live["hints"] = told.hints.to_value();
+    live["hints"] = told.hints.to_value(sampled.agreement);
     live["statuses"] = json!(statuses);
+    live["servers_ended"] = servers_ended.into_iter().map(|(name, ended)| (name, ended.to_value())).collect();
     let names = plan.workloads().map(|planned| planned.name.to_owned());
     live["tcp_shortfalls"] = names.zip(shortfalls).map(|(name, short)| (name, json!(short))).collect();
     manifest["live"] = live;
     let (events, forwarded) = (counts.read + counts.handed_over, emulation.forwarded());
     let carried = carried(&asked, &flows);
-    Ok(Run { tables: emulation.finish(ended, &carried), manifest, events, forwarded: Some(forwarded) })
+    let senders = sender_states(&sampled.samples, &flows, &emulation);
+    Ok(Run {
+        tables: emulation.finish(ended, &carried, &senders),
+        manifest,
+        events,
+        forwarded: Some(forwarded),
+    })
 }
 
 /// The devices of all hosts.
@@ -257,13 +272,23 @@ fn capture(path: &Path, lab: &Lab, emulation: &Emulation) -> Result<Capture, Liv
         Interface { about: format!("what reaches {name}, and what was dropped on the way"), name }
     };
     let interfaces: Vec<Interface> = lab.hosts().iter().map(interface).collect();
-    let queue = |(_, link): (u32, &str)| QueueName { link: link.to_owned(), unit: String::new() };
-    let queues: Vec<QueueName> = emulation.queues().map(queue).collect();
+    let queues = emulation.queues().map(|queue| QueueName {
+        link: queue.name.to_owned(),
+        unit: queue.average_unit.unwrap_or_default().to_owned(),
+    });
+    let queues: Vec<QueueName> = queues.collect();
     Capture::start(path, &interfaces, &queues, &CaptureOptions::default())
 }
 
-/// What a load leaves: what was asked for, what is known of it, and by workload the exit status of its client.
-type Played = (Vec<Asked>, Facts, BTreeMap<String, Option<i32>>);
+/// What is left of what was played.
+struct Played {
+    /// What was asked for, and what is known of it.
+    asked: Vec<Asked>,
+    facts: Facts,
+    /// By workload, the exit status of its client, and how its server ended, if it did by itself.
+    statuses: BTreeMap<String, Option<i32>>,
+    servers_ended: BTreeMap<String, Ended>,
+}
 
 /// Where and how long workloads and programs play.
 struct Stage<'a> {
@@ -291,10 +316,10 @@ impl Stage<'_> {
             std::thread::sleep(LOOK.min(Duration::from_nanos(self.end.since(now).nanos())));
         }
         load.stop();
-        let statuses = programs.statuses();
+        let (statuses, servers_ended) = (programs.statuses(), programs.servers_ended());
         drop(programs);
         let (asked, facts) = load.finish()?;
-        Ok((asked, facts, statuses))
+        Ok(Played { asked, facts, statuses, servers_ended })
     }
 }
 
@@ -332,6 +357,28 @@ fn carried(asked: &[Asked], flows: &[FlowKey]) -> Vec<Carried> {
         Some(Carried { transfer: one.transfer, flow, ends: one.ends, exchanges })
     };
     in_order.into_iter().filter_map(find).collect()
+}
+
+/// What was sampled of the flows that are known.
+fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -> Vec<SenderState> {
+    let mut by_key: BTreeMap<FlowKey, Vec<u32>> = BTreeMap::new();
+    for (number, key) in (0..).zip(flows) {
+        by_key.entry(*key).or_default().push(number);
+    }
+    let find = |Sample { at, traffic, state }: &Sample| {
+        let ends = [state.local, state.remote];
+        let key = FlowKey {
+            traffic: *traffic,
+            protocol: ip::TCP,
+            addresses: ends.map(|end| last_bits(*end.ip())),
+            ports: ends.map(|end| end.port()),
+        };
+        // Ports are used again by later connections.
+        let flow = *by_key.get(&key)?.iter().rev().find(|&&flow| emulation.opened_at(flow) <= *at)?;
+        let srtt = Some(state.srtt).filter(|srtt| !srtt.is_zero());
+        Some(SenderState { at: *at, flow, cwnd: state.cwnd, ssthresh: state.ssthresh, srtt, rto: state.rto })
+    };
+    samples.iter().filter_map(find).collect()
 }
 
 /// The key of the flow that carried it.

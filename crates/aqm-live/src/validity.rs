@@ -44,6 +44,8 @@ pub struct Circumstances {
     pub changed: Vec<(String, String)>,
     /// Packets missing in a capture.
     pub not_captured: u64,
+    /// What speaks against the windows that a queue was told, a sentence each.
+    pub windows: Vec<String>,
 }
 
 /// What speaks against a run, a sentence each; a valid run has nothing against it.
@@ -114,6 +116,7 @@ pub fn objections(
         circumstances.not_captured > 0,
         format!("{} packets are missing in the capture", circumstances.not_captured),
     );
+    against.extend(circumstances.windows.iter().cloned());
     against
 }
 
@@ -202,10 +205,11 @@ mod tests {
             other_controls: vec![("ftp".into(), "reno".into(), "bbr".into())],
             changed: vec![("client".into(), "there is no device".into())],
             not_captured: 2,
+            windows: vec!["no packet told a window".into()],
         };
         let counts = Counts { refused: 1, oversize: 4, ..Counts::default() };
         let found = objections(&lateness([30; 10]), counts, SCALES, &circumstances);
-        assert_eq!(found.len(), 7, "{found:?}");
+        assert_eq!(found.len(), 8, "{found:?}");
         assert_eq!(found[0], "the network of client was changed: there is no device");
         assert!(found[1].contains("device of client dropped 3"), "{found:?}");
     }

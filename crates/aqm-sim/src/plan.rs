@@ -108,6 +108,7 @@ impl Plan {
                 tcp: &tcp.config,
                 checked_tcp: &tcp.checked,
                 duration: self.scenario.duration,
+                sampled: self.scenario.record.senders.contains(&one.name),
             }
         })
     }
@@ -115,6 +116,11 @@ impl Plan {
     /// Of each packet's bytes, those of the header of the link.
     pub fn link_header(&self) -> Size {
         self.scenario.link_header
+    }
+
+    /// How often what changes all the time is sampled; zero for never.
+    pub fn sampled_every(&self) -> Span {
+        self.scenario.record.queue_every
     }
 
     /// Whether a queue looks at the windows of senders.
@@ -156,6 +162,8 @@ pub struct PlannedWorkload<'a> {
     pub checked_tcp: &'a aqm_tcp::CheckedConfig,
     /// How long the run lasts.
     pub duration: Span,
+    /// Whether the state of its senders is recorded.
+    pub sampled: bool,
 }
 
 impl fmt::Debug for Plan {

@@ -37,9 +37,11 @@ impl PacketEvent {
 impl PacketRow {
     /// What happened to a packet, at an end of its flow unless a link is named.
     pub(crate) fn new(event: PacketEvent, packet: &Packet, payload: &Payload, now: Instant) -> Self {
-        let (sequence_bytes, payload_bytes) = match payload.contents {
-            Contents::Segment(segment) => (segment.seq, segment.len.into()),
-            Contents::Datagram { number, .. } => (number, packet.bytes.into()),
+        let (sequence_bytes, payload_bytes, ack_bytes, flags) = match payload.contents {
+            Contents::Segment(Segment { seq, ack, len, flags, .. }) => {
+                (seq, len.into(), flags.has(Flags::ACK).then_some(ack), Some(bits(flags)))
+            }
+            Contents::Datagram { number, .. } => (number, packet.bytes.into(), None, None),
         };
         Self {
             time_s: now.seconds(),
@@ -50,10 +52,29 @@ impl PacketRow {
             sequence_bytes,
             payload_bytes,
             size_bytes: packet.bytes.into(),
+            ack_bytes,
+            flags,
+            ecn: packet.ecn as u32,
             length_packets: None,
             average: None,
         }
     }
+}
+
+/// What stands in the column `ecn`, by the bits of the header (RFC 3168, 5).
+pub(crate) const ECN_NAMES: [&str; 4] = ["not-ect", "ect-1", "ect-0", "ce"];
+
+/// Flags as they are added up in the header of TCP (RFC 9293, 3.1).
+fn bits(flags: Flags) -> u64 {
+    let all = [
+        (Flags::FIN, 1),
+        (Flags::SYN, 2),
+        (Flags::PUSH, 8),
+        (Flags::ACK, 16),
+        (Flags::ECE, 64),
+        (Flags::CWR, 128),
+    ];
+    all.into_iter().filter(|&(flag, _)| flags.has(flag)).map(|(_, bit)| bit).sum()
 }
 
 /// Rows for the tables, and of which packets there are any.

@@ -7,7 +7,7 @@ use aqm_net::table::Table;
 use crate::links::{LinkSpec, Queue, managed};
 use crate::measurement::RunRecord;
 use crate::network::LinkSnapshot;
-use crate::recorder::PacketEvent;
+use crate::recorder::{ECN_NAMES, PacketEvent};
 use crate::scenario::Scenario;
 use crate::tables::{
     ClassRow, DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
@@ -25,6 +25,7 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             "reason" => owned(&aqm_queue::Reason::NAMES),
             "node" => scenario.edges.iter().map(|edge| edge.node.clone()).collect(),
             "event" => owned(&PacketEvent::NAMES),
+            "ecn" => owned(&ECN_NAMES),
             "class" => classes.clone(),
             "name" => record.gauges.names.list(),
             "unit" => record.gauges.units.list(),

@@ -26,7 +26,8 @@ parameters! {
         pub drops: bool = true, "ours";
         /// How often managed queues and edges are sampled, for the tables `queue` and `gauges`; `0s` for never.
         pub queue_every: Span = Span::from_millis(100), "ours";
-        /// A row after each acknowledgement and time-out of the flows of these workloads.
+        /// A row after each acknowledgement and time-out of the flows of these workloads; in a live run a row of each
+        /// of their connections every `queue_every`.
         pub senders: Vec<String> = Vec::new(), "ours";
         /// A row for each packet that joins, leaves or is dropped at these managed links.
         pub packets: Vec<String> = Vec::new(), "ours";

@@ -175,7 +175,8 @@ table! {
 }
 
 table! {
-    /// The state of a TCP sender, after each acknowledgement and time-out.
+    /// The state of a TCP sender, after each acknowledgement and time-out; in a live run, each time that queues are
+    /// sampled, as the kernel tells it.
     ///
     /// Filled for the workloads in `record.senders`.
     SenderRow as "senders" {
@@ -187,14 +188,14 @@ table! {
         traffic: Word(u32),
         /// Congestion window, in segments.
         cwnd_segments: Real(f64),
-        /// Slow-start threshold, in segments.
+        /// Slow-start threshold, in segments; the receiver's window before the first loss.
         ssthresh_segments: Real(f64),
         /// Smoothed round-trip time; missing before the first sample.
         srtt_s: MaybeReal(Option<f64>),
         /// Retransmission timeout.
         rto_s: Real(f64),
-        /// Duplicate acknowledgements in a row.
-        dupacks: Whole(u64),
+        /// Duplicate acknowledgements in a row; missing in a live run, whose kernel does not tell.
+        dupacks: MaybeWhole(Option<u64>),
     }
 }
 
@@ -225,6 +226,13 @@ table! {
         payload_bytes: Whole(u64),
         /// Bytes on the wire.
         size_bytes: Whole(u64),
+        /// The next byte that its sender expects; missing if it acknowledges nothing.
+        ack_bytes: MaybeWhole(Option<u64>),
+        /// TCP's flags, added up as in its header: FIN 1, SYN 2, PSH 8, ACK 16, ECE 64, CWR 128; missing for
+        /// datagrams.
+        flags: MaybeWhole(Option<u64>),
+        /// The ECN bits of its packet then: `not-ect`, `ect-1`, `ect-0` or `ce`.
+        ecn: Word(u32),
         /// Packets waiting after the event; missing for `deliver`, at the ends, and at links that are not
         /// in `record.packets`.
         length_packets: MaybeWhole(Option<u64>),

@@ -3,9 +3,8 @@
 //! Ours: a link in `record.packets` is an interface that sees a packet when its transmission begins, or when its queue
 //! drops it; so is each end of the workloads in `record.histories`. The tables keep no headers, so these are made up
 //! of what is known: addresses `10.x.y.z` by workload and end, a port for each flow, payload left out. Sequence
-//! numbers are those of the run, behind a SYN of number 0. What an acknowledgement says stands in the tables where it
-//! reaches the sender; elsewhere it is taken to say what had been delivered by then. A first packet without payload
-//! is taken for a SYN. FINs are told at the ends only, and ECN bits nowhere.
+//! numbers are those of the run, behind a SYN of number 0; the tables do not have that of a bare acknowledgement that
+//! reaches the sender, which stands behind what came before it. Blocks of SACK are told there, and nowhere else.
 
 mod tables;
 #[cfg(test)]
@@ -86,18 +85,14 @@ pub fn write_simulated<W: Write>(tables: &[Table], seen_at: &[String], out: W) -
     let mut written = 0;
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
-        let mut said = Said::default();
-        if row.event == Event::Acknowledge {
-            said.ack = Some(row.sequence);
-        }
         // What an acknowledgement says stands in the rows behind the one of its packet.
+        let mut blocks = Vec::new();
         while let Some(next) = rows.next_if(|next| row.is_told_by(next)) {
-            match next.event {
-                Event::Acknowledge => said.ack = Some(next.sequence),
-                _ => said.blocks.push((next.sequence as u32, (next.sequence + next.payload) as u32)),
+            if next.event == Event::Sack {
+                blocks.push((next.sequence as u32, (next.sequence + next.payload) as u32));
             }
         }
-        let Some(packet) = synthesis.packet(&row, &said) else { continue };
+        let Some(packet) = synthesis.packet(&row, &blocks) else { continue };
         let Ok(interface) = places.binary_search(&row.place) else { continue };
         let fate = match (row.event, row.place) {
             (Event::Drop, Place::Link(link)) => {
@@ -120,27 +115,11 @@ pub fn write_simulated<W: Write>(tables: &[Table], seen_at: &[String], out: W) -
     Ok(written)
 }
 
-/// What an acknowledgement is known to say.
-#[derive(Default)]
-struct Said {
-    ack: Option<u64>,
-    blocks: Vec<(u32, u32)>,
-}
-
 /// The packets of a run, one after the other.
 #[derive(Default)]
 struct Synthesis {
     /// By flow and direction, what has been delivered.
     delivered: BTreeMap<(u64, bool), InOrder>,
-    /// By place, flow and direction, what has been seen.
-    seen: BTreeMap<(Place, u64, bool), SeenBefore>,
-}
-
-/// What has been seen of a direction at a place.
-#[derive(Clone, Copy, Debug, Default)]
-struct SeenBefore {
-    syn: bool,
-    data: bool,
 }
 
 /// A packet without its payload.
@@ -151,8 +130,8 @@ struct Made {
 }
 
 impl Synthesis {
-    /// The packet that a row tells of, if it is seen there and then.
-    fn packet(&mut self, row: &Row, said: &Said) -> Option<Made> {
+    /// The packet that a row tells of, if it is seen there and then; with it, blocks of SACK.
+    fn packet(&mut self, row: &Row, blocks: &[(u32, u32)]) -> Option<Made> {
         if matches!(row.event, Event::Deliver | Event::Receive) && !row.datagram {
             let delivered = self.delivered.entry((row.flow, row.backward)).or_default();
             delivered.add(row.sequence, row.sequence + row.payload);
@@ -160,44 +139,32 @@ impl Synthesis {
         match row.event {
             Event::Deliver | Event::Sack => None,
             _ if row.datagram => Some(datagram(row)),
-            _ => Some(self.segment(row, said)),
+            _ => Some(self.segment(row, blocks)),
         }
     }
 
-    fn segment(&mut self, row: &Row, said: &Said) -> Made {
-        let delivered = |direction| self.delivered.get(&(row.flow, direction)).map_or(0, |data| data.end);
-        let at_end = matches!(row.place, Place::End(..));
-        let bare = row.payload == 0;
-        let other = self.seen.get(&(row.place, row.flow, !row.backward)).copied();
-        let here = self.seen.get(&(row.place, row.flow, row.backward)).copied();
-        let first = here.is_none_or(|seen| seen.syn && !seen.data) && (here.is_none() || other.is_none());
-        let syn = row.event != Event::Acknowledge
-            && bare
-            && row.sequence == 0
-            && first
-            && other.is_none_or(|seen| seen.syn);
-        let fin = at_end && bare && !syn && row.event != Event::Acknowledge;
-        let seen = self.seen.entry((row.place, row.flow, row.backward)).or_default();
-        seen.syn |= syn;
-        seen.data |= !bare;
+    fn segment(&self, row: &Row, blocks: &[(u32, u32)]) -> Made {
+        let is_set = |bit: u64| row.flags & bit != 0;
         let sequence = match row.event {
             // The row says what is acknowledged; its packet stands behind what came before it.
-            Event::Acknowledge => delivered(row.backward),
+            Event::Acknowledge => self.delivered.get(&(row.flow, row.backward)).map_or(0, |data| data.end),
             _ => row.sequence,
         };
         // The first byte has number 1, for the SYN has 0.
         let on_wire = |number: u64| (number as u32).wrapping_add(1);
+        let syn = is_set(SYN);
         let mut header = TcpHeader::new(0, 0, if syn { 0 } else { on_wire(sequence) }, u16::MAX);
-        (header.syn, header.fin, header.psh) = (syn, fin, false);
-        if !syn || other.is_some() {
+        (header.syn, header.fin, header.psh) = (syn, is_set(FIN), is_set(PSH));
+        (header.ece, header.cwr) = (is_set(ECE), is_set(CWR));
+        if let Some(ack) = row.ack {
             header.ack = true;
-            header.acknowledgment_number = on_wire(said.ack.unwrap_or_else(|| delivered(!row.backward)));
+            header.acknowledgment_number = on_wire(ack);
         }
         [header.source_port, header.destination_port] = ports(row);
         let room =
             (row.size.saturating_sub(row.payload) as usize).saturating_sub(IP_HEADER + header.header_len());
         let mut options = Vec::new();
-        if let Some((first, rest)) = said.blocks.split_first() {
+        if let Some((first, rest)) = blocks.split_first() {
             let block = |&(from, to): &(u32, u32)| (on_wire(from.into()), on_wire(to.into()));
             let more = |at: usize| rest.get(at).map(block);
             let sack = TcpOptionElement::SelectiveAcknowledgement(block(first), [more(0), more(1), more(2)]);
@@ -218,6 +185,13 @@ impl Synthesis {
 }
 
 const NO_OPERATION: u8 = 1;
+
+/// The flags of the header of TCP (RFC 9293, 3.1).
+const FIN: u64 = 1;
+const SYN: u64 = 2;
+const PSH: u64 = 8;
+const ECE: u64 = 64;
+const CWR: u64 = 128;
 
 fn datagram(row: &Row) -> Made {
     let length = row.size.saturating_sub(IP_HEADER as u64).clamp(8, u64::from(u16::MAX));
@@ -240,6 +214,7 @@ fn framed(row: &Row, protocol: IpNumber, behind: u64, write: impl FnOnce(&mut Ve
         protocol,
         source,
         destination,
+        ecn: row.ecn,
         ..Ipv4Header::default()
     };
     ip.dont_fragment = true;

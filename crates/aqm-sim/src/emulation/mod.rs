@@ -9,26 +9,24 @@
 //!
 //! Hosts have no `host.jitter` here: real ones take their own time.
 
+mod finish;
 mod flow;
 mod in_order;
 #[cfg(test)]
 mod tests;
 
-use aqm_net::table::Table;
 use aqm_net::watch::View;
 use aqm_net::{Ecn, Instant, Packet, Span};
-use aqm_queue::{Label, Protocol, Reason};
+use aqm_queue::{Gauge, Label, Protocol, QueueDiscipline, Reason};
 use aqm_traffic::Transfer;
 
 use crate::event::Timer;
 use crate::links::{managed, managed_numbers};
 use crate::measurement::{RunRecord, measure, sample, schedule, view};
 use crate::network::{HostEvent, LaneNetwork, Network};
-use crate::pages::Pages;
 use crate::payloads::{Contents as Stored, Payload};
 use crate::plan::Plan;
 use crate::recorder::Recorder;
-use crate::rows::tables;
 use crate::transit::{self, InTransit};
 use flow::HostFlow;
 
@@ -98,7 +96,7 @@ pub struct Delivery {
 }
 
 /// What a queue did to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// The number of the link of the queue, by [`Emulation::queues`].
     pub link: u32,
@@ -106,6 +104,19 @@ pub struct Fate {
     pub why: Reason,
     /// When.
     pub at: Instant,
+    /// The queue's gauge `average` then, if it has one.
+    pub average: Option<f64>,
+}
+
+/// A queue that decides about packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue<'a> {
+    /// The number of its link.
+    pub link: u32,
+    /// The name of its link.
+    pub name: &'a str,
+    /// The unit of its gauge `average`, if it has one.
+    pub average_unit: Option<&'static str>,
 }
 
 /// The hosts outside, as far as the network knows them.
@@ -145,6 +156,23 @@ pub struct CarriedExchange {
     pub first_byte: Option<Instant>,
     /// When it had the last one.
     pub done: Option<Instant>,
+}
+
+/// The state of the sender of a flow, as its kernel tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderState {
+    /// When.
+    pub at: Instant,
+    /// The flow.
+    pub flow: u32,
+    /// Congestion window, in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, in segments, if there is one yet.
+    pub ssthresh: Option<u32>,
+    /// Smoothed round-trip time, if there is one yet.
+    pub srtt: Option<Span>,
+    /// Retransmission timeout.
+    pub rto: Span,
 }
 
 /// The network of a plan, running.
@@ -207,6 +235,11 @@ impl Emulation {
         let number = self.flows.len() as u32;
         self.flows.push(HostFlow::new(number, opening, first_hop, extra_delay));
         number
+    }
+
+    /// When a flow was opened.
+    pub fn opened_at(&self, flow: u32) -> Instant {
+        self.flows[flow as usize].opened
     }
 
     /// The least time from a host to another and back without queues, of all workloads, and the longest that a full
@@ -291,9 +324,14 @@ impl Emulation {
         self.net.next_due()
     }
 
-    /// The managed links, by number and name.
-    pub fn queues(&self) -> impl Iterator<Item = (u32, &str)> {
-        managed(&self.plan.scenario.links).map(|(number, link, _)| (number as u32, link.name.as_str()))
+    /// The queues of the managed links.
+    pub fn queues(&self) -> impl Iterator<Item = Queue<'_>> {
+        let links = managed(&self.plan.scenario.links).zip(self.net.disciplines());
+        links.map(|((number, link, _), queue)| Queue {
+            link: number as u32,
+            name: &link.name,
+            average_unit: average(queue).and_then(|gauge| gauge.unit),
+        })
     }
 
     /// What the managed links look like at `now`.
@@ -323,15 +361,19 @@ impl Emulation {
     }
 
     fn apply_fates(&mut self, hosts: &mut impl Hosts) {
+        let average_at = |link: u32| {
+            let position = self.managed.iter().position(|&number| number == link)?;
+            average(self.net.disciplines().nth(position)?).map(|gauge| gauge.value)
+        };
         for transit::Fate { packet, link, why, at, .. } in self.transit.fates.dropped.drain(..) {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.packet_dropped(to);
-            hosts.dropped(packet.id, flow.traffic, to, Fate { link, why, at });
+            hosts.dropped(packet.id, flow.traffic, to, Fate { link, why, at, average: average_at(link) });
         }
         for transit::Fate { packet, slot, link, why, at } in self.transit.fates.marked.drain(..) {
             self.flows[slot as usize].packet_marked();
-            hosts.marked(packet.id, Fate { link, why, at });
+            hosts.marked(packet.id, Fate { link, why, at, average: average_at(link) });
         }
     }
 
@@ -346,51 +388,11 @@ impl Emulation {
         sample(&mut self.net, &self.managed, &mut self.record, now);
         self.net.set_timer(now + self.plan.scenario.record.queue_every, 0, Timer::Sample);
     }
+}
 
-    /// The tables of a run that ended at `end`, as those of a simulation; `carried` says which flows carried what
-    /// the workloads asked for, in any order.
-    pub fn finish(mut self, end: Instant, carried: &[Carried]) -> Vec<Table> {
-        let scenario = &mut self.plan.scenario;
-        // What is measured is what there was.
-        scenario.duration = end.since(Instant::START);
-        if scenario.warm_up >= scenario.duration {
-            scenario.warm_up = Span::ZERO;
-        }
-        self.net.catch_up(end, &mut self.transit);
-        self.record.after = measure(&mut self.net, end);
-        let mut record = std::mem::take(&mut self.record);
-        let scenario = &self.plan.scenario;
-        let mut of_flow: Vec<Option<&Carried>> = vec![None; self.flows.len()];
-        for one in carried {
-            of_flow[one.flow as usize] = Some(one);
-        }
-        let measured = (Instant::START + scenario.warm_up, scenario.duration - scenario.warm_up);
-        let mut pages = Pages::default();
-        let mut completions: Vec<(Instant, u32, &Transfer)> = Vec::new();
-        for (flow, one) in self.flows.iter().zip(of_flow) {
-            let ends = one.map(|one| one.ends).unwrap_or_default();
-            let size = one.and_then(|one| one.transfer.bytes);
-            record.flows.push(flow.row(size, &ends, measured));
-            let Some((one, bytes)) = one.zip(size) else { continue };
-            let tcp = scenario.tcp_of(&scenario.traffic[flow.traffic as usize]);
-            let segments = |bytes| tcp.checked.segments(bytes);
-            if !one.exchanges.is_empty() {
-                record.transfers.extend(flow.exchange_rows(one, segments));
-                continue;
-            }
-            record.transfers.push(flow.transfer_row(&one.transfer, bytes, segments(bytes), &ends));
-            pages.open(flow.traffic, &one.transfer, flow.opened);
-            completions.extend(flow.completed(bytes).map(|at| (at, flow.traffic, &one.transfer)));
-        }
-        completions.sort_by_key(|&(at, ..)| at);
-        for (at, traffic, transfer) in completions {
-            record.pages.extend(pages.complete(traffic, transfer, at));
-        }
-        record.pages.extend(pages.incomplete());
-        record.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
-        record.drops = std::mem::take(&mut self.transit.recorder.drops);
-        record.packets = std::mem::take(&mut self.transit.recorder.packets);
-        record.events = self.net.events();
-        tables(scenario, record)
-    }
+/// What a queue shows of its average length.
+fn average(queue: &dyn QueueDiscipline) -> Option<Gauge> {
+    let mut average = None;
+    queue.gauges(&mut |gauge| average = average.or((gauge.name == "average").then_some(gauge)));
+    average
 }

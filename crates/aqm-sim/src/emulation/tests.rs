@@ -140,7 +140,7 @@ fn emulate(plan: &Plan, step: Option<Span>) -> Vec<Table> {
     let under_way = emulation.net.snapshot(end)[0].backlog.packets;
     assert!(entered - kept.delivered.len() as u64 - kept.dropped.len() as u64 >= under_way);
     assert!(kept.delivered.is_sorted_by_key(|delivery| delivery.due));
-    emulation.finish(end, &[])
+    emulation.finish(end, &[], &[])
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl<N: Network> World<'_, N> {
             ssthresh_segments: sender.ssthresh(),
             srtt_s: sender.srtt().map(Span::seconds),
             rto_s: sender.rto().seconds(),
-            dupacks: sender.dupacks().into(),
+            dupacks: Some(sender.dupacks().into()),
         });
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use aqm_net::table::{Column, Table};
+use etherparse::IpEcn;
 
 use crate::LiveError;
 use crate::pcap::{Interface, QueueName};
@@ -57,6 +58,10 @@ pub(super) struct Row {
     pub(super) sequence: u64,
     pub(super) payload: u64,
     pub(super) size: u64,
+    pub(super) ack: Option<u64>,
+    /// As in the header of TCP; zero for datagrams.
+    pub(super) flags: u64,
+    pub(super) ecn: IpEcn,
     pub(super) average: Option<f64>,
 }
 
@@ -179,6 +184,12 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
     else {
         return Err(unexpected("backward"));
     };
+    let (Column::MaybeWhole(ack), Column::MaybeWhole(flags)) =
+        (column(packets, "ack_bytes")?, column(packets, "flags")?)
+    else {
+        return Err(unexpected("flags"));
+    };
+    let (ecn, _) = words(packets, "ecn")?;
     let row = |at: usize| {
         let event = events.get(event[at]? as usize).copied().flatten()?;
         let &(traffic, datagram) = kinds.get(&flows[at])?;
@@ -196,6 +207,10 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
             sequence: sequence[at],
             payload: payload[at],
             size: size[at],
+            ack: ack[at],
+            flags: flags[at].unwrap_or(0),
+            // Words stand in the order of the bits.
+            ecn: ecn[at].and_then(|code| IpEcn::try_new(code as u8).ok()).unwrap_or_default(),
             average: average[at],
         })
     };

@@ -1,7 +1,9 @@
+use aqm_net::Ecn;
 use aqm_net::stage::Files;
 use aqm_net::watch::Watch;
 use aqm_sim::Plan;
 use aqm_sim::emulation::{Contents, Side};
+use aqm_tcp::Flags;
 
 use super::tables::{table, whole, words};
 use super::*;
@@ -15,7 +17,7 @@ seed = 3
 [bottleneck]
 rate = "1Mbps"
 delay = "20ms"
-queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "20p" }
+queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "20p", ecn = "unless-forced" }
 [record]
 packets = ["bottleneck"]
 histories = ["bulk"]
@@ -33,6 +35,7 @@ rate = "200kbps"
 sizes = { kind = "constant", value = "500B" }
 [traffic.objects]
 kind = "ftp"
+tcp = { ecn = { mode = "on" } }
 flows = 3
 sizes = { kind = "constant", value = "40kB" }
 "#;
@@ -66,7 +69,7 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
     assert_eq!(seen.len(), at_link.len());
     assert!(seen.len() > 800, "{}", seen.len());
     let mut connections = Connections::new();
-    let mut flows = BTreeMap::new();
+    let (mut flows, mut flags, mut marked) = (BTreeMap::new(), BTreeMap::new(), 0);
     for (seen, row) in seen.iter().zip(&at_link) {
         assert_eq!((seen.nanos, u64::from(seen.length)), (Span::from_seconds(row.time).nanos(), row.size));
         assert_eq!(seen.comment.is_some(), row.event == Event::Drop);
@@ -82,12 +85,22 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
         match found.contents {
             Contents::Segment(segment) => {
                 assert_eq!((segment.seq, u64::from(segment.len)), (row.sequence, row.payload));
+                let crate::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
+                assert_eq!(row.ack.map(|ack| ack as u32 + 1), tcp.flags.has(Flags::ACK).then_some(tcp.ack));
+                for (bit, flag) in
+                    [(FIN, Flags::FIN), (SYN, Flags::SYN), (ECE, Flags::ECE), (CWR, Flags::CWR)]
+                {
+                    assert_eq!(row.flags & bit != 0, tcp.flags.has(flag), "{row:?}");
+                    *flags.entry(bit).or_insert(0) += u32::from(tcp.flags.has(flag));
+                }
+                marked += u32::from(headers.ecn == Ecn::Ce);
             }
             Contents::Datagram => assert!(row.datagram),
             Contents::Reset => panic!("nobody resets"),
         }
     }
     assert_eq!(flows.len(), 6);
+    assert!(flags.values().all(|&count| count > 0) && flags[&FIN] >= 3 && marked > 0, "{flags:?} {marked}");
     let comments: Vec<&str> = seen.iter().filter_map(|seen| seen.comment.as_deref()).collect();
     let drops = whole(table(&tables, "drops").unwrap(), "flow").unwrap();
     assert_eq!(comments.len(), drops.len());

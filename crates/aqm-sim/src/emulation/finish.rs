@@ -1,0 +1,80 @@
+//! The tables of a run between hosts outside, and what only those who know the hosts can say for them.
+
+use aqm_net::table::Table;
+use aqm_net::{Instant, Span};
+use aqm_traffic::Transfer;
+
+use super::{Carried, Emulation, SenderState};
+use crate::measurement::measure;
+use crate::network::Network as _;
+use crate::pages::Pages;
+use crate::rows::tables;
+use crate::tables::SenderRow;
+
+impl Emulation {
+    /// The tables of a run that ended at `end`, as those of a simulation; `carried` says which flows carried what
+    /// the workloads asked for, and `senders` what was sampled of them, both in any order.
+    pub fn finish(mut self, end: Instant, carried: &[Carried], senders: &[SenderState]) -> Vec<Table> {
+        let scenario = &mut self.plan.scenario;
+        // What is measured is what there was.
+        scenario.duration = end.since(Instant::START);
+        if scenario.warm_up >= scenario.duration {
+            scenario.warm_up = Span::ZERO;
+        }
+        self.net.catch_up(end, &mut self.transit);
+        self.record.after = measure(&mut self.net, end);
+        let mut record = std::mem::take(&mut self.record);
+        let scenario = &self.plan.scenario;
+        let mut of_flow: Vec<Option<&Carried>> = vec![None; self.flows.len()];
+        for one in carried {
+            of_flow[one.flow as usize] = Some(one);
+        }
+        let measured = (Instant::START + scenario.warm_up, scenario.duration - scenario.warm_up);
+        let mut pages = Pages::default();
+        let mut completions: Vec<(Instant, u32, &Transfer)> = Vec::new();
+        for (flow, one) in self.flows.iter().zip(of_flow) {
+            let ends = one.map(|one| one.ends).unwrap_or_default();
+            let size = one.and_then(|one| one.transfer.bytes);
+            record.flows.push(flow.row(size, &ends, measured));
+            let Some((one, bytes)) = one.zip(size) else { continue };
+            let tcp = scenario.tcp_of(&scenario.traffic[flow.traffic as usize]);
+            let segments = |bytes| tcp.checked.segments(bytes);
+            if !one.exchanges.is_empty() {
+                record.transfers.extend(flow.exchange_rows(one, segments));
+                continue;
+            }
+            record.transfers.push(flow.transfer_row(&one.transfer, bytes, segments(bytes), &ends));
+            pages.open(flow.traffic, &one.transfer, flow.opened);
+            completions.extend(flow.completed(bytes).map(|at| (at, flow.traffic, &one.transfer)));
+        }
+        completions.sort_by_key(|&(at, ..)| at);
+        for (at, traffic, transfer) in completions {
+            record.pages.extend(pages.complete(traffic, transfer, at));
+        }
+        record.pages.extend(pages.incomplete());
+        record.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
+        record.senders = senders.iter().filter(|one| one.at <= end).map(|one| self.sender_row(one)).collect();
+        record.senders.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
+        record.drops = std::mem::take(&mut self.transit.recorder.drops);
+        record.packets = std::mem::take(&mut self.transit.recorder.packets);
+        record.events = self.net.events();
+        tables(scenario, record)
+    }
+
+    fn sender_row(&self, state: &SenderState) -> SenderRow {
+        let traffic = self.flows[state.flow as usize].traffic;
+        let scenario = &self.plan.scenario;
+        let window = scenario.tcp_of(&scenario.traffic[traffic as usize]).config.receiver.window;
+        SenderRow {
+            time_s: state.at.seconds(),
+            flow: state.flow.into(),
+            traffic,
+            cwnd_segments: state.cwnd.into(),
+            // Before the first loss, as in a simulation.
+            ssthresh_segments: state.ssthresh.map_or(window as f64, f64::from),
+            srtt_s: state.srtt.map(Span::seconds),
+            rto_s: state.rto.seconds(),
+            dupacks: None,
+        }
+    }
+}

@@ -66,6 +66,10 @@ reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with 
 bench: $(CORE)  ## Measure speed, beside ns2 if it is installed.
 	$(PYTHON) benches/bench.py
 
+.PHONY: bench-live
+bench-live: $(CORE)  ## Measure how exact and how fast live runs are on this machine.
+	$(PYTHON) benches/live.py
+
 .PHONY: studies
 studies: $(CORE)  ## Run every study in full.
 	$(PYTHON) -c 'from aqmlab.studies import STUDIES; print(*STUDIES, sep="\n")' | while read -r study; do \

@@ -1,0 +1,236 @@
+"""How exact and how fast live runs are on this machine, measured from outside, by programs at both ends.
+
+    python benches/live.py [--runs N] [--seconds S] [--out DIR]
+
+Prints, for lines from 140 kbit/s to 100 Mbit/s that are never idle, how far the mean rate between the first
+and the last datagram that came is from the line's, how late the router was, and what was lost beside the
+queue; for lines with little on them, how far the delay is from what it should be; and how many packets per
+second the router takes where no line holds it up. Nothing here passes or fails: machines are noisy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import aqmlab as al
+from aqmlab import live
+
+ENDS = str(Path(__file__).with_name("live_ends.py"))
+HEADERS = 28
+"""Bytes of the headers of IPv4 and UDP."""
+
+PACKET = 1500
+SMALL = 50
+RATES_BPS = (140e3, 1e6, 10e6, 100e6)
+DELAY_S = 0.03
+QUEUES = ("drop-tail", "red")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line that was never idle; medians of some runs, and the worst of what must not be."""
+
+    rate_bps: float
+    rate_error: float
+    """Of the mean rate, as a share."""
+    lateness_p50_us: float
+    lateness_p99_us: float
+    lost_outside: int
+    """Packets that were neither received nor dropped by our queue, in all runs."""
+    invalid_runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delay:
+    """A line with a packet now and then: what it takes beyond transmission and propagation."""
+
+    rate_bps: float
+    error_p50_us: float
+    error_p99_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """What the router takes if no line holds it up."""
+
+    queue: str
+    size_bytes: int
+    packets_per_s: float
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures and prints everything, and keeps the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=3, help="runs of each kind")
+    parser.add_argument("--seconds", type=float, default=10, help="how long each of them lasts")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="where the figures are kept")
+    options = parser.parse_args(arguments)
+    machine = machine_of()
+    print("  ".join(f"{name} {value}" for name, value in machine.items()))
+    lines = [line(rate, options.runs, options.seconds) for rate in RATES_BPS]
+    print_lines(lines)
+    delays = [delay(rate, options.runs, options.seconds) for rate in RATES_BPS]
+    print_delays(delays)
+    capacities = [
+        capacity(queue, size, options.runs, options.seconds) for size in (SMALL, PACKET) for queue in QUEUES
+    ]
+    print_capacities(capacities)
+    figures = {
+        "version": al.__version__,
+        "machine": machine,
+        "lines": [asdict(one) for one in lines],
+        "delays": [asdict(one) for one in delays],
+        "capacities": [asdict(one) for one in capacities],
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "live.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    print(f"\nFigures are kept in {options.out / 'live.json'}")
+
+
+def machine_of() -> dict[str, str]:
+    """What the figures depend on."""
+    priority = live.privileges()["realtime"]
+    return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+        "kernel": platform.release(),
+        "load": " ".join(f"{one:.1f}" for one in os.getloadavg()),
+        "real-time priority": "yes" if priority is None else f"no: {priority}",
+    }
+
+
+def between(
+    rate_bps: float, seconds: float, sender: Sequence[str], receiver: Sequence[str], queue: object
+) -> al.Run:
+    """A live run in which one program sends to another one over a line."""
+    programs = {"server": [sys.executable, ENDS, *sender], "client": [sys.executable, ENDS, *receiver]}
+    scenario = al.Scenario.from_dict(
+        {
+            "duration": f"{seconds + 5:g}s",
+            "warm_up": "0s",
+            "bottleneck": {"rate": f"{rate_bps:.0f}bps", "delay": f"{DELAY_S}s", "queue": queue},
+            "access": {"rate": "100Gbps", "delay": "0s"},
+            "tcp": {"profile": "linux-6"},
+            "traffic": {"datagrams": {"kind": "program", **programs}},
+        }
+    )
+    return live.run(scenario, until_clients_end=True)
+
+
+def timed(rate_bps: float, gap_s: float, seconds: float) -> tuple[al.Run, np.ndarray]:
+    """A run with a full packet every `gap_s`, and a row for each that came: sent and received, in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "received.json"
+        payload = str(PACKET - HEADERS)
+        run = between(
+            rate_bps,
+            seconds,
+            ["send", payload, f"{gap_s:.9f}", f"{seconds}"],
+            ["receive", "server", f"{seconds}", str(file)],
+            {"kind": "drop-tail", "limit": "50p"},
+        )
+        return run, np.array(json.loads(file.read_text(encoding="utf-8")), dtype=np.int64).reshape(
+            -1, 2
+        ) / 1e9
+
+
+def line(rate_bps: float, runs: int, seconds: float) -> Line:
+    """A line that is offered a tenth more than it carries."""
+    packet_s = 8 * PACKET / rate_bps
+    errors, p50, p99, lost, invalid = [], [], [], 0, 0
+    for _ in range(runs):
+        run, times = timed(rate_bps, packet_s / 1.1, max(seconds, 100 * packet_s))
+        came = times[:, 1]
+        # The first finds an empty queue and may wait for the second; from the second on the line is never idle.
+        elapsed = came[-1] - came[1]
+        errors.append((came.size - 2) * packet_s / elapsed - 1)
+        found = run.manifest["live"]
+        p50.append(found["lateness"]["p50_us"])
+        p99.append(found["lateness"]["p99_us"])
+        flow = run.flows.row(0, named=True)
+        lost += max(0, flow["packets_sent"] - flow["packets_dropped"] - found["router"]["handed_over"])
+        lost += sum(found["dropped_by_devices"].values())
+        invalid += not found["valid"]
+    return Line(
+        rate_bps=rate_bps,
+        rate_error=max(errors, key=abs),
+        lateness_p50_us=median(p50),
+        lateness_p99_us=median(p99),
+        lost_outside=lost,
+        invalid_runs=invalid,
+    )
+
+
+def delay(rate_bps: float, runs: int, seconds: float) -> Delay:
+    """A line that is used to a twentieth."""
+    packet_s = 8 * PACKET / rate_bps
+    late = []
+    for _ in range(runs):
+        _, times = timed(rate_bps, max(20 * packet_s, 0.005), max(seconds, 400 * packet_s))
+        late.append((times[:, 1] - times[:, 0] - packet_s - DELAY_S) * 1e6)
+    found = np.concatenate(late)
+    return Delay(
+        rate_bps=rate_bps,
+        error_p50_us=float(np.quantile(found, 0.5)),
+        error_p99_us=float(np.quantile(found, 0.99)),
+    )
+
+
+def capacity(queue: str, size: int, runs: int, seconds: float) -> Capacity:
+    """Packets per second that go through, the median of some runs."""
+    found = []
+    for _ in range(runs):
+        run = between(
+            10e9,
+            seconds,
+            ["flood", str(size - HEADERS), f"{seconds}"],
+            ["sink", "server", f"{seconds}"],
+            {"kind": queue, "limit": "1000p"},
+        )
+        found.append(run.manifest["live"]["router"]["handed_over"] / seconds)
+    return Capacity(queue=queue, size_bytes=size, packets_per_s=median(found))
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    """A line of text for each."""
+    print("\nlines that are never idle; the rate's error is the largest of the runs")
+    print(
+        f"{'rate (Mbit/s)':>14} {'rate error':>11} {'late p50 (us)':>14} {'p99':>7} {'lost outside':>13} {'invalid':>8}"
+    )
+    for one in lines:
+        print(
+            f"{one.rate_bps / 1e6:14g} {one.rate_error:+11.4%} {one.lateness_p50_us:14.0f} "
+            f"{one.lateness_p99_us:7.0f} {one.lost_outside:13} {one.invalid_runs:8}"
+        )
+
+
+def print_delays(delays: Sequence[Delay]) -> None:
+    """A line of text for each."""
+    print("\nlines that are nearly idle: delay beyond transmission and propagation")
+    print(f"{'rate (Mbit/s)':>14} {'p50 (us)':>9} {'p99':>7}")
+    for one in delays:
+        print(f"{one.rate_bps / 1e6:14g} {one.error_p50_us:9.0f} {one.error_p99_us:7.0f}")
+
+
+def print_capacities(capacities: Sequence[Capacity]) -> None:
+    """A line of text for each."""
+    print("\npackets through the router where no line holds it up")
+    print(f"{'queue':>14} {'bytes':>6} {'packets/s':>11}")
+    for one in capacities:
+        print(f"{one.queue:>14} {one.size_bytes:6} {one.packets_per_s:11,.0f}")
+
+
+if __name__ == "__main__":
+    main()

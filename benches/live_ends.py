@@ -1,0 +1,102 @@
+"""The programs between which `live.py` measures: they need nothing but Python.
+
+python live_ends.py send BYTES GAP_S SECONDS         datagrams with the time of their sending, one every GAP_S
+python live_ends.py flood BYTES SECONDS              as many as go
+python live_ends.py receive HOST SECONDS FILE        when each came, by the kernel's clock, and when it was sent
+python live_ends.py sink HOST SECONDS                a port where they may come
+
+Who receives opens a connection as soon as it is ready, and keeps it open.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+PORT = 9
+STAMP = struct.Struct("=q")
+TIMESPEC = struct.Struct("=qq")
+SO_TIMESTAMPNS = 35
+"""socket(7), "asm-generic/socket.h": when a datagram came, in nanoseconds, beside it."""
+
+
+def to_receiver() -> socket.socket:
+    """A socket for datagrams to whoever says that it is ready."""
+    with socket.create_server(("", PORT)) as listener:
+        _, (host, _) = listener.accept()
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.connect((host, PORT))
+    return sender
+
+
+def from_sender(host: str) -> tuple[socket.socket, socket.socket]:
+    """A socket for datagrams from `host`, which is told that it is there, and the connection that tells it."""
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_000_000)
+    receiver.bind(("", PORT))
+    return receiver, socket.create_connection((host, PORT))
+
+
+def send(size: int, gap_s: float, seconds: float) -> None:
+    """Sends at fixed instants, and makes up for those that were missed."""
+    sender = to_receiver()
+    filling = bytes(size - STAMP.size)
+    begun = time.monotonic()
+    for number in range(int(seconds / gap_s)):
+        wait = begun + number * gap_s - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        sender.send(STAMP.pack(time.time_ns()) + filling)
+
+
+def flood(size: int, seconds: float) -> None:
+    """Sends without waiting."""
+    sender = to_receiver()
+    filling, end = bytes(size), time.monotonic() + seconds
+    while time.monotonic() < end:
+        for _ in range(1000):
+            sender.send(filling)
+
+
+def receive(host: str, seconds: float, file: str) -> None:
+    """Writes when each datagram was sent and when it came, in nanoseconds."""
+    receiver, _connection = from_sender(host)
+    found, end = [], time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        receiver.settimeout(left)
+        try:
+            data, beside, *_ = receiver.recvmsg(2048, 64)
+        except TimeoutError:
+            break
+        whole, nanos = TIMESPEC.unpack(beside[0][2][: TIMESPEC.size])
+        found.append((STAMP.unpack_from(data)[0], whole * 1_000_000_000 + nanos))
+    Path(file).write_text(json.dumps(found), encoding="utf-8")
+
+
+def sink(host: str, seconds: float) -> None:
+    """Takes what comes and does not look at it."""
+    _sockets = from_sender(host)
+    time.sleep(seconds)
+
+
+def main(job: str, *given: str) -> None:
+    """Does what the first argument says."""
+    if job == "send":
+        send(int(given[0]), float(given[1]), float(given[2]))
+    elif job == "flood":
+        flood(int(given[0]), float(given[1]))
+    elif job == "receive":
+        receive(given[0], float(given[1]), given[2])
+    elif job == "sink":
+        sink(given[0], float(given[1]))
+    else:
+        raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -126,7 +126,7 @@ def between(
             "traffic": {"datagrams": {"kind": "program", **programs}},
         }
     )
-    return live.run(scenario, until_clients_end=True)
+    return live.run(scenario, until_done=True)
 
 
 def timed(rate_bps: float, gap_s: float, seconds: float) -> tuple[al.Run, np.ndarray]:
@@ -153,7 +153,7 @@ def line(rate_bps: float, runs: int, seconds: float) -> Line:
     for _ in range(runs):
         run, times = timed(rate_bps, packet_s / 1.1, max(seconds, 100 * packet_s))
         came = times[:, 1]
-        # The first finds an empty queue and may wait for the second; from the second on the line is never idle.
+        # The first may wait for the second; from the second on the line is never idle.
         elapsed = came[-1] - came[1]
         errors.append((came.size - 2) * packet_s / elapsed - 1)
         found = run.manifest["live"]
@@ -207,7 +207,8 @@ def print_lines(lines: Sequence[Line]) -> None:
     """A line of text for each."""
     print("\nlines that are never idle; the rate's error is the largest of the runs")
     print(
-        f"{'rate (Mbit/s)':>14} {'rate error':>11} {'late p50 (us)':>14} {'p99':>7} {'lost outside':>13} {'invalid':>8}"
+        f"{'rate (Mbit/s)':>14} {'rate error':>11} {'late p50 (us)':>14} {'p99':>7} "
+        f"{'lost outside':>13} {'invalid':>8}"
     )
     for one in lines:
         print(

@@ -1,8 +1,8 @@
 """The programs between which `live.py` measures: they need nothing but Python.
 
-python live_ends.py send BYTES GAP_S SECONDS         datagrams with the time of their sending, one every GAP_S
+python live_ends.py send BYTES GAP_S SECONDS         datagrams with the time of their sending, so often
 python live_ends.py flood BYTES SECONDS              as many as go
-python live_ends.py receive HOST SECONDS FILE        when each came, by the kernel's clock, and when it was sent
+python live_ends.py receive HOST SECONDS FILE        when each was sent, and came by the kernel's clock
 python live_ends.py sink HOST SECONDS                a port where they may come
 
 Who receives opens a connection as soon as it is ready, and keeps it open.
@@ -34,7 +34,7 @@ def to_receiver() -> socket.socket:
 
 
 def from_sender(host: str) -> tuple[socket.socket, socket.socket]:
-    """A socket for datagrams from `host`, which is told that it is there, and the connection that tells it."""
+    """A socket for datagrams from `host`, which is told so, and the connection that tells it."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_000_000)

@@ -59,7 +59,7 @@ def compare(
     if any(len(set(names)) != len(names) for names in (queues, tcps)):
         raise ValueError("a queue or TCP is named twice: name each once")
     variants: dict[Variant, Scenario] = {(): scenario}
-    for change, names in ((_with_queue, queues), (_with_tcp, tcps)):
+    for change, names in ((with_queue, queues), (_with_tcp, tcps)):
         if names:
             variants = {
                 (*so_far, name): change(one, name) for so_far, one in variants.items() for name in names
@@ -116,7 +116,9 @@ _VALUES = {"seed": int, "quantity": str, "unit": str, "value": float}
 _TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
-def _with_queue(scenario: Scenario, name: str) -> Scenario:
+def with_queue(scenario: Scenario, name: str) -> Scenario:
+    """The scenario with another queue at its bottleneck, or at all its managed links: `queues.NAME` of the
+    scenario, or a kind with its defaults. Raises `ValueError` if there is no such queue."""
     from aqmlab.catalog import members
 
     own = scenario.given.get("queues", {})

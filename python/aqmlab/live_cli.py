@@ -196,7 +196,9 @@ def shell(
     ] = None,
     rate: Annotated[str, typer.Option(help="The line's rate.")] = "",
     delay: Annotated[str, typer.Option(help="Its delay, one way.")] = "",
-    queue: Annotated[str, typer.Option(metavar="KIND", help="Its queue discipline.")] = "",
+    queue: Annotated[
+        str, typer.Option(metavar="NAME", help="Its queue: a kind, or [queues.NAME] of the scenario.")
+    ] = "",
     server: Annotated[str, typer.Option(metavar="COMMAND", help="The server's command.")] = "",
     seed: Seed = None,
     settings: Settings = None,
@@ -206,13 +208,11 @@ def shell(
 ) -> None:
     """Runs a program behind the line and passes its exit status on; standard error tells what happened."""
     from aqmlab import live, live_text, live_watch, run_text
+    from aqmlab.compare import with_queue
     from aqmlab.scenario import Scenario, settings_of
 
     given = {"bottleneck.rate": rate, "bottleneck.delay": delay}
     changes: dict[str, object] = {path: value for path, value in given.items() if value}
-    if queue:
-        changes["bottleneck.queue"] = {"kind": queue}
-    changes |= settings_of(settings or [])
     client = command or [os.environ.get("SHELL", "/bin/sh")]
     if client[0].startswith("-"):
         hint = "; while it runs, `aqmlab live watch` shows it in another terminal"
@@ -227,6 +227,9 @@ def shell(
             raise typer.Exit(COMMAND_NOT_FOUND)
     base = Scenario.load(scenario) if scenario else None
     chosen = live.with_command(base, client, programs[1], changes)
+    if queue:
+        chosen = with_queue(chosen, queue)
+    chosen = chosen.with_(settings_of(settings or []))
     seen = _core.Watch()
     with _named(scenario), live_watch.shown(seen), _interrupts_for_the_command():
         result = live.run(chosen, seed, nearest_tcp=nearest_tcp, until_done=True, pcap=pcap, watch=seen)

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -145,6 +145,52 @@ def run(
         print("\n".join(live_text.lines(result, chosen.name)))
     if not result.manifest["live"]["valid"]:
         raise typer.Exit(live_text.INVALID)
+
+
+@app.command()
+def agree(
+    queues: Annotated[str, typer.Option(metavar="NAME,...", help="Some of the queues.")] = "",
+    loads: Annotated[str, typer.Option(metavar="NAME,...", help="Some of the loads: 1, 4, 10, 4+web.")] = "",
+    tcp: Annotated[str, typer.Option(metavar="NAME,...", help="reno or cubic.")] = "",
+    replications: Annotated[int, typer.Option(min=2, help="Runs of each case, of either kind.")] = 5,
+    simulated: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH=VALUE", help="Change a value of the simulated runs only, to find a difference's cause."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many live runs at once; by default two on each core.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Annotated[Path, typer.Option(help="A folder, where runs are kept as soon as they are made.")] = Path(
+        "out/live-agree"
+    ),
+) -> None:
+    """Runs scenarios simulated and live, and says whether their measures agree."""
+    from aqmlab import live_agreement
+    from aqmlab.scenario import settings_of
+
+    def chosen(names: str, known: Iterable[str]) -> list[str]:
+        return [name.strip() for name in names.split(",")] if names else list(known)
+
+    found = live_agreement.run(
+        out,
+        queues=chosen(queues, live_agreement.QUEUES),
+        loads=chosen(loads, live_agreement.LOADS),
+        tcps=chosen(tcp, live_agreement.TCPS),
+        replications=replications,
+        simulated=settings_of(simulated or []),
+        jobs=jobs,
+    )
+    if as_json:
+        print(json.dumps(live_agreement.table(found), indent=2))
+    else:
+        print("\n".join(live_agreement.lines(found)))
+    for failure in found.failures:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    if found.failures or any(one.verdict == "fails" for one in found.compared):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -1,0 +1,250 @@
+"""The same scenarios simulated and live: how far apart their measures are, and whether that is little enough."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aqmlab import live_runs, metrics, stats
+from aqmlab.campaign import Failure, Store, collect, execute, plan_of, tasks_of
+from aqmlab.scenario import Scenario, changed
+from aqmlab.sweep import Labels, Reduction, Results, Run, Runs, Sweep
+
+_RED: Mapping[str, Any] = {"min_th": "20p", "max_th": "60p", "max_p": 0.1, "weight": 0.002, "limit": "120p"}
+
+QUEUES: Mapping[str, Mapping[str, Any]] = {
+    "drop-tail": {"kind": "drop-tail", "limit": "60p"},
+    "red": {"kind": "red", **_RED},
+    "shred": {"kind": "shred", "red": _RED},
+    "rio-ps": {"kind": "rio-ps", "limit": "120p", "mean_packet": "1500B", "weight": 0.002},
+    "drr": {"kind": "drr", "limit": "60p"},
+}
+"""A queue of every family, for a line of 10 Mbit/s and a round trip of 44 ms (37 packets)."""
+
+LOADS: Mapping[str, tuple[int, bool]] = {
+    "1": (1, False),
+    "4": (4, False),
+    "10": (10, False),
+    "4+web": (4, True),
+}
+"""Long transfers, and whether Web objects come beside them at 30 % of the line."""
+
+TCPS = ("reno", "cubic")
+
+HOSTS_TAKE = "50us"
+"""At most so long does a simulated host take over a packet, as a real one and a router's wake-up do.
+
+The simulator's own default is the time of a packet on the line, which keeps flows out of step: good for averages
+over many scenarios, and not what these hosts do.
+"""
+
+SECONDS, WARM_UP = 30, 8
+
+AT_ONCE_ON_A_CORE = 2
+"""Live runs at once on each core: one takes a sixth of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What is compared, and how far apart it may be."""
+
+    name: str
+    unit: str
+    digits: int
+    tolerance: float
+    """As a share of what the simulation gives."""
+
+
+MEASURES = (
+    Measure(name="goodput", unit="Mbps", digits=2, tolerance=0.05),
+    Measure(name="dropped", unit="%", digits=3, tolerance=0.1),
+    Measure(name="queue", unit="packets", digits=1, tolerance=0.1),
+    Measure(name="object", unit="s", digits=3, tolerance=0.1),
+)
+"""Goodput of the long transfers, share of packets dropped, mean queue, mean time of Web objects."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A measure of a case: means, live over simulated with its 95 % interval, and a verdict.
+
+    It `holds` that both agree if the interval lies within the tolerance, and `fails` if it lies outside.
+    """
+
+    queue: str
+    load: str
+    tcp: str
+    measure: str
+    unit: str
+    simulated: float
+    live: float
+    ratio: float
+    low: float
+    high: float
+    tolerance: float
+    verdict: stats.Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """What was found, and what the live runs were like."""
+
+    compared: Sequence[Compared]
+    replications: int
+    failures: Sequence[Failure]
+    live: Mapping[str, Any] | None
+    """Facts of all live runs in one, as `live_runs.together` gives them."""
+
+
+def scenario(*, queue: str, load: str, tcp: str) -> dict[str, Any]:
+    """A dumbbell with long transfers and perhaps Web objects."""
+    flows, web = LOADS[load]
+    traffic: dict[str, Any] = {"ftp": {"kind": "ftp", "flows": flows, "stagger": "1s"}}
+    if web:
+        traffic["web"] = {"kind": "web", "load": 0.3}
+    return {
+        "duration": f"{SECONDS}s",
+        "warm_up": f"{WARM_UP}s",
+        "bottleneck": {"rate": "10Mbps", "delay": "20ms", "queue": dict(QUEUES[queue])},
+        "host": {"jitter": HOSTS_TAKE},
+        "tcp": {"profile": "linux-6", "congestion_control": {"kind": tcp}},
+        "traffic": traffic,
+    }
+
+
+def measures(run: Run) -> Reduction:
+    """The measures of a run, by name; those of Web objects only if there are any."""
+    found = metrics.summary(run.tables, run.manifest)
+    (link,) = found["links"].values()
+    values = {
+        "goodput": found["flows"]["ftp"]["goodput_bps"] / 1e6,
+        "dropped": 100 * link["drop_fraction"],
+        "queue": link["mean_queue_packets"],
+    }
+    if "web" in found["transfers"]:
+        values["object"] = found["transfers"]["web"]["mean_s"]
+    return values
+
+
+def run(
+    out: Path,
+    *,
+    queues: Sequence[str] = tuple(QUEUES),
+    loads: Sequence[str] = tuple(LOADS),
+    tcps: Sequence[str] = TCPS,
+    replications: int = 5,
+    simulated: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+) -> Agreement:
+    """Runs every case with the seeds 1 to `replications`, simulated and live.
+
+    `simulated` changes values, by path, of the simulated runs only: an experiment on what a difference comes from.
+    `jobs` live runs are made at once, two on each core by default. Runs that the folder `out` holds already
+    are not made again. Raises `ValueError` for a name that is not known, `NotLive` if live runs are impossible.
+    """
+    for names, known in ((queues, QUEUES), (loads, LOADS), (tcps, TCPS)):
+        for name in names:
+            if name not in known:
+                raise ValueError(f"no case is named `{name}`: there is {', '.join(known)}")
+    axes = {"queue": tuple(queues), "load": tuple(loads), "tcp": tuple(tcps)}
+
+    def altered(**labels: Any) -> dict[str, Any]:
+        return changed(scenario(**labels), simulated or {})
+
+    sweeps = [
+        Sweep(name=name, axes=axes, scenario=make, reduce=measures, seeds=replications, live=name == "live")
+        for name, make in (("simulated", altered), ("live", scenario))
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    at_once = jobs or AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)
+    failures: list[Failure] = []
+    plans = [plan_of([sweep], Scenario.from_dict, quick=False) for sweep in sweeps]
+    with Store(out / "runs.jsonl") as store:
+        if any(task.key not in store.known for task in tasks_of(plans[1:])):
+            live_runs.need()
+        for sweep, plan in zip(sweeps, plans, strict=True):
+            how = {"jobs": at_once, "apart_s": live_runs.APART_S} if sweep.live else {"jobs": None}
+            execute(tasks_of([plan]), store, failures, label=f"{sweep.name} runs", **how)
+        results = collect([entry for plan in plans for entry in plan], store)
+        keys = [task.key for _, _, task in plans[1]]
+        facts = live_runs.together(store.known[key]["live"] for key in keys if key in store.known)
+    points = sweeps[0].points()
+    compared = [one for labels in points for one in _compared(results, labels)]
+    return Agreement(compared=compared, replications=replications, failures=failures, live=facts)
+
+
+def _compared(results: Results, labels: Labels) -> Iterator[Compared]:
+    none = Runs(rows=())
+    ours, theirs = (results.get(name, none).where(**labels) for name in ("simulated", "live"))
+    seeds = sorted({*ours.seeds(), *theirs.seeds()})
+    for measure in MEASURES:
+        if not any(measure.name in row.values for row in ours.rows):
+            continue
+        pair = [runs.values(measure.name, seeds) for runs in (theirs, ours)]
+        ratio = stats.paired_ratio(*pair)
+        means = [stats.mean_interval(values).value for values in pair]
+        yield Compared(
+            **labels,
+            measure=measure.name,
+            unit=measure.unit,
+            live=means[0],
+            simulated=means[1],
+            ratio=ratio.value,
+            low=ratio.low,
+            high=ratio.high,
+            tolerance=measure.tolerance,
+            verdict=stats.verdict(ratio, stats.within(1 - measure.tolerance, 1 + measure.tolerance)),
+        )
+
+
+SIGNS: Mapping[stats.Verdict, str] = {"holds": "=", "fails": "≠", "undecided": "?"}
+
+
+def lines(found: Agreement) -> Iterator[str]:
+    """A line for each case: each measure simulated, live, and whether they agree."""
+    tolerances = ", ".join(f"{one.name} {one.tolerance:.0%}" for one in MEASURES)
+    yield f"simulated | live, means of {found.replications}; = the interval of their ratio lies within: {tolerances};"
+    yield "? it reaches beyond; ≠ it lies beyond"
+    widths = {one.name: 18 + 2 * one.digits for one in MEASURES}
+    head = "".join(f"{f'{one.name} ({one.unit})':>{widths[one.name]}}" for one in MEASURES)
+    yield f"{'queue':<10}{'flows':<6} {'tcp':<6}{head}"
+    cases: dict[tuple[str, str, str], list[Compared]] = {}
+    for one in found.compared:
+        cases.setdefault((one.queue, one.load, one.tcp), []).append(one)
+    digits = {one.name: one.digits for one in MEASURES}
+    for (queue, load, tcp), row in cases.items():
+        cells = "".join(f"{_cell(one, digits[one.measure]):>{widths[one.measure]}}" for one in row)
+        yield f"{queue:<10}{load:<6} {tcp:<6}{cells}"
+    for one in found.compared:
+        if one.verdict != "holds":
+            yield (
+                f"{SIGNS[one.verdict]} {one.queue}, {one.load}, {one.tcp}: {one.measure} "
+                f"live/simulated {one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
+            )
+    counts = {verdict: sum(one.verdict == verdict for one in found.compared) for verdict in SIGNS}
+    yield f"{len(found.compared)} measures: {', '.join(f'{SIGNS[one]} {count}' for one, count in counts.items())}"
+    if found.live:
+        yield (
+            f"{found.live['runs']} live runs on Linux {', '.join(found.live['kernels'])}, all of them valid; "
+            f"{found.live['repeated']} were not and were made again"
+        )
+
+
+def _cell(one: Compared, digits: int) -> str:
+    if math.isnan(one.ratio):
+        return f"{SIGNS[one.verdict]}"
+    return f"{one.simulated:.{digits}f} | {one.live:.{digits}f} {SIGNS[one.verdict]}"
+
+
+def table(found: Agreement) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "replications": found.replications,
+        "compared": metrics.finite([asdict(one) for one in found.compared]),
+        "live": found.live,
+        "failures": [str(one) for one in found.failures],
+    }

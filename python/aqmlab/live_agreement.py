@@ -1,4 +1,4 @@
-"""The same scenarios simulated and live: how far apart their measures are, and whether that is little enough."""
+"""The same scenarios simulated and live: how far apart their measures are, and whether that is little."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ TCPS = ("reno", "cubic")
 HOSTS_TAKE = "50us"
 """At most so long does a simulated host take over a packet, as a real one and a router's wake-up do.
 
-The simulator's own default is the time of a packet on the line, which keeps flows out of step: good for averages
-over many scenarios, and not what these hosts do.
+The simulator's own default is what a packet takes on the line, which keeps flows out of step: good for
+averages over many scenarios, and not what these hosts do.
 """
 
 SECONDS, WARM_UP = 30, 8
@@ -142,9 +142,10 @@ def run(
 ) -> Agreement:
     """Runs every case with the seeds 1 to `replications`, simulated and live.
 
-    `simulated` changes values, by path, of the simulated runs only: an experiment on what a difference comes from.
-    `jobs` live runs are made at once, two on each core by default. Runs that the folder `out` holds already
-    are not made again. Raises `ValueError` for a name that is not known, `NotLive` if live runs are impossible.
+    `simulated` changes values, by path, of the simulated runs only: an experiment on what a difference comes
+    from. `jobs` live runs are made at once, two on each core by default. Runs that the folder `out` holds
+    already are not made again. Raises `ValueError` for a name that is not known, and `NotLive` if live runs
+    are impossible here.
     """
     for names, known in ((queues, QUEUES), (loads, LOADS), (tcps, TCPS)):
         for name in names:
@@ -184,15 +185,14 @@ def _compared(results: Results, labels: Labels) -> Iterator[Compared]:
     for measure in MEASURES:
         if not any(measure.name in row.values for row in ours.rows):
             continue
-        pair = [runs.values(measure.name, seeds) for runs in (theirs, ours)]
-        ratio = stats.paired_ratio(*pair)
-        means = [stats.mean_interval(values).value for values in pair]
+        live, simulated = (runs.values(measure.name, seeds) for runs in (theirs, ours))
+        ratio = stats.paired_ratio(live, simulated)
         yield Compared(
             **labels,
             measure=measure.name,
             unit=measure.unit,
-            live=means[0],
-            simulated=means[1],
+            live=stats.mean_interval(live).value,
+            simulated=stats.mean_interval(simulated).value,
             ratio=ratio.value,
             low=ratio.low,
             high=ratio.high,
@@ -206,9 +206,9 @@ SIGNS: Mapping[stats.Verdict, str] = {"holds": "=", "fails": "≠", "undecided":
 
 def lines(found: Agreement) -> Iterator[str]:
     """A line for each case: each measure simulated, live, and whether they agree."""
-    tolerances = ", ".join(f"{one.name} {one.tolerance:.0%}" for one in MEASURES)
-    yield f"simulated | live, means of {found.replications}; = the interval of their ratio lies within: {tolerances};"
-    yield "? it reaches beyond; ≠ it lies beyond"
+    bands = ", ".join(f"{one.name} ±{one.tolerance:.0%}" for one in MEASURES)
+    yield f"simulated | live, means of {found.replications} runs. The 95 % interval of live/simulated lies"
+    yield f"= within, ≠ outside, ? partly within: {bands}"
     widths = {one.name: 18 + 2 * one.digits for one in MEASURES}
     head = "".join(f"{f'{one.name} ({one.unit})':>{widths[one.name]}}" for one in MEASURES)
     yield f"{'queue':<10}{'flows':<6} {'tcp':<6}{head}"
@@ -226,7 +226,8 @@ def lines(found: Agreement) -> Iterator[str]:
                 f"live/simulated {one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
             )
     counts = {verdict: sum(one.verdict == verdict for one in found.compared) for verdict in SIGNS}
-    yield f"{len(found.compared)} measures: {', '.join(f'{SIGNS[one]} {count}' for one, count in counts.items())}"
+    told = ", ".join(f"{SIGNS[verdict]} {count}" for verdict, count in counts.items())
+    yield f"{len(found.compared)} measures: {told}"
     if found.live:
         yield (
             f"{found.live['runs']} live runs on Linux {', '.join(found.live['kernels'])}, all of them valid; "

@@ -156,7 +156,8 @@ def agree(
     simulated: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PATH=VALUE", help="Change a value of the simulated runs only, to find a difference's cause."
+            metavar="PATH=VALUE",
+            help="Change a value of the simulated runs only, to find a difference's cause.",
         ),
     ] = None,
     jobs: Annotated[

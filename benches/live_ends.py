@@ -23,6 +23,12 @@ TIMESPEC = struct.Struct("=qq")
 SO_TIMESTAMPNS = 35
 """socket(7), "asm-generic/socket.h": when a datagram came, in nanoseconds, beside it."""
 
+UDP_SEGMENT = 103
+"""udp(7)."""
+
+MANY = 64
+"""The kernel takes no more than so many datagrams at a time (`UDP_MAX_SEGMENTS`, before Linux 6.9)."""
+
 
 def to_receiver() -> socket.socket:
     """A socket for datagrams to whoever says that it is ready."""
@@ -55,12 +61,15 @@ def send(size: int, gap_s: float, seconds: float) -> None:
 
 
 def flood(size: int, seconds: float) -> None:
-    """Sends without waiting."""
+    """Sends without waiting, and many at a time, which the kernel makes datagrams of this size of."""
     sender = to_receiver()
-    filling, end = bytes(size), time.monotonic() + seconds
+    sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, size)
+    filling, end = bytes(size * min(MANY, 60_000 // size)), time.monotonic() + seconds
     while time.monotonic() < end:
-        for _ in range(1000):
+        try:
             sender.send(filling)
+        except ConnectionRefusedError:
+            return
 
 
 def receive(host: str, seconds: float, file: str) -> None:

@@ -42,9 +42,10 @@ addEventListener("load", () => setTimeout(() => {
     bars.push(`<text x="${60 + 890000 * s / last}" y="12">${s} s</text>`)
   document.getElementById("bars").innerHTML = bars.join("")
   document.getElementById("timing").hidden = true
+  const seconds = ms => Number((ms / 1000).toFixed(3))
   const longest = Math.max(...objects.map(one => one.duration))
   document.getElementById("timing").textContent =
-    JSON.stringify({ load_s: load / 1000, objects: objects.length, longest_s: longest / 1000 })
+    JSON.stringify({ load_s: seconds(load), objects: objects.length, longest_s: seconds(longest) })
 }))
 </script>
 """

@@ -31,7 +31,7 @@ use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
     Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
-    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
+    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding, WEst,
 };
 
 /// A named set of parameters.
@@ -277,6 +277,7 @@ fn linux_6() -> Profile {
             "congestion_control.initial_growth",
             "tcp_cubic.c, bictcp_update: `cnt` at most 20 while last_max_cwnd is 0",
         ),
+        ("congestion_control.w_est", "tcp_cubic.c, bictcp_update: `beta_scale` of the window, always"),
     ]);
     linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
@@ -288,6 +289,7 @@ fn linux_cubic() -> CubicConfig {
         ssthresh_rounding: SsthreshRounding::Segments,
         hystart: HyStart::Linux,
         initial_growth: Some(0.05),
+        w_est: WEst::Rfc8312,
         ..CubicConfig::default()
     }
 }

@@ -10,7 +10,7 @@
 //! acknowledgement never closes the window; a cap ends the epoch, and a new one begins with the next acknowledgement
 //! in congestion avoidance.
 
-use aqm_net::{ConfigError, Instant, Span, parameters};
+use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
 use super::hystart::{HyStart, LinuxHyStart};
 use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
@@ -18,6 +18,17 @@ use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent,
 };
+
+choices! {
+    /// How the window of an equivalent Reno (`W_est`) grows.
+    pub enum WEst {
+        /// By less than a segment a round trip (`α_cubic`), which makes up for the smaller reduction; from the window
+        /// before the reduction on by a whole one (RFC 9438, section 4.3).
+        Rfc9438 = "rfc-9438",
+        /// By less than a segment a round trip all the time (RFC 8312, section 4.2; Linux).
+        Rfc8312 = "rfc-8312",
+    }
+}
 
 parameters! {
     /// CUBIC: the window is a cubic curve of the time since the last reduction, and never less than
@@ -29,6 +40,8 @@ parameters! {
         pub beta: f64 = 0.7, "RFC 9438, section 4.6";
         /// Whether the window is at least that of an equivalent Reno (`W_est`).
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
+        /// How the window of that Reno grows.
+        pub w_est: WEst = WEst::Rfc9438, "RFC 9438, section 4.3";
         /// Whether a flow that loses before its old window leaves room for newcomers.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
         /// What a reduced window becomes.
@@ -75,6 +88,7 @@ impl Build for Config {
                 beta: self.beta,
                 reno_step: 3.0 * (1.0 - self.beta) / (1.0 + self.beta), // section 4.3, `α_cubic`
                 tcp_friendliness: self.tcp_friendliness,
+                w_est: self.w_est,
                 fast_convergence: self.fast_convergence,
                 w_max: None,
                 prior: 0.0,
@@ -99,6 +113,7 @@ struct Cubic {
     beta: f64,
     reno_step: f64,
     tcp_friendliness: bool,
+    w_est: WEst,
     fast_convergence: bool,
     /// `W_max`; `None` before the first loss and after a time-out.
     w_max: Option<f64>,
@@ -186,7 +201,8 @@ impl Cubic {
         let gap = ack.now.since(epoch.last);
         epoch.time = epoch.time + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
         epoch.last = ack.now;
-        let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
+        let is_past = epoch.reno >= self.prior && self.w_est == WEst::Rfc9438;
+        let step = if is_past { 1.0 } else { self.reno_step };
         epoch.reno += step * ack.acked / window.cwnd;
 
         let least = if self.has_lost { 0.0 } else { self.initial_growth * ack.counted };
@@ -319,6 +335,18 @@ mod tests {
             controller.on_ack(&AckInfo { acked, ..ack_at(Instant::START, RTT) });
             assert_eq!(controller.cwnd(), 100.0 + acked / 100.0);
         }
+    }
+
+    #[test]
+    fn the_window_of_reno_keeps_its_pace_by_rfc_8312() {
+        // 3 (1 - 0.7) / (1 + 0.7) of a segment a round trip, where by RFC 9438 it is a whole one.
+        let grown = |w_est| {
+            let mut controller = cubic(&Config { c: 1e-9, w_est, ..Config::default() }, 100.0);
+            controller.on_ack(&ack_at(Instant::START, RTT));
+            100.0 * (controller.cwnd() - 100.0)
+        };
+        assert!((grown(WEst::Rfc9438) - 1.0).abs() < 1e-9);
+        assert!((grown(WEst::Rfc8312) - 0.9 / 1.7).abs() < 1e-9);
     }
 
     #[test]

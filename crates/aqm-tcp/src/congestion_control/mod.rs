@@ -19,7 +19,7 @@ mod window;
 use aqm_net::{ConfigError, Instant, Span, registry};
 
 pub use controller::Controller;
-pub use cubic::Config as CubicConfig;
+pub use cubic::{Config as CubicConfig, WEst};
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use hystart::HyStart;
 pub use reno::{Config as RenoConfig, Growth};

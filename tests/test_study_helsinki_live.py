@@ -11,12 +11,11 @@ import pytest
 from study_checks import check_every_scenario
 
 from aqmlab import _core, live, live_runs, study
-from aqmlab.studies import helsinki, helsinki_live
+from aqmlab.studies import helsinki, helsinki_live_runs
 from aqmlab.studies import helsinki_kernel as kernel
-from aqmlab.studies.helsinki_live import CASES, RECORDED, SOURCES, claim_id
+from aqmlab.studies.helsinki_live import CASES, STUDY, claim_id
+from aqmlab.studies.helsinki_live_runs import RECORDED, SOURCES
 from aqmlab.sweep import Results, Row, Runs
-
-STUDY = helsinki_live.STUDY
 
 
 def impossible() -> str:
@@ -50,12 +49,12 @@ def test_what_is_live_is_what_is_simulated_at_the_starts_that_were_recorded() ->
         assert len(ours.points()) * ours.seeds == runs
         for labels in ours.points():
             assert ours.scenario(**labels, seed=1) == simulated.scenario(**labels, seed=1)
-    table = helsinki_live.three_flows(system="linux-6", queue="red", third_s=5.5, seed=16)
+    table = helsinki_live_runs.three_flows(system="linux-6", queue="red", third_s=5.5, seed=16)
     starts = {name: workload["start"] for name, workload in table["traffic"].items()}
     assert starts == {"first": "0.045932s", "second": "0.001318s", "third": "5.527351s"}
     assert {workload["stagger"] for workload in table["traffic"].values()} == {"0s"}
     assert [workload["flows"] for workload in table["traffic"].values() if "flows" in workload] == [1, 1]
-    table = helsinki_live.with_burst(system="linux-6", classes=1, queue="tail", udp_s=18, seed=9)
+    table = helsinki_live_runs.with_burst(system="linux-6", classes=1, queue="tail", udp_s=18, seed=9)
     starts = {name: workload["start"] for name, workload in table["traffic"].items()}
     assert starts == {"file": "0.090578s", "voice": "18.019213s"}
 
@@ -134,7 +133,7 @@ def test_recorded_replications_are_those_that_were_made_live() -> None:
     found = dict(made_up())
     few = found["third-live"].where(queue="red", third_s=2)
     found["third-live"] = Runs(rows=few.rows[:6])
-    recorded = helsinki_live.by_source(found)[RECORDED]
+    recorded = helsinki_live_runs.by_source(found)[RECORDED]
     assert [row.seed for row in recorded["third"].rows] == [1, 2, 3, 4, 5, 6]
     assert {row.labels["queue"] for row in recorded["third"].rows} == {"red"}
 

@@ -61,7 +61,7 @@ class Sweep:
     """Values of axes in the quick form, where fewer."""
     quick_seeds: int = 3
     by_seed: bool = False
-    """Whether `scenario` is told the `seed` as well: replications that differ in more than their chance."""
+    """Whether `scenario` is told the `seed` as well: replications that differ in more than chance."""
     live: bool = False
     """Whether the runs are live ones, on the kernel's TCP, and not simulations."""
 

@@ -172,7 +172,7 @@ DECISIONS = (
         question="Starts and replications",
         decision="Each flow starts when that of the recorded replication did; 20 and 10 replications.",
         reason="With Tail Drop two starts a second apart can differ by a factor of two, so sources can only "
-        "be compared at the same ones.",
+        "be compared at the same ones. Of the talk's starts 4 s is missing: it was not recorded.",
     ),
     Decision(
         question="Router",

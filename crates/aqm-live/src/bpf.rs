@@ -18,6 +18,7 @@ use std::ffi::c_long;
 use std::fs::read_to_string;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
+use aqm_tcp::Flags;
 use nix::errno::Errno;
 
 use self::program::{Instruction, program};
@@ -46,11 +47,13 @@ impl CwndHint {
     }
 }
 
-/// The window in segments that a packet from a device with the program carries; 0 if it carries none, as those
-/// without payload, whose sockets may be half-open or closed.
+/// The window in segments that a packet from a device with the program carries; 0 if it may carry none: only what has
+/// payload or a FIN is sent by a socket that is neither half-open nor closed.
 pub fn window(headers: &Headers) -> u16 {
     match headers.transport {
-        Transport::Tcp(tcp) if headers.dont_fragment && tcp.payload > 0 => headers.id,
+        Transport::Tcp(tcp) if headers.dont_fragment && (tcp.payload > 0 || tcp.flags.has(Flags::FIN)) => {
+            headers.id
+        }
         _ => 0,
     }
 }

@@ -1,5 +1,8 @@
 //! The windows of real senders, for queues that look at them (SHRED): in each packet, by BPF, or polled.
 //!
+//! As in a simulation, a SYN tells the window that the connection begins with, of which the kernel itself says nothing
+//! before a connection is open; a bare acknowledgement tells none.
+//!
 //! What is told is checked. Nearly every packet with payload must tell a window; in packets the first one of each
 //! connection must tell the initial window in force; and what packets tell must agree with what socket diagnostics
 //! say of the same connections from time to time ([`crate::senders`]).
@@ -14,6 +17,7 @@ use std::time::Duration;
 
 use aqm_net::{Instant, Span};
 use aqm_sim::emulation::Side;
+use aqm_tcp::Flags;
 use serde_json::{Value, json};
 
 use crate::bpf::{CwndHint, window};
@@ -44,6 +48,8 @@ const LEAST_AGREEING: f64 = 0.5;
 /// How the router learns of windows, and what it has learnt.
 pub struct Hints {
     source: Source,
+    /// By [`Place::index`], what connections begin with, in segments.
+    initial: Vec<u16>,
     windows: Arc<Windows>,
     seen: Seen,
 }
@@ -87,7 +93,7 @@ pub struct Sent<'a> {
 impl Hints {
     /// Nobody looks at windows.
     pub fn none() -> Self {
-        Self::from(Source::None, Windows::new())
+        Self::from(Source::None, Vec::new())
     }
 
     /// Lets the hosts of a lab tell their windows.
@@ -96,19 +102,21 @@ impl Hints {
     /// If neither BPF nor the diagnostics of sockets are to be had.
     pub fn of(lab: &Lab) -> Result<Self, LiveError> {
         // Those of requests are told as well: a queue may stand in either direction.
+        let window = |host: &Host| host.spec().tcp.route.initcwnd.min(u16::MAX.into()) as u16;
+        let initial = lab.hosts().iter().map(window).collect();
         let attached = lab.hosts().iter().map(|host| host.ask(|| CwndHint::attach(tun::index()?)));
         match attached.collect::<Result<Vec<CwndHint>, LiveError>>() {
-            Ok(attached) => Ok(Self::from(Source::InPackets(attached), Windows::new())),
+            Ok(attached) => Ok(Self::from(Source::InPackets(attached), initial)),
             Err(why) => {
                 let windows = Arc::new(Windows::new());
                 let polled = Polled::start(&senders(lab), &windows, why)?;
-                Ok(Self { source: Source::Polled(polled), windows, seen: Seen::default() })
+                Ok(Self { source: Source::Polled(polled), initial, windows, seen: Seen::default() })
             }
         }
     }
 
-    fn from(source: Source, windows: Windows) -> Self {
-        Self { source, windows: Arc::new(windows), seen: Seen::default() }
+    fn from(source: Source, initial: Vec<u16>) -> Self {
+        Self { source, initial, windows: Arc::new(Windows::new()), seen: Seen::default() }
     }
 
     /// What packets tell, for whoever compares it with what the kernel says; nothing if they tell nothing.
@@ -124,7 +132,10 @@ impl Hints {
 
     fn find(&mut self, sent: &Sent<'_>) -> u16 {
         let Transport::Tcp(tcp) = &sent.headers.transport else { return 0 };
-        if tcp.payload == 0 {
+        if tcp.flags.has(Flags::SYN) {
+            return self.initial[sent.from.index()];
+        }
+        if tcp.payload == 0 && !tcp.flags.has(Flags::FIN) {
             return 0;
         }
         let (ends, of_sender) = (Ends::of(sent.headers, tcp), sent.from.side == Side::Sender);
@@ -133,7 +144,7 @@ impl Hints {
             Source::InPackets(_) => window(sent.headers),
             Source::Polled(_) => self.windows.last(ends),
         };
-        if !of_sender {
+        if !of_sender || tcp.payload == 0 {
             return found;
         }
         self.seen.data += 1;
@@ -302,24 +313,28 @@ mod tests {
 
     const ASKED: Agreement = Agreement { compared: 100, agreed: 97 };
 
+    fn headers(tcp: TcpHeader, id: u16) -> Headers {
+        Headers {
+            source: Ipv4Addr::new(10, 1, 0, 1),
+            destination: Ipv4Addr::new(10, 2, 0, 1),
+            ecn: Ecn::NotEct,
+            dscp: 0,
+            id,
+            dont_fragment: true,
+            bytes: 1500,
+            protocol: TCP,
+            transport: Transport::Tcp(tcp),
+        }
+    }
+
     /// Packets of one sender over as many flows as there are windows told in them; each tells one more in its second.
     fn after(windows: &[u16]) -> Hints {
-        let mut hints = Hints::from(Source::InPackets(Vec::new()), Windows::new());
+        let mut hints = Hints::from(Source::InPackets(Vec::new()), vec![10, 4]);
         for (flow, &window) in (0..).zip(windows) {
             for seq in [0, 0, 1460] {
                 let tcp =
                     TcpHeader { ports: [80, 1000 + flow as u16], payload: 1460, ..TcpHeader::default() };
-                let headers = Headers {
-                    source: Ipv4Addr::new(10, 1, 0, 1),
-                    destination: Ipv4Addr::new(10, 2, 0, 1),
-                    ecn: Ecn::NotEct,
-                    dscp: 0,
-                    id: window + u16::from(seq > 0),
-                    dont_fragment: true,
-                    bytes: 1500,
-                    protocol: TCP,
-                    transport: Transport::Tcp(tcp),
-                };
+                let headers = headers(tcp, window + u16::from(seq > 0));
                 let from = Place { traffic: 0, side: Side::Sender };
                 assert_eq!(hints.window(&Sent { headers: &headers, from, flow, seq }), headers.id);
             }
@@ -338,6 +353,22 @@ mod tests {
         let value = hints.to_value(ASKED);
         assert_eq!((&value["data_packets"], &value["told"]), (&json!(120), &json!(120)));
         assert_eq!((&value["compared"], &value["agreeing"]), (&json!(100), &json!(97)));
+    }
+
+    #[test]
+    fn a_syn_tells_the_first_window_and_a_bare_acknowledgement_none() {
+        let mut hints = after(&[]);
+        let mut told = |flags, side| {
+            let tcp = TcpHeader { flags, ..TcpHeader::default() };
+            let headers =
+                Headers { id: 77, transport: Transport::Tcp(tcp), ..headers(TcpHeader::default(), 0) };
+            hints.window(&Sent { headers: &headers, from: Place { traffic: 0, side }, flow: 0, seq: 0 })
+        };
+        assert_eq!(told(Flags::SYN, Side::Receiver), 4);
+        assert_eq!(told(Flags::SYN.union(Flags::ACK), Side::Sender), 10);
+        assert_eq!(told(Flags::ACK, Side::Sender), 0);
+        assert_eq!(told(Flags::FIN.union(Flags::ACK), Side::Sender), 77);
+        assert_eq!(hints.to_value(ASKED)["data_packets"], 0);
     }
 
     #[test]

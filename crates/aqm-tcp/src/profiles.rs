@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::config::connection::{Close, FinAck, Handshake, HandshakeAck, LastSegment, Nagle, RepeatedSyn};
-use crate::config::cwnd::{GrowthWhenLimited, IdleRestart, ReductionBasis, RepeatedTimeout};
+use crate::config::cwnd::{GrowthWhenLimited, Hint, IdleRestart, ReductionBasis, RepeatedTimeout};
 use crate::config::ecn::MarkResponse;
 use crate::config::receiver::DelayedAck;
 use crate::config::recovery::{
@@ -257,6 +257,7 @@ fn linux_6() -> Profile {
         cwnd.growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "tcp_output.c, tcp_cwnd_validate";
         cwnd.repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";
         cwnd.abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
+        cwnd.hint = Hint::AtLeastInFlight, "tcp_input.c, tcp_cwnd_reduction: snd_cwnd";
         cwnd.reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
         rto.arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
         rto.samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue: first_ackt, then first_sackt";

@@ -66,6 +66,9 @@ choices! {
         Clipped = "clipped",
         /// The congestion window.
         Raw = "raw",
+        /// The congestion window, or what is in flight where that is more. So Linux has it, whose window falls as a
+        /// proportional rate reduction goes on, not before it (RFC 6937; `tcp_cwnd_reduction`).
+        AtLeastInFlight = "at-least-in-flight",
     }
 }
 

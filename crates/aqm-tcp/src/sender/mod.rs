@@ -252,6 +252,7 @@ impl Sender {
         let hint = match tcp.config.cwnd.hint {
             Hint::Clipped => cwnd.min(tcp.config.receiver.window),
             Hint::Raw => cwnd,
+            Hint::AtLeastInFlight => cwnd.max(self.recovery.outstanding().div_ceil(tcp.mss)),
         };
         hint.clamp(1, u16::MAX.into()) as u16
     }

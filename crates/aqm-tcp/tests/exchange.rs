@@ -384,6 +384,29 @@ fn the_window_told_is_whole_uninflated_and_clipped() {
 }
 
 #[test]
+fn the_window_told_falls_with_what_is_in_flight_while_it_is_reduced() {
+    let hints = |hint| {
+        let mut pair = Pair::endless(rfc(json!({
+            "cwnd": {"hint": hint, "initial": 40},
+            "recovery": {"kind": "sack", "reduction": "prr"},
+            "congestion_control": {"kind": "reno"},
+        })));
+        // A millisecond each on the line; the first one is lost.
+        let mut fate = |sent: &Sent| match sent.segment.seq / MSS {
+            0 if sent.has_data() && !sent.segment.flags.has(Flags::RETRANSMISSION) => vec![],
+            place => vec![Copy { after: ONE_WAY + Span::from_millis(place.min(39)), marked: false }],
+        };
+        [202, 210, 225, 239].map(|millis| {
+            pair.run(at(millis), &mut fate);
+            (pair.client().window_hint(), pair.client().cwnd() as u16)
+        })
+    };
+    assert_eq!(hints("clipped"), [(40, 40), (20, 20), (20, 20), (20, 20)]);
+    // At 210 ms one is lost and ten have come; two went by limited transmit, and four for eight that came since.
+    assert_eq!(hints("at-least-in-flight"), [(40, 40), (35, 20), (27, 20), (20, 20)]);
+}
+
+#[test]
 #[should_panic(expected = "never sent: [\"> 6\"]")]
 fn a_loss_that_never_comes_fails_its_test() {
     exchange(rfc(json!({})), 5, &["> 2", "> 6"]);

@@ -55,8 +55,9 @@ test: $(CORE) $(DOCTOOLS)  ## Check formats, lints, types and documentation, and
 	$(PYTHON) -m pytest -n auto
 
 .PHONY: fuzz
-fuzz:  ## Drive 100,000 random connections over random paths (FUZZ_CASES=N for another number).
+fuzz:  ## Drive 100,000 random connections, and packets from outside (FUZZ_CASES=N for another number).
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test invariants
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-live --lib fuzz
 
 .PHONY: reference
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with theory, in one table.

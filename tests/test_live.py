@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -830,6 +831,7 @@ def test_a_device_that_vanishes_makes_a_run_invalid_and_no_more(what: str) -> No
 
 
 CONNECTIONS = 3000
+DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 ACCEPT = """
 import socket
@@ -865,6 +867,19 @@ def test_thousands_of_connections_are_flows_of_their_own() -> None:
     closed = run.flows.filter(pl.col("end_s").is_not_null())
     assert len(closed) >= CONNECTIONS
     assert closed["delivered_bytes"].sum() == CONNECTIONS
+
+
+@pytest.mark.skipif(DESCRIPTORS < 20_000, reason=f"a process may have {DESCRIPTORS} descriptors")
+def test_ten_thousand_connections_at_once_all_carry_what_was_asked_for(tmp_path: Path) -> None:
+    text = LINE.replace('"1500ms"', '"120s"').replace('"5Mbps"', '"100Mbps"').replace("20p", "30000p") + (
+        '[traffic.many]\nkind = "probes"\nflows = 10000\nsize = "1kB"\nrequest = "100B"\n'
+        'every = "119s"\nstop = "1s"\n'
+    )
+    run = run_live(tmp_path, text, until_done=True)
+    assert len(run.transfers) == len(run.flows) == 10_000
+    assert run.transfers["complete"].all()
+    assert run.flows["delivered_bytes"].to_list() == [1000] * 10_000
+    assert run.manifest["live"]["load"]["workloads"]["many"]["lengthened"] == 0
 
 
 def test_a_run_in_another_thread_is_a_run() -> None:

@@ -7,6 +7,8 @@ mod bpf;
 mod buffers;
 mod clock;
 mod connections;
+#[cfg(test)]
+mod fuzz;
 mod hints;
 mod inet_diag;
 mod ip;

@@ -26,9 +26,14 @@ pub(super) struct Options {
     pub(super) datagram_header: u16,
 }
 
-/// Lets this process have as many sockets as it is allowed to.
+/// Sockets that a process may have, if it may say so: of each connection it has two.
+const SOCKETS: u64 = 1 << 18;
+
+/// Lets this process have as many sockets as it is allowed to; root may allow itself more.
 pub(super) fn allow_many() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+    let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let more = most.max(SOCKETS);
+    if setrlimit(Resource::RLIMIT_NOFILE, more, more).is_err() {
         // If that is refused, the limit stays, and a socket beyond it fails by name.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }

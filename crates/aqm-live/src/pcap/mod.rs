@@ -9,7 +9,7 @@
 mod live;
 mod simulated;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::borrow::Cow;
 use std::fmt;

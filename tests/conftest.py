@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -76,6 +77,29 @@ def cli(tmp_path: Path) -> Cli:
         )
 
     return call
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `aqmlab` with these arguments; it is gone after the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str, **environment: str) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *words],
+            text=True,
+            cwd=tmp_path,
+            env=os.environ | environment,
+            **pipes,  # type: ignore[call-overload]
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 COMMAND = "from aqmlab.cli import main; main()"

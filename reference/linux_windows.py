@@ -1,8 +1,9 @@
 """The congestion window of a single flow on the Linux 6.1 kernel, sampled each 20 ms, beside ours.
 
 Nothing is drawn: one flow, one queue, one path. Until slow start has ended every sample must be the same
-to the segment, and so must the window at which it ends, the time, and what was sent again within 3 s. What
-follows hangs on the fractions of a segment that only ours keep, and has a band of 5 %. The receiver of the
+to the segment, and so must the window at which it ends, and the time. What follows, and with it what was sent
+again within 3 s, has a band of 5 %; half of all windows must be within a segment. While a window is reduced
+step by step the kernel tells how far that is, and ours where it will end. The receiver of the
 recorded runs had a buffer of 8 MB: it acknowledges every segment as long as its window grows to half of that.
 """
 
@@ -12,6 +13,7 @@ import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import data
@@ -80,7 +82,8 @@ def judge(trace: str, measured: Sequence[Measured]) -> list[Row]:
         exact(case, "samples until slow start ends", first, first - apart, 0),
         exact(case, "end of slow start (s)", ends[0].time, ends[1].time, 0),
         exact(case, "ssthresh then (segments)", ends[0].ssthresh, ends[1].ssthresh, 0),
-        exact(case, f"sent again by {EARLY:g} s", early, again, 0),
+        exact(case, f"sent again by {EARLY:g} s", early, again, BAND * early),
+        exact(case, "windows apart, median (segments)", 0, apart_later(theirs, ours), 1),
     ]
     for quantity, of in (("first reduction (s)", first_reduction), ("mean window after 3 s", mean_window)):
         a, b = of(theirs), of(ours)
@@ -127,6 +130,12 @@ def first_reduction(samples: Sequence[Sample]) -> float:
     """When a loss has first made the window smaller."""
     pairs = itertools.pairwise(samples)
     return next(after.time for before, after in pairs if after.cwnd < before.cwnd)
+
+
+def apart_later(theirs: Sequence[Sample], ours: Sequence[Sample]) -> float:
+    """How far windows are apart from then on that slow start is over, the median."""
+    pairs = [(a, b) for a, b in zip(theirs, ours, strict=True) if a.time > EARLY]
+    return median(abs(a.cwnd - int(b.cwnd)) for a, b in pairs)
 
 
 def mean_window(samples: Sequence[Sample]) -> float:

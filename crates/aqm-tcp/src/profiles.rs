@@ -31,7 +31,7 @@ use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
     Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
-    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding, WEst,
+    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
 };
 
 /// A named set of parameters.
@@ -274,11 +274,7 @@ fn linux_6() -> Profile {
     linux.sources.extend([
         ("congestion_control.ssthresh_rounding", "tcp_cubic.c, cubictcp_recalc_ssthresh"),
         ("congestion_control.hystart", "tcp_cubic.c: hystart 1, hystart_detect 3"),
-        (
-            "congestion_control.initial_growth",
-            "tcp_cubic.c, bictcp_update: `cnt` at most 20 while last_max_cwnd is 0",
-        ),
-        ("congestion_control.w_est", "tcp_cubic.c, bictcp_update: `beta_scale` of the window, always"),
+        ("congestion_control.growth", "tcp_cubic.c, bictcp_update; tcp_cong.c, tcp_cong_avoid_ai"),
     ]);
     linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
@@ -289,8 +285,7 @@ fn linux_cubic() -> CubicConfig {
     CubicConfig {
         ssthresh_rounding: SsthreshRounding::Segments,
         hystart: HyStart::Linux,
-        initial_growth: Some(0.05),
-        w_est: WEst::Rfc8312,
+        growth: Growth::Segments,
         ..CubicConfig::default()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438,
 //! 2023, section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not here. As in Linux
-//! (`tcp_cubic.c`), if the parameters say so: HyStart (`hystart.rs`), and a least growth while no loss has shown `W_max`.
+//! (`tcp_cubic.c`), if the parameters say so: HyStart (`hystart.rs`), and growth by whole segments (`cubic_segments.rs`).
 //!
 //! Ours, where the source is silent: time on the curve is summed up from acknowledgement to
 //! acknowledgement, each step at most the smoothed round-trip time (a longer one was idle time in part) and
@@ -10,25 +10,16 @@
 //! acknowledgement never closes the window; a cap ends the epoch, and a new one begins with the next acknowledgement
 //! in congestion avoidance.
 
-use aqm_net::{ConfigError, Instant, Span, choices, parameters};
+use aqm_net::{ConfigError, Instant, Span, parameters};
 
+use super::cubic_segments::WholeSegments;
 use super::hystart::{HyStart, LinuxHyStart};
+use super::reno::Growth;
 use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
 use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent,
 };
-
-choices! {
-    /// How the window of an equivalent Reno (`W_est`) grows.
-    pub enum WEst {
-        /// By less than a segment a round trip (`α_cubic`), which makes up for the smaller reduction; from the window
-        /// before the reduction on by a whole one (RFC 9438, section 4.3).
-        Rfc9438 = "rfc-9438",
-        /// By less than a segment a round trip all the time (RFC 8312, section 4.2; Linux).
-        Rfc8312 = "rfc-8312",
-    }
-}
 
 parameters! {
     /// CUBIC: the window is a cubic curve of the time since the last reduction, and never less than
@@ -40,8 +31,6 @@ parameters! {
         pub beta: f64 = 0.7, "RFC 9438, section 4.6";
         /// Whether the window is at least that of an equivalent Reno (`W_est`).
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
-        /// How the window of that Reno grows.
-        pub w_est: WEst = WEst::Rfc9438, "RFC 9438, section 4.3";
         /// Whether a flow that loses before its old window leaves room for newcomers.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
         /// What a reduced window becomes.
@@ -52,9 +41,8 @@ parameters! {
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
         /// What ends slow start before `ssthresh` or a loss does.
         pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ or another, recommended";
-        /// The least growth in congestion avoidance while no loss has shown how large the window may be, that is after
-        /// slow start ended early and after a time-out: segments per acknowledged segment.
-        pub initial_growth: Option<f64> = None, "RFC 9438, figure 2: the curve alone; Linux 0.05";
+        /// How the window grows in congestion avoidance.
+        pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
     }
 }
 
@@ -66,8 +54,6 @@ impl Build for Config {
             "must be above 0, at most 1000000000",
         )?;
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
-        let growth = self.initial_growth.is_none_or(|share| share > 0.0 && share <= MAX_INITIAL_GROWTH);
-        ConfigError::unless(growth, "initial_growth", "must be above 0, at most 0.5")?;
         SlowStart::check(self.max_ssthresh)
     }
 
@@ -88,13 +74,11 @@ impl Build for Config {
                 beta: self.beta,
                 reno_step: 3.0 * (1.0 - self.beta) / (1.0 + self.beta), // section 4.3, `α_cubic`
                 tcp_friendliness: self.tcp_friendliness,
-                w_est: self.w_est,
                 fast_convergence: self.fast_convergence,
                 w_max: None,
                 prior: 0.0,
                 epoch: None,
-                initial_growth: self.initial_growth.unwrap_or(0.0),
-                has_lost: false,
+                segments: (self.growth == Growth::Segments).then(|| WholeSegments::new(self)),
                 hystart: (self.hystart == HyStart::Linux).then(LinuxHyStart::new),
             },
         )
@@ -104,26 +88,20 @@ impl Build for Config {
 /// The least window that marks leave, in segments (section 4.6).
 const MIN_MARKED_WINDOW: f64 = 1.0;
 
-/// The most growth that the curve allows, too: half a window a round trip (section 4.4).
-const MAX_INITIAL_GROWTH: f64 = 0.5;
-
 /// The running congestion control.
 struct Cubic {
     c: f64,
     beta: f64,
     reno_step: f64,
     tcp_friendliness: bool,
-    w_est: WEst,
     fast_convergence: bool,
     /// `W_max`; `None` before the first loss and after a time-out.
     w_max: Option<f64>,
     /// `cwnd_prior`: the window when `ssthresh` was last set.
     prior: f64,
     epoch: Option<Epoch>,
-    /// 0 if there is none.
-    initial_growth: f64,
-    /// Whether a loss or mark has shown how large the window may be, since the last time-out.
-    has_lost: bool,
+    /// What takes the place of all that, if the window grows by whole segments.
+    segments: Option<WholeSegments>,
     hystart: Option<LinuxHyStart>,
 }
 
@@ -144,7 +122,15 @@ struct Epoch {
 
 impl CongestionControl for Cubic {
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
-        if !ack.may_grow {
+        if let Some(segments) = &mut self.segments {
+            if !ack.may_grow {
+                return segments.on_pause(ack.now);
+            }
+            let left = ack.counted - window.slow_start(ack.counted).unwrap_or(0.0);
+            if left > 0.0 && !window.in_slow_start() && segments.on_ack(window, ack, left) {
+                self.begin_settling(ack.now);
+            }
+        } else if !ack.may_grow {
             if let Some(epoch) = &mut self.epoch {
                 epoch.last = ack.now;
             }
@@ -160,7 +146,9 @@ impl CongestionControl for Cubic {
         }
         self.prior = window.cwnd;
         self.epoch = None;
-        self.has_lost = true;
+        if let Some(segments) = &mut self.segments {
+            segments.on_reduction(window.cwnd);
+        }
         if let Some(hystart) = &mut self.hystart {
             hystart.on_reduction();
         }
@@ -173,10 +161,15 @@ impl CongestionControl for Cubic {
 
     fn on_event(&mut self, event: WindowEvent) {
         self.epoch = None;
+        if let Some(segments) = &mut self.segments {
+            segments.end_epoch();
+        }
         if event == WindowEvent::Timeout {
             // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
             self.w_max = None;
-            self.has_lost = false;
+            if let Some(segments) = &mut self.segments {
+                segments.on_timeout();
+            }
             if let Some(hystart) = &mut self.hystart {
                 hystart.on_timeout();
             }
@@ -184,12 +177,15 @@ impl CongestionControl for Cubic {
     }
 
     fn wants_samples(&self) -> bool {
-        self.hystart.is_some()
+        self.hystart.is_some() || self.segments.is_some()
     }
 
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_sample(window, sample);
+        }
+        if let Some(segments) = &mut self.segments {
+            segments.on_sample(sample);
         }
     }
 }
@@ -201,12 +197,8 @@ impl Cubic {
         let gap = ack.now.since(epoch.last);
         epoch.time = epoch.time + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
         epoch.last = ack.now;
-        let is_past = epoch.reno >= self.prior && self.w_est == WEst::Rfc9438;
-        let step = if is_past { 1.0 } else { self.reno_step };
+        let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
         epoch.reno += step * ack.acked / window.cwnd;
-
-        let least = if self.has_lost { 0.0 } else { self.initial_growth * ack.counted };
-        let least = window.cwnd + least;
 
         let time = epoch.time.seconds();
         if self.tcp_friendliness && self.curve(&epoch, time) < epoch.reno {
@@ -216,8 +208,14 @@ impl Cubic {
             let target = self.curve(&epoch, ahead).clamp(window.cwnd, 1.5 * window.cwnd);
             window.cwnd += ack.counted * (target - window.cwnd) / window.cwnd;
         }
-        window.cwnd = window.cwnd.max(least);
         self.epoch = Some(epoch);
+    }
+
+    /// Congestion avoidance begins.
+    fn begin_settling(&mut self, now: Instant) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_avoidance(now);
+        }
     }
 
     /// A new epoch from a window of `cwnd` segments.
@@ -225,9 +223,7 @@ impl Cubic {
         // Without an older and larger window, the curve starts where it is flat.
         let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
-        if let Some(hystart) = &mut self.hystart {
-            hystart.on_avoidance(now);
-        }
+        self.begin_settling(now);
         let k = libm::cbrt((origin - cwnd) / self.c);
         Epoch { origin, k, time: Span::ZERO, last: now, reno: cwnd }
     }
@@ -338,46 +334,6 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_reno_keeps_its_pace_by_rfc_8312() {
-        // 3 (1 - 0.7) / (1 + 0.7) of a segment a round trip, where by RFC 9438 it is a whole one.
-        let grown = |w_est| {
-            let mut controller = cubic(&Config { c: 1e-9, w_est, ..Config::default() }, 100.0);
-            controller.on_ack(&ack_at(Instant::START, RTT));
-            100.0 * (controller.cwnd() - 100.0)
-        };
-        assert!((grown(WEst::Rfc9438) - 1.0).abs() < 1e-9);
-        assert!((grown(WEst::Rfc8312) - 0.9 / 1.7).abs() < 1e-9);
-    }
-
-    #[test]
-    fn until_a_loss_shows_the_window_it_grows_by_the_share_that_is_set() {
-        let config = Config { initial_growth: Some(0.05), ..Config::default() };
-        let mut controller = cubic(&config, 100.0);
-        let mut now = acknowledge(&mut controller, Instant::START, 20);
-        assert!((controller.cwnd() - 101.0).abs() < 1e-9, "a segment for each 20: {}", controller.cwnd());
-        controller.on_congestion(&loss(101.0));
-        now = acknowledge(&mut controller, now, 1);
-        assert!(controller.cwnd() < 101.0 * 0.7 + 0.04, "{}", controller.cwnd());
-        // A time-out forgets what the loss has shown.
-        controller.on_congestion(&timeout(101.0));
-        now = acknowledge(&mut controller, now, 100);
-        let before = controller.cwnd();
-        acknowledge(&mut controller, now, 20);
-        assert!((controller.cwnd() - before - 1.0).abs() < 1e-9, "{before} to {}", controller.cwnd());
-    }
-
-    #[test]
-    fn a_curve_that_is_steeper_than_the_first_growth_is_followed() {
-        let grown = |initial_growth| {
-            let mut controller = cubic(&Config { c: 1e3, initial_growth, ..Config::default() }, 100.0);
-            acknowledge(&mut controller, Instant::START, 700);
-            controller.cwnd()
-        };
-        let (curve, both) = (grown(None), grown(Some(0.01)));
-        assert!(curve > 300.0 && (both / curve - 1.0).abs() < 0.01, "{curve} {both}");
-    }
-
-    #[test]
     fn hystart_ends_slow_start_and_the_curve_begins_with_the_same_acknowledgement() {
         let mut controller = cubic_in_slow_start(HyStart::Linux, 40.0);
         let mut now = Instant::START;
@@ -416,9 +372,6 @@ mod tests {
             assert_eq!(place(Config { beta, ..Config::default() }), "beta");
         }
         assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the last that is allowed");
-        for growth in [0.0, 0.6, f64::NAN] {
-            assert_eq!(place(Config { initial_growth: Some(growth), ..Config::default() }), "initial_growth");
-        }
         assert_eq!(place(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
     }
 }

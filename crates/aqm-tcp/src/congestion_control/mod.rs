@@ -7,6 +7,7 @@
 
 mod controller;
 mod cubic;
+mod cubic_segments;
 #[cfg(test)]
 mod fixed;
 mod highspeed;
@@ -19,7 +20,7 @@ mod window;
 use aqm_net::{ConfigError, Instant, Span, registry};
 
 pub use controller::Controller;
-pub use cubic::{Config as CubicConfig, WEst};
+pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use hystart::HyStart;
 pub use reno::{Config as RenoConfig, Growth};

@@ -17,8 +17,8 @@ choices! {
     pub enum Growth {
         /// By a fraction of a segment with each acknowledgement (RFC 5681, equation (3)).
         Fractions = "fractions",
-        /// By a whole segment when a window of segments is acknowledged; a reduction begins to count anew
-        /// (Linux: `tcp_cong_avoid_ai`).
+        /// By a whole segment when a window of segments is acknowledged, or with CUBIC as many as its curve says in
+        /// whole segments; a reduction begins to count anew (Linux: `tcp_cong_avoid_ai`, `bictcp_update`).
         Segments = "segments",
     }
 }
@@ -71,9 +71,9 @@ impl CongestionControl for Reno {
         }
         match (window.slow_start(ack.counted), self.growth) {
             (None, Growth::Fractions) => window.add(ack.counted / window.cwnd), // equation (3)
-            (None, Growth::Segments) => window.add_whole_segments(ack.counted),
+            (None, Growth::Segments) => window.add_one_for_each(window.cwnd, ack.counted),
             (Some(used), Growth::Segments) if used < ack.counted && !window.in_slow_start() => {
-                window.add_whole_segments(ack.counted - used);
+                window.add_one_for_each(window.cwnd, ack.counted - used);
             }
             (Some(_), _) => {}
         }

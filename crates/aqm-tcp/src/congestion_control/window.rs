@@ -100,16 +100,16 @@ impl Window {
         self.cwnd += step.max(self.slow_start.least(self.cwnd));
     }
 
-    /// Opens the window by a whole segment for each window of acknowledged segments (Linux:
+    /// Opens the window by a whole segment for `each` acknowledged ones, of which `counted` came (Linux:
     /// `tcp_cong_avoid_ai`).
-    pub fn add_whole_segments(&mut self, counted: f64) {
-        if self.acknowledged >= self.cwnd {
+    pub fn add_one_for_each(&mut self, each: f64, counted: f64) {
+        if self.acknowledged >= each {
             self.acknowledged = 0.0;
             self.cwnd += 1.0;
         }
         self.acknowledged += counted;
-        let more = libm::floor(self.acknowledged / self.cwnd);
-        self.acknowledged -= more * self.cwnd;
+        let more = libm::floor(self.acknowledged / each);
+        self.acknowledged -= more * each;
         self.cwnd += more;
     }
 
@@ -164,20 +164,20 @@ mod tests {
         let mut window = Window::new(WindowRules::default(), 4.0, 2.0);
         let mut seen = |segments: &[f64]| {
             for &counted in segments {
-                window.add_whole_segments(counted);
+                window.add_one_for_each(window.cwnd, counted);
             }
             window.cwnd
         };
         assert_eq!([seen(&[1.0; 3]), seen(&[1.0]), seen(&[4.0]), seen(&[6.0])], [4.0, 5.0, 5.0, 7.0]);
-        window.add_whole_segments(6.0);
+        window.add_one_for_each(window.cwnd, 6.0);
         window.reduce(4.0);
-        window.add_whole_segments(3.0);
+        window.add_one_for_each(window.cwnd, 3.0);
         assert_eq!(window.cwnd, 4.0);
-        window.add_whole_segments(1.0);
+        window.add_one_for_each(window.cwnd, 1.0);
         assert_eq!(window.cwnd, 5.0);
-        window.add_whole_segments(4.0);
+        window.add_one_for_each(window.cwnd, 4.0);
         window.restart();
-        window.add_whole_segments(0.0);
+        window.add_one_for_each(window.cwnd, 0.0);
         assert_eq!(window.cwnd, 1.0, "nothing is left of what was acknowledged before a time-out");
     }
 }

@@ -112,7 +112,12 @@ def machine_of() -> dict[str, str]:
 
 
 def between(
-    rate_bps: float, seconds: float, sender: Sequence[str], receiver: Sequence[str], queue: object
+    rate_bps: float,
+    seconds: float,
+    sender: Sequence[str],
+    receiver: Sequence[str],
+    queue: object,
+    delay_s: float = DELAY_S,
 ) -> al.Run:
     """A live run in which one program sends to another one over a line."""
     programs = {"server": [sys.executable, ENDS, *sender], "client": [sys.executable, ENDS, *receiver]}
@@ -120,7 +125,7 @@ def between(
         {
             "duration": f"{seconds + 5:g}s",
             "warm_up": "0s",
-            "bottleneck": {"rate": f"{rate_bps:.0f}bps", "delay": f"{DELAY_S}s", "queue": queue},
+            "bottleneck": {"rate": f"{rate_bps:.0f}bps", "delay": f"{delay_s}s", "queue": queue},
             "access": {"rate": "100Gbps", "delay": "0s"},
             "tcp": {"profile": "linux-6"},
             "traffic": {"datagrams": {"kind": "program", **programs}},
@@ -198,6 +203,7 @@ def capacity(queue: str, size: int, runs: int, seconds: float) -> Capacity:
             ["flood", str(size - HEADERS), f"{seconds}"],
             ["sink", "server", f"{seconds}"],
             {"kind": queue, "limit": "1000p"},
+            delay_s=0.0,
         )
         found.append(run.manifest["live"]["router"]["handed_over"] / seconds)
     return Capacity(queue=queue, size_bytes=size, packets_per_s=median(found))

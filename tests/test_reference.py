@@ -174,9 +174,18 @@ def test_cubic_without_hystart_is_not_the_kernel_with_it() -> None:
         "end of slow start (s)": "misses",
         "ssthresh then (segments)": "misses",
         "sent again by 3 s": "misses",
+        "windows apart, median (segments)": "misses",
         "first reduction (s)": "misses",
         "mean window after 3 s": "agrees",
     }
+
+
+def test_four_cubic_flows_lose_as_many_as_the_kernels_and_with_rfc_9438_more() -> None:
+    case = linux_runs.cubic_case(seeds=3)
+    assert set(verdicts(agreement.compare([case])).values()) == {"agrees"}
+    growth = {"tcp.congestion_control.growth": "fractions"}
+    other = [replace(job, scenario=job.scenario.with_(growth)) for job in case.jobs()]
+    assert verdicts(case.judge([job() for job in other]))["loss_share"] == "misses"
 
 
 def test_a_single_queue_agrees_with_its_formula_and_not_with_another() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import sem, t
 
 import aqmlab as al
-from aqmlab.compare import _with_queue
+from aqmlab.compare import with_queue
 from aqmlab.comparison import Metric
 from aqmlab.response_times import QUANTILES
 
@@ -104,7 +104,7 @@ def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
             "queues": {"tiny": {"kind": "drop-tail", "limit": "2p"}},
         }
     )
-    changed = _with_queue(scenario, "tiny").effective["links"]
+    changed = with_queue(scenario, "tiny").effective["links"]
     assert [changed[name]["queue"]["limit"] for name in ("one", "two")] == ["2p", "2p"]
     found = al.compare(scenario, ["tiny", "red"], replications=2)
     assert {"one utilisation", "two utilisation"} <= set(found.values["quantity"])

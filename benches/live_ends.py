@@ -35,6 +35,7 @@ def to_receiver() -> socket.socket:
     with socket.create_server(("", PORT)) as listener:
         _, (host, _) = listener.accept()
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind(("", PORT))
     sender.connect((host, PORT))
     return sender
 
@@ -45,6 +46,8 @@ def from_sender(host: str) -> tuple[socket.socket, socket.socket]:
     receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_000_000)
     receiver.bind(("", PORT))
+    # The kernel finds a socket that is connected without looking for a route.
+    receiver.connect((host, PORT))
     return receiver, socket.create_connection((host, PORT))
 
 

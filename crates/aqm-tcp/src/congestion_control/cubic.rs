@@ -67,21 +67,12 @@ impl Build for Config {
     }
 
     fn build(&self, window: Window) -> Box<Controller> {
-        Controller::of(
-            window,
-            Cubic {
-                c: self.c,
-                beta: self.beta,
-                reno_step: 3.0 * (1.0 - self.beta) / (1.0 + self.beta), // section 4.3, `α_cubic`
-                tcp_friendliness: self.tcp_friendliness,
-                fast_convergence: self.fast_convergence,
-                w_max: None,
-                prior: 0.0,
-                epoch: None,
-                segments: (self.growth == Growth::Segments).then(|| WholeSegments::new(self)),
-                hystart: (self.hystart == HyStart::Linux).then(LinuxHyStart::new),
-            },
-        )
+        let avoidance = match self.growth {
+            Growth::Fractions => Avoidance::Fractions(Fractions::new(self)),
+            Growth::Segments => Avoidance::Segments(WholeSegments::new(self)),
+        };
+        let hystart = (self.hystart == HyStart::Linux).then(LinuxHyStart::new);
+        Controller::of(window, Cubic { beta: self.beta, avoidance, hystart })
     }
 }
 
@@ -90,6 +81,19 @@ const MIN_MARKED_WINDOW: f64 = 1.0;
 
 /// The running congestion control.
 struct Cubic {
+    beta: f64,
+    avoidance: Avoidance,
+    hystart: Option<LinuxHyStart>,
+}
+
+/// How the window grows in congestion avoidance.
+enum Avoidance {
+    Fractions(Fractions),
+    Segments(WholeSegments),
+}
+
+/// By fractions of a segment (RFC 9438).
+struct Fractions {
     c: f64,
     beta: f64,
     reno_step: f64,
@@ -100,9 +104,6 @@ struct Cubic {
     /// `cwnd_prior`: the window when `ssthresh` was last set.
     prior: f64,
     epoch: Option<Epoch>,
-    /// What takes the place of all that, if the window grows by whole segments.
-    segments: Option<WholeSegments>,
-    hystart: Option<LinuxHyStart>,
 }
 
 /// A stretch of congestion avoidance.
@@ -112,42 +113,65 @@ struct Epoch {
     origin: f64,
     /// `K`: when it gets there, in seconds.
     k: f64,
-    /// `t`: how long the window could grow.
-    time: Span,
-    /// The last acknowledgement.
-    last: Instant,
+    /// `t`.
+    time: CurveTime,
     /// `W_est`.
     reno: f64,
 }
 
+/// How long a window could grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CurveTime {
+    /// In all.
+    pub so_far: Span,
+    /// The last acknowledgement.
+    last: Instant,
+}
+
+impl CurveTime {
+    /// None, at `now`.
+    pub fn from(now: Instant) -> Self {
+        Self { so_far: Span::ZERO, last: now }
+    }
+
+    /// An acknowledgement that may open the window: it could grow since the last one, for a round trip at most.
+    pub fn advance(&mut self, ack: &AckInfo) {
+        let gap = ack.now.since(self.last);
+        self.so_far = self.so_far + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
+        self.last = ack.now;
+    }
+
+    /// An acknowledgement that may not, at `now`: until then it could not grow.
+    pub fn pause(&mut self, now: Instant) {
+        self.last = now;
+    }
+}
+
 impl CongestionControl for Cubic {
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
-        if let Some(segments) = &mut self.segments {
-            if !ack.may_grow {
-                return segments.on_pause(ack.now);
+        if !ack.may_grow {
+            return match &mut self.avoidance {
+                Avoidance::Fractions(fractions) => fractions.on_pause(ack.now),
+                Avoidance::Segments(segments) => segments.on_pause(ack.now),
+            };
+        }
+        let used = window.slow_start(ack.counted);
+        let begins = match &mut self.avoidance {
+            Avoidance::Fractions(fractions) => used.is_none() && fractions.on_ack(window, ack),
+            Avoidance::Segments(segments) => {
+                let left = ack.counted - used.unwrap_or(0.0);
+                left > 0.0 && !window.in_slow_start() && segments.on_ack(window, ack, left)
             }
-            let left = ack.counted - window.slow_start(ack.counted).unwrap_or(0.0);
-            if left > 0.0 && !window.in_slow_start() && segments.on_ack(window, ack, left) {
-                self.begin_settling(ack.now);
-            }
-        } else if !ack.may_grow {
-            if let Some(epoch) = &mut self.epoch {
-                epoch.last = ack.now;
-            }
-        } else if window.slow_start(ack.counted).is_none() {
-            self.avoid_congestion(window, ack);
+        };
+        if let Some(hystart) = self.hystart.as_mut().filter(|_| begins) {
+            hystart.on_avoidance(ack.now);
         }
     }
 
     fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
-        if congestion.signal != CongestionSignal::Timeout {
-            let yields = self.fast_convergence && window.cwnd < self.w_max.unwrap_or(0.0);
-            self.w_max = Some(if yields { window.cwnd * (1.0 + self.beta) / 2.0 } else { window.cwnd });
-        }
-        self.prior = window.cwnd;
-        self.epoch = None;
-        if let Some(segments) = &mut self.segments {
-            segments.on_reduction(window.cwnd);
+        match &mut self.avoidance {
+            Avoidance::Fractions(fractions) => fractions.on_reduction(window.cwnd, congestion.signal),
+            Avoidance::Segments(segments) => segments.on_reduction(window.cwnd),
         }
         if let Some(hystart) = &mut self.hystart {
             hystart.on_reduction();
@@ -160,47 +184,46 @@ impl CongestionControl for Cubic {
     }
 
     fn on_event(&mut self, event: WindowEvent) {
-        self.epoch = None;
-        if let Some(segments) = &mut self.segments {
-            segments.end_epoch();
+        let is_timeout = event == WindowEvent::Timeout;
+        match &mut self.avoidance {
+            Avoidance::Fractions(fractions) => fractions.on_event(is_timeout),
+            Avoidance::Segments(segments) => segments.on_event(is_timeout),
         }
-        if event == WindowEvent::Timeout {
-            // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
-            self.w_max = None;
-            if let Some(segments) = &mut self.segments {
-                segments.on_timeout();
-            }
-            if let Some(hystart) = &mut self.hystart {
-                hystart.on_timeout();
-            }
+        if let Some(hystart) = self.hystart.as_mut().filter(|_| is_timeout) {
+            hystart.on_timeout();
         }
     }
 
     fn wants_samples(&self) -> bool {
-        self.hystart.is_some() || self.segments.is_some()
+        self.hystart.is_some() || matches!(self.avoidance, Avoidance::Segments(_))
     }
 
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_sample(window, sample);
         }
-        if let Some(segments) = &mut self.segments {
+        if let Avoidance::Segments(segments) = &mut self.avoidance {
             segments.on_sample(sample);
         }
     }
 }
 
-impl Cubic {
-    /// Sections 4.2 to 4.5.
-    fn avoid_congestion(&mut self, window: &mut Window, ack: &AckInfo) {
+impl Fractions {
+    fn new(config: &Config) -> Self {
+        let Config { c, beta, tcp_friendliness, fast_convergence, .. } = *config;
+        let reno_step = 3.0 * (1.0 - beta) / (1.0 + beta); // section 4.3, `α_cubic`
+        Self { c, beta, reno_step, tcp_friendliness, fast_convergence, w_max: None, prior: 0.0, epoch: None }
+    }
+
+    /// Sections 4.2 to 4.5; whether congestion avoidance begins.
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) -> bool {
+        let begins = self.epoch.is_none();
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(window.cwnd, ack.now));
-        let gap = ack.now.since(epoch.last);
-        epoch.time = epoch.time + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
-        epoch.last = ack.now;
+        epoch.time.advance(ack);
         let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
         epoch.reno += step * ack.acked / window.cwnd;
 
-        let time = epoch.time.seconds();
+        let time = epoch.time.so_far.seconds();
         if self.tcp_friendliness && self.curve(&epoch, time) < epoch.reno {
             window.cwnd = window.cwnd.max(epoch.reno);
         } else {
@@ -209,12 +232,29 @@ impl Cubic {
             window.cwnd += ack.counted * (target - window.cwnd) / window.cwnd;
         }
         self.epoch = Some(epoch);
+        begins
     }
 
-    /// Congestion avoidance begins.
-    fn begin_settling(&mut self, now: Instant) {
-        if let Some(hystart) = &mut self.hystart {
-            hystart.on_avoidance(now);
+    fn on_pause(&mut self, now: Instant) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.time.pause(now);
+        }
+    }
+
+    fn on_reduction(&mut self, cwnd: f64, signal: CongestionSignal) {
+        if signal != CongestionSignal::Timeout {
+            let yields = self.fast_convergence && cwnd < self.w_max.unwrap_or(0.0);
+            self.w_max = Some(if yields { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd });
+        }
+        self.prior = cwnd;
+        self.epoch = None;
+    }
+
+    fn on_event(&mut self, is_timeout: bool) {
+        self.epoch = None;
+        if is_timeout {
+            // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
+            self.w_max = None;
         }
     }
 
@@ -223,9 +263,8 @@ impl Cubic {
         // Without an older and larger window, the curve starts where it is flat.
         let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
-        self.begin_settling(now);
         let k = libm::cbrt((origin - cwnd) / self.c);
-        Epoch { origin, k, time: Span::ZERO, last: now, reno: cwnd }
+        Epoch { origin, k, time: CurveTime::from(now), reno: cwnd }
     }
 
     /// `W_cubic(t)`, section 4.2.

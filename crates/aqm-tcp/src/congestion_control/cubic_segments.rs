@@ -10,15 +10,14 @@
 
 use aqm_net::{Instant, Span};
 
-use super::cubic::Config;
+use super::cubic::{Config, CurveTime};
+use super::hystart::SETTLING;
 use super::{AckInfo, AckSample, Window};
 
 /// The units in which Linux has time on the curve, in a second (`1 << BICTCP_HZ`).
 const UNITS: f64 = 1024.0;
 /// The curve need not be asked again before so long if the window is the same (`HZ / 32`).
 const LOOK_AGAIN: Span = Span::from_nanos(1_000_000_000 / 32);
-/// For how long samples of the round trip are discarded in congestion avoidance (`HZ`).
-const SETTLING: Span = Span::from_millis(1_000);
 /// So many acknowledged segments open the window by one at least, while no loss has shown how large it may be.
 const MOST_BEFORE_LOSS: u64 = 20;
 /// And so many at most: half a window in a round trip.
@@ -47,10 +46,7 @@ pub(super) struct WholeSegments {
 #[derive(Clone, Debug)]
 struct Epoch {
     began: Instant,
-    /// How long the window could grow.
-    time: Span,
-    /// The last acknowledgement.
-    last: Instant,
+    time: CurveTime,
     /// Where the curve is flat (`bic_origin_point`), and when it gets there (`bic_K`).
     origin: u64,
     k: u64,
@@ -86,7 +82,7 @@ impl WholeSegments {
     /// The window could not grow at `now`.
     pub fn on_pause(&mut self, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
-            epoch.last = now;
+            epoch.time.pause(now);
         }
     }
 
@@ -98,15 +94,12 @@ impl WholeSegments {
         self.epoch = None;
     }
 
-    /// Congestion avoidance is over, and begins anew.
-    pub fn end_epoch(&mut self) {
+    /// Congestion avoidance is over and begins anew, after a time-out with nothing known any more.
+    pub fn on_event(&mut self, is_timeout: bool) {
         self.epoch = None;
-    }
-
-    /// Nothing is known any more.
-    pub fn on_timeout(&mut self) {
-        (self.last_max, self.delay_min, self.found, self.epoch) =
-            (0, Span::ZERO, (0, 0, Instant::START), None);
+        if is_timeout {
+            (self.last_max, self.delay_min, self.found) = (0, Span::ZERO, (0, 0, Instant::START));
+        }
     }
 
     /// A round trip was measured.
@@ -127,8 +120,7 @@ impl WholeSegments {
             let k = libm::cbrt((origin - cwnd) as f64 / scale as f64 * UNITS) * UNITS;
             Epoch {
                 began: now,
-                time: Span::ZERO,
-                last: now,
+                time: CurveTime::from(now),
                 origin,
                 k: k as u64,
                 acknowledged: 0.0,
@@ -136,16 +128,14 @@ impl WholeSegments {
             }
         };
         let epoch = self.epoch.get_or_insert_with(begin);
-        let gap = now.since(epoch.last);
-        epoch.time = epoch.time + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
-        epoch.last = now;
+        epoch.time.advance(ack);
         epoch.acknowledged += acked;
         let (before, of_window, when) = self.found;
         if before > 0 && of_window == cwnd && now.since(when) <= LOOK_AGAIN {
             return before;
         }
 
-        let time = ((epoch.time + self.delay_min).seconds() * UNITS) as u64;
+        let time = ((epoch.time.so_far + self.delay_min).seconds() * UNITS) as u64;
         let away = u128::from(time.abs_diff(epoch.k));
         let delta = (u128::from(scale) * away * away * away) >> 40;
         let delta = u64::try_from(delta).unwrap_or(u64::MAX);
@@ -242,7 +232,7 @@ mod tests {
         curve.on_reduction(100.0);
         curve.on_reduction(70.0);
         assert_eq!(curve.last_max, 59);
-        curve.on_timeout();
+        curve.on_event(true);
         assert_eq!(curve.last_max, 0);
     }
 

@@ -45,7 +45,7 @@ const MAX_ACK_DELAY: f64 = 1_000.0;
 /// The bytes that they may gather: four of the largest offloaded segments (`sk_gso_max_size`, 64 KiB).
 const ACK_DELAY_BYTES: f64 = 4.0 * 65_536.0;
 /// For how long samples are discarded in congestion avoidance (`HZ`).
-const SETTLING: Span = Span::from_millis(1_000);
+pub(super) const SETTLING: Span = Span::from_millis(1_000);
 
 /// The two detectors of Linux.
 #[derive(Clone, Debug)]

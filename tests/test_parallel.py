@@ -207,3 +207,44 @@ def said_until(terminal: int, pattern: bytes | None) -> bytes:
             break
         said += more
     return said
+
+
+PRESSED_HOLDING_A_LOCK = """
+import signal, threading
+from aqmlab import parallel
+
+main, takes = threading.get_ident(), threading.Condition.__enter__
+
+
+def press_at(count):
+    left = count
+
+    def enter(self):
+        nonlocal left
+        got = takes(self)
+        if threading.get_ident() == main:
+            left -= 1
+            if left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return got
+
+    threading.Condition.__enter__ = enter
+
+
+for count in range(1, 60):
+    finished = []
+    press_at(count)
+    try:
+        parallel.each(range(1000), lambda task, _: task, lambda task, _: finished.append(task), jobs=2)
+    except KeyboardInterrupt:
+        assert len(finished) < 1000
+    else:
+        raise AssertionError(f"no interrupt came at lock {count}")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_control_c_never_leaves_a_lock_that_nobody_gives_back() -> None:
+    code = [sys.executable, "-c", PRESSED_HOLDING_A_LOCK]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from aqmlab import _core
@@ -22,6 +23,38 @@ Work = Callable[[T, _core.Watch], R]
 
 LOOK_S = 0.05
 """How often is looked how far the runs are, and whether they are to stop."""
+
+
+@contextmanager
+def held_back() -> Iterator[Callable[[], None]]:
+    """Keeps Ctrl-C from coming anywhere but where what is given is called, which raises it then.
+
+    Python raises `KeyboardInterrupt` between any two instructions, also where a future's lock was taken
+    and no one yet is to give it back: whoever waits for that future next waits for ever. In threads other
+    than the main one, and where Ctrl-C does something else already, nothing is changed.
+    """
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+
+    def look() -> None:
+        nonlocal pressed
+        if pressed:
+            pressed = False
+            raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield look
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield look
+    finally:
+        signal.signal(signal.SIGINT, before)
+    look()
 
 
 def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = None) -> R:
@@ -40,12 +73,14 @@ def watched(
 ) -> R:
     """What `work` gives; a bar with this label shows how far it is, or else `show`, and Ctrl-C stops it."""
     with (
+        held_back() as look,
         bar(label, "run") if label and show is None else nullcontext() as shown,
         ThreadPoolExecutor(max_workers=1) as pool,
     ):
         future = pool.submit(work, watch)
         try:
             while not wait([future], timeout=LOOK_S).done:
+                look()
                 if shown:
                     shown.show_watch(watch)
                 elif show:
@@ -93,39 +128,40 @@ def each(
     def settle(futures: Iterable[Future[R]]) -> int:
         count = 0
         for future in futures:
-            # Told before it is forgotten, so that an interrupt in between loses nothing.
-            done(open_[future][0], future)
-            del open_[future]
+            task, _ = open_.pop(future)
+            done(task, future)
             count += 1
         return count
 
     left, total, next_s = len(tasks), already + len(tasks), 0.0
-    try:
-        with bar(label, "runs", total, already) if label else nullcontext() as shown:
-            while left or open_:
-                room = min(left, most - len(open_))
-                if apart_s and room:
-                    room = int(time.monotonic() >= next_s)
-                submit(itertools.islice(waiting, room))
-                left -= room
-                next_s = time.monotonic() + apart_s if room else next_s
-                if not open_:
-                    time.sleep(LOOK_S)
-                finished, _ = wait(open_, LOOK_S, FIRST_COMPLETED)
-                count = settle(finished)
-                if shown:
-                    shown.advance(count)
-                show(shown)
-    except KeyboardInterrupt:
-        for _, watch in open_.values():
-            watch.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
-        settle([one for one in open_ if not one.cancelled() and not _was_stopped(one)])
-        raise
-    finally:
-        for _, watch in open_.values():
-            watch.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
+    with held_back() as look:
+        try:
+            with bar(label, "runs", total, already) if label else nullcontext() as shown:
+                while left or open_:
+                    look()
+                    room = min(left, most - len(open_))
+                    if apart_s and room:
+                        room = int(time.monotonic() >= next_s)
+                    submit(itertools.islice(waiting, room))
+                    left -= room
+                    next_s = time.monotonic() + apart_s if room else next_s
+                    if not open_:
+                        time.sleep(LOOK_S)
+                    finished, _ = wait(open_, LOOK_S, FIRST_COMPLETED)
+                    count = settle(finished)
+                    if shown:
+                        shown.advance(count)
+                    show(shown)
+        except KeyboardInterrupt:
+            for _, watch in open_.values():
+                watch.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            settle([one for one in open_ if not one.cancelled() and not _was_stopped(one)])
+            raise
+        finally:
+            for _, watch in open_.values():
+                watch.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _was_stopped(future: Future[R]) -> bool:

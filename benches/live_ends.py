@@ -2,7 +2,7 @@
 
 python live_ends.py send BYTES GAP_S SECONDS         datagrams with the time of their sending, so often
 python live_ends.py flood BYTES SECONDS              as many as go
-python live_ends.py receive HOST SECONDS FILE        when each was sent, and came by the kernel's clock
+python live_ends.py receive HOST SILENCE_S FILE      when each was sent, and came by the kernel's clock
 python live_ends.py sink HOST SECONDS                a port where they may come
 
 Who receives opens a connection as soon as it is ready, and keeps it open.
@@ -75,12 +75,12 @@ def flood(size: int, seconds: float) -> None:
             return
 
 
-def receive(host: str, seconds: float, file: str) -> None:
-    """Writes when each datagram was sent and when it came, in nanoseconds."""
+def receive(host: str, silence_s: float, file: str) -> None:
+    """Writes when each datagram was sent and when it came, in nanoseconds, once none comes for so long."""
     receiver, _connection = from_sender(host)
-    found, end = [], time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        receiver.settimeout(left)
+    receiver.settimeout(silence_s)
+    found = []
+    while True:
         try:
             data, beside, *_ = receiver.recvmsg(2048, 64)
         except TimeoutError:

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use aqm_net::Instant;
 use aqm_queue::edge::{Key, Table};
@@ -34,6 +34,12 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
+    /// That of a workload's flow over this protocol; `ends` are the sender's and the receiver's.
+    pub fn of(traffic: u32, protocol: u8, ends: [SocketAddrV4; 2]) -> Self {
+        let addresses = ends.map(|end| last_bits(*end.ip()));
+        Self { traffic, protocol, addresses, ports: ends.map(|end| end.port()) }
+    }
+
     /// The host of the workload, from zero, whose flow it is: that of the sender.
     pub fn host(&self) -> u32 {
         u32::from(self.addresses[Side::Sender as usize]).saturating_sub(1)

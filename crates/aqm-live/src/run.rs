@@ -15,7 +15,7 @@ use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
 use crate::buffers::MTU;
-use crate::connections::{FlowKey, last_bits};
+use crate::connections::FlowKey;
 use crate::hints::Hints;
 use crate::ip;
 use crate::kernel_tcp::{Kernel, KernelTcp};
@@ -336,10 +336,7 @@ fn other_controls(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String,
 
 /// Which flow carried what was asked for: that between the same ports, the first one with the first, and so on.
 fn carried(asked: &[Asked], flows: &[FlowKey]) -> Vec<Carried> {
-    let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
-    for (number, key) in (0..).zip(flows) {
-        by_key.entry(*key).or_default().push_back(number);
-    }
+    let mut by_key = numbers_by_key(flows);
     let mut in_order: Vec<&Asked> = asked.iter().collect();
     in_order.sort_by_key(|one| one.opened);
     let find = |one: &Asked| {
@@ -359,21 +356,20 @@ fn carried(asked: &[Asked], flows: &[FlowKey]) -> Vec<Carried> {
     in_order.into_iter().filter_map(find).collect()
 }
 
+/// The numbers of flows by what their packets have in common, in the order of opening: ports are used again.
+fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
+    let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
+    for (number, key) in (0..).zip(flows) {
+        by_key.entry(*key).or_default().push_back(number);
+    }
+    by_key
+}
+
 /// What was sampled of the flows that are known.
 fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -> Vec<SenderState> {
-    let mut by_key: BTreeMap<FlowKey, Vec<u32>> = BTreeMap::new();
-    for (number, key) in (0..).zip(flows) {
-        by_key.entry(*key).or_default().push(number);
-    }
+    let by_key = numbers_by_key(flows);
     let find = |Sample { at, traffic, state }: &Sample| {
-        let ends = [state.local, state.remote];
-        let key = FlowKey {
-            traffic: *traffic,
-            protocol: ip::TCP,
-            addresses: ends.map(|end| last_bits(*end.ip())),
-            ports: ends.map(|end| end.port()),
-        };
-        // Ports are used again by later connections.
+        let key = FlowKey::of(*traffic, ip::TCP, [state.local, state.remote]);
         let flow = *by_key.get(&key)?.iter().rev().find(|&&flow| emulation.opened_at(flow) <= *at)?;
         let srtt = Some(state.srtt).filter(|srtt| !srtt.is_zero());
         Some(SenderState { at: *at, flow, cwnd: state.cwnd, ssthresh: state.ssthresh, srtt, rto: state.rto })
@@ -386,13 +382,9 @@ fn key_of(asked: &Asked) -> Option<FlowKey> {
     let opener = if asked.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
     let mut ends = [asked.remote; 2];
     ends[opener as usize] = asked.local?;
-    Some(FlowKey {
-        traffic: asked.traffic,
-        // Only a stream of datagrams is no transfer of any object.
-        protocol: if asked.transfer.page_objects == 0 { ip::UDP } else { ip::TCP },
-        addresses: ends.map(|end| last_bits(*end.ip())),
-        ports: ends.map(|end| end.port()),
-    })
+    // Only a stream of datagrams is no transfer of any object.
+    let protocol = if asked.transfer.page_objects == 0 { ip::UDP } else { ip::TCP };
+    Some(FlowKey::of(asked.traffic, protocol, ends))
 }
 
 #[cfg(test)]

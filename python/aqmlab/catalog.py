@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -73,6 +72,8 @@ def members(family: str) -> list[Entry]:
 
 def entries(name: str) -> list[Entry]:
     """The entries of this name, one of a family; raises `LookupError` that suggests the nearest names."""
+    from difflib import get_close_matches
+
     found = [one for one in catalog() if one.name == name]
     if found:
         return found

@@ -1,7 +1,5 @@
 """The command line: run, live, compare, calibrate, plot, flow-level, trace, check, list, show, study."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -531,7 +529,7 @@ def _refuse_settings(settings: Sequence[str] | None) -> None:
         raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
 
 
-def _draw(chart: Chart, path: Path) -> None:
+def _draw(chart: "Chart", path: Path) -> None:
     from aqmlab import plot
 
     written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")])

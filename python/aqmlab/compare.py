@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
 from aqmlab.comparison import Comparison, Metric, Variant
-from aqmlab.parallel import each
 from aqmlab.scenario import Scenario, flat
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import polars as pl
 
     from aqmlab.run import Run
@@ -47,6 +47,8 @@ def compare(
     what is finished (`interrupted`).
     """
     import polars as pl
+
+    from aqmlab.parallel import each
 
     if scenario.level != "packet":
         raise ValueError(

@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import notebook
 from aqmlab.scenario import flat
 
 if TYPE_CHECKING:
@@ -211,6 +210,8 @@ class Comparison:
             ]
 
     def _repr_html_(self) -> str:
+        from aqmlab import notebook
+
         columns = ["/".join(names) for names in self.variants]
         first, others = columns[0], columns[1:]
         means = self.estimate_rows(self.intervals(), self.variants)

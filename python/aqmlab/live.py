@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab import _core
-from aqmlab.parallel import interruptible
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 
@@ -42,6 +41,8 @@ def run(
     go to the file `pcap` (pcapng), those that were dropped among them, with the reason beside.
     Raises `ScenarioError` if the scenario cannot be run live, `LiveError` if the system refuses something.
     """
+    from aqmlab.parallel import interruptible
+
     _need_linux()
 
     def work(watch: _core.Watch) -> Run:

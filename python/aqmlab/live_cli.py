@@ -1,7 +1,5 @@
 """The commands `aqmlab live`: what a router's queue does to real TCP and real programs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -128,7 +126,7 @@ def run(
 
     chosen = Scenario.load(scenario, settings_of(settings or []))
 
-    def work(seen: _core.Watch) -> Run:
+    def work(seen: _core.Watch) -> "Run":
         # A view is seen once: here, or in another terminal.
         with nullcontext() if watch else live_watch.shown(seen):
             return live.run(
@@ -219,7 +217,7 @@ def _interrupts_for_the_command() -> Iterator[None]:
     """Ctrl-C is for the command, which gets it, too, and may go on; a few of them end all."""
     count = itertools.count(1)
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: "FrameType | None") -> None:
         if next(count) >= PATIENCE:
             signal.default_int_handler(number, frame)
 

@@ -74,7 +74,7 @@ def watched(
     """What `work` gives; a bar with this label shows how far it is, or else `show`, and Ctrl-C stops it."""
     with (
         held_back() as look,
-        bar(label, "run") if label and show is None else nullcontext() as shown,
+        bar(label) if label and show is None else nullcontext() as shown,
         ThreadPoolExecutor(max_workers=1) as pool,
     ):
         future = pool.submit(work, watch)
@@ -136,7 +136,7 @@ def each(
     left, total, next_s = len(tasks), already + len(tasks), 0.0
     with held_back() as look:
         try:
-            with bar(label, "runs", total, already) if label else nullcontext() as shown:
+            with bar(label, total, already) if label else nullcontext() as shown:
                 while left or open_:
                     look()
                     room = min(left, most - len(open_))

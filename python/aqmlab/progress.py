@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """A bar that shows how far runs are."""
+    """A bar that shows how far runs are, from when that is first told: what is over at once needs none."""
 
-    def __init__(self, shown: Progress, task: TaskID, total: int, done: int) -> None:
-        self._shown, self._task, self._total, self._done = shown, task, total, done
+    def __init__(self, label: str, total: int, done: int) -> None:
+        self._label, self._total, self._done = label, total, done
+        self._hidden = done >= total or not sys.stderr.isatty()
+        self._drawn: tuple[Progress, TaskID] | None = None
 
     def advance(self, count: int) -> None:
         """So many runs more are done."""
@@ -25,14 +28,27 @@ class Bar:
     def show_runs(self, under_way: Sequence[_core.Watch]) -> None:
         """Shows what is done, and the parts of the runs under way."""
         parts = sum(part(watch) for watch in under_way)
-        self._shown.update(self._task, completed=self._done + parts, said=self._runs())
-
-    def _runs(self) -> str:
-        return f"{self._done} of {self._total} runs"
+        self._show(self._done + parts, f"{self._done} of {self._total} runs")
 
     def show_watch(self, watch: _core.Watch) -> None:
         """Shows how far one run is: its simulated time, or what was read of a file."""
-        self._shown.update(self._task, completed=part(watch), said=said(watch))
+        self._show(part(watch), said(watch))
+
+    def end(self) -> None:
+        """Takes it away."""
+        if self._drawn:
+            self._drawn[0].stop()
+
+    def _show(self, completed: float, words: str) -> None:
+        if self._hidden:
+            return
+        if not self._drawn:
+            progress = _progress()
+            task = progress.add_task(self._label, total=self._total, completed=self._done, said=words)
+            progress.start()
+            self._drawn = progress, task
+        progress, task = self._drawn
+        progress.update(task, completed=completed, said=words)
 
 
 def part(watch: _core.Watch) -> float:
@@ -53,12 +69,20 @@ def said(watch: _core.Watch) -> str:
 
 
 @contextmanager
-def bar(label: str, what: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
+def bar(label: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
     """Shows a bar of so many runs, with an estimate of the time left; nothing if standard error is piped."""
+    shown = Bar(label, total, done)
+    try:
+        yield shown
+    finally:
+        shown.end()
+
+
+def _progress() -> Progress:
+    """The bar as it is drawn, without a line of its own when it is gone."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -67,7 +91,4 @@ def bar(label: str, what: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    hidden = not console.is_terminal or done >= total
-    with Progress(*columns, console=console, disable=hidden, transient=True) as shown:
-        task = shown.add_task(label, total=total, completed=done, said=what)
-        yield Bar(shown, task, total, done)
+    return Progress(*columns, console=Console(stderr=True), transient=True)

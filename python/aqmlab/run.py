@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core, notebook
+from aqmlab import _core
 
 if TYPE_CHECKING:
     import polars as pl
@@ -128,6 +128,8 @@ class Run:
         }
 
     def _repr_html_(self) -> str:
+        from aqmlab import notebook
+
         title = f"Run {self.manifest['digest'][:12]}, seed {self.manifest['seed']}"
         summary = self.summary
         if self.level == "flow":

@@ -6,15 +6,21 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from aqmlab import flow_level_text, trace_text
 from aqmlab.files import write_parquet, write_text
 from aqmlab.run import Run
 
 
 def lines(result: Run, name: str) -> Iterator[str]:
     """A run in a few lines, by its level."""
-    of_level = {"packet": packet_lines, "flow": flow_level_text.run_lines, "trace": trace_text.lines}
-    return of_level[result.level](result, name)
+    if result.level == "packet":
+        return packet_lines(result, name)
+    if result.level == "flow":
+        from aqmlab import flow_level_text
+
+        return flow_level_text.run_lines(result, name)
+    from aqmlab import trace_text
+
+    return trace_text.lines(result, name)
 
 
 _REPAIRS = (

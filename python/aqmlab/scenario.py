@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import math
-import textwrap
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from aqmlab import _core, notebook
+from aqmlab import _core
 from aqmlab.run import Run
 
 Table = dict[str, Any]
@@ -25,6 +23,8 @@ class ScenarioFileError(ValueError):
     @classmethod
     def of(cls, path: object, error: Exception) -> ScenarioFileError:
         """What is wrong in the file of this name: beside it, or each on a line below it if there is more."""
+        import textwrap
+
         said = str(error)
         return cls(f"{path}:\n{textwrap.indent(said, '  ')}" if "\n" in said else f"{path}: {said}")
 
@@ -137,6 +137,8 @@ class Scenario:
         return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed)), watch)
 
     def _repr_html_(self) -> str:
+        from aqmlab import notebook
+
         written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
         return notebook.section(f"Scenario {self.name}", written, notebook.folded("With every default", full))
 
@@ -158,6 +160,8 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def parse_setting(text: str) -> tuple[str, Any]:
     """Splits `path=value` as typed on a command line; the value is TOML, or else plain text."""
+    import tomllib
+
     path, separator, value = text.partition("=")
     if not separator or not path.strip():
         raise ValueError(f"`{text}` is not of the form path=value, such as bottleneck.queue.max_p=0.2")

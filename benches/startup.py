@@ -1,0 +1,92 @@
+"""What it costs to begin: seconds from the command to its first result, of processes that do little else.
+
+    python benches/startup.py [--times N]
+
+Four cases: Python alone, for comparison; `import aqmlab`; `aqmlab --help`; and `aqmlab run` of one second
+of `scenarios/hello.toml`. Each is a new process, with files in the cache of the system and bytecode beside
+them; the cases take turns, so that what else the machine does meets all of them. Prints medians of CPU
+seconds (user and system) and of wall seconds. The targets are 0.1 s for the import, 0.15 s for the help and
+0.5 s for the run; wall seconds of a machine that has other work say little, so compare CPU seconds there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parent.parent
+HELLO = ROOT / "scenarios" / "hello.toml"
+
+CASES = {
+    "python": ("-c", "pass"),
+    "import aqmlab": ("-c", "import aqmlab"),
+    "aqmlab --help": ("-m", "aqmlab", "--help"),
+    "aqmlab run, 1 s": ("-m", "aqmlab", "run", str(HELLO), "--set", "duration=1s", "--set", "warm_up=0s"),
+}
+"""What each case gives Python to do, by name."""
+
+TIMES = 15
+"""How often each case is measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a case costs."""
+
+    case: str
+    cpu_s: float
+    wall_s: float
+
+
+def measure(times: int = TIMES) -> list[Start]:
+    """The median cost of every case over so many processes; one more before them fills the caches."""
+    costs: dict[str, list[tuple[float, float]]] = {case: [] for case in CASES}
+    for turn in range(times + 1):
+        for case, arguments in CASES.items():
+            cost = _cost([sys.executable, *arguments])
+            if turn:
+                costs[case].append(cost)
+    return [
+        Start(case=case, cpu_s=median(cpu for cpu, _ in of_case), wall_s=median(wall for _, wall in of_case))
+        for case, of_case in costs.items()
+    ]
+
+
+def print_table(starts: Sequence[Start]) -> None:
+    """Prints a line for each case, in milliseconds."""
+    print(f"{'start':<16} {'CPU ms':>7} {'wall ms':>8}")
+    for one in starts:
+        print(f"{one.case:<16} {1e3 * one.cpu_s:>7.0f} {1e3 * one.wall_s:>8.0f}")
+
+
+def _cost(command: Sequence[str]) -> tuple[float, float]:
+    """CPU and wall seconds of a process, which may keep the bytecode of what it imports, as by default."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall_s = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return usage.ru_utime + usage.ru_stime, wall_s
+
+
+def main() -> None:
+    """Measures every case and prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--times", type=int, default=TIMES, help="processes of each case")
+    print_table(measure(parser.parse_args().times))
+
+
+if __name__ == "__main__":
+    main()

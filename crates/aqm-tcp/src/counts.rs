@@ -2,8 +2,7 @@
 
 use aqm_net::Instant;
 
-/// What a sender has done. The first field is the one that every packet changes.
-#[repr(C)]
+/// What an end has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Segments sent with data, SYN or FIN, retransmissions included.
@@ -18,7 +17,8 @@ pub struct Counts {
     pub fast_retransmits: u32,
     /// How often an echoed mark reduced the window.
     pub mark_reductions: u32,
-    /// When the connection was open at this end.
+    /// When the connection was open at this end, if it kept a state for it before: the passive end of a two-way
+    /// handshake does not.
     pub handshake_done: Option<Instant>,
 }
 

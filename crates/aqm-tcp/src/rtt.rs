@@ -161,6 +161,7 @@ impl Estimator {
     pub fn rto(&self, config: &Rto) -> Span {
         let backoff = u64::from(self.backoff);
         let rto = match config.min_applies {
+            _ if backoff == 1 => self.base.max(config.min),
             MinRto::BeforeBackOff => self.base.max(config.min).saturating_mul(backoff),
             MinRto::AfterBackOff => self.base.saturating_mul(backoff).max(config.min),
         };

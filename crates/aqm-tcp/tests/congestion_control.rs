@@ -13,7 +13,7 @@ use serde_json::json;
 
 /// A congestion control with its clock.
 struct Drive {
-    controller: Box<Controller>,
+    controller: Controller,
     now: Instant,
     rtt: Span,
 }

@@ -11,6 +11,7 @@ use super::receiver::{DelayedAck, Receiver};
 use super::recovery::{RecoveryKind, Reduction};
 use super::rto::{Rto, RtoArithmetic, TimerClock};
 use super::sack::Pipe;
+use crate::rtt::Estimator;
 
 const MAX_WIRE: u64 = 65_535;
 const MAX_WINDOW: u64 = 1_000_000_000;
@@ -36,7 +37,8 @@ impl Config {
             "must not be 0s: the delay adapts in ticks",
         );
         errors.finish(())?;
-        Ok(CheckedConfig { mss: self.connection.mss.bytes(), config: self.clone() })
+        let unmeasured = Estimator::new(&self.rto);
+        Ok(CheckedConfig { mss: self.connection.mss.bytes(), unmeasured, config: self.clone() })
     }
 
     fn check_recovery(&self) -> Result<(), ConfigErrors> {
@@ -135,6 +137,8 @@ impl Rto {
 pub struct CheckedConfig {
     pub(crate) config: Config,
     pub(crate) mss: u64,
+    /// What an end knows of the path before the first round trip.
+    pub(crate) unmeasured: Estimator,
 }
 
 impl CheckedConfig {

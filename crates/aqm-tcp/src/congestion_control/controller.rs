@@ -2,27 +2,44 @@
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
 
+use super::reno::Reno;
 use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Window, WindowEvent,
 };
 
-/// The congestion window of one sender and the congestion control that moves it, in one allocation.
-pub struct Controller<C: ?Sized = dyn CongestionControl> {
+/// The congestion window of one sender and the congestion control that moves it.
+pub struct Controller {
     window: Window,
-    control: C,
+    control: AnyControl,
 }
 
-impl<C: CongestionControl + 'static> Controller<C> {
-    /// A `window` and what moves it.
-    pub fn of(window: Window, control: C) -> Box<Controller> {
-        Box::new(Self { window, control })
+/// The congestion control of a running sender: Reno in place, since most of what is simulated uses it.
+pub enum AnyControl {
+    /// Reno.
+    Reno(Reno),
+    /// Any other.
+    Other(Box<dyn CongestionControl>),
+}
+
+impl AnyControl {
+    /// A congestion control that is not Reno.
+    pub fn of(control: impl CongestionControl + 'static) -> Self {
+        Self::Other(Box::new(control))
+    }
+
+    /// Where it has not to be known which.
+    fn any(&mut self) -> &mut dyn CongestionControl {
+        match self {
+            Self::Reno(reno) => reno,
+            Self::Other(control) => &mut **control,
+        }
     }
 }
 
 impl Controller {
     /// A window of `cwnd` segments, moved as `config` says; its parameters have been checked.
-    pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Box<Self> {
-        config.build(Window::new(config.window_rules(), cwnd, ssthresh))
+    pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
+        Self { window: Window::new(config.window_rules(), cwnd, ssthresh), control: config.build() }
     }
 
     /// The congestion window (`cwnd`), in segments; fractions count towards the next segment.
@@ -51,27 +68,33 @@ impl Controller {
     /// New data was acknowledged.
     #[inline]
     pub fn on_ack(&mut self, ack: &AckInfo) {
-        self.control.on_ack(&mut self.window, ack);
+        match &mut self.control {
+            AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
+            AnyControl::Other(control) => control.on_ack(&mut self.window, ack),
+        }
     }
 
     /// Whether it is to be told of samples of the round trip.
     pub fn wants_samples(&self) -> bool {
-        self.control.wants_samples()
+        match &self.control {
+            AnyControl::Reno(reno) => reno.wants_samples(),
+            AnyControl::Other(control) => control.wants_samples(),
+        }
     }
 
     /// Something arrived, and [`on_ack`](Self::on_ack) may follow.
     pub fn on_sample(&mut self, sample: &AckSample) {
-        self.control.on_sample(&mut self.window, sample);
+        self.control.any().on_sample(&mut self.window, sample);
     }
 
     /// There is congestion: the window is reduced, and after a time-out starts again from one segment.
     pub fn on_congestion(&mut self, congestion: &Congestion) {
         if !congestion.repeated {
-            self.control.reduce(&mut self.window, congestion);
+            self.control.any().reduce(&mut self.window, congestion);
         }
         if congestion.signal == CongestionSignal::Timeout {
             self.window.restart();
-            self.control.on_event(WindowEvent::Timeout);
+            self.control.any().on_event(WindowEvent::Timeout);
         }
     }
 
@@ -79,7 +102,7 @@ impl Controller {
     /// (RFC 5681, section 4.1) and where a recovery ends with little in flight (RFC 6582).
     pub fn cap(&mut self, cwnd: f64) {
         self.window.cwnd = self.window.cwnd.min(cwnd);
-        self.control.on_event(WindowEvent::Moved);
+        self.control.any().on_event(WindowEvent::Moved);
     }
 
     /// A reduction is taken back: the window and `ssthresh` are at least what they were (Linux:
@@ -87,6 +110,6 @@ impl Controller {
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
         self.window.cwnd = self.window.cwnd.max(cwnd);
         self.window.ssthresh = self.window.ssthresh.max(ssthresh);
-        self.control.on_event(WindowEvent::Moved);
+        self.control.any().on_event(WindowEvent::Moved);
     }
 }

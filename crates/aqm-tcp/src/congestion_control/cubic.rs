@@ -18,7 +18,7 @@ use super::reno::Growth;
 use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
 use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{
-    AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Controller, WindowEvent,
+    AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, WindowEvent,
 };
 
 parameters! {
@@ -66,13 +66,13 @@ impl Build for Config {
         }
     }
 
-    fn build(&self, window: Window) -> Box<Controller> {
+    fn build(&self) -> AnyControl {
         let avoidance = match self.growth {
             Growth::Fractions => Avoidance::Fractions(Fractions::new(self)),
             Growth::Segments => Avoidance::Segments(WholeSegments::new(self)),
         };
         let hystart = (self.hystart == HyStart::Linux).then(LinuxHyStart::new);
-        Controller::of(window, Cubic { beta: self.beta, avoidance, hystart })
+        AnyControl::of(Cubic { beta: self.beta, avoidance, hystart })
     }
 }
 
@@ -277,11 +277,12 @@ impl Fractions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion_control::Controller;
     use crate::testing::{ack_at, loss, mark, repeated_timeout, timeout};
 
     const RTT: Span = Span::from_millis(100);
 
-    fn cubic(config: &Config, cwnd: f64) -> Box<Controller> {
+    fn cubic(config: &Config, cwnd: f64) -> Controller {
         Controller::new(config, cwnd, 2.0)
     }
 
@@ -399,7 +400,7 @@ mod tests {
         assert_eq!((plain.cwnd(), plain.ssthresh()), (140.0, 1e9));
     }
 
-    fn cubic_in_slow_start(hystart: HyStart, cwnd: f64) -> Box<Controller> {
+    fn cubic_in_slow_start(hystart: HyStart, cwnd: f64) -> Controller {
         Controller::new(&Config { hystart, ..Config::default() }, cwnd, 1e9)
     }
 

@@ -5,7 +5,7 @@
 use aqm_net::{ConfigError, parameters};
 
 use super::slow_start::MAX_WINDOW;
-use super::{AckInfo, Build, Congestion, CongestionControl, Controller, Window};
+use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, Window};
 
 parameters! {
     /// A window of a fixed size.
@@ -24,8 +24,8 @@ impl Build for Config {
         )
     }
 
-    fn build(&self, window: Window) -> Box<Controller> {
-        Controller::of(window, Fixed { size: self.window })
+    fn build(&self) -> AnyControl {
+        AnyControl::of(Fixed { size: self.window })
     }
 }
 
@@ -47,6 +47,7 @@ impl CongestionControl for Fixed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion_control::Controller;
     use crate::testing::{ack, loss};
 
     #[test]

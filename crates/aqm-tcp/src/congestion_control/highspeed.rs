@@ -13,7 +13,7 @@ use aqm_net::{ConfigError, choices, parameters};
 
 use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd};
 use super::window::{SsthreshRounding, Window, WindowRules};
-use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
+use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 choices! {
     /// The loss rate p(w) that is to hold the window near w.
@@ -109,18 +109,15 @@ impl Build for Config {
         }
     }
 
-    fn build(&self, window: Window) -> Box<Controller> {
-        Controller::of(
-            window,
-            HighSpeed {
-                response: Response::new(self),
-                is_reduced: false,
-                last_share: 0.5,
-                slow_start_reduction: self.slow_start_reduction,
-                timeout_reduction: self.timeout_reduction,
-                low_window_reduction: self.low_window_reduction,
-            },
-        )
+    fn build(&self) -> AnyControl {
+        AnyControl::of(HighSpeed {
+            response: Response::new(self),
+            is_reduced: false,
+            last_share: 0.5,
+            slow_start_reduction: self.slow_start_reduction,
+            timeout_reduction: self.timeout_reduction,
+            low_window_reduction: self.low_window_reduction,
+        })
     }
 }
 
@@ -250,6 +247,7 @@ impl Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion_control::Controller;
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
     /// The options that follow ns-2's source.

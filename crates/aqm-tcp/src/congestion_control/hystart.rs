@@ -174,7 +174,7 @@ fn micros(at: Instant) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{AckInfo, Build as _, CubicConfig, WindowRules};
+    use super::super::{AckInfo, Controller, CubicConfig, WindowRules};
     use super::*;
     use crate::testing::{ack_at, loss, timeout};
 
@@ -354,7 +354,7 @@ mod tests {
             acks in prop::collection::vec((1..4_000u64, 1..200_000u64, 1..4u64, 0..40u64), 1..400),
         ) {
             let config = CubicConfig { hystart: HyStart::Linux, ..CubicConfig::default() };
-            let mut cubic = config.build(Window::new(config.window_rules(), 2.0, 1e9));
+            let mut cubic = Controller::new(&config, 2.0, 1e9);
             let (mut now, mut una, mut nxt) = (1_000_000, 0, 10);
             for (gap, rtt, acked, fate) in acks {
                 now += gap;

@@ -19,7 +19,7 @@ mod window;
 
 use aqm_net::{ConfigError, Instant, Span, registry};
 
-pub use controller::Controller;
+pub use controller::{AnyControl, Controller};
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use hystart::HyStart;
@@ -132,8 +132,8 @@ pub trait Build {
         WindowRules::default()
     }
 
-    /// A congestion control that moves the `window` of one sender; the parameters have been checked.
-    fn build(&self, window: Window) -> Box<Controller>;
+    /// A congestion control of one sender; the parameters have been checked.
+    fn build(&self) -> AnyControl;
 }
 
 registry! {

@@ -10,7 +10,7 @@ use aqm_net::{ConfigError, choices, parameters};
 
 use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
 use super::window::{SsthreshRounding, Window, WindowRules};
-use super::{AckInfo, Build, Congestion, CongestionControl, Controller};
+use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl};
 
 choices! {
     /// How the window grows in congestion avoidance.
@@ -53,13 +53,13 @@ impl Build for Config {
         }
     }
 
-    fn build(&self, window: Window) -> Box<Controller> {
-        Controller::of(window, Reno { growth: self.growth })
+    fn build(&self) -> AnyControl {
+        AnyControl::Reno(Reno { growth: self.growth })
     }
 }
 
 /// The running congestion control.
-struct Reno {
+pub struct Reno {
     growth: Growth,
 }
 
@@ -87,9 +87,10 @@ impl CongestionControl for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion_control::Controller;
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
-    fn reno(config: &Config, cwnd: f64, ssthresh: f64) -> Box<Controller> {
+    fn reno(config: &Config, cwnd: f64, ssthresh: f64) -> Controller {
         Controller::new(config, cwnd, ssthresh)
     }
 

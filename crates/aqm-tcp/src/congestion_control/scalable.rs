@@ -11,7 +11,7 @@ use aqm_net::{ConfigError, parameters};
 
 use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
 use super::window::{SsthreshRounding, Window, WindowRules};
-use super::{AckInfo, Build, Congestion, CongestionControl, CongestionSignal, Controller};
+use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 parameters! {
     /// Scalable TCP: the window grows by a fixed step an acknowledgement and loses a fixed share on loss;
@@ -58,11 +58,12 @@ impl Build for Config {
         }
     }
 
-    fn build(&self, window: Window) -> Box<Controller> {
-        Controller::of(
-            window,
-            Scalable { increase: self.increase, decrease: self.decrease, legacy_window: self.legacy_window },
-        )
+    fn build(&self) -> AnyControl {
+        AnyControl::of(Scalable {
+            increase: self.increase,
+            decrease: self.decrease,
+            legacy_window: self.legacy_window,
+        })
     }
 }
 
@@ -95,9 +96,10 @@ impl CongestionControl for Scalable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion_control::Controller;
     use crate::testing::{ack, loss, timeout};
 
-    fn scalable(cwnd: f64) -> Box<Controller> {
+    fn scalable(cwnd: f64) -> Controller {
         Controller::new(&Config::default(), cwnd, 2.0)
     }
 

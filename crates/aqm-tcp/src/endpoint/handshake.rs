@@ -18,9 +18,10 @@ impl Endpoint {
         let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.sender.set_ecn(capable && segment.flags.has(Flags::ECE.union(Flags::CWR)), &self.tcp);
+                self.set_ecn(capable && segment.flags.has(Flags::ECE.union(Flags::CWR)));
                 self.ahead = Ahead::Syn;
                 if three_way {
+                    self.sending();
                     self.phase = Phase::Answering;
                 } else {
                     self.establish(now);
@@ -28,7 +29,7 @@ impl Endpoint {
                 false
             }
             Phase::Opening if syn && ack => {
-                self.sender.set_ecn(capable && segment.flags.has(Flags::ECE), &self.tcp);
+                self.set_ecn(capable && segment.flags.has(Flags::ECE));
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
@@ -41,10 +42,11 @@ impl Endpoint {
             Phase::Answering if syn => {
                 if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
                     self.ahead = Ahead::Syn;
+                    let (sender, tcp) = self.sending();
                     // The answer to two SYNs is not a round trip (Karn).
-                    self.sender.timer.forget();
-                    if self.tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
-                        self.sender.timer.restart(now, &self.tcp.config.rto);
+                    sender.timer.forget();
+                    if tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
+                        sender.timer.restart(now, &tcp.config.rto);
                     }
                 }
                 false
@@ -59,17 +61,26 @@ impl Endpoint {
 
     /// What it sent to open the connection is answered.
     fn on_answer(&mut self, now: Instant) {
-        let sampled = self.sender.timer.on_ack(0, now, &self.tcp.config.rto);
-        if let Some(rto) = self.tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
-            self.sender.timer.estimator.restart_from(rto);
+        let (sender, tcp) = self.sending();
+        let sampled = sender.timer.on_ack(0, now, &tcp.config.rto);
+        if let Some(rto) = tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
+            sender.timer.estimator.restart_from(rto);
         }
         self.establish(now);
     }
 
+    /// Data flows without a handshake.
+    pub(super) fn begin_at_once(&mut self, now: Instant) {
+        self.set_ecn(self.tcp.config.ecn.mode == EcnMode::On);
+        self.establish(now);
+    }
+
     /// Data may flow.
-    pub(super) fn establish(&mut self, now: Instant) {
-        self.sender.counts.handshake_done = Some(now);
-        self.sender.begin(self.syns_sent > 1, &self.tcp);
+    fn establish(&mut self, now: Instant) {
+        if let Some(sender) = &mut self.sender {
+            sender.began = now;
+            sender.begin(self.syns_sent > 1, &self.tcp);
+        }
         self.phase = Phase::Open;
         self.close_if_over();
     }
@@ -79,21 +90,26 @@ impl Endpoint {
         self.ahead = Ahead::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, self.sender.has_ecn()) {
+        let agreed = self.sender.as_ref().is_some_and(|sender| sender.has_ecn());
+        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, agreed) {
             (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.connection.syn_size),
             (true, false, _) => (Flags::SYN, config.connection.syn_size),
             (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.connection.ack_size),
             (false, _, false) => (Flags::SYN.union(Flags::ACK), config.connection.ack_size),
         };
-        let keeps_state = matches!(self.phase, Phase::Opening | Phase::Answering);
         if self.syns_sent > 0 {
             flags = flags.union(Flags::RETRANSMISSION);
-        } else if keeps_state {
-            self.sender.timer.time(0, now);
-            self.sender.timer.restart(now, &self.tcp.config.rto);
         }
-        self.syns_sent += 1;
-        self.sender.counts.segments_sent += u64::from(keeps_state);
+        if let Some(sender) = &mut self.sender
+            && matches!(self.phase, Phase::Opening | Phase::Answering)
+        {
+            if self.syns_sent == 0 {
+                sender.timer.time(0, now);
+                sender.timer.restart(now, &config.rto);
+            }
+            sender.counts.segments_sent += 1;
+        }
+        self.syns_sent = self.syns_sent.saturating_add(1);
         Segment { wire: size.bytes() as u16, flags, ..Segment::default() }
     }
 }

@@ -16,13 +16,13 @@ use aqm_net::{Instant, Rng, Span};
 
 use crate::config::CheckedConfig;
 use crate::config::connection::{Close, FinAck, Handshake};
-use crate::config::ecn::EcnMode;
 use crate::config::sack::SackBytes;
 use crate::counts::{Counts, GaveUp};
 use crate::overhead::Overhead;
 use crate::receiver::Receiver;
+use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
-use crate::sender::{ENDLESS, Sender};
+use crate::sender::{ENDLESS, Sender, SenderCounts};
 
 /// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ enum Phase {
     /// CLOSED or TIME-WAIT.
     Done,
     /// It gave up.
-    Failed,
+    Failed(GaveUp),
 }
 
 /// What is to be sent before any data.
@@ -53,35 +53,36 @@ enum Ahead {
     Ack,
 }
 
-/// One end of a connection. It is told what happened and asked what follows. The order of the fields here and
-/// in its two halves puts what a packet touches on few cache lines.
+/// One end of a connection, in a cache line: what it needs to receive. What it needs to send is kept apart and made
+/// when there is something to send that has to be acknowledged.
 #[repr(C)]
 pub struct Endpoint {
     receiver: Receiver,
     tcp: Arc<CheckedConfig>,
-    /// How many SYNs, or answers to one, have been sent.
-    syns_sent: u32,
+    sender: Option<Box<Sender>>,
+    /// Acknowledgements sent that carried nothing else.
+    acks_sent: u32,
+    /// How many SYNs, or answers to one, have been sent, as far as this counts.
+    syns_sent: u8,
     phase: Phase,
-    gave_up: Option<GaveUp>,
     /// Whether the application has said that it will write no more.
     finished: bool,
     /// What is to be sent before any data.
     ahead: Ahead,
-    sender: Sender,
 }
 
 impl CheckedConfig {
     /// An end of a connection, not yet opened.
     pub fn endpoint(self: &Arc<Self>) -> Endpoint {
         Endpoint {
-            sender: Sender::new(self),
             receiver: Receiver::new(),
             tcp: Arc::clone(self),
+            sender: None,
+            acks_sent: 0,
+            syns_sent: 0,
             phase: Phase::Closed,
-            gave_up: None,
             finished: false,
             ahead: Ahead::Nothing,
-            syns_sent: 0,
         }
     }
 }
@@ -92,7 +93,7 @@ impl Endpoint {
     pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
         let longest = self.tcp.config.connection.send_overhead;
         if !longest.is_zero() {
-            self.sender.set_overhead(Overhead::new(longest, chance()));
+            self.sending().0.set_overhead(Overhead::new(longest, chance()));
         }
         self
     }
@@ -102,9 +103,9 @@ impl Endpoint {
         if self.phase != Phase::Closed {
             return;
         }
+        self.sending();
         if self.tcp.config.connection.handshake == Handshake::None {
-            self.sender.set_ecn(self.tcp.config.ecn.mode == EcnMode::On, &self.tcp);
-            self.establish(now);
+            self.begin_at_once(now);
         } else {
             self.phase = Phase::Opening;
             self.ahead = Ahead::Syn;
@@ -117,7 +118,7 @@ impl Endpoint {
             return;
         }
         if self.tcp.config.connection.handshake == Handshake::None {
-            self.open(now);
+            self.begin_at_once(now);
         } else {
             self.phase = Phase::Listening;
         }
@@ -129,14 +130,15 @@ impl Endpoint {
         if self.finished {
             return;
         }
-        let bytes = bytes.map_or(ENDLESS, |bytes| self.tcp.end(bytes));
-        self.sender.write(bytes, now, &self.tcp);
+        let (sender, tcp) = self.sending();
+        sender.write(bytes.map_or(ENDLESS, |bytes| tcp.end(bytes)), now, tcp);
     }
 
     /// Nothing more will be written: the end closes when all is sent.
     pub fn finish(&mut self) {
-        if self.sender.end < ENDLESS {
-            self.sender.fin = self.tcp.config.connection.close == Close::Fin;
+        if self.tcp.config.connection.close == Close::Fin {
+            let (sender, _) = self.sending();
+            sender.fin = sender.end < ENDLESS;
         }
         self.finished = true;
         if self.phase == Phase::Open {
@@ -145,26 +147,23 @@ impl Endpoint {
     }
 
     /// A segment arrived.
+    #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
         if self.phase != Phase::Open && !self.shakes_hands(segment, now) {
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // The answer to it was lost, or to its answer (RFC 9293, 3.10.7.4).
-            if self.tcp.config.connection.handshake == Handshake::ThreeWay {
-                self.receiver.acknowledge();
-            } else if !segment.flags.has(Flags::ACK) {
-                self.ahead = Ahead::Syn;
-            }
-            return;
+            return self.on_repeated_syn(segment);
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
-            let at = self.sender.timer.context(now, &self.tcp.config.rto);
+            let at = context(&self.sender, now, &self.tcp);
             self.receiver.on_segment(segment, at, &self.tcp.config);
         }
-        if self.sender.sent() > self.sender.una() {
-            self.sender.on_ack(segment, !carries, now, &self.tcp);
+        if let Some(sender) = &mut self.sender
+            && sender.sent() > sender.una()
+        {
+            sender.on_ack(segment, !carries, now, &self.tcp);
         }
         if self.receiver.has_fin() && !self.finished {
             if self.tcp.config.connection.fin_ack == FinAck::Alone {
@@ -175,48 +174,61 @@ impl Endpoint {
         self.close_if_over();
     }
 
+    /// A SYN came though the connection is open.
+    #[cold]
+    fn on_repeated_syn(&mut self, segment: &Segment) {
+        // The answer to it was lost, or to its answer (RFC 9293, 3.10.7.4).
+        if self.tcp.config.connection.handshake == Handshake::ThreeWay {
+            self.receiver.acknowledge();
+        } else if !segment.flags.has(Flags::ACK) {
+            self.ahead = Ahead::Syn;
+        }
+    }
+
     /// Time has passed: timers may be due.
     pub fn on_timer(&mut self, now: Instant) {
-        let at = self.sender.timer.context(now, &self.tcp.config.rto);
-        self.receiver.on_timer(at);
-        self.sender.on_timer(now, &self.tcp);
-        if !self.sender.timer.is_due(now) {
+        self.receiver.on_timer(context(&self.sender, now, &self.tcp));
+        let Some(sender) = &mut self.sender else { return };
+        sender.on_timer(now, &self.tcp);
+        if !sender.timer.is_due(now) {
             return;
         }
-        self.sender.counts.timeouts += 1;
+        sender.counts.timeouts += 1;
         let opening = matches!(self.phase, Phase::Opening | Phase::Answering);
         let config = &self.tcp.config;
         let limit = if opening { config.connection.max_syn_retries } else { config.connection.max_retries };
-        if limit.is_some_and(|limit| self.sender.timer.retries >= limit) {
-            self.gave_up = Some(if opening { GaveUp::NoAnswer } else { GaveUp::NoProgress });
-            self.phase = Phase::Failed;
-            self.sender.timer.stop();
+        if limit.is_some_and(|limit| sender.timer.retries >= limit) {
+            self.phase = Phase::Failed(if opening { GaveUp::NoAnswer } else { GaveUp::NoProgress });
+            sender.timer.stop();
         } else if opening {
             self.ahead = Ahead::Syn;
-            self.sender.timer.back_off(now, &self.tcp.config.rto);
+            sender.timer.back_off(now, &self.tcp.config.rto);
         } else {
-            self.sender.on_timeout(now, &self.tcp);
+            sender.on_timeout(now, &self.tcp);
         }
     }
 
     /// The next segment to send; ask until there is none.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
-        if self.ahead == Ahead::Syn {
-            return Some(self.send_syn(now));
+        let mut data = None;
+        if self.ahead != Ahead::Nothing {
+            if self.ahead == Ahead::Syn {
+                return Some(self.send_syn(now));
+            }
+            self.ahead = Ahead::Nothing;
+        } else if let Some(sender) = &mut self.sender
+            && self.phase == Phase::Open
+            && !sender.is_acknowledged()
+        {
+            data = sender.poll_transmit(now, &self.tcp);
         }
-        let alone = std::mem::replace(&mut self.ahead, Ahead::Nothing) == Ahead::Ack;
-        let data = if self.phase == Phase::Open && !alone && !self.sender.is_acknowledged() {
-            self.sender.poll_transmit(now, &self.tcp)
-        } else {
-            None
-        };
         let mut segment = match data {
             Some(segment) => segment,
-            None if self.receiver.is_due() && self.phase != Phase::Failed => {
-                self.sender.counts.acks_sent += 1;
+            None if self.receiver.is_due() && self.gave_up().is_none() => {
+                self.acks_sent += 1;
                 let wire = self.tcp.config.connection.ack_size.bytes() as u16;
-                Segment { seq: self.sender.sent(), wire, ..Segment::default() }
+                Segment { seq: self.sent(), wire, ..Segment::default() }
             }
             None => return None,
         };
@@ -234,10 +246,11 @@ impl Endpoint {
     /// When `on_timer` wants to be called next.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.phase == Phase::Failed {
+        if self.gave_up().is_some() {
             return None;
         }
-        let next = self.sender.next_timer().min(self.receiver.timer());
+        let next = self.sender.as_ref().map_or(Instant::NEVER, |sender| sender.next_timer());
+        let next = next.min(self.receiver.timer());
         (next != Instant::NEVER).then_some(next)
     }
 
@@ -250,7 +263,7 @@ impl Endpoint {
     /// Bytes written here that the other end has acknowledged, a FIN as one more; padding counts.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
-        self.sender.una()
+        self.sender.as_ref().map_or(0, |sender| sender.una())
     }
 
     /// Whether the connection is closed and nothing of it is left at this end; never if it gave up.
@@ -259,70 +272,139 @@ impl Endpoint {
         self.phase == Phase::Done
     }
 
+    /// Whether the connection is closed at this end, or given up.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Done | Phase::Failed(_))
+    }
+
     /// Why it gave up, if it did.
+    #[inline]
     pub fn gave_up(&self) -> Option<GaveUp> {
-        self.gave_up
+        match self.phase {
+            Phase::Failed(why) => Some(why),
+            _ => None,
+        }
     }
 
     /// What it has done so far.
-    #[inline]
-    pub fn counts(&self) -> &Counts {
-        &self.sender.counts
+    pub fn counts(&self) -> Counts {
+        let acks_sent = self.acks_sent.into();
+        let Some(sender) = &self.sender else { return Counts { acks_sent, ..Counts::default() } };
+        let SenderCounts { segments_sent, retransmitted, timeouts, fast_retransmits, mark_reductions } =
+            sender.counts;
+        let handshake_done = (sender.began != Instant::NEVER).then_some(sender.began);
+        Counts {
+            segments_sent,
+            acks_sent,
+            retransmitted,
+            timeouts,
+            fast_retransmits,
+            mark_reductions,
+            handshake_done,
+        }
     }
 
     /// The window that packets tell routers: whole segments, at least 1, without inflation.
     #[inline]
     pub fn window_hint(&self) -> u16 {
-        self.sender.window_hint(&self.tcp)
+        self.ask(|sender| sender.window_hint(&self.tcp))
     }
 
     /// The congestion window, in segments, without inflation.
     pub fn cwnd(&self) -> f64 {
-        self.sender.cwnd()
+        self.ask(Sender::cwnd)
     }
 
     /// The slow-start threshold, in segments.
     pub fn ssthresh(&self) -> f64 {
-        self.sender.ssthresh()
+        self.ask(Sender::ssthresh)
     }
 
     /// The smoothed round-trip time.
     pub fn srtt(&self) -> Option<Span> {
-        self.sender.timer.estimator.srtt(&self.tcp.config.rto)
+        self.ask(|sender| sender.timer.estimator.srtt(&self.tcp.config.rto))
     }
 
     /// The round-trip time's variation.
     pub fn rttvar(&self) -> Option<Span> {
-        self.sender.timer.estimator.rttvar(&self.tcp.config.rto)
+        self.ask(|sender| sender.timer.estimator.rttvar(&self.tcp.config.rto))
     }
 
     /// The retransmission time-out, backed off.
     pub fn rto(&self) -> Span {
-        self.sender.timer.rto(&self.tcp.config.rto)
+        self.ask(|sender| sender.timer.rto(&self.tcp.config.rto))
     }
 
     /// By what the time-out is multiplied.
     pub fn backoff(&self) -> u32 {
-        self.sender.timer.estimator.backoff()
+        self.ask(|sender| sender.timer.estimator.backoff())
     }
 
     /// Duplicate acknowledgements since the last new one.
     pub fn dupacks(&self) -> u32 {
-        self.sender.dupacks()
+        self.ask(Sender::dupacks)
     }
 
     /// Bytes sent and not acknowledged, a FIN as one.
     pub fn in_flight(&self) -> u64 {
-        self.sender.sent() - self.sender.una()
+        self.sent() - self.acknowledged()
+    }
+
+    /// The end of everything sent.
+    #[inline]
+    fn sent(&self) -> u64 {
+        self.sender.as_ref().map_or(0, |sender| sender.sent())
+    }
+
+    /// What the sending half answers, or would answer if there were one.
+    #[inline]
+    fn ask<T>(&self, question: impl FnOnce(&Sender) -> T) -> T {
+        match &self.sender {
+            Some(sender) => question(sender),
+            None => question(&new_sender(&self.tcp, self.phase)),
+        }
+    }
+
+    /// The sending half, made if there is none yet, and how it behaves.
+    fn sending(&mut self) -> (&mut Sender, &CheckedConfig) {
+        let sender = self.sender.get_or_insert_with(|| Box::new(new_sender(&self.tcp, self.phase)));
+        (sender, &self.tcp)
+    }
+
+    /// Both ends have agreed that packets may be marked, or have not.
+    fn set_ecn(&mut self, agreed: bool) {
+        if agreed {
+            let (sender, tcp) = self.sending();
+            sender.set_ecn(tcp);
+        }
     }
 
     #[inline]
     fn close_if_over(&mut self) {
         if self.finished
-            && self.sender.is_acknowledged()
+            && self.sender.as_ref().is_none_or(|sender| sender.is_acknowledged())
             && (self.receiver.has_fin() || self.tcp.config.connection.close == Close::None)
         {
             self.phase = Phase::Done;
         }
     }
+}
+
+/// A sending half as it would be in this phase if it had been there from the beginning. Later than in the
+/// handshake, none was needed to open the connection.
+#[cold]
+fn new_sender(tcp: &CheckedConfig, phase: Phase) -> Sender {
+    let mut sender = Sender::new(tcp);
+    if matches!(phase, Phase::Open | Phase::Done) {
+        sender.begin(false, tcp);
+    }
+    sender
+}
+
+/// The present, and what an end knows of the path.
+#[inline]
+fn context<'a>(sender: &'a Option<Box<Sender>>, now: Instant, tcp: &'a CheckedConfig) -> TimerContext<'a> {
+    let estimator = sender.as_ref().map_or(&tcp.unmeasured, |sender| &sender.timer.estimator);
+    TimerContext { now, estimator, config: &tcp.config.rto }
 }

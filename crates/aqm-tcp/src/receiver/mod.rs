@@ -19,22 +19,25 @@ use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
 
 /// The receiving half of an end.
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// Everything below has arrived (`RCV.NXT`); a FIN counts.
     expected: u64,
     /// When a delayed acknowledgement leaves.
     timer: Instant,
-    /// What has arrived beyond a gap; made when there first is one, or when acknowledging adapts.
+    /// What has arrived beyond a gap, or twice; made when something does, and gone when that is told.
     disorder: Option<Box<Disorder>>,
-    /// The number the FIN takes, `NO_FIN` if it has not arrived.
-    fin_at: u64,
-    /// Segments with data or a FIN that have arrived.
-    segments: u64,
+    /// When to acknowledge, if that adapts.
+    adaptive: Option<Box<Adaptive>>,
+    /// Segments with data or a FIN that have arrived, as far as this counts.
+    segments: u32,
     /// Whether an acknowledgement is to leave by itself.
     due: bool,
     /// Whether acknowledgements echo a mark.
     echo: bool,
+    /// Whether everything up to the FIN has arrived.
+    fin: bool,
 }
 
 #[derive(Debug, Default)]
@@ -45,11 +48,9 @@ struct Disorder {
     recent: [Option<u64>; 3],
     /// What came twice since the last acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// When to acknowledge, if that adapts.
-    adaptive: Option<Adaptive>,
+    /// The number the FIN takes, if it has arrived beyond a gap.
+    fin_at: Option<u64>,
 }
-
-const NO_FIN: u64 = u64::MAX;
 
 impl Receiver {
     pub(crate) fn new() -> Self {
@@ -57,65 +58,71 @@ impl Receiver {
             expected: 0,
             timer: Instant::NEVER,
             disorder: None,
-            fin_at: NO_FIN,
+            adaptive: None,
             segments: 0,
             due: false,
             echo: false,
+            fin: false,
         }
     }
 
     /// A segment with data or a FIN arrived.
     #[inline]
     pub(crate) fn on_segment(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
-        self.segments += 1;
+        self.segments = self.segments.saturating_add(1);
         if segment.flags.has(Flags::CWR) {
             self.echo = false;
         }
         if segment.ecn == Ecn::Ce {
             self.echo = true;
         }
-        let end = segment.end();
-        let fin = segment.flags.has(Flags::FIN);
-        if fin {
-            self.fin_at = end - 1;
-        }
         let in_order = self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty());
         if segment.seq == self.expected && in_order {
-            self.expected = end;
-            let last = fin || self.due;
+            self.expected = segment.end();
+            self.fin |= segment.flags.has(Flags::FIN);
+            let last = self.fin || self.due;
             if let Some(until) = self.wait(segment, at, config).filter(|_| !last) {
                 self.timer = until;
                 return;
             }
         } else {
-            let before = self.expected;
-            self.store(segment.seq, end);
-            if config.receiver.delayed_ack == DelayedAck::Adaptive {
-                let advances = self.expected > before;
-                let adaptive = self.adaptive();
-                if end <= before {
-                    adaptive.on_old(at, config);
-                } else if advances {
-                    adaptive.on_data(at, config);
-                }
-            }
+            self.on_disorder(segment, at, config);
         }
         self.acknowledge();
+    }
+
+    /// A segment arrived that is not simply the next.
+    #[inline(never)]
+    fn on_disorder(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
+        let (before, end) = (self.expected, segment.end());
+        self.store(segment, end, config.recovery.kind.has_sack());
+        if config.receiver.delayed_ack == DelayedAck::Adaptive {
+            let advances = self.expected > before;
+            let adaptive = self.adaptive.get_or_insert_default();
+            if end <= before {
+                adaptive.on_old(at, config);
+            } else if advances {
+                adaptive.on_data(at, config);
+            }
+        }
     }
 
     /// Until when the acknowledgement of a segment in order may wait; none if it may not.
     #[inline]
     fn wait(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
-        let first = self.timer == Instant::NEVER && self.segments > config.receiver.quick_acks;
-        match config.receiver.delayed_ack {
+        let config_of = &config.receiver;
+        if config_of.delayed_ack == DelayedAck::Off {
+            return None;
+        }
+        let first = self.timer == Instant::NEVER && u64::from(self.segments) > config_of.quick_acks;
+        match config_of.delayed_ack {
             DelayedAck::Off => None,
-            DelayedAck::EverySecond => first.then(|| at.now + config.receiver.delayed_ack_timer),
-            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config.receiver.delayed_ack_timer)),
+            DelayedAck::EverySecond => first.then(|| at.now + config_of.delayed_ack_timer),
+            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config_of.delayed_ack_timer)),
             DelayedAck::Adaptive => {
-                let (expected, pending) = (self.expected, self.timer);
-                let adaptive = self.adaptive();
+                let adaptive = self.adaptive.get_or_insert_default();
                 adaptive.on_data(at, config);
-                let until = adaptive.wait(expected, pending, at, config);
+                let until = adaptive.wait(self.expected, self.timer, at, config);
                 until.filter(|_| !segment.flags.has(Flags::PUSH))
             }
         }
@@ -124,7 +131,7 @@ impl Receiver {
     /// Time has passed; a delayed acknowledgement may be due.
     pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
         if at.now >= self.timer {
-            if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
+            if let Some(adaptive) = &mut self.adaptive {
                 adaptive.on_timer(at);
             }
             self.acknowledge();
@@ -146,7 +153,7 @@ impl Receiver {
     /// Writes into a segment what has arrived; an acknowledgement that was due goes with it.
     #[inline]
     pub(crate) fn fill_in(&mut self, segment: &mut Segment, config: &Config) {
-        if let Some(adaptive) = self.disorder.as_mut().and_then(|it| it.adaptive.as_mut()) {
+        if let Some(adaptive) = &mut self.adaptive {
             let owed = self.due || self.timer != Instant::NEVER;
             adaptive.on_ack_sent(self.expected, owed, config);
         }
@@ -155,11 +162,22 @@ impl Receiver {
         segment.ack = self.expected;
         segment.flags =
             segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
-        if let Some(disorder) = &mut self.disorder
-            && config.recovery.kind.has_sack()
-        {
-            segment.sacks = disorder.sacks(self.expected, config.sack.dsack);
+        if self.disorder.is_some() {
+            segment.sacks = self.tell(config);
         }
+    }
+
+    /// Tells what has arrived beyond a gap, or twice.
+    #[inline(never)]
+    fn tell(&mut self, config: &Config) -> Sacks {
+        let Some(disorder) = &mut self.disorder else { return Sacks::default() };
+        let has_sack = config.recovery.kind.has_sack();
+        let sacks =
+            if has_sack { disorder.sacks(self.expected, config.sack.dsack) } else { Sacks::default() };
+        if disorder.ranges.is_empty() {
+            self.disorder = None;
+        }
+        sacks
     }
 
     /// When `on_timer` wants to be called next.
@@ -171,38 +189,38 @@ impl Receiver {
     /// Payload bytes that arrived in order.
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
-        self.expected.min(self.fin_at)
+        self.expected - u64::from(self.fin)
     }
 
     /// Whether everything up to the FIN has arrived.
     #[inline]
     pub(crate) fn has_fin(&self) -> bool {
-        self.expected > self.fin_at
+        self.fin
     }
 
-    /// What adapts when to acknowledge.
-    fn adaptive(&mut self) -> &mut Adaptive {
-        self.disorder.get_or_insert_default().adaptive.get_or_insert_default()
-    }
-
-    /// Takes in data that is not simply the next.
-    fn store(&mut self, from: u64, to: u64) {
+    /// Takes in data up to `to` that is not simply the next, and what is told of it by SACK if there is any.
+    fn store(&mut self, segment: &Segment, to: u64, has_sack: bool) {
+        let from = segment.seq;
         let disorder = self.disorder.get_or_insert_default();
         if to <= self.expected {
             disorder.duplicate = Some((from, to));
             return;
         }
+        if segment.flags.has(Flags::FIN) {
+            disorder.fin_at = Some(to - 1);
+        }
         if from < self.expected {
             disorder.duplicate = Some((from, self.expected));
         }
         disorder.add(from.max(self.expected), to);
-        if from > self.expected {
+        if from > self.expected && has_sack {
             disorder.remember(from);
         }
         let filled = disorder.ranges.iter().take_while(|range| range.0 <= self.expected).count();
         for range in disorder.ranges.drain(..filled) {
             self.expected = self.expected.max(range.1);
         }
+        self.fin |= disorder.fin_at.is_some_and(|at| self.expected > at);
     }
 }
 

@@ -54,7 +54,7 @@ impl Sender {
     #[inline]
     fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config.rto;
-        if config.samples == RttSamples::Window || !self.keeps_times {
+        if !self.keeps_times || config.samples == RttSamples::Window {
             self.timer.on_ack(self.recovery.una(), now, config);
         } else if outcome.sent != Instant::NEVER {
             self.timer.forget();

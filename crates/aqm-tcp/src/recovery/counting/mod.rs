@@ -56,11 +56,11 @@ pub(crate) struct Counting {
 impl LossRecovery for Counting {
     #[inline]
     fn on_ack(&mut self, received: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if let Some(outcome) = self.on_expected_ack(received.ack) {
+            return outcome;
+        }
         if received.ack > self.una && received.ack <= self.max {
-            if self.dupacks > 0 {
-                return self.repair(received.ack, config);
-            }
-            return self.advance(received.ack, AckKind::Advance);
+            return self.repair(received.ack, config);
         }
         if received.ack != self.una || self.max == self.una || !received.bare {
             return AckOutcome::NONE;
@@ -153,7 +153,14 @@ impl LossRecovery for Counting {
 }
 
 impl Counting {
-    #[inline]
+    /// Takes in an acknowledgement of new data where there were no duplicates; none if it is another.
+    #[inline(always)]
+    pub fn on_expected_ack(&mut self, ack: u64) -> Option<AckOutcome> {
+        let expected = self.dupacks == 0 && ack > self.una && ack <= self.max;
+        expected.then(|| self.advance(ack, AckKind::Advance))
+    }
+
+    #[inline(always)]
     fn advance(&mut self, ack: u64, what: AckKind) -> AckOutcome {
         let acked = ack - self.una;
         self.una = ack;

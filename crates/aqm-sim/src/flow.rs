@@ -12,6 +12,7 @@ use aqm_traffic::{Conversation, Transfer};
 use crate::conversation::{ConversationState, transfer};
 use crate::counts::{Arrived, Counted};
 use crate::event::Timer;
+use crate::kept_transfer::KeptTransfer;
 use crate::network::Network;
 use crate::payloads::{Contents, Payload};
 use crate::recorder::carries;
@@ -19,9 +20,7 @@ use crate::side::Side;
 use crate::tables::{FlowRow, TransferRow};
 use crate::transit::InTransit;
 
-/// What stands at the two ends. A connection lives in place, though streams of datagrams waste the
-/// room: there are few of those.
-#[allow(clippy::large_enum_variant)]
+/// What stands at the two ends.
 pub(crate) enum Ends {
     /// A connection, its ends by side.
     Tcp([Endpoint; 2]),
@@ -30,7 +29,7 @@ pub(crate) enum Ends {
 }
 
 /// The fields stand in the order of use: with very many flows the cost of a packet is that of the
-/// cache lines it touches.
+/// cache lines it touches, here the first and that of the end which the packet has come to.
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     /// Unique in the run, in the order of opening.
@@ -57,18 +56,14 @@ pub(crate) struct Flow {
     pub(crate) ends: Ends,
     /// When its connection was closed, or given up; `NEVER` until then.
     pub(crate) closed: Instant,
-    /// By side, how long a packet that arrives there is delayed before the host processes it.
-    pub(crate) extra_delay: [Span; 2],
-    /// By side, when the host has processed the last packet that arrived.
-    pub(crate) processed_at: [Instant; 2],
     pub(crate) opened: Instant,
-    pub(crate) transfer: Transfer,
-    pub(crate) dropped: u64,
-    pub(crate) marked: u64,
-    /// Packets that arrived where the data goes in the class of long flows.
-    pub(crate) long: u64,
     /// State that few flows have.
     pub(crate) cold: Option<Box<ColdState>>,
+    pub(crate) dropped: u32,
+    pub(crate) marked: u32,
+    /// Packets that arrived where the data goes in the class of long flows.
+    pub(crate) long: u32,
+    pub(crate) transfer: KeptTransfer,
 }
 
 /// State that is kept apart from its flow, because few flows have it.
@@ -101,7 +96,7 @@ impl Flow {
 
     /// All that was counted so far.
     pub(crate) fn counted(&self) -> Counted {
-        let (dropped, marked) = (self.dropped, self.marked);
+        let (dropped, marked) = (self.dropped.into(), self.marked.into());
         match &self.ends {
             Ends::Tcp([sender, receiver]) => {
                 let counts = sender.counts();
@@ -113,7 +108,7 @@ impl Flow {
                     retransmitted: counts.retransmitted.into(),
                     timeouts: counts.timeouts.into(),
                     fast_retransmits: counts.fast_retransmits.into(),
-                    long: self.long,
+                    long: self.long.into(),
                     arrived: Arrived::default(),
                 }
             }
@@ -136,7 +131,7 @@ impl Flow {
     }
 
     /// Sends what the end on `side` wants to send, and sets its timer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pump(
         &mut self,
         (side, slot): (Side, u32),
@@ -164,21 +159,33 @@ impl Flow {
             net.send(packet, now, transit);
         }
         let deadline = end.poll_timeout();
-        if (end.is_done() || end.gave_up().is_some()) && self.closed == Instant::NEVER {
-            let over = |end: &Endpoint| end.is_done() || end.gave_up().is_some();
-            if ends.iter().all(over) || ends.iter().any(|end| end.gave_up().is_some()) {
+        if end.is_over() && self.closed == Instant::NEVER {
+            let gave_up = ends.iter().any(|end| end.gave_up().is_some());
+            if gave_up || ends.iter().all(Endpoint::is_over) {
                 self.closed = now;
             }
         }
         self.arm(side, slot, deadline, net);
     }
 
+    /// As `pump`, where it happens seldom.
+    #[cold]
+    pub(crate) fn pump_seldom(
+        &mut self,
+        end: (Side, u32),
+        now: Instant,
+        net: &mut impl Network,
+        transit: &mut InTransit,
+    ) {
+        self.pump(end, now, net, transit);
+    }
+
     /// Sees to it that the end on `side` is called at `deadline` or before. An entry of the event queue that
     /// comes too early is set again when it does, so that a deadline that moves with every packet costs nothing.
+    #[inline]
     fn arm(&mut self, side: Side, slot: u32, deadline: Option<Instant>, net: &mut impl Network) {
-        if let Some(at) = deadline
-            && at < self.timer_at[side as usize]
-        {
+        let at = deadline.unwrap_or(Instant::NEVER);
+        if at < self.timer_at[side as usize] {
             self.timer_at[side as usize] = at;
             self.timers += 1;
             net.set_timer(at, self.number, Timer::End(side, slot));
@@ -214,10 +221,6 @@ impl Flow {
 
     /// Begins a conversation on a connection that is not open yet; the client opens it later.
     pub(crate) fn converse(&mut self, conversation: Conversation) {
-        let delays = [conversation.server_delay, conversation.client_delay];
-        for (extra_delay, delay) in self.extra_delay.iter_mut().zip(delays) {
-            *extra_delay = *extra_delay + delay.saturating_mul(2);
-        }
         self.opened += conversation.client_delay;
         let state = ConversationState::new(conversation, self.opened);
         self.cold.get_or_insert_default().conversation = Some(Box::new(state));
@@ -247,7 +250,7 @@ impl Flow {
         let received = sender.received();
         let Some(conversation) = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut()) else {
             self.asked_for = false;
-            sender.write(self.transfer.bytes, now);
+            sender.write(self.transfer.bytes(), now);
             return sender.finish();
         };
         if let Some(think) = conversation.on_request(received) {
@@ -261,7 +264,8 @@ impl Flow {
         let Some(conversation) = self.conversation_mut() else { return };
         let Some(next) = conversation.begin_next_exchange() else { return };
         let requested = conversation.requested();
-        self.transfer = transfer(&next, requested, self.transfer.host);
+        let host = Transfer::from(self.transfer).host;
+        self.transfer = transfer(&next, requested, host).into();
         self.asked_for = true;
         self.goal += next.response;
         (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);
@@ -285,7 +289,7 @@ impl Flow {
             traffic: self.traffic,
             start_s: self.opened.earlier_by(late).seconds(),
             end_s: came(self.closed).map(Instant::seconds),
-            size_bytes: self.transfer.bytes.map(|_| self.goal + to_come),
+            size_bytes: self.transfer.bytes().map(|_| self.goal + to_come),
             delivered_bytes: found.delivered,
             goodput_bps: found.delivered as f64 * 8.0 / measured.seconds(),
             packets_sent: found.sent,
@@ -307,8 +311,9 @@ impl Flow {
         acknowledged: Instant,
         segments: impl Fn(u64) -> u64,
     ) -> Option<TransferRow> {
-        let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, self.transfer.bytes) else { return None };
-        let opener = if self.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
+        let transfer = Transfer::from(self.transfer);
+        let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, transfer.bytes) else { return None };
+        let opener = if transfer.request.is_some() { Side::Receiver } else { Side::Sender };
         let (asked, late, before) =
             self.conversation().map_or((self.opened, Span::ZERO, Counted::default()), |conversation| {
                 (conversation.asked, conversation.late, conversation.before)
@@ -321,7 +326,7 @@ impl Flow {
         Some(TransferRow {
             flow: self.number.into(),
             traffic: self.traffic,
-            page: self.transfer.page,
+            page: transfer.page,
             start_s: asked.earlier_by(late).seconds(),
             size_bytes: bytes,
             segments: segments(bytes),
@@ -353,9 +358,10 @@ mod tests {
     use crate::recorder::Recorder;
 
     #[test]
-    fn an_idle_connection_takes_less_than_a_kibibyte() {
-        // Beside it a congestion control at each end, of at most 100 bytes, and its places in lists.
-        assert!(size_of::<Flow>() <= 832, "{} with ends of {}", size_of::<Flow>(), size_of::<Endpoint>());
+    fn a_flow_is_four_cache_lines_of_which_each_end_is_one() {
+        assert_eq!((size_of::<Flow>(), size_of::<Endpoint>()), (256, 64));
+        assert_eq!(Flow::parts(Side::Sender), [0..64, 64..128]);
+        assert_eq!(Flow::parts(Side::Receiver), [0..64, 128..192]);
     }
 
     /// A network that keeps what it is given: packets by their first hop, and entries of the event queue.
@@ -431,10 +437,8 @@ mod tests {
                 goal: 5000,
                 ends: Ends::Tcp(ends),
                 closed: Instant::NEVER,
-                extra_delay: [Span::ZERO; 2],
-                processed_at: [Instant::START; 2],
                 opened: Instant::START,
-                transfer,
+                transfer: transfer.into(),
                 dropped: 0,
                 marked: 0,
                 long: 0,

@@ -11,6 +11,8 @@ mod event;
 mod event_queue;
 mod flow;
 mod gauges;
+mod host_delays;
+mod kept_transfer;
 mod links;
 mod managed;
 mod measurement;

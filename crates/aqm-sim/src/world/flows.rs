@@ -23,10 +23,9 @@ impl<N: Network> World<'_, N> {
             number: self.next_flow,
             traffic: position,
             asked_for: transfer.request.is_some(),
-            transfer,
+            transfer: transfer.into(),
             ends,
             first_hop: routes.first_hops(host),
-            extra_delay: [extra_delay; 2],
             opened: now,
             first_byte: Instant::NEVER,
             completed: Instant::NEVER,
@@ -40,17 +39,21 @@ impl<N: Network> World<'_, N> {
             sampled: state.sampled,
             timers: 0,
             timer_at: [Instant::NEVER; 2],
-            processed_at: [Instant::START; 2],
         };
         self.next_flow += 1;
-        if let Some(slot) = self.free.pop() {
+        let slot = if let Some(slot) = self.free.pop() {
             self.flows[slot as usize] = flow;
             self.acknowledged[slot as usize] = Instant::NEVER;
-            return slot;
+            slot
+        } else {
+            self.flows.push(flow);
+            self.acknowledged.push(Instant::NEVER);
+            (self.flows.len() - 1) as u32
+        };
+        if self.hosts_take_time {
+            self.delays.open(slot, [extra_delay; 2]);
         }
-        self.flows.push(flow);
-        self.acknowledged.push(Instant::NEVER);
-        (self.flows.len() - 1) as u32
+        slot
     }
 
     /// Tells flows of the packets that queues dropped and marked.
@@ -59,7 +62,7 @@ impl<N: Network> World<'_, N> {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.in_flight -= 1;
-            flow.dropped += u64::from(to == Side::Receiver);
+            flow.dropped += u32::from(to == Side::Receiver);
             self.retire_if_over(slot, now);
         }
         while let Some(Fate { slot, .. }) = self.transit.fates.marked.pop() {
@@ -77,7 +80,7 @@ impl<N: Network> World<'_, N> {
         let Flow { traffic, transfer, completed, .. } = *flow;
         self.retire(slot);
         if completed == Instant::NEVER {
-            self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
+            self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer.into(), cx));
         }
     }
 

@@ -15,6 +15,7 @@ use aqm_traffic::Workload;
 
 use crate::event::Timer;
 use crate::flow::{Ends, Flow};
+use crate::host_delays::HostDelays;
 use crate::links::managed_numbers;
 use crate::measurement::{RunRecord, measure, schedule};
 use crate::network::{HostEvent, Network};
@@ -63,6 +64,7 @@ pub(crate) struct World<'a, N> {
     jitter: Rng,
     /// Whether any host has jitter, or any flow extra delay.
     hosts_take_time: bool,
+    delays: HostDelays,
     /// The numbers of the managed links.
     managed: Vec<u32>,
     record: RunRecord,
@@ -94,6 +96,7 @@ impl<'a, N: Network> World<'a, N> {
             measuring: false,
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero() || scenario.traffic.iter().any(Traffic::delays_flows),
+            delays: HostDelays::default(),
             managed: managed_numbers(&scenario.links),
             record: RunRecord::default(),
         }
@@ -146,15 +149,13 @@ impl<'a, N: Network> World<'a, N> {
             return self.on_packet(packet, now);
         }
         let (slot, side) = self.transit.payloads.address(packet.id);
-        let flow = &mut self.flows[slot as usize];
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
-        let processed = now + flow.extra_delay[side as usize] + Span::from_nanos(jitter as u64);
-        let processed_at = &mut flow.processed_at[side as usize];
-        *processed_at = processed.max(*processed_at);
-        self.net.hold(packet, *processed_at);
+        let processed_at = self.delays.processed_at((slot, side), now, Span::from_nanos(jitter as u64));
+        self.net.hold(packet, processed_at);
     }
 
     /// A packet is processed by its host.
+    #[inline(never)]
     fn on_packet(&mut self, packet: Packet, now: Instant) {
         self.transit.note_arrived(&packet, now);
         let Payload { contents, slot, to } = self.transit.payloads.take(packet.id);
@@ -192,7 +193,7 @@ impl<'a, N: Network> World<'a, N> {
             }
         } else {
             let received = ends[Side::Sender as usize].received();
-            if flow.asked_for && Some(received) >= flow.transfer.request.map(u64::from) {
+            if flow.asked_for && Some(received) >= flow.transfer.request().map(u64::from) {
                 flow.on_request(slot, now, &mut self.net);
             }
             if flow.completed != Instant::NEVER && flow.is_acknowledged() {
@@ -215,7 +216,7 @@ impl<'a, N: Network> World<'a, N> {
         if flow.is_due(side, slot, now, &mut self.net) {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side as usize].on_timer(now);
-            flow.pump((side, slot), now, &mut self.net, &mut self.transit);
+            flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
             if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
             }
@@ -226,7 +227,7 @@ impl<'a, N: Network> World<'a, N> {
     fn on_conversation_timer(&mut self, slot: u32, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         let side = flow.on_conversation_timer(now);
-        flow.pump((side, slot), now, &mut self.net, &mut self.transit);
+        flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
         self.retire_if_over(slot, now);
     }
 
@@ -239,6 +240,7 @@ impl<'a, N: Network> World<'a, N> {
     /// All payload of a transfer has arrived.
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let Flow { traffic, transfer, .. } = self.flows[slot as usize];
+        let transfer = transfer.into();
         self.record.pages.extend(self.pages.complete(traffic, &transfer, now));
         self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
     }

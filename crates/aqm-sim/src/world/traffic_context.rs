@@ -1,6 +1,6 @@
 //! What a workload may do: the [`TrafficContext`] that it is called with, and how what it asks for is carried out.
 
-use aqm_net::{Ecn, Instant, Streams};
+use aqm_net::{Ecn, Instant, Span, Streams};
 use aqm_tcp::Endpoint;
 use aqm_traffic::{Conversation, TrafficContext, Transfer, Workload};
 
@@ -86,18 +86,22 @@ impl<N: Network> World<'_, N> {
         ends[opener.other() as usize].listen(now);
         ends[opener as usize].open(now);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
-        self.flows[slot as usize].pump((opener, slot), now, &mut self.net, &mut self.transit);
+        self.flows[slot as usize].pump_seldom((opener, slot), now, &mut self.net, &mut self.transit);
     }
 
     /// Opens a connection for a conversation, when its client does.
     fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
         let (first, host, delay) = (conversation.first, conversation.host, conversation.client_delay);
-        self.hosts_take_time |= !(delay.is_zero() && conversation.server_delay.is_zero());
+        let extra = [conversation.server_delay, delay].map(|delay| delay.saturating_mul(2));
+        self.hosts_take_time |= extra != [Span::ZERO; 2];
         let mut ends = self.ends(position);
         ends[Side::Receiver as usize].write(Some(first.request), now);
         ends[Side::Sender as usize].listen(now);
         let transfer = conversation::transfer(&first, first.request, host);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
+        if self.hosts_take_time {
+            self.delays.lengthen(slot, extra);
+        }
         let flow = &mut self.flows[slot as usize];
         flow.converse(conversation);
         flow.set_conversation_timer(now + delay, slot, &mut self.net);

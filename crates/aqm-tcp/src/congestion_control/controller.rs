@@ -70,7 +70,8 @@ impl Controller {
     pub fn on_ack(&mut self, ack: &AckInfo) {
         match &mut self.control {
             AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
-            AnyControl::Other(control) => control.on_ack(&mut self.window, ack),
+            // A copy, so that what Reno does not look at is never computed for it.
+            AnyControl::Other(control) => control.on_ack(&mut self.window, &{ *ack }),
         }
     }
 

@@ -75,6 +75,12 @@ impl SlowStart {
         Some(if self.end == SlowStartEnd::AtThreshold { grown.min(ssthresh) } else { grown })
     }
 
+    /// Whether the limited form goes on above `ssthresh`.
+    #[inline]
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
     /// The least that an acknowledgement adds in congestion avoidance, in segments.
     #[inline]
     pub(super) fn least(&self, window: f64) -> f64 {

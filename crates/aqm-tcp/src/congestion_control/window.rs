@@ -97,7 +97,8 @@ impl Window {
     /// Opens the window by `step` segments in congestion avoidance, by more where Limited Slow-Start goes on.
     #[inline]
     pub fn add(&mut self, step: f64) {
-        self.cwnd += step.max(self.slow_start.least(self.cwnd));
+        self.cwnd +=
+            if self.slow_start.goes_on() { step.max(self.slow_start.least(self.cwnd)) } else { step };
     }
 
     /// Opens the window by a whole segment for `each` acknowledged ones, of which `counted` came (Linux:

@@ -157,7 +157,7 @@ impl Endpoint {
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
-            let at = context(&self.sender, now, &self.tcp);
+            let at = || context(&self.sender, now, &self.tcp);
             self.receiver.on_segment(segment, at, &self.tcp.config);
         }
         if let Some(sender) = &mut self.sender
@@ -209,7 +209,7 @@ impl Endpoint {
     }
 
     /// The next segment to send; ask until there is none.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         let mut data = None;
         if self.ahead != Ahead::Nothing {
@@ -358,7 +358,7 @@ impl Endpoint {
     }
 
     /// What the sending half answers, or would answer if there were one.
-    #[inline]
+    #[inline(always)]
     fn ask<T>(&self, question: impl FnOnce(&Sender) -> T) -> T {
         match &self.sender {
             Some(sender) => question(sender),

@@ -30,7 +30,7 @@ pub(crate) struct Receiver {
     disorder: Option<Box<Disorder>>,
     /// When to acknowledge, if that adapts.
     adaptive: Option<Box<Adaptive>>,
-    /// Segments with data or a FIN that have arrived, as far as this counts.
+    /// Segments with data or a FIN that have arrived, as far as this counts and where their acknowledgements may wait.
     segments: u32,
     /// Whether an acknowledgement is to leave by itself.
     due: bool,
@@ -66,10 +66,14 @@ impl Receiver {
         }
     }
 
-    /// A segment with data or a FIN arrived.
-    #[inline]
-    pub(crate) fn on_segment(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
-        self.segments = self.segments.saturating_add(1);
+    /// A segment with data or a FIN arrived; `at` tells the present and what is known of the path.
+    #[inline(always)]
+    pub(crate) fn on_segment<'a>(
+        &mut self,
+        segment: &Segment,
+        at: impl FnOnce() -> TimerContext<'a>,
+        config: &Config,
+    ) {
         if segment.flags.has(Flags::CWR) {
             self.echo = false;
         }
@@ -80,13 +84,15 @@ impl Receiver {
         if segment.seq == self.expected && in_order {
             self.expected = segment.end();
             self.fin |= segment.flags.has(Flags::FIN);
-            let last = self.fin || self.due;
-            if let Some(until) = self.wait(segment, at, config).filter(|_| !last) {
-                self.timer = until;
-                return;
+            if config.receiver.delayed_ack != DelayedAck::Off {
+                let last = self.fin || self.due;
+                if let Some(until) = self.wait(segment, at(), config).filter(|_| !last) {
+                    self.timer = until;
+                    return;
+                }
             }
         } else {
-            self.on_disorder(segment, at, config);
+            self.on_disorder(segment, at(), config);
         }
         self.acknowledge();
     }
@@ -94,6 +100,7 @@ impl Receiver {
     /// A segment arrived that is not simply the next.
     #[inline(never)]
     fn on_disorder(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
+        self.segments = self.segments.saturating_add(1);
         let (before, end) = (self.expected, segment.end());
         self.store(segment, end, config.recovery.kind.has_sack());
         if config.receiver.delayed_ack == DelayedAck::Adaptive {
@@ -110,10 +117,8 @@ impl Receiver {
     /// Until when the acknowledgement of a segment in order may wait; none if it may not.
     #[inline]
     fn wait(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
+        self.segments = self.segments.saturating_add(1);
         let config_of = &config.receiver;
-        if config_of.delayed_ack == DelayedAck::Off {
-            return None;
-        }
         let first = self.timer == Instant::NEVER && u64::from(self.segments) > config_of.quick_acks;
         match config_of.delayed_ack {
             DelayedAck::Off => None,

@@ -23,7 +23,7 @@ fn pieces_that_overlap_and_touch_are_joined() {
     let config = config(json!({ "receiver": { "delayed_ack": "off" } }));
     let mut receiver = Receiver::new();
     let mut give = |from, to| {
-        receiver.on_segment(&data(from, to), timer_context(Instant::START), &config);
+        receiver.on_segment(&data(from, to), || timer_context(Instant::START), &config);
         (receiver.delivered(), receiver.disorder.as_ref().map_or(vec![], |it| it.ranges.clone()))
     };
     for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60)] {
@@ -42,14 +42,14 @@ fn pieces_that_overlap_and_touch_are_joined() {
 fn the_end_of_the_data_is_acknowledged_at_once() {
     let config = config(json!({ "receiver": { "delayed_ack": "every-second" } }));
     let mut receiver = Receiver::new();
-    receiver.on_segment(&data(0, 50), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(0, 50), || timer_context(Instant::START), &config);
     assert!(!receiver.is_due());
-    receiver.on_segment(&data(50, 60), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(50, 60), || timer_context(Instant::START), &config);
     assert!(receiver.is_due());
     acknowledgement(&mut receiver, &config);
     receiver.on_segment(
         &Segment { flags: Flags::FIN, ..data(60, 100) },
-        timer_context(Instant::START),
+        || timer_context(Instant::START),
         &config,
     );
     assert!(receiver.is_due() && receiver.has_fin());
@@ -63,7 +63,7 @@ fn the_first_segments_are_acknowledged_at_once_as_far_as_quick_acks_goes() {
     let mut receiver = Receiver::new();
     let mut due = Vec::new();
     for number in 0..6 {
-        receiver.on_segment(&data(number, number + 1), timer_context(Instant::START), &config);
+        receiver.on_segment(&data(number, number + 1), || timer_context(Instant::START), &config);
         due.push(receiver.is_due());
         if receiver.is_due() {
             acknowledgement(&mut receiver, &config);
@@ -78,17 +78,17 @@ fn the_block_that_changed_last_comes_first() {
     // are lost.
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
-    receiver.on_segment(&data(0, 5000), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(0, 5000), || timer_context(Instant::START), &config);
     let mut seen = Vec::new();
     for from in [5500, 6500, 7500, 8500] {
-        receiver.on_segment(&data(from, from + 500), timer_context(Instant::START), &config);
+        receiver.on_segment(&data(from, from + 500), || timer_context(Instant::START), &config);
         let segment = acknowledgement(&mut receiver, &config);
         assert_eq!(segment.ack, 5000);
         seen.push(segment.sacks.ranges(5000).collect::<Vec<_>>());
     }
     assert_eq!(seen[1], [(6500, 7000), (5500, 6000)]);
     assert_eq!(seen[3], [(8500, 9000), (7500, 8000), (6500, 7000)]);
-    receiver.on_segment(&data(7000, 7500), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(7000, 7500), || timer_context(Instant::START), &config);
     let blocks: Vec<_> = acknowledgement(&mut receiver, &config).sacks.ranges(5000).collect();
     assert_eq!(blocks, [(6500, 8000), (8500, 9000)]);
 }
@@ -102,13 +102,13 @@ fn data_that_came_twice_is_reported_once() {
         let segment = acknowledgement(receiver, &config);
         segment.sacks.ranges(segment.ack).collect::<Vec<_>>()
     };
-    receiver.on_segment(&data(0, 3000), timer_context(Instant::START), &config);
-    receiver.on_segment(&data(1000, 2000), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(0, 3000), || timer_context(Instant::START), &config);
+    receiver.on_segment(&data(1000, 2000), || timer_context(Instant::START), &config);
     assert_eq!(blocks(&mut receiver), [(1000, 2000)]);
     assert_eq!(blocks(&mut receiver), []);
-    receiver.on_segment(&data(4000, 6000), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(4000, 6000), || timer_context(Instant::START), &config);
     blocks(&mut receiver);
-    receiver.on_segment(&data(4500, 5000), timer_context(Instant::START), &config);
+    receiver.on_segment(&data(4500, 5000), || timer_context(Instant::START), &config);
     assert_eq!(blocks(&mut receiver), [(4500, 5000), (4000, 6000)]);
 }
 
@@ -119,7 +119,7 @@ fn a_mark_is_echoed_until_the_window_was_reduced() {
     let mut echo = |from, ecn, flags| {
         receiver.on_segment(
             &Segment { ecn, flags, ..data(from, from + 1) },
-            timer_context(Instant::START),
+            || timer_context(Instant::START),
             &config,
         );
         acknowledgement(&mut receiver, &config).flags.has(Flags::ECE)
@@ -136,7 +136,7 @@ fn the_part_of_a_segment_that_came_twice_is_reported() {
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     for (from, to) in [(0, 3000), (2000, 4000)] {
-        receiver.on_segment(&data(from, to), timer_context(Instant::START), &config);
+        receiver.on_segment(&data(from, to), || timer_context(Instant::START), &config);
     }
     let segment = acknowledgement(&mut receiver, &config);
     assert_eq!((segment.ack, segment.sacks.ranges(4000).collect::<Vec<_>>()), (4000, vec![(2000, 3000)]));
@@ -147,7 +147,7 @@ fn what_came_twice_is_not_forgotten_when_the_next_data_arrives() {
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     for (from, to) in [(0, 3000), (5000, 6000), (1000, 2000), (3000, 4000)] {
-        receiver.on_segment(&data(from, to), timer_context(Instant::START), &config);
+        receiver.on_segment(&data(from, to), || timer_context(Instant::START), &config);
     }
     let blocks: Vec<_> = acknowledgement(&mut receiver, &config).sacks.ranges(4000).collect();
     assert_eq!(blocks, [(1000, 2000), (5000, 6000)]);
@@ -170,7 +170,7 @@ impl Adapting {
     fn take(&mut self, millis: u64, number: u64, flags: Flags) -> bool {
         let now = Instant::from_nanos(millis * 1_000_000);
         let segment = Segment { flags, ..data(1000 * number, 1000 * (number + 1)) };
-        self.receiver.on_segment(&segment, timer_context_of(&self.config, now), &self.config);
+        self.receiver.on_segment(&segment, || timer_context_of(&self.config, now), &self.config);
         let is_due = self.receiver.is_due();
         if is_due {
             acknowledgement(&mut self.receiver, &self.config);

@@ -222,8 +222,8 @@ pub(crate) trait LossRecovery: Send {
     /// Duplicate acknowledgements since the last new one.
     fn dupacks(&self) -> u32;
     /// By how many segments partial acknowledgements took the window below that of the congestion control.
-    fn deflation(&self) -> f64 {
-        0.0
+    fn deflation(&self) -> u32 {
+        0
     }
     /// By how many segments duplicates have opened the window, or had until new data was acknowledged.
     fn inflation(&self) -> f64 {
@@ -241,7 +241,8 @@ pub(crate) enum AnyRecovery {
     Other(Box<dyn LossRecovery>),
 }
 
-/// Hands every function on to the recovery that runs: first those that ask, then those that tell.
+/// Hands every function on to the recovery that runs: first those that ask, then those that tell. Arguments are copied
+/// for a recovery that is not in place, so that they need not be in memory for the one that is.
 macro_rules! hand_on {
     (
         asked: $( fn $ask:ident(&$it:ident $(, $about:ident: $what:ty)*) -> $answer:ty; )+
@@ -253,7 +254,7 @@ macro_rules! hand_on {
                 fn $ask(&$it $(, $about: $what)*) -> $answer {
                     match $it {
                         Self::Counting(recovery) => recovery.$ask($($about),*),
-                        Self::Other(recovery) => recovery.$ask($($about),*),
+                        Self::Other(recovery) => recovery.$ask($(copied($about)),*),
                     }
                 }
             )+
@@ -262,12 +263,18 @@ macro_rules! hand_on {
                 fn $tell(&mut $me $(, $news: $of)*) $(-> $outcome)? {
                     match $me {
                         Self::Counting(recovery) => recovery.$tell($($news),*),
-                        Self::Other(recovery) => recovery.$tell($($news),*),
+                        Self::Other(recovery) => recovery.$tell($(copied($news)),*),
                     }
                 }
             )+
         }
     };
+}
+
+/// A copy that lives elsewhere.
+#[inline]
+fn copied<T: Copy>(value: T) -> T {
+    value
 }
 
 hand_on! {
@@ -281,7 +288,7 @@ hand_on! {
     fn is_full(&self, window: u64) -> bool;
     fn flight(&self) -> u64;
     fn dupacks(&self) -> u32;
-    fn deflation(&self) -> f64;
+    fn deflation(&self) -> u32;
     fn inflation(&self) -> f64;
     fn keeps_times(&self) -> bool;
     told:

@@ -227,7 +227,7 @@ impl Sender {
             }
         });
         let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
-        let counted = tcp.config.cwnd.abc_limit.map_or(acked, |limit| acked.min(limit));
+        let counted = tcp.config.cwnd.abc_limit.filter(|&limit| limit < acked).unwrap_or(acked);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
     }

@@ -196,7 +196,7 @@ impl Sender {
     }
 
     /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Segment> {
         if self.cold.is_some() && self.must_wait(now, tcp) {
             return None;
@@ -316,8 +316,8 @@ impl Sender {
     fn refresh(&mut self, tcp: &CheckedConfig) {
         self.cwnd = self.congestion.cwnd();
         let deflation = self.recovery.deflation();
-        if deflation > 0.0 {
-            self.cwnd = (self.cwnd - deflation).max(1.0);
+        if deflation > 0 {
+            self.cwnd = (self.cwnd - f64::from(deflation)).max(1.0);
         }
         let receiver = match tcp.config.receiver.first_window {
             _ if self.is_closed() => 0,

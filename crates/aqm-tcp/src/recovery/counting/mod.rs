@@ -147,8 +147,8 @@ impl LossRecovery for Counting {
         self.inflation.into()
     }
 
-    fn deflation(&self) -> f64 {
-        self.deflation.into()
+    fn deflation(&self) -> u32 {
+        self.deflation
     }
 }
 

@@ -221,16 +221,16 @@ fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
     assert_eq!(bench.send(half), [0]);
     bench.duplicates(5);
     assert_eq!(bench.send(half), [10, 11, 12], "the window of 5 is inflated by 8");
-    assert_eq!((bench.ack(4), bench.recovery.deflation()), (AckKind::Partial, 0.0));
+    assert_eq!((bench.ack(4), bench.recovery.deflation()), (AckKind::Partial, 0));
     assert!(bench.recovery.is_urgent(&bench.tcp.config));
     assert_eq!(bench.send(half), [4, 13], "3 less: 4 to 13 are outstanding");
-    assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 0.0), "the inflation was 5");
+    assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 0), "the inflation was 5");
     assert_eq!(bench.send(half), [9, 14], "it is 1 now");
     assert_eq!(bench.duplicates(1), [AckKind::Duplicate]);
     assert_eq!(bench.recovery.dupacks(), 9, "duplicates count on");
     assert_eq!(bench.send(half), [15]);
     assert_eq!(bench.ack(10), AckKind::Exit);
-    assert_eq!((bench.recovery.dupacks(), bench.recovery.deflation()), (0, 0.0));
+    assert_eq!((bench.recovery.dupacks(), bench.recovery.deflation()), (0, 0));
     assert_eq!(bench.send(half), [0u64; 0]);
 }
 
@@ -239,14 +239,14 @@ fn without_inflation_left_a_partial_acknowledgement_lowers_the_window_itself() {
     for end in [AckKind::Exit, AckKind::Advance] {
         let mut bench = Bench::filled(config(RecoveryKind::NewReno));
         bench.duplicates(3);
-        assert_eq!((bench.ack(7), bench.recovery.deflation()), (AckKind::Partial, 4.0));
-        assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 5.0));
+        assert_eq!((bench.ack(7), bench.recovery.deflation()), (AckKind::Partial, 4));
+        assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 5));
         if end == AckKind::Advance {
             bench.time_out();
-            assert_eq!(bench.recovery.deflation(), 0.0);
+            assert_eq!(bench.recovery.deflation(), 0);
             bench.send(ONE);
         }
-        assert_eq!((bench.ack(10), bench.recovery.deflation()), (end, 0.0));
+        assert_eq!((bench.ack(10), bench.recovery.deflation()), (end, 0));
     }
 }
 

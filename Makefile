@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
 TOOLS := $(VENV)/.tools
 CORE := $(VENV)/.core
+FULL_CORE := $(VENV)/.full-core
+CHECKERS := $(VENV)/.checkers
 DOCTOOLS := $(VENV)/.doctools
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.toml') Cargo.toml Cargo.lock rust-toolchain.toml
 OUT ?= out/shred-quick
@@ -45,7 +47,7 @@ demo: $(CORE)  ## Run the SHRED study quickly on all cores and say where its rep
 build: $(CORE)  ## Make .venv with aqmlab in it, optimised.
 
 .PHONY: test
-test: $(CORE) $(DOCTOOLS)  ## Check formats, lints, types and documentation, and run all tests.
+test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, types and documentation, and run all tests.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
@@ -64,11 +66,11 @@ reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with 
 	$(PYTHON) reference/agreement.py
 
 .PHONY: bench
-bench: $(CORE)  ## Measure speed, beside ns2 if it is installed.
+bench: $(FULL_CORE)  ## Measure speed, beside ns2 if it is installed.
 	$(PYTHON) benches/bench.py
 
 .PHONY: bench-live
-bench-live: $(CORE)  ## Measure how exact and how fast live runs are on this machine.
+bench-live: $(FULL_CORE)  ## Measure how exact and how fast live runs are on this machine.
 	$(PYTHON) benches/live.py
 
 .PHONY: studies
@@ -83,13 +85,13 @@ docs: $(CORE) $(DOCTOOLS)  ## Write the reference pages and build the documentat
 	@echo "Open docs/_build/index.html in a browser."
 
 .PHONY: snapshots
-snapshots: $(CORE)  ## Accept changed numbers: pinned results, and outputs shown in the documentation.
+snapshots: $(CORE) $(CHECKERS)  ## Accept changed numbers: pinned results, and outputs shown in the documentation.
 	AQM_UPDATE_SNAPSHOTS=1 cargo test --locked --workspace --exclude aqm-py
 	AQM_UPDATE_SNAPSHOTS=1 $(PYTHON) -m pytest
 	@git status --short
 
 .PHONY: fmt
-fmt: $(TOOLS)  ## Format Rust and Python.
+fmt: $(CHECKERS)  ## Format Rust and Python.
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -109,11 +111,31 @@ else
 endif
 
 $(TOOLS): pyproject.toml | $(PYTHON)
-	$(INSTALL) 'maturin>=1.9,<2' ruff
+	$(INSTALL) 'maturin>=1.9,<2'
 	@touch $@
 
+# What stands at this place of pyproject.toml's table `project`, a line each.
+required = $(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]$(1), sep="\n")'
+
+# Packages are installed while the core is compiled with this profile.
+define install-core
+	$(call required,["dependencies"]) | xargs $(INSTALL) & installing=$$!; \
+	    $(DEVELOP) --skip-install --locked --profile $(1); wait $$installing
+	$(DEVELOP) --locked --profile $(1)
+	$(PYTHON) -m compileall -q python/aqmlab
+endef
+
 $(CORE): $(TOOLS) pyproject.toml $(RUST_SOURCES)
-	$(DEVELOP) --release --locked --extras dev
+	$(call install-core,quick)
+	@touch $@
+
+# Optimised at link time too, as `pip install .` does it: what the benchmarks measure.
+$(FULL_CORE): $(TOOLS) pyproject.toml $(RUST_SOURCES)
+	$(call install-core,release)
+	@touch $(CORE) $@
+
+$(CHECKERS): pyproject.toml $(TOOLS)
+	$(call required,["optional-dependencies"]["dev"]) | xargs $(INSTALL)
 	@touch $@
 
 $(DOCTOOLS): docs/requirements.txt $(TOOLS)

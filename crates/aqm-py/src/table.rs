@@ -38,9 +38,9 @@ impl PyTable {
 fn array(column: Column) -> Result<ArrayRef, ArrowError> {
     Ok(match column {
         Column::Whole(values) => Arc::new(UInt64Array::from(values)),
-        Column::MaybeWhole(values) => Arc::new(UInt64Array::from(values)),
+        Column::MaybeWhole(values) => Arc::new(values.into_iter().collect::<UInt64Array>()),
         Column::Real(values) => Arc::new(Float64Array::from(values)),
-        Column::MaybeReal(values) => Arc::new(Float64Array::from(values)),
+        Column::MaybeReal(values) => Arc::new(values.into_iter().collect::<Float64Array>()),
         Column::Truth(values) => Arc::new(BooleanArray::from(values)),
         Column::Word { codes, words } => spelled(codes.into_iter().map(Some), words)?,
         Column::MaybeWord { codes, words } => spelled(codes.into_iter(), words)?,

@@ -4,10 +4,8 @@
 //! done" event is needed. A port is told of arrivals ([`Port::accept`]) and told to catch up
 //! ([`Port::serve`]), and hands out departures, each at its own instant.
 //!
-//! Whoever holds a port owes it this: to call `serve` before looking at it, no later than the moment a
-//! packet it handed out reaches the other end, and, if the discipline holds packets back from a free
-//! line, at the moment that [`Port::held_until`] names. A transmission never starts later than
-//! that, so nothing is ever served late.
+//! Whoever holds a port owes it this: to call `serve` before looking at it, and before the packet whose
+//! transmission begins next ([`Port::next_start`]) could reach the other end. So nothing is ever served late.
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 
@@ -170,9 +168,9 @@ impl Port {
         }
     }
 
-    /// When `serve` must be called although no packet is under way: the discipline holds back what waits.
-    pub fn held_until(&self) -> Option<Instant> {
-        self.held.then_some(self.free_at)
+    /// When the next transmission begins at the earliest; `None` if nothing waits.
+    pub fn next_start(&self) -> Option<Instant> {
+        (!self.idle).then_some(self.free_at)
     }
 
     /// Packets that carry this `number` have the headers that `label` says: told before the first of them.

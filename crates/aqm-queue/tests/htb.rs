@@ -397,7 +397,7 @@ fn a_port_that_holds_packets_back_says_how_long_and_needs_few_calls() {
     }
     let mut calls = 0;
     while ends.len() < 20 {
-        let at = port.held_until().unwrap_or(ends[ends.len() - 1]);
+        let at = port.next_start().unwrap_or(ends[ends.len() - 1]);
         port.serve(at, &mut Ignore, |left| ends.push(left.end));
         calls += 1;
     }

@@ -48,8 +48,6 @@ pub(crate) enum Timer {
     WarmUp,
     /// Queues and edges are sampled.
     Sample,
-    /// A port whose queue held packets back may send.
-    Port(u32),
 }
 
 const PROCESSING: u32 = 1 << 30;
@@ -75,6 +73,5 @@ pub(crate) const fn rank_of_timer(timer: Timer, flow: u32) -> u32 {
         Timer::Workload(position) => WORKLOADS | position,
         Timer::WarmUp => SAMPLERS,
         Timer::Sample => SAMPLERS + 1,
-        Timer::Port(_) => SAMPLERS + 2,
     }
 }

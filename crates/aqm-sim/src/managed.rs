@@ -1,39 +1,122 @@
 //! A managed link: a port, who hears what its queue does, and when it must be served without a packet.
 
-use aqm_net::Instant;
-use aqm_queue::Port;
+use aqm_net::{Instant, Packet, Span};
+use aqm_queue::{Departure, Port};
 
-use crate::event::{Timer, rank_of_timer};
-use crate::event_queue::EventQueue;
+use crate::recorder::PacketEvent;
 use crate::transit::{InTransit, LinkObserver};
 
 /// A port, and what the engine knows of its link.
 pub(crate) struct Managed {
     pub(crate) port: Port,
     /// The number of the link.
-    pub(crate) link: u32,
+    link: u32,
+    delay: Span,
+    /// For how long after the beginning of a transmission the packet has surely not reached the far end.
+    lookahead: Span,
     /// Whether its packets are recorded.
     pub(crate) traced: bool,
-    /// When its timer expires; `NEVER` without one.
-    pub(crate) timer_at: Instant,
 }
 
 impl Managed {
+    pub(crate) fn new(port: Port, link: u32, delay: Span, traced: bool) -> Self {
+        let lookahead = Span::from_nanos(delay.nanos().saturating_sub(1));
+        Self { port, link, delay, lookahead, traced }
+    }
+
     /// What hears of fates while the port is called.
     #[inline]
     pub(crate) fn observer<'a>(&self, transit: &'a mut InTransit) -> LinkObserver<'a> {
         transit.at_link(self.link, self.port.arrivals(), self.traced)
     }
 
-    /// Sees to it that the port is served when its queue, which holds back what waits, is ready.
+    /// The moment after whose events the port must catch up at the latest, if no packet arrives before: no packet
+    /// that is sent later reaches the far end by then.
     #[inline]
-    pub(crate) fn arm(&mut self, port: u32, event_queue: &mut EventQueue) {
-        if let Some(at) = self.port.held_until()
-            && at < self.timer_at
-        {
-            self.timer_at = at;
-            let timer = Timer::Port(port);
-            event_queue.put_timer(at, rank_of_timer(timer, 0), timer);
+    pub(crate) fn serve_by(&self) -> Instant {
+        self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)
+    }
+
+    /// Offers `packet` to the queue. Whatever leaves it, and when it reaches the far end, is told to `travel`.
+    #[inline(always)]
+    pub(crate) fn offer(
+        &mut self,
+        packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        mut travel: impl FnMut(Packet, Instant),
+    ) {
+        let (delay, mut observer) = (self.delay, self.observer(transit));
+        self.port.accept(packet, now, &mut observer, |departure| {
+            travel(departure.packet, departure.end + delay);
+        });
+    }
+
+    /// Lets the port send what is due.
+    pub(crate) fn serve(
+        &mut self,
+        now: Instant,
+        transit: &mut InTransit,
+        mut travel: impl FnMut(Packet, Instant),
+    ) {
+        if self.traced {
+            return self.serve_traced(now, transit, travel);
+        }
+        let (delay, mut observer) = (self.delay, self.observer(transit));
+        self.port.serve(now, &mut observer, |departure| travel(departure.packet, departure.end + delay));
+    }
+
+    /// As [`offer`](Self::offer), and records what happens.
+    #[cold]
+    pub(crate) fn offer_traced(
+        &mut self,
+        packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        mut travel: impl FnMut(Packet, Instant),
+    ) {
+        // What departs before it joins goes first, so that each row shows the queue as it was.
+        let mut departures = Vec::new();
+        let mut observer = self.observer(transit);
+        self.port.serve_before(now, &mut observer, |departure| departures.push(departure));
+        self.note_departures(&departures, transit, &mut travel);
+        departures.clear();
+        let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
+        let mut observer = self.observer(transit);
+        self.port.accept(packet, now, &mut observer, |departure| departures.push(departure));
+        if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
+            self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
+        }
+        // A packet that goes straight to the line has joined the queue for a moment.
+        transit.recorder.note_queue(first, self.port.discipline(), departures.len());
+        self.note_departures(&departures, transit, &mut travel);
+    }
+
+    #[cold]
+    fn serve_traced(
+        &mut self,
+        now: Instant,
+        transit: &mut InTransit,
+        mut travel: impl FnMut(Packet, Instant),
+    ) {
+        let mut departures = Vec::new();
+        let mut observer = self.observer(transit);
+        self.port.serve(now, &mut observer, |departure| departures.push(departure));
+        self.note_departures(&departures, transit, &mut travel);
+    }
+
+    fn note_departures(
+        &self,
+        departures: &[Departure],
+        transit: &mut InTransit,
+        travel: &mut impl FnMut(Packet, Instant),
+    ) {
+        for (place, departure) in departures.iter().enumerate() {
+            // The queue has already seen the departures that follow this one.
+            let first = transit.recorder.packets.len();
+            self.observer(transit).trace(PacketEvent::Start, &departure.packet, departure.start);
+            transit.recorder.note_queue(first, self.port.discipline(), departures.len() - 1 - place);
+            travel(departure.packet, departure.end + self.delay);
         }
     }
 }

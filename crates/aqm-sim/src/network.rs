@@ -1,12 +1,13 @@
 //! Links that carry packets from host to host: one event for each packet and link, and none for the access
-//! line behind a link without a port ([`End::AccessLine`]).
+//! line at the end ([`End::AccessLine`]).
 //!
 //! A link knows when it is free, and that is all it needs: the moment a packet is put on it, the
 //! moment of its arrival is known. Only a link with a queue discipline owns a [`Port`], which
-//! catches up whenever a packet arrives at it or from it.
+//! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
+//! not sent yet could reach the far end ([`Managed::serve_by`]).
 
 use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
-use aqm_queue::{Counters, Departure, Label, Port, QueueDiscipline, Ties};
+use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
 use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
@@ -105,21 +106,28 @@ struct HopState {
 enum End {
     /// The host.
     Host,
-    /// The access line of the host, to which packets come from this link only; and this link has no port.
+    /// The access line of the host, to which packets come from this link only.
     AccessLine,
     /// Any other link.
     Link,
 }
 
-/// The engine: lanes and a wheel for events, links that only know when they are free.
-pub(crate) struct LaneNetwork {
+/// Lines without a queue discipline, and the packets that travel on any.
+struct Lines {
     event_queue: EventQueue,
     hops: Vec<HopState>,
     /// By class of links.
     timings: Vec<LinkTiming>,
     /// By link between routers: when it is free, if it has no port.
     free_at: Vec<Instant>,
+}
+
+/// The engine: lanes and a wheel for events, links that only know when they are free.
+pub(crate) struct LaneNetwork {
+    lines: Lines,
     managed: Vec<Managed>,
+    /// No port need catch up before the events of this moment are over.
+    serve_by: Instant,
     edges: Edges,
     /// Whether there are so many routes that they do not stay in the cache.
     many: bool,
@@ -133,6 +141,24 @@ pub(crate) const MANY_ROUTES: usize = 1000;
 const FAR: usize = 12;
 const NEAR: usize = 6;
 
+impl Lines {
+    /// `packet` reaches the end of its link at `there`. Packets come to an access line in the order in which they
+    /// come to the link before it: when they leave it is known already, and one event is enough.
+    #[inline(always)]
+    fn travel(&mut self, mut packet: Packet, there: Instant) {
+        let hop = &self.hops[packet.hop as usize];
+        if hop.end != End::AccessLine {
+            let place = self.timings[hop.class as usize].place;
+            return self.event_queue.put_packet(place, there, rank_of_link(hop.link), packet);
+        }
+        packet.hop += 1;
+        let hop = &mut self.hops[packet.hop as usize];
+        let timing = &self.timings[hop.class as usize];
+        hop.free_at = hop.free_at.max(there) + timing.pace.time_for(packet.bytes.into());
+        self.event_queue.put_packet(timing.place, hop.free_at + timing.delay, rank_of_link(hop.link), packet);
+    }
+}
+
 impl LaneNetwork {
     pub(crate) fn new(plan: &Plan) -> Self {
         let Plan { scenario, topology, edges, .. } = plan;
@@ -141,13 +167,10 @@ impl LaneNetwork {
         let mut owners = vec![Owner::Table; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
             let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
+            let port = Port::new(queue.prototype.clone(), spec.rate, rng, ties);
+            let traced = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
-            managed.push(Managed {
-                port: Port::new(queue.prototype.clone(), spec.rate, rng, ties),
-                link: number as u32,
-                traced: scenario.record.packets.contains(&spec.name),
-                timer_at: Instant::NEVER,
-            });
+            managed.push(Managed::new(port, number as u32, spec.delay, traced));
         }
         let event_queue = EventQueue::new(scenario.reverse_ties);
         let timing = |(number, class): (usize, &LinkClass)| LinkTiming {
@@ -156,11 +179,14 @@ impl LaneNetwork {
             owner: owners.get(number).copied().unwrap_or(Owner::Hop),
             place: event_queue.place(class.lane),
         };
+        // Whoever records the packets of a link wants to hear when they leave it.
+        let is_traced = |link: u32| match owners.get(link as usize) {
+            Some(&Owner::Port(port)) => managed[port as usize].traced,
+            _ => false,
+        };
         let end = |hop: &Hop, next: Option<&Hop>| match next {
             _ if hop.last => End::Host,
-            Some(next) if next.last && matches!(owners.get(hop.link as usize), Some(Owner::Table)) => {
-                End::AccessLine
-            }
+            Some(next) if next.last && !is_traced(hop.link) => End::AccessLine,
             _ => End::Link,
         };
         let hops = &topology.hops;
@@ -171,12 +197,16 @@ impl LaneNetwork {
             end: end(hop, hops.get(place + 1)),
             edge: hop.edge,
         };
-        Self {
+        let lines = Lines {
             timings: topology.link_classes.iter().enumerate().map(timing).collect(),
             event_queue,
             hops: hops.iter().enumerate().map(state).collect(),
             free_at: vec![Instant::START; scenario.links.len()],
+        };
+        Self {
+            lines,
             managed,
+            serve_by: Instant::NEVER,
             edges: edges.clone(),
             many: topology.route_count() > MANY_ROUTES,
         }
@@ -184,7 +214,7 @@ impl LaneNetwork {
 
     /// Nothing is due before this moment.
     pub(crate) fn next_due(&self) -> Instant {
-        self.event_queue.next_due()
+        self.lines.event_queue.next_due().min(self.serve_by)
     }
 
     /// Tells all queues what packets of a label say in their headers.
@@ -195,121 +225,48 @@ impl LaneNetwork {
     /// Puts `packet` on the link it stands before.
     #[inline(always)]
     fn forward(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit) {
-        let hop = &mut self.hops[packet.hop as usize];
+        let hop = &mut self.lines.hops[packet.hop as usize];
         if hop.edge != 0 {
             packet.class = self.edges.class_of(packet, hop.edge, now);
         }
-        let timing = &self.timings[hop.class as usize];
+        let timing = &self.lines.timings[hop.class as usize];
         let free_at = match timing.owner {
             Owner::Hop => &mut hop.free_at,
-            Owner::Table => &mut self.free_at[hop.link as usize],
+            Owner::Table => &mut self.lines.free_at[hop.link as usize],
             Owner::Port(port) => return self.offer(port, packet, now, transit),
         };
         *free_at = (*free_at).max(now) + timing.pace.time_for(packet.bytes.into());
         let there = *free_at + timing.delay;
-        if hop.end != End::AccessLine {
-            return self.event_queue.put_packet(timing.place, there, rank_of_link(hop.link), packet);
-        }
-        // Packets come to the line behind in the order in which they come to this one: it is known already
-        // when they leave it, and one event is enough.
-        packet.hop += 1;
-        let hop = &mut self.hops[packet.hop as usize];
-        let timing = &self.timings[hop.class as usize];
-        hop.free_at = hop.free_at.max(there) + timing.pace.time_for(packet.bytes.into());
-        self.event_queue.put_packet(timing.place, hop.free_at + timing.delay, rank_of_link(hop.link), packet);
+        self.lines.travel(packet, there);
     }
 
     /// Offers `packet` to the queue of a managed link.
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
-        let managed = &mut self.managed[port as usize];
-        let link = managed.link;
+        let (managed, lines) = (&mut self.managed[port as usize], &mut self.lines);
         if managed.traced {
-            return self.offer_traced(port, packet, now, transit);
+            managed.offer_traced(packet, now, transit, |packet, there| lines.travel(packet, there));
+        } else {
+            managed.offer(packet, now, transit, |packet, there| lines.travel(packet, there));
         }
-        let (timing, event_queue) = (&self.timings[link as usize], &mut self.event_queue);
-        let mut observer = managed.observer(transit);
-        managed.port.accept(packet, now, &mut observer, |departure| {
-            event_queue.put_packet(
-                timing.place,
-                departure.end + timing.delay,
-                rank_of_link(link),
-                departure.packet,
-            );
-        });
-        managed.arm(port, event_queue);
+        self.serve_by = self.serve_by.min(managed.serve_by());
     }
 
-    /// Lets a port send what is due.
-    fn serve(&mut self, port: u32, now: Instant, transit: &mut InTransit) {
-        let managed = &mut self.managed[port as usize];
-        let link = managed.link;
-        if managed.traced {
-            return self.serve_traced(port, now, transit);
-        }
-        let (timing, event_queue) = (&self.timings[link as usize], &mut self.event_queue);
-        let mut observer = managed.observer(transit);
-        managed.port.serve(now, &mut observer, |departure| {
-            event_queue.put_packet(
-                timing.place,
-                departure.end + timing.delay,
-                rank_of_link(link),
-                departure.packet,
-            );
-        });
-        managed.arm(port, event_queue);
-    }
-
-    /// A packet has left the link of a port at its far end.
-    fn leave(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
-        self.serve(port, now, transit);
-        let managed = &self.managed[port as usize];
-        if managed.traced {
-            managed.observer(transit).trace(PacketEvent::Deliver, packet, now);
+    /// Lets all ports send what is due.
+    fn serve(&mut self, now: Instant, transit: &mut InTransit) {
+        self.serve_by = Instant::NEVER;
+        for managed in &mut self.managed {
+            managed.serve(now, transit, |packet, there| self.lines.travel(packet, there));
+            self.serve_by = self.serve_by.min(managed.serve_by());
         }
     }
 
+    /// A packet whose link is recorded has left it at the far end. Rows of one instant are in the order of the
+    /// rule, so the line takes its next packet first.
     #[cold]
-    fn offer_traced(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
-        // What departs before it joins goes first, so that each row shows the queue as it was.
-        let mut departures = Vec::new();
+    fn note_delivered(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
-        let mut observer = managed.observer(transit);
-        managed.port.serve_before(now, &mut observer, |departure| departures.push(departure));
-        self.depart_traced(port, &departures, transit);
-        departures.clear();
-        let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
-        let managed = &mut self.managed[port as usize];
-        let mut observer = managed.observer(transit);
-        managed.port.accept(packet, now, &mut observer, |departure| departures.push(departure));
-        if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
-            managed.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
-        }
-        // A packet that goes straight to the line has joined the queue for a moment.
-        transit.recorder.note_queue(first, managed.port.discipline(), departures.len());
-        self.depart_traced(port, &departures, transit);
-    }
-
-    #[cold]
-    fn serve_traced(&mut self, port: u32, now: Instant, transit: &mut InTransit) {
-        let mut departures = Vec::new();
-        let managed = &mut self.managed[port as usize];
-        let mut observer = managed.observer(transit);
-        managed.port.serve(now, &mut observer, |departure| departures.push(departure));
-        self.depart_traced(port, &departures, transit);
-    }
-
-    fn depart_traced(&mut self, port: u32, departures: &[Departure], transit: &mut InTransit) {
-        let managed = &self.managed[port as usize];
-        let timing = &self.timings[managed.link as usize];
-        for (place, departure) in departures.iter().enumerate() {
-            // The queue has already seen the departures that follow this one.
-            let first = transit.recorder.packets.len();
-            managed.observer(transit).trace(PacketEvent::Start, &departure.packet, departure.start);
-            transit.recorder.note_queue(first, managed.port.discipline(), departures.len() - 1 - place);
-            let at = departure.end + timing.delay;
-            self.event_queue.put_packet(timing.place, at, rank_of_link(managed.link), departure.packet);
-        }
-        self.managed[port as usize].arm(port, &mut self.event_queue);
+        managed.serve(now, transit, |packet, there| self.lines.travel(packet, there));
+        managed.observer(transit).trace(PacketEvent::Deliver, packet, now);
     }
 }
 
@@ -320,42 +277,42 @@ impl Network for LaneNetwork {
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
-        self.event_queue.put_held(until, packet);
+        self.lines.event_queue.put_held(until, packet);
     }
 
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer) {
-        self.event_queue.put_timer(at, rank_of_timer(timer, flow), timer);
+        self.lines.event_queue.put_timer(at, rank_of_timer(timer, flow), timer);
     }
 
     #[inline]
     fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
         loop {
-            let (now, event) = self.event_queue.next(until)?;
+            let Some((now, event)) = self.lines.event_queue.next(until.min(self.serve_by)) else {
+                if until < self.serve_by {
+                    return None;
+                }
+                self.serve(self.serve_by, transit);
+                continue;
+            };
             let mut packet = match event {
                 Event::Packet(packet) => packet,
                 Event::Held(packet) => return Some((now, HostEvent::Processed(packet))),
-                Event::Timer(Timer::Port(port)) => {
-                    let timer_at = &mut self.managed[port as usize].timer_at;
-                    if *timer_at == now {
-                        *timer_at = Instant::NEVER;
-                    }
-                    self.serve(port, now, transit);
-                    continue;
-                }
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
             };
             if self.many
-                && let Some(far) = self.event_queue.ahead(FAR)
+                && let Some(far) = self.lines.event_queue.ahead(FAR)
             {
-                prefetch(&self.hops, far.hop as usize);
+                prefetch(&self.lines.hops, far.hop as usize);
                 transit.payloads.prefetch(far.id);
             }
-            let hop = &self.hops[packet.hop as usize];
+            let hop = &self.lines.hops[packet.hop as usize];
             if hop.end == End::Host {
                 return Some((now, HostEvent::Arrived(packet)));
             }
-            if let Owner::Port(port) = self.timings[hop.class as usize].owner {
-                self.leave(port, &packet, now, transit);
+            if let Owner::Port(port) = self.lines.timings[hop.class as usize].owner
+                && self.managed[port as usize].traced
+            {
+                self.note_delivered(port, &packet, now, transit);
             }
             packet.hop += 1;
             self.forward(packet, now, transit);
@@ -363,9 +320,7 @@ impl Network for LaneNetwork {
     }
 
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit) {
-        for port in 0..self.managed.len() {
-            self.serve(port as u32, now, transit);
-        }
+        self.serve(now, transit);
     }
 
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
@@ -393,10 +348,10 @@ impl Network for LaneNetwork {
     }
 
     fn ahead(&self) -> Option<&Packet> {
-        if self.many { self.event_queue.ahead(NEAR) } else { None }
+        if self.many { self.lines.event_queue.ahead(NEAR) } else { None }
     }
 
     fn events(&self) -> u64 {
-        self.event_queue.taken()
+        self.lines.event_queue.taken()
     }
 }

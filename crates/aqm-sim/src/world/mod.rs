@@ -130,7 +130,6 @@ impl<'a, N: Network> World<'a, N> {
             }
             HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(now),
             HostEvent::Timer(Timer::Sample) => self.sample(now, watch),
-            HostEvent::Timer(Timer::Port(_)) => unreachable!("the network serves its ports itself"),
         }
         if !self.transit.fates.is_empty() {
             self.apply_fates(now);

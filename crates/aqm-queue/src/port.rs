@@ -69,10 +69,12 @@ pub struct Port {
     idle: bool,
     /// The line is free, and the discipline holds back what waits until `free_at`.
     held: bool,
-    waiting: u64,
-    changed_at: Instant,
-    last_arrival: Option<Instant>,
-    last_start: Option<Instant>,
+    /// When the last packet arrived, and when the last transmission began; `NEVER` before the first.
+    last_arrival: Instant,
+    last_start: Instant,
+    /// The moments at which packets left the queue less those at which they joined it, in nanoseconds and modulo
+    /// 2^128: with those that wait now it makes the integral of the queue.
+    left_less_joined: u128,
     counters: Counters,
 }
 
@@ -87,10 +89,9 @@ impl Port {
             free_at: Instant::START,
             idle: true,
             held: false,
-            waiting: 0,
-            changed_at: Instant::START,
-            last_arrival: None,
-            last_start: None,
+            last_arrival: Instant::NEVER,
+            last_start: Instant::NEVER,
+            left_less_joined: 0,
             counters: Counters::default(),
         }
     }
@@ -104,68 +105,92 @@ impl Port {
         mut depart: impl FnMut(Departure),
     ) {
         self.serve_before(now, observer, &mut depart);
-        let at_departure = self.last_start == Some(now)
-            || (self.free_at == now && !self.held && self.counters.departures > 0);
-        self.counters.tied += u64::from(at_departure || self.last_arrival == Some(now));
-        self.last_arrival = Some(now);
-        self.counters.arrivals += 1;
-        self.counters.arrived_bytes += u64::from(packet.bytes);
-        self.integrate(now);
-        let mut tally = Tally { counters: &mut self.counters, outer: observer };
-        let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
-        self.discipline.enqueue(packet, &mut cx);
-        self.waiting = self.discipline.backlog().packets;
-        if (self.idle || self.held) && self.waiting > 0 {
-            self.free_at = now;
-            self.idle = false;
+        if self.join(packet, now, observer) {
             self.serve(now, observer, depart);
         }
     }
 
     /// Catches up with what departs before a packet that arrives at `now` joins, by the rule of ties.
-    pub fn serve_before(&mut self, now: Instant, observer: &mut dyn Observer, depart: impl FnMut(Departure)) {
-        match self.ties {
-            Ties::DepartureFirst => self.serve(now, observer, depart),
-            Ties::ArrivalFirst if now > Instant::START => {
-                self.serve(Instant::from_nanos(now.nanos() - 1), observer, depart);
-            }
-            Ties::ArrivalFirst => {}
+    pub fn serve_before(
+        &mut self,
+        now: Instant,
+        observer: &mut dyn Observer,
+        mut depart: impl FnMut(Departure),
+    ) {
+        while let Some(departure) = self.next_departure_before(now, observer) {
+            depart(departure);
         }
+    }
+
+    /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
+    pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
+        while let Some(departure) = self.next_departure(until, observer) {
+            depart(departure);
+        }
+    }
+
+    /// A packet arrives; what departs before it has departed. Whether the line, which was free, may send now.
+    #[inline]
+    pub fn join(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
+        let at_departure =
+            self.last_start == now || (self.free_at == now && !self.held && self.counters.departures > 0);
+        self.counters.tied += u64::from(at_departure || self.last_arrival == now);
+        self.last_arrival = now;
+        self.counters.arrivals += 1;
+        self.counters.arrived_bytes += u64::from(packet.bytes);
+        self.left_less_joined = self.left_less_joined.wrapping_sub(now.nanos().into());
+        self.call(now, observer, |discipline, cx| discipline.enqueue(packet, cx));
+        let begins = (self.idle || self.held) && self.waiting() > 0;
+        if begins {
+            self.free_at = now;
+            self.idle = false;
+        }
+        begins
+    }
+
+    /// The next departure before a packet that arrives at `now` joins, by the rule of ties.
+    #[inline]
+    pub fn next_departure_before(&mut self, now: Instant, observer: &mut dyn Observer) -> Option<Departure> {
+        let until = match self.ties {
+            Ties::DepartureFirst => now.nanos(),
+            Ties::ArrivalFirst => now.nanos().checked_sub(1)?,
+        };
+        self.next_departure(Instant::from_nanos(until), observer)
+    }
+
+    /// The next transmission that starts at or before `until`.
+    #[inline]
+    pub fn next_departure(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
+        while !self.idle && self.free_at <= until {
+            let start = self.free_at;
+            let Some(packet) = self.call(start, observer, |discipline, cx| discipline.dequeue(cx)) else {
+                self.wait(start);
+                continue;
+            };
+            self.held = false;
+            self.last_start = start;
+            self.left_less_joined = self.left_less_joined.wrapping_add(start.nanos().into());
+            self.free_at = start + self.pace.time_for(u64::from(packet.bytes));
+            self.counters.departures += 1;
+            self.counters.departed_bytes += u64::from(packet.bytes);
+            return Some(Departure { packet, start, end: self.free_at });
+        }
+        None
+    }
+
+    /// The line is free at `now`, and the discipline sends nothing: nothing waits, or it holds back what does.
+    fn wait(&mut self, now: Instant) {
+        self.held = self.waiting() > 0;
+        let ready = self.discipline.next_ready().filter(|_| self.held);
+        debug_assert_eq!(ready.is_some(), self.held, "a discipline that holds packets back says how long");
+        self.idle = ready.is_none();
+        // Whatever a discipline says, time goes on.
+        self.free_at = ready.map_or(now, |at| at.max(now + Span::from_nanos(1)));
     }
 
     /// Packets that have arrived so far.
     pub fn arrivals(&self) -> u64 {
         self.counters.arrivals
-    }
-
-    /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
-    pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
-        while !self.idle && self.free_at <= until {
-            let start = self.free_at;
-            self.integrate(start);
-            let mut tally = Tally { counters: &mut self.counters, outer: observer };
-            let mut cx = Context { now: start, rng: &mut self.rng, observer: &mut tally };
-            let next = self.discipline.dequeue(&mut cx);
-            self.waiting = self.discipline.backlog().packets;
-            self.held = next.is_none() && self.waiting > 0;
-            let Some(packet) = next else {
-                let ready = self.discipline.next_ready().filter(|_| self.held);
-                debug_assert_eq!(
-                    ready.is_some(),
-                    self.held,
-                    "a discipline that holds packets back says how long"
-                );
-                self.idle = ready.is_none();
-                // Whatever a discipline says, time goes on.
-                self.free_at = ready.map_or(start, |at| at.max(start + Span::from_nanos(1)));
-                continue;
-            };
-            self.last_start = Some(start);
-            self.free_at = start + self.pace.time_for(u64::from(packet.bytes));
-            self.counters.departures += 1;
-            self.counters.departed_bytes += u64::from(packet.bytes);
-            depart(Departure { packet, start, end: self.free_at });
-        }
     }
 
     /// When the next transmission begins at the earliest; `None` if nothing waits.
@@ -183,28 +208,42 @@ impl Port {
         self.discipline.as_ref()
     }
 
-    /// What went through up to the last `accept` or `serve`.
+    /// What went through up to the last `accept` or `serve`, but for the integral of the queue.
     pub fn counted(&self) -> &Counters {
         &self.counters
     }
 
     /// What went through up to `now`, to which the port must have caught up.
-    pub fn counters(&mut self, now: Instant) -> Counters {
-        self.integrate(now);
-        self.counters
+    pub fn counters(&self, now: Instant) -> Counters {
+        let waiting = u128::from(self.waiting()) * u128::from(now.nanos());
+        Counters { packet_nanos: self.left_less_joined.wrapping_add(waiting), ..self.counters }
     }
 
-    fn integrate(&mut self, now: Instant) {
-        debug_assert!(now >= self.changed_at, "a port never looks back");
-        self.counters.packet_nanos +=
-            u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
-        self.changed_at = now;
+    /// How many packets wait: those that arrived and neither departed nor were dropped.
+    #[inline]
+    fn waiting(&self) -> u64 {
+        self.counters.arrivals - self.counters.departures - self.counters.drops
+    }
+
+    /// Calls the discipline.
+    #[inline(always)]
+    fn call<R>(
+        &mut self,
+        now: Instant,
+        observer: &mut dyn Observer,
+        act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
+    ) -> R {
+        let (counters, left_less_joined) = (&mut self.counters, &mut self.left_less_joined);
+        let mut tally = Tally { counters, left_less_joined, outer: observer };
+        let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
+        act(self.discipline.as_mut(), &mut cx)
     }
 }
 
 /// Counts fates on their way to the observer.
 struct Tally<'a> {
     counters: &'a mut Counters,
+    left_less_joined: &'a mut u128,
     outer: &'a mut dyn Observer,
 }
 
@@ -213,6 +252,7 @@ impl Observer for Tally<'_> {
         self.counters.drops += 1;
         self.counters.drops_by_reason[why as usize] += 1;
         self.counters.dropped_bytes += u64::from(packet.bytes);
+        *self.left_less_joined = self.left_less_joined.wrapping_add(now.nanos().into());
         self.outer.dropped(packet, why, now);
     }
 

@@ -196,6 +196,7 @@ impl QueueDiscipline for Red {
 
 impl Red {
     /// Takes the queue that an arrival at `now` finds into the average.
+    #[inline]
     pub(crate) fn observe(&mut self, now: Instant) {
         self.core.observe(self.fifo.backlog(), now);
     }
@@ -207,6 +208,7 @@ impl Red {
 
     /// Decides on a `packet` that meets `curve`, and carries it out. Below `lowest`, the smallest
     /// `min` that any packet may meet, the count starts afresh.
+    #[inline]
     pub(crate) fn admit(&mut self, packet: Packet, curve: Curve, lowest: f64, cx: &mut Context<'_>) {
         let state = ArrivalState { curve, lowest, packets: self.fifo.backlog().packets };
         if self.core.admit(packet, state, &mut self.fifo, cx) {

@@ -62,6 +62,7 @@ impl RedCore {
     }
 
     /// Decides on a `packet`, and carries it out; `true` if it has joined `fifo`.
+    #[inline(always)]
     pub fn admit(
         &mut self,
         mut packet: Packet,

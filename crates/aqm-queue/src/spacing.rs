@@ -97,10 +97,10 @@ impl DropSpacing {
 
     /// `p_a`: never above 1.
     fn spaced(&self, bytes: u64) -> f64 {
-        let relative_size = bytes as f64 / self.mean_packet as f64;
+        let relative_size = || bytes as f64 / self.mean_packet as f64;
         let (p_b, count) = match self.scaling {
             PacketScaling::None => (self.probability, self.count),
-            PacketScaling::BeforeCount => (self.probability * relative_size, self.count),
+            PacketScaling::BeforeCount => (self.probability * relative_size(), self.count),
             // Whole packets of the mean size, as in ns-2.
             PacketScaling::AfterCount => (self.probability, self.count_bytes / self.mean_packet),
         };
@@ -114,7 +114,7 @@ impl DropSpacing {
             Spacing::Independent => p_b,
         };
         if self.scaling == PacketScaling::AfterCount && p_a < 1.0 {
-            (p_a * relative_size).min(1.0)
+            (p_a * relative_size()).min(1.0)
         } else {
             p_a.min(1.0)
         }

@@ -13,17 +13,8 @@ use crate::event::{Event, Key, SAMPLERS, Timer, rank_of_processing};
 use crate::ring::Ring;
 use crate::wheel::Wheel;
 
-/// How many lanes there are; what finds no lane uses the wheel.
-pub(crate) const LANES: usize = 8;
-
-/// The lane of those that have none.
-pub(crate) const NO_LANE: u8 = LANES as u8;
-
-/// The lane of packets that hosts work on: the last one, because they come after those on links.
-const HELD_LANE: u8 = NO_LANE - 1;
-
-/// How many lanes links may have.
-pub(crate) const LINK_LANES: usize = LANES - 1;
+/// The lane of those that have none, and use the wheel.
+pub(crate) const NO_LANE: u8 = u8::MAX;
 
 /// How many packets of its lane a packet may pass; jitter makes neighbours change places.
 const MOST_PASSED: usize = 12;
@@ -46,9 +37,9 @@ impl TieOrder {
         (rank ^ self.flip).wrapping_add(self.offset)
     }
 
-    /// The place of a lane: as the ranks of its links turn round, so does its place.
-    const fn of_lane(self, lane: u8) -> usize {
-        if self.flip == 0 || lane == NO_LANE { lane as usize } else { LANES - 1 - lane as usize }
+    /// The place of one of so many lanes: as the ranks of its links turn round, so does its place.
+    const fn of_lane(self, lane: u8, lanes: usize) -> usize {
+        if self.flip == 0 || lane == NO_LANE { lane as usize } else { lanes - 1 - lane as usize }
     }
 
     const fn of_timer(self, rank: u32) -> u32 {
@@ -81,8 +72,15 @@ struct Lane {
 /// keeps 61 bits, which are 73 years.
 type Head = u64;
 
-const LANE_BITS: u32 = LANES.ilog2();
+const LANE_BITS: u32 = 3;
 const NOTHING: Head = Head::MAX;
+
+/// The most lanes there are, and how many of them are looked at if no more are in use.
+const LANES: usize = 8;
+const FEW: usize = 4;
+
+/// How many lanes links may have.
+pub(crate) const LINK_LANES: usize = LANES - 1;
 
 /// All that is due.
 pub(crate) struct EventQueue {
@@ -90,6 +88,9 @@ pub(crate) struct EventQueue {
     lanes: [Lane; LANES],
     wheel: Wheel,
     ties: TieOrder,
+    /// How many lanes are in use. Behind those of links is that of packets that hosts work on, because they come
+    /// after those on links.
+    in_use: usize,
     /// The place of the lane of packets that hosts work on.
     held_lane: usize,
     taken: u64,
@@ -102,13 +103,16 @@ const fn head(time: u64, lane: usize) -> Head {
 }
 
 impl EventQueue {
-    pub(crate) fn new(reversed: bool) -> Self {
+    /// One with so many lanes for links, at most [`LINK_LANES`].
+    pub(crate) fn new(reversed: bool, link_lanes: usize) -> Self {
+        let (ties, in_use) = (TieOrder::new(reversed), link_lanes + 1);
         Self {
             heads: [NOTHING; LANES],
             lanes: std::array::from_fn(|_| Lane { waiting: Ring::new(), tail: Key::new(0, 0) }),
             wheel: Wheel::new(),
-            ties: TieOrder::new(reversed),
-            held_lane: TieOrder::new(reversed).of_lane(HELD_LANE),
+            ties,
+            in_use,
+            held_lane: ties.of_lane(link_lanes as u8, in_use),
             taken: 0,
             lane: 0,
         }
@@ -127,17 +131,22 @@ impl EventQueue {
 
     /// Where packets of a lane wait, or those of none.
     pub(crate) fn place(&self, lane: u8) -> u8 {
-        self.ties.of_lane(lane) as u8
+        self.ties.of_lane(lane, self.in_use) as u8
     }
 
     /// A packet is due at `at`; `place` is where those like it wait.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_packet(&mut self, place: u8, at: Instant, rank: u32, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank));
-        if place >= NO_LANE {
-            return self.wheel.push(key, Event::Packet(packet));
+        if usize::from(place) >= LANES {
+            return self.put_in_wheel(key, packet);
         }
         self.join(place.into(), key, packet);
+    }
+
+    #[cold]
+    fn put_in_wheel(&mut self, key: Key, packet: Packet) {
+        self.wheel.push(key, Event::Packet(packet));
     }
 
     /// A host has processed `packet` at `at`.
@@ -187,16 +196,64 @@ impl EventQueue {
 
     /// No event is due before this moment; it may be a little before the first one.
     pub(crate) fn next_due(&self) -> Instant {
-        let least = self.heads.iter().fold(NOTHING, |least, &head| least.min(head));
+        let least = self.least();
         let in_lanes = if least == NOTHING { u64::MAX } else { least >> LANE_BITS };
         Instant::from_nanos(in_lanes.min(self.wheel.bound()))
+    }
+
+    /// The least head.
+    #[inline(always)]
+    fn least(&self) -> Head {
+        let [a, b, c, d, e, f, g, h] = self.heads;
+        let least = a.min(b).min(c.min(d));
+        if self.in_use <= FEW { least } else { least.min(e.min(f).min(g.min(h))) }
+    }
+
+    /// Hands out all packets that are due by `until`, where nothing but packets waits and none joins meanwhile.
+    #[inline(always)]
+    pub(crate) fn take_packets(&mut self, until: Instant, mut take: impl FnMut(Instant, Packet)) {
+        while let Some((lane, end)) = self.next_run(until) {
+            let queue = &mut self.lanes[lane].waiting;
+            let waited = queue.len();
+            queue.take_while(
+                |entry| head(entry.time, lane) < end,
+                |entry| take(Instant::from_nanos(entry.time), entry.packet),
+            );
+            self.taken += (waited - queue.len()) as u64;
+            self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
+        }
+    }
+
+    /// The lane whose packets come next, one at least, and the head of what comes after them.
+    fn next_run(&mut self, until: Instant) -> Option<(usize, Head)> {
+        let mut least = self.least();
+        if self.wheel.may_precede((least >> LANE_BITS).min(until.nanos())) {
+            let lane = least as usize % LANES;
+            let end = Key::new(until.nanos(), u32::MAX);
+            let limit = self.lanes[lane].waiting.first().map_or(end, |first| first.key().min(end));
+            if let Some((key, Event::Packet(packet))) = self.wheel.pop_before(limit) {
+                self.lanes[lane].waiting.push_front(Entry { time: key.time, rank: key.rank, packet });
+                least = head(key.time, lane);
+                self.heads[lane] = least;
+                return Some((lane, least + 1));
+            }
+        }
+        let lane = least as usize % LANES;
+        if least >> LANE_BITS > until.nanos() {
+            return None;
+        }
+        self.heads[lane] = NOTHING;
+        let others = self.least();
+        self.heads[lane] = least;
+        // What comes to the wheel's moment is looked at again.
+        let wheel = head(self.wheel.bound().min(until.nanos().saturating_add(1)), 0).max(least + 1);
+        Some((lane, others.min(wheel)))
     }
 
     /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {
-        let [a, b, c, d, e, f, g, h] = self.heads;
-        let least = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+        let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
         let queue = &mut self.lanes[lane].waiting;
         if self.wheel.may_precede(time.min(until.nanos())) {
@@ -244,7 +301,7 @@ mod tests {
     /// Pushes and pops at random; what comes out must be what a sorted list gives.
     fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool) {
         let mut rng = Streams::new(seed).named("event_queue", 0);
-        let mut event_queue = EventQueue::new(reversed);
+        let mut event_queue = EventQueue::new(reversed, LINK_LANES);
         let mut list: Vec<(Key, u32)> = Vec::new();
         let mut now = 0;
         for round in 0..2_000_u32 {
@@ -253,14 +310,11 @@ mod tests {
                 let (lane, at) = (rng.below(10) as u8, Instant::from_nanos(time));
                 let number = list.len() as u32 + round * 16;
                 // Links of a lane have neighbouring numbers; those without a lane may have any.
-                let link = if lane < NO_LANE {
-                    u32::from(lane) * 8 + rng.below(8) as u32
-                } else {
-                    rng.below(99) as u32
-                };
+                let link =
+                    if lane < 8 { u32::from(lane) * 8 + rng.below(8) as u32 } else { rng.below(99) as u32 };
                 let timer = Timer::End(Side::Sender, number);
                 let rank = match lane {
-                    HELD_LANE => rank_of_processing(link),
+                    7 => rank_of_processing(link),
                     9 => rank_of_timer(timer, link),
                     _ => rank_of_link(link),
                 };
@@ -270,8 +324,9 @@ mod tests {
                     continue;
                 }
                 match lane {
-                    HELD_LANE => event_queue.put_held(at, Packet { flow: link, ..packet(number) }),
+                    7 => event_queue.put_held(at, Packet { flow: link, ..packet(number) }),
                     9 => event_queue.put_timer(at, rank, timer),
+                    8 => event_queue.put_packet(NO_LANE, at, rank, packet(number)),
                     _ => event_queue.put_packet(event_queue.place(lane), at, rank, packet(number)),
                 }
                 list.push((key, number));

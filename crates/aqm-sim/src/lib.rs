@@ -9,10 +9,12 @@ mod edges;
 pub mod emulation;
 mod event;
 mod event_queue;
+mod first_link;
 mod flow;
 mod gauges;
 mod host_delays;
 mod kept_transfer;
+mod lines;
 mod links;
 mod managed;
 mod measurement;
@@ -49,7 +51,7 @@ use crate::scenario::Scenario;
 pub use plan::{Plan, PlannedWorkload};
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
-pub const RESULTS_VERSION: u32 = 4;
+pub const RESULTS_VERSION: u32 = 5;
 
 /// The packet level: queues, TCP and workloads, packet by packet.
 pub struct PacketLevel;

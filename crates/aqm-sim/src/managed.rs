@@ -46,10 +46,15 @@ impl Managed {
         transit: &mut InTransit,
         mut travel: impl FnMut(Packet, Instant),
     ) {
-        let (delay, mut observer) = (self.delay, self.observer(transit));
-        self.port.accept(packet, now, &mut observer, |departure| {
-            travel(departure.packet, departure.end + delay);
-        });
+        let mut observer = self.observer(transit);
+        while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
+            travel(departure.packet, departure.end + self.delay);
+        }
+        if self.port.join(packet, now, &mut observer)
+            && let Some(departure) = self.port.next_departure(now, &mut observer)
+        {
+            travel(departure.packet, departure.end + self.delay);
+        }
     }
 
     /// Lets the port send what is due.

@@ -6,18 +6,18 @@
 //! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
 //! not sent yet could reach the far end ([`Managed::serve_by`]).
 
-use aqm_net::{Backlog, Instant, Pace, Packet, Span, Streams};
+use aqm_net::{Backlog, Instant, Packet, Streams};
 use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
-use crate::event::{Event, Timer, rank_of_link, rank_of_timer};
-use crate::event_queue::EventQueue;
-use crate::links;
+use crate::event::{Event, Timer, rank_of_timer};
+use crate::first_link::{self, FirstLink, Server};
+use crate::lines::{End, Lines, Owner};
+use crate::links::{self, LinkSpec};
 use crate::managed::Managed;
 use crate::plan::Plan;
 use crate::prefetch::prefetch;
 use crate::recorder::PacketEvent;
-use crate::topology::{Hop, LinkClass};
 use crate::transit::InTransit;
 
 /// Something that hosts and workloads are told of.
@@ -67,66 +67,14 @@ pub(crate) trait Network {
     fn events(&self) -> u64;
 }
 
-/// Who knows when a link is free.
-#[derive(Clone, Copy)]
-enum Owner {
-    /// The hop of the only route over it: an access line.
-    Hop,
-    /// The table of links between routers.
-    Table,
-    /// A port.
-    Port(u32),
-}
-
-/// What the links of a [`LinkClass`] have in common: when a packet put on one arrives, and where it waits.
-#[derive(Clone, Copy)]
-struct LinkTiming {
-    pace: Pace,
-    delay: Span,
-    owner: Owner,
-    /// Where packets on it wait in the event queue.
-    place: u8,
-}
-
-/// A [`Hop`] in a run, all that a packet needs there in one place: with very many flows the cost of a packet
-/// is that of the cache lines it touches.
-struct HopState {
-    /// When the link is free, if it is an access line.
-    free_at: Instant,
-    link: u32,
-    /// The index of its [`LinkTiming`].
-    class: u16,
-    end: End,
-    /// One more than the position of the edge before it; 0 for none.
-    edge: u8,
-}
-
-/// What is at the end of a link.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// The host.
-    Host,
-    /// The access line of the host, to which packets come from this link only.
-    AccessLine,
-    /// Any other link.
-    Link,
-}
-
-/// Lines without a queue discipline, and the packets that travel on any.
-struct Lines {
-    event_queue: EventQueue,
-    hops: Vec<HopState>,
-    /// By class of links.
-    timings: Vec<LinkTiming>,
-    /// By link between routers: when it is free, if it has no port.
-    free_at: Vec<Instant>,
-}
-
 /// The engine: lanes and a wheel for events, links that only know when they are free.
 pub(crate) struct LaneNetwork {
     lines: Lines,
     managed: Vec<Managed>,
-    /// No port need catch up before the events of this moment are over.
+    first_links: Vec<FirstLink>,
+    /// By link between routers: when it is free, if it has no port and is no first link.
+    free_at: Vec<Instant>,
+    /// No link need catch up before the events of this moment are over.
     serve_by: Instant,
     edges: Edges,
     /// Whether there are so many routes that they do not stay in the cache.
@@ -141,71 +89,48 @@ pub(crate) const MANY_ROUTES: usize = 1000;
 const FAR: usize = 12;
 const NEAR: usize = 6;
 
-impl Lines {
-    /// `packet` reaches the end of its link at `there`. Packets come to an access line in the order in which they
-    /// come to the link before it: when they leave it is known already, and one event is enough.
-    #[inline(always)]
-    fn travel(&mut self, mut packet: Packet, there: Instant) {
-        let hop = &self.hops[packet.hop as usize];
-        if hop.end != End::AccessLine {
-            let place = self.timings[hop.class as usize].place;
-            return self.event_queue.put_packet(place, there, rank_of_link(hop.link), packet);
-        }
-        packet.hop += 1;
-        let hop = &mut self.hops[packet.hop as usize];
-        let timing = &self.timings[hop.class as usize];
-        hop.free_at = hop.free_at.max(there) + timing.pace.time_for(packet.bytes.into());
-        self.event_queue.put_packet(timing.place, hop.free_at + timing.delay, rank_of_link(hop.link), packet);
-    }
-}
-
 impl LaneNetwork {
+    /// One that is run from the first event to the last: its links need only be right when somebody looks.
     pub(crate) fn new(plan: &Plan) -> Self {
+        // A history tells of each packet in the order of all events.
+        if plan.scenario.record.histories.is_empty() {
+            Self::with_first_links(plan, &first_link::classes_that_lead_to(plan))
+        } else {
+            Self::in_order(plan)
+        }
+    }
+
+    /// One whose links do everything in the order of all events.
+    pub(crate) fn in_order(plan: &Plan) -> Self {
+        Self::with_first_links(plan, &vec![0; plan.scenario.links.len()])
+    }
+
+    /// Links to which any `classes` of access lines lead, by number, are first links unless their packets are recorded.
+    fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
         let Plan { scenario, topology, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
         let mut managed = Vec::new();
         let mut owners = vec![Owner::Table; scenario.links.len()];
+        let mut traced = vec![false; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
             let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
             let port = Port::new(queue.prototype.clone(), spec.rate, rng, ties);
-            let traced = scenario.record.packets.contains(&spec.name);
+            traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
-            managed.push(Managed::new(port, number as u32, spec.delay, traced));
+            managed.push(Managed::new(port, number as u32, spec.delay, traced[number]));
         }
-        let event_queue = EventQueue::new(scenario.reverse_ties);
-        let timing = |(number, class): (usize, &LinkClass)| LinkTiming {
-            pace: class.rate.pace(),
-            delay: class.delay,
-            owner: owners.get(number).copied().unwrap_or(Owner::Hop),
-            place: event_queue.place(class.lane),
+        let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
+        let first_link = |(number, spec): (usize, &LinkSpec)| {
+            let port = if let Owner::Port(port) = owners[number] { Some(port) } else { None };
+            (number as u32, FirstLink::new(spec, classes[number], port, scenario.reverse_ties))
         };
-        // Whoever records the packets of a link wants to hear when they leave it.
-        let is_traced = |link: u32| match owners.get(link as usize) {
-            Some(&Owner::Port(port)) => managed[port as usize].traced,
-            _ => false,
-        };
-        let end = |hop: &Hop, next: Option<&Hop>| match next {
-            _ if hop.last => End::Host,
-            Some(next) if next.last && !is_traced(hop.link) => End::AccessLine,
-            _ => End::Link,
-        };
-        let hops = &topology.hops;
-        let state = |(place, hop): (usize, &Hop)| HopState {
-            free_at: Instant::START,
-            link: hop.link,
-            class: hop.class,
-            end: end(hop, hops.get(place + 1)),
-            edge: hop.edge,
-        };
-        let lines = Lines {
-            timings: topology.link_classes.iter().enumerate().map(timing).collect(),
-            event_queue,
-            hops: hops.iter().enumerate().map(state).collect(),
-            free_at: vec![Instant::START; scenario.links.len()],
-        };
+        let first_links: Vec<(u32, FirstLink)> =
+            scenario.links.iter().enumerate().filter(gathers).map(first_link).collect();
         Self {
-            lines,
+            lines: Lines::new(plan, &owners, &traced, &first_links),
             managed,
+            first_links: first_links.into_iter().map(|(_, first_link)| first_link).collect(),
+            free_at: vec![Instant::START; scenario.links.len()],
             serve_by: Instant::NEVER,
             edges: edges.clone(),
             many: topology.route_count() > MANY_ROUTES,
@@ -223,7 +148,6 @@ impl LaneNetwork {
     }
 
     /// Puts `packet` on the link it stands before.
-    #[inline(always)]
     fn forward(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit) {
         let hop = &mut self.lines.hops[packet.hop as usize];
         if hop.edge != 0 {
@@ -232,7 +156,7 @@ impl LaneNetwork {
         let timing = &self.lines.timings[hop.class as usize];
         let free_at = match timing.owner {
             Owner::Hop => &mut hop.free_at,
-            Owner::Table => &mut self.lines.free_at[hop.link as usize],
+            Owner::Table => &mut self.free_at[hop.link as usize],
             Owner::Port(port) => return self.offer(port, packet, now, transit),
         };
         *free_at = (*free_at).max(now) + timing.pace.time_for(packet.bytes.into());
@@ -251,13 +175,30 @@ impl LaneNetwork {
         self.serve_by = self.serve_by.min(managed.serve_by());
     }
 
-    /// Lets all ports send what is due.
+    /// Lets all links send what is due.
     fn serve(&mut self, now: Instant, transit: &mut InTransit) {
-        self.serve_by = Instant::NEVER;
-        for managed in &mut self.managed {
-            managed.serve(now, transit, |packet, there| self.lines.travel(packet, there));
-            self.serve_by = self.serve_by.min(managed.serve_by());
+        let Self { lines, managed, first_links, .. } = self;
+        let mut serve_by = Instant::NEVER;
+        for first_link in first_links {
+            match first_link.server {
+                Server::Line(mut line) => {
+                    first_link.take(now, |at, packet| lines.travel(packet, line.reaches_end(&packet, at)));
+                    first_link.server = Server::Line(line);
+                }
+                Server::Port(port) => {
+                    let managed = &mut managed[port as usize];
+                    first_link.take(now, |at, packet| {
+                        managed.offer(packet, at, transit, |packet, there| lines.travel(packet, there));
+                    });
+                }
+            }
+            serve_by = serve_by.min(first_link.serve_by());
         }
+        for managed in managed {
+            managed.serve(now, transit, |packet, there| lines.travel(packet, there));
+            serve_by = serve_by.min(managed.serve_by());
+        }
+        self.serve_by = serve_by;
     }
 
     /// A packet whose link is recorded has left it at the far end. Rows of one instant are in the order of the
@@ -271,9 +212,21 @@ impl LaneNetwork {
 }
 
 impl Network for LaneNetwork {
-    #[inline]
-    fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit) {
-        self.forward(packet, now, transit);
+    /// The first link is the access line of the host: it has neither an edge nor a port.
+    #[inline(always)]
+    fn send(&mut self, mut packet: Packet, now: Instant, _: &mut InTransit) {
+        let hop = &mut self.lines.hops[packet.hop as usize];
+        let timing = &self.lines.timings[hop.class as usize];
+        debug_assert!(hop.edge == 0 && matches!(timing.owner, Owner::Hop));
+        hop.free_at = hop.free_at.max(now) + timing.pace.time_for(packet.bytes.into());
+        let there = hop.free_at + timing.delay;
+        if hop.end != End::FirstLink {
+            return self.lines.travel(packet, there);
+        }
+        packet.hop += 1;
+        let first_link = &mut self.first_links[usize::from(timing.first_link)];
+        let serve_by = first_link.put(timing.place, there, hop.link, packet);
+        self.serve_by = self.serve_by.min(serve_by);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
@@ -352,6 +305,6 @@ impl Network for LaneNetwork {
     }
 
     fn events(&self) -> u64 {
-        self.lines.event_queue.taken()
+        self.lines.event_queue.taken() + self.first_links.iter().map(FirstLink::taken).sum::<u64>()
     }
 }

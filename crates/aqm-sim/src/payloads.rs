@@ -118,12 +118,22 @@ impl PayloadStore {
     #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);
-        if let StoredPayload::Segment { sacks, .. } = self.stored[id as usize]
-            && sacks > 0
-        {
-            self.free_sacks.push(sacks);
+        match self.stored[id as usize] {
+            StoredPayload::Segment { seq, ack, slot, sacks, len, wire, flags, ecn, to } => {
+                let sacks = if sacks == 0 { Sacks::default() } else { self.take_sacks(sacks) };
+                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
+                Payload { contents: Contents::Segment(segment), slot, to }
+            }
+            StoredPayload::Datagram { number, sent, slot, to } => {
+                Payload { contents: Contents::Datagram { number, sent }, slot, to }
+            }
         }
-        self.get(id)
+    }
+
+    #[cold]
+    fn take_sacks(&mut self, place: u32) -> Sacks {
+        self.free_sacks.push(place);
+        self.sacks[place as usize - 1]
     }
 
     #[cold]

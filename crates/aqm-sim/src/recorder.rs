@@ -104,6 +104,12 @@ impl Recorder {
         self.histories.push(self.histories[traffic as usize]);
     }
 
+    /// Whether all that happens to some packets is recorded.
+    #[inline]
+    pub(crate) fn has_histories(&self) -> bool {
+        self.any_history
+    }
+
     /// Whether all that happens to a packet is recorded: its label names its workload.
     #[inline]
     pub(crate) fn has_history(&self, packet: &Packet) -> bool {

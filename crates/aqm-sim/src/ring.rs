@@ -42,6 +42,16 @@ impl<T: Copy + Default> Ring<T> {
         *self.next_place() = entry;
     }
 
+    /// Puts `entry` before the oldest.
+    pub(crate) fn push_front(&mut self, entry: T) {
+        if self.count == self.places.len() {
+            self.grow();
+        }
+        self.first = self.first.wrapping_sub(1) & (self.places.len() - 1);
+        self.places[self.first] = entry;
+        self.count += 1;
+    }
+
     /// Where the entry behind the newest goes; it counts from now on.
     #[inline]
     pub(crate) fn next_place(&mut self) -> &mut T {
@@ -71,6 +81,23 @@ impl<T: Copy + Default> Ring<T> {
             self.places.swap(place & mask, (place + 1) & mask);
         }
         true
+    }
+
+    /// Hands out entries, the oldest first, as long as `is_due` says so of the next one.
+    #[inline(always)]
+    pub(crate) fn take_while(&mut self, is_due: impl Fn(&T) -> bool, mut take: impl FnMut(T)) {
+        let mask = self.places.len() - 1;
+        let mut taken = 0;
+        while taken < self.count {
+            let entry = self.places[(self.first + taken) & mask];
+            if !is_due(&entry) {
+                break;
+            }
+            taken += 1;
+            take(entry);
+        }
+        self.first = (self.first + taken) & mask;
+        self.count -= taken;
     }
 
     /// Takes the oldest entry.
@@ -105,6 +132,18 @@ mod tests {
         assert!(ring.insert(5, 5, |other| 5 < *other));
         let left: Vec<u32> = (0..).map_while(|place| ring.after(place).copied()).collect();
         assert_eq!(left, [5, 10, 20, 25, 30, 40]);
+    }
+
+    #[test]
+    fn an_entry_can_be_put_before_all_others() {
+        let mut ring = Ring::new();
+        for entry in 1..=16_u32 {
+            ring.push(entry);
+        }
+        ring.push_front(0);
+        let mut taken = Vec::new();
+        ring.take_while(|entry| *entry < 15, |entry| taken.push(entry));
+        assert_eq!((taken, ring.len()), ((0..15).collect(), 2));
     }
 
     #[test]

@@ -1,24 +1,20 @@
 //! Which links there are, and which way packets go: routers joined by directed links, hosts joined
 //! to their router by access lines, static routes over the fewest links.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
 
 use crate::edges::{EdgeSpec, edge_at};
-use crate::event_queue::{LINK_LANES, NO_LANE};
 use crate::links::LinkSpec;
 use crate::traffic::Traffic;
 
 /// What the links of a class have in common. Each link between routers is a class of its own; access
-/// lines that do the same at the same rate and delay are one class.
+/// lines that do the same at the same rate and delay, beside the same link between routers, are one class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
-    /// The lane of the event queue in which packets on such a link wait.
-    pub(crate) lane: u8,
 }
 
 /// A link on the way of a packet.
@@ -78,6 +74,8 @@ struct Block {
     hosts: u64,
     rate: Rate,
     delay: Span,
+    /// The link between routers that comes before or after them, if there is one.
+    beside: Option<u32>,
 }
 
 /// The routes of a workload between its routers.
@@ -94,40 +92,35 @@ impl Topology {
         traffic: &[Traffic],
         edges: &[EdgeSpec],
     ) -> Result<Self, ConfigErrors> {
-        let mut link_classes: Vec<LinkClass> = routers
-            .iter()
-            .map(|link| LinkClass { rate: link.rate, delay: link.delay, lane: NO_LANE })
-            .collect();
-        let mut weights = vec![0_u64; routers.len()];
+        let mut link_classes: Vec<LinkClass> =
+            routers.iter().map(|link| LinkClass { rate: link.rate, delay: link.delay }).collect();
         let mut errors = ErrorCollector::default();
         let ways = traffic.iter().filter_map(|one| errors.take(Path::new(routers, one))).collect();
         let paths: Vec<Path> = errors.finish(ways)?;
         let mut blocks = Vec::new();
         for (workload, (one, path)) in traffic.iter().zip(&paths).enumerate() {
             let hosts = one.config.hosts().max(1);
-            for &link in path.there.iter().chain(&path.back) {
-                weights[link as usize] += hosts;
-            }
             let (rate, delay) = (one.access.rate, one.access.delay);
-            blocks.extend((0..ROLES).map(|role| Block { role, workload, hosts, rate, delay }));
+            let Path { there, back } = path;
+            let beside = [there.first(), there.last(), back.first(), back.last()].map(Option::<&u32>::copied);
+            let block =
+                |(role, beside): (usize, Option<u32>)| Block { role, workload, hosts, rate, delay, beside };
+            blocks.extend(beside.into_iter().enumerate().map(block));
         }
         blocks.sort_by_key(|block| (block.role, block.rate, block.delay, block.workload));
         // By workload and role: the first link of the block, and its class.
         let mut access = vec![[(0_u32, 0_u16); ROLES]; paths.len()];
         let (mut next, mut last) = (routers.len() as u32, None);
         for block in &blocks {
-            let alike = (block.role, block.rate, block.delay);
+            let alike = (block.role, block.rate, block.delay, block.beside);
             if last != Some(alike) {
-                link_classes.push(LinkClass { rate: block.rate, delay: block.delay, lane: NO_LANE });
-                weights.push(0);
+                link_classes.push(LinkClass { rate: block.rate, delay: block.delay });
                 last = Some(alike);
             }
             let class = link_classes.len() - 1;
-            weights[class] += block.hosts;
             access[block.workload][block.role] = (next, class as u16);
             next += block.hosts as u32;
         }
-        give_lanes(&mut link_classes, &weights);
         let (mut hops, mut routes) = (Vec::new(), Vec::new());
         for (workload, path) in paths.iter().enumerate() {
             let hosts = traffic[workload].config.hosts().max(1) as u32;
@@ -209,17 +202,6 @@ impl Path {
                 .map_err(|problem| ConfigError::at(format!("traffic.{}.{key}", one.name), problem))
         };
         Ok(Self { there: find(&one.from, &one.to, "to")?, back: find(&one.to, &one.from, "from")? })
-    }
-}
-
-/// The busiest classes have lanes, which stand in the order of the classes.
-fn give_lanes(link_classes: &mut [LinkClass], weights: &[u64]) {
-    let mut busiest: Vec<usize> = (0..link_classes.len()).collect();
-    busiest.sort_by_key(|&class| (Reverse(weights[class]), class));
-    busiest.truncate(LINK_LANES);
-    busiest.sort_unstable();
-    for (lane, class) in busiest.into_iter().enumerate() {
-        link_classes[class].lane = lane as u8;
     }
 }
 

@@ -4,7 +4,7 @@
 use aqm_net::{Instant, Packet};
 use aqm_queue::{Observer, Reason};
 
-use crate::payloads::PayloadStore;
+use crate::payloads::{Payload, PayloadStore};
 use crate::recorder::{PacketEvent, Recorder};
 use crate::tables::{DropRow, PacketRow};
 
@@ -57,18 +57,30 @@ impl InTransit {
     }
 
     /// A packet leaves an end of its flow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_sent(&mut self, packet: &Packet, now: Instant) {
-        if self.recorder.has_history(packet) {
-            self.recorder.note_sent(packet, &self.payloads.get(packet.id), now);
+        if self.recorder.has_histories() {
+            self.record_end(packet, now, Recorder::note_sent);
         }
     }
 
     /// A packet has come to an end of its flow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, now: Instant) {
+        if self.recorder.has_histories() {
+            self.record_end(packet, now, Recorder::note_arrived);
+        }
+    }
+
+    #[cold]
+    fn record_end(
+        &mut self,
+        packet: &Packet,
+        now: Instant,
+        note: impl FnOnce(&mut Recorder, &Packet, &Payload, Instant),
+    ) {
         if self.recorder.has_history(packet) {
-            self.recorder.note_arrived(packet, &self.payloads.get(packet.id), now);
+            note(&mut self.recorder, packet, &self.payloads.get(packet.id), now);
         }
     }
 }
@@ -126,7 +138,7 @@ mod tests {
     use aqm_tcp::Segment;
 
     use super::*;
-    use crate::payloads::{Contents, Payload};
+    use crate::payloads::Contents;
     use crate::side::Side;
 
     fn packet(transit: &mut InTransit, slot: u32, label: u16) -> Packet {

@@ -197,7 +197,7 @@ impl Emulation {
     /// The network of `plan`, idle. The workloads of the plan are somebody else's business.
     pub fn new(plan: &Plan) -> Self {
         let scenario = &plan.scenario;
-        let mut net = LaneNetwork::new(plan);
+        let mut net = LaneNetwork::in_order(plan);
         schedule(&mut net, scenario);
         Self {
             net,

@@ -57,6 +57,6 @@ impl<N: Network> World<'_, N> {
             arrived.bytes += u64::from(packet.bytes);
             arrived.travelled = arrived.travelled + now.since(sent);
         }
-        self.retire_if_over(slot, now);
+        self.retire_if_over(slot);
     }
 }

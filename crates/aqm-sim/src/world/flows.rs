@@ -56,32 +56,39 @@ impl<N: Network> World<'_, N> {
         slot
     }
 
+    /// Links have done all they do by `now`, and flows know of it.
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        self.net.catch_up(now, &mut self.transit);
+        self.apply_fates();
+    }
+
     /// Tells flows of the packets that queues dropped and marked.
-    pub(super) fn apply_fates(&mut self, now: Instant) {
+    pub(super) fn apply_fates(&mut self) {
         while let Some(Fate { packet, .. }) = self.transit.fates.dropped.pop() {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.in_flight -= 1;
             flow.dropped += u32::from(to == Side::Receiver);
-            self.retire_if_over(slot, now);
+            self.retire_if_over(slot);
         }
         while let Some(Fate { slot, .. }) = self.transit.fates.marked.pop() {
             self.flows[slot as usize].marked += 1;
         }
     }
 
-    /// Frees the slot of a flow of which nothing is left; its workload hears of a transfer that failed.
+    /// Frees the slot of a flow of which nothing is left.
     #[inline]
-    pub(super) fn retire_if_over(&mut self, slot: u32, now: Instant) {
-        let flow = &self.flows[slot as usize];
-        if !flow.is_over() {
-            return;
+    pub(super) fn retire_if_over(&mut self, slot: u32) {
+        if self.flows[slot as usize].is_over() {
+            self.retire(slot);
         }
-        let Flow { traffic, transfer, completed, .. } = *flow;
-        self.retire(slot);
-        if completed == Instant::NEVER {
-            self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer.into(), cx));
-        }
+    }
+
+    /// An end of a flow has given up at `now`: its workload hears of a transfer that failed.
+    #[cold]
+    pub(super) fn on_failure(&mut self, slot: u32, now: Instant) {
+        let Flow { traffic, transfer, .. } = self.flows[slot as usize];
+        self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer.into(), cx));
     }
 
     /// Writes the rows of a flow and frees its slot.

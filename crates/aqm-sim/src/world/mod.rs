@@ -132,7 +132,7 @@ impl<'a, N: Network> World<'a, N> {
             HostEvent::Timer(Timer::Sample) => self.sample(now, watch),
         }
         if !self.transit.fates.is_empty() {
-            self.apply_fates(now);
+            self.apply_fates();
         }
     }
 
@@ -188,7 +188,7 @@ impl<'a, N: Network> World<'a, N> {
                 if goes_on {
                     self.begin_next_exchange(slot, now);
                 }
-                return self.retire_if_over(slot, now);
+                return self.retire_if_over(slot);
             }
         } else {
             let received = ends[Side::Sender as usize].received();
@@ -202,7 +202,7 @@ impl<'a, N: Network> World<'a, N> {
             flow.pump((Side::Sender, slot), now, &mut self.net, &mut self.transit);
             if flow.sampled {
                 self.sample_sender(slot, now);
-                return self.retire_if_over(slot, now);
+                return self.retire_if_over(slot);
             }
         }
         if flow.is_over() {
@@ -216,22 +216,29 @@ impl<'a, N: Network> World<'a, N> {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side as usize].on_timer(now);
             flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
+            let failed = flow.closed == now && flow.completed == Instant::NEVER;
             if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
             }
+            if failed {
+                self.on_failure(slot, now);
+            }
         }
-        self.retire_if_over(slot, now);
+        self.retire_if_over(slot);
     }
 
     fn on_conversation_timer(&mut self, slot: u32, now: Instant) {
+        // What was dropped before belongs to the exchange before.
+        self.catch_up(now);
         let flow = &mut self.flows[slot as usize];
         let side = flow.on_conversation_timer(now);
         flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
-        self.retire_if_over(slot, now);
+        self.retire_if_over(slot);
     }
 
     /// An exchange of a conversation is over, and another one follows.
     fn begin_next_exchange(&mut self, slot: u32, now: Instant) {
+        self.catch_up(now);
         self.write_transfer_row(slot);
         self.flows[slot as usize].begin_next_exchange(slot, now, &mut self.net);
     }
@@ -245,8 +252,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn finish(mut self, end: Instant) -> RunRecord {
-        self.net.catch_up(end, &mut self.transit);
-        self.apply_fates(end);
+        self.catch_up(end);
         self.record.after = measure(&mut self.net, end);
         self.record.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];

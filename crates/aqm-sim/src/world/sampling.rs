@@ -14,7 +14,7 @@ use crate::tables::SenderRow;
 impl<N: Network> World<'_, N> {
     /// The warm-up is over: only what happens from now on counts.
     pub(super) fn begin_measuring(&mut self, now: Instant) {
-        self.net.catch_up(now, &mut self.transit);
+        self.catch_up(now);
         self.record.before = measure(&mut self.net, now);
         self.measuring = true;
         for flow in &mut self.flows {
@@ -24,7 +24,7 @@ impl<N: Network> World<'_, N> {
 
     /// Samples queues and edges, and shows them to whoever watches.
     pub(super) fn sample(&mut self, now: Instant, watch: &Watch) {
-        self.net.catch_up(now, &mut self.transit);
+        self.catch_up(now);
         sample(&mut self.net, &self.managed, &mut self.record, now);
         watch.show(|| view(&self.net, &self.managed, &self.scenario.links, now));
         watch.meet(now.nanos());

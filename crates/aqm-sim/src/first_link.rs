@@ -1,0 +1,111 @@
+//! A link between routers to which packets come from hosts only, over their access lines.
+//!
+//! What such a link does follows from what comes to it, and nobody sees what it does before its packets reach their
+//! hosts. So it takes no part in the order of all events: it gathers what comes and catches up in one go, each
+//! packet at its own instant, before the first of them could reach the far end.
+
+use std::collections::BTreeSet;
+
+use aqm_net::{Instant, Pace, Packet, Span};
+
+use crate::event::rank_of_link;
+use crate::event_queue::{EventQueue, LINK_LANES, NO_LANE};
+use crate::links::LinkSpec;
+use crate::plan::Plan;
+
+/// At most about so many packets of the usual size gather, lest they outgrow the cache.
+const MOST_GATHERED: u64 = 1000;
+const USUAL_BYTES: u64 = 1000;
+
+/// A link, and what comes to it.
+pub(crate) struct FirstLink {
+    coming: EventQueue,
+    pub(crate) server: Server,
+    /// For how long after a packet came it surely has not reached the far end, nor have too many gathered.
+    lookahead: Span,
+}
+
+/// What sends the packets of a link.
+#[derive(Clone, Copy)]
+pub(crate) enum Server {
+    /// A line without a queue discipline.
+    Line(Line),
+    /// The managed link at this position.
+    Port(u32),
+}
+
+/// A line that sends in order whatever comes.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    free_at: Instant,
+    pace: Pace,
+    delay: Span,
+}
+
+impl Line {
+    /// When a packet that comes at `at` reaches the far end.
+    #[inline]
+    pub(crate) fn reaches_end(&mut self, packet: &Packet, at: Instant) -> Instant {
+        self.free_at = self.free_at.max(at) + self.pace.time_for(packet.bytes.into());
+        self.free_at + self.delay
+    }
+}
+
+impl FirstLink {
+    /// That of a link to which so many classes of lines lead; `port` is the position among managed links, if it is
+    /// one.
+    pub(crate) fn new(spec: &LinkSpec, classes: usize, port: Option<u32>, reversed_ties: bool) -> Self {
+        let (pace, delay) = (spec.rate.pace(), spec.delay);
+        let most = pace.time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
+        Self {
+            coming: EventQueue::new(reversed_ties, classes.min(LINK_LANES)),
+            server: port.map_or(Server::Line(Line { free_at: Instant::START, pace, delay }), Server::Port),
+            lookahead: Span::from_nanos(delay.nanos().saturating_sub(1)).min(most),
+        }
+    }
+
+    /// Where packets wait of the class of lines with this number among those that lead here.
+    pub(crate) fn place(&self, number: usize) -> u8 {
+        if number < LINK_LANES { self.coming.place(number as u8) } else { NO_LANE }
+    }
+
+    /// A packet comes at `at` over the access line `link`; returns when to look after it at the latest.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, place: u8, at: Instant, link: u32, packet: Packet) -> Instant {
+        self.coming.put_packet(place, at, rank_of_link(link), packet);
+        at + self.lookahead
+    }
+
+    /// Hands out the packets that have come by `now`, and when each came.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: Instant, take: impl FnMut(Instant, Packet)) {
+        self.coming.take_packets(now, take);
+    }
+
+    /// The moment after whose events it must catch up at the latest.
+    pub(crate) fn serve_by(&self) -> Instant {
+        self.coming.next_due() + self.lookahead
+    }
+
+    /// How many packets were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.coming.taken()
+    }
+}
+
+/// How many classes of access lines lead to each link between routers, 0 if it cannot be a first link: packets come
+/// to it from another link, or an edge takes note of them on the way.
+pub(crate) fn classes_that_lead_to(plan: &Plan) -> Vec<usize> {
+    let links = plan.scenario.links.len();
+    let (mut classes, mut possible) = (vec![BTreeSet::new(); links], vec![true; links]);
+    let mut line = None;
+    for hop in &plan.topology.hops {
+        let Some(classes) = classes.get_mut(hop.link as usize) else {
+            line = (!hop.last).then_some(hop.class);
+            continue;
+        };
+        classes.extend(line);
+        possible[hop.link as usize] &= line.take().is_some() && hop.edge == 0;
+    }
+    classes.iter().zip(possible).map(|(classes, possible)| if possible { classes.len() } else { 0 }).collect()
+}

@@ -1,0 +1,153 @@
+//! Lines without a queue discipline, and the packets that travel on any line.
+
+use std::cmp::Reverse;
+
+use aqm_net::{Instant, Pace, Packet, Span};
+
+use crate::event::rank_of_link;
+use crate::event_queue::{EventQueue, LINK_LANES, NO_LANE};
+use crate::first_link::FirstLink;
+use crate::plan::Plan;
+use crate::topology::{Hop, LinkClass};
+
+/// Who knows when a link is free.
+#[derive(Clone, Copy)]
+pub(crate) enum Owner {
+    /// The hop of the only route over it: an access line.
+    Hop,
+    /// The table of links between routers.
+    Table,
+    /// A port.
+    Port(u32),
+}
+
+/// What the links of a [`LinkClass`] have in common: when a packet put on one arrives, and where it waits.
+#[derive(Clone, Copy)]
+pub(crate) struct LinkTiming {
+    pub(crate) pace: Pace,
+    pub(crate) delay: Span,
+    pub(crate) owner: Owner,
+    /// Where packets on it wait, in the event queue or at the [`FirstLink`] behind it.
+    pub(crate) place: u8,
+    /// The position of that first link, if there is one behind it.
+    pub(crate) first_link: u16,
+}
+
+/// A [`Hop`] in a run, all that a packet needs there in one place: with very many flows the cost of a packet
+/// is that of the cache lines it touches.
+pub(crate) struct HopState {
+    /// When the link is free, if it is an access line.
+    pub(crate) free_at: Instant,
+    pub(crate) link: u32,
+    /// The index of its [`LinkTiming`].
+    pub(crate) class: u16,
+    pub(crate) end: End,
+    /// One more than the position of the edge before it; 0 for none.
+    pub(crate) edge: u8,
+}
+
+/// What is at the end of a link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The host.
+    Host,
+    /// The access line of the host, to which packets come from this link only.
+    AccessLine,
+    /// A link between routers that looks itself after what comes to it.
+    FirstLink,
+    /// Any other link.
+    Link,
+}
+
+/// Lines without a queue discipline, and the packets that travel on any.
+pub(crate) struct Lines {
+    pub(crate) event_queue: EventQueue,
+    pub(crate) hops: Vec<HopState>,
+    /// By class of links.
+    pub(crate) timings: Vec<LinkTiming>,
+}
+
+impl Lines {
+    /// Those of a plan. `owners` and `traced` go by link between routers; each of `first_links` stands with the number
+    /// of its link.
+    pub(crate) fn new(
+        plan: &Plan,
+        owners: &[Owner],
+        traced: &[bool],
+        first_links: &[(u32, FirstLink)],
+    ) -> Self {
+        let hops = &plan.topology.hops;
+        let is_traced = |link: u32| traced.get(link as usize).is_some_and(|&traced| traced);
+        let position = |link: u32| first_links.iter().position(|(number, _)| *number == link);
+        let end = |hop: &Hop, next: Option<&Hop>| match next {
+            _ if hop.last => End::Host,
+            // Whoever records the packets of a link wants to hear when they leave it.
+            Some(next) if next.last && !is_traced(hop.link) => End::AccessLine,
+            Some(next) if position(next.link).is_some() => End::FirstLink,
+            _ => End::Link,
+        };
+        let state = |(place, hop): (usize, &Hop)| HopState {
+            free_at: Instant::START,
+            link: hop.link,
+            class: hop.class,
+            end: end(hop, hops.get(place + 1)),
+            edge: hop.edge,
+        };
+        let states: Vec<HopState> = hops.iter().enumerate().map(state).collect();
+        let classes = &plan.topology.link_classes;
+        let (mut weights, mut behind) = (vec![0_u64; classes.len()], vec![None; classes.len()]);
+        for (number, hop) in states.iter().enumerate() {
+            match hop.end {
+                End::Host | End::Link => weights[usize::from(hop.class)] += 1,
+                End::AccessLine => {}
+                End::FirstLink => behind[usize::from(hop.class)] = position(states[number + 1].link),
+            }
+        }
+        let busiest = busiest(&weights);
+        let event_queue = EventQueue::new(plan.scenario.reverse_ties, busiest.len());
+        let mut places = vec![NO_LANE; classes.len()];
+        for (lane, class) in busiest.into_iter().enumerate() {
+            places[class] = event_queue.place(lane as u8);
+        }
+        let mut fed = vec![0; first_links.len()];
+        for (place, position) in places.iter_mut().zip(&behind) {
+            if let &Some(position) = position {
+                *place = first_links[position].1.place(fed[position]);
+                fed[position] += 1;
+            }
+        }
+        let timing = |(number, class): (usize, &LinkClass)| LinkTiming {
+            pace: class.rate.pace(),
+            delay: class.delay,
+            owner: owners.get(number).copied().unwrap_or(Owner::Hop),
+            place: places[number],
+            first_link: behind[number].unwrap_or(0) as u16,
+        };
+        Self { timings: classes.iter().enumerate().map(timing).collect(), event_queue, hops: states }
+    }
+
+    /// `packet` reaches the end of its link at `there`. Packets come to an access line in the order in which they
+    /// come to the link before it: when they leave it is known already, and one event is enough.
+    #[inline(always)]
+    pub(crate) fn travel(&mut self, mut packet: Packet, there: Instant) {
+        let hop = &self.hops[packet.hop as usize];
+        if hop.end != End::AccessLine {
+            let place = self.timings[hop.class as usize].place;
+            return self.event_queue.put_packet(place, there, rank_of_link(hop.link), packet);
+        }
+        packet.hop += 1;
+        let hop = &mut self.hops[packet.hop as usize];
+        let timing = &self.timings[hop.class as usize];
+        hop.free_at = hop.free_at.max(there) + timing.pace.time_for(packet.bytes.into());
+        self.event_queue.put_packet(timing.place, hop.free_at + timing.delay, rank_of_link(hop.link), packet);
+    }
+}
+
+/// The classes that have lanes, in their order: the busiest of those with any events.
+fn busiest(weights: &[u64]) -> Vec<usize> {
+    let mut busiest: Vec<usize> = (0..weights.len()).filter(|&class| weights[class] > 0).collect();
+    busiest.sort_by_key(|&class| (Reverse(weights[class]), class));
+    busiest.truncate(LINK_LANES);
+    busiest.sort_unstable();
+    busiest
+}

@@ -4,7 +4,7 @@ use aqm_traffic::Transfer;
 
 /// A [`Transfer`]; what it may lack counts if its bit is set.
 #[derive(Clone, Copy)]
-#[repr(packed(4))]
+#[repr(C, packed(4))]
 pub(crate) struct KeptTransfer {
     bytes: u64,
     request: u32,

@@ -36,7 +36,7 @@ endif
 .PHONY: help
 help:  ## Show this list.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name what; do \
-	    printf '  make %-10s %s\n' "$$name" "$$what"; done
+	    printf '  make %-11s %s\n' "$$name" "$$what"; done
 
 .PHONY: demo
 demo: $(CORE)  ## Run the SHRED study quickly on all cores and say where its report is.
@@ -66,8 +66,12 @@ reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with 
 	$(PYTHON) reference/agreement.py
 
 .PHONY: bench
-bench: $(FULL_CORE)  ## Measure speed, beside ns2 if it is installed.
+bench: $(CORE)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.
 	$(PYTHON) benches/bench.py
+
+.PHONY: bench-check
+bench-check: $(CORE)  ## Count instructions, and fail if a packet takes 2 % more than on record.
+	$(PYTHON) benches/bench.py --check
 
 .PHONY: bench-live
 bench-live: $(FULL_CORE)  ## Measure how exact and how fast live runs are on this machine.

@@ -38,7 +38,7 @@ TIMES = 15
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a case costs."""
+    """What one process costs."""
 
     case: str
     cpu_s: float
@@ -46,24 +46,23 @@ class Start:
 
 
 def measure(times: int = TIMES) -> list[Start]:
-    """The median cost of every case over so many processes; one more before them fills the caches."""
-    costs: dict[str, list[tuple[float, float]]] = {case: [] for case in CASES}
+    """So many processes of every case; one more before them fills the caches."""
+    starts = []
     for turn in range(times + 1):
         for case, arguments in CASES.items():
-            cost = _cost([sys.executable, *arguments])
+            cpu_s, wall_s = _cost([sys.executable, *arguments])
             if turn:
-                costs[case].append(cost)
-    return [
-        Start(case=case, cpu_s=median(cpu for cpu, _ in of_case), wall_s=median(wall for _, wall in of_case))
-        for case, of_case in costs.items()
-    ]
+                starts.append(Start(case=case, cpu_s=cpu_s, wall_s=wall_s))
+    return starts
 
 
 def print_table(starts: Sequence[Start]) -> None:
-    """Prints a line for each case, in milliseconds."""
+    """Prints medians, a line for each case, in milliseconds."""
     print(f"{'start':<16} {'CPU ms':>7} {'wall ms':>8}")
-    for one in starts:
-        print(f"{one.case:<16} {1e3 * one.cpu_s:>7.0f} {1e3 * one.wall_s:>8.0f}")
+    for case in dict.fromkeys(one.case for one in starts):
+        of_case = [one for one in starts if one.case == case]
+        cpu_s, wall_s = median(one.cpu_s for one in of_case), median(one.wall_s for one in of_case)
+        print(f"{case:<16} {1e3 * cpu_s:>7.0f} {1e3 * wall_s:>8.0f}")
 
 
 def _cost(command: Sequence[str]) -> tuple[float, float]:

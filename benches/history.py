@@ -1,0 +1,110 @@
+"""The history of measurements: one file for each step, with the machine, versions and every run.
+
+A file without `format`, the first one, holds medians only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aqmlab as al
+from instruction_counts import tools
+from samples import ROOT, Sample
+from simulators import Count
+from startup import Start
+
+HISTORY = Path(__file__).resolve().parent / "history"
+FORMAT = 2
+
+
+@dataclass(kw_only=True)
+class Measured:
+    """All that was measured at a step."""
+
+    samples: list[Sample] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+
+    def __add__(self, other: Measured) -> Measured:
+        return Measured(
+            samples=self.samples + other.samples,
+            counts=self.counts + other.counts,
+            starts=self.starts + other.starts,
+        )
+
+
+def write(found: Measured, versions: Mapping[str, str], path: Path) -> None:
+    """Keeps it, with the machine and all versions; a line for each run, so that a difference can be read."""
+    whole = {
+        "format": FORMAT,
+        "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M}Z",
+        "machine": machine(),
+        "versions": {"aqmlab": al.__version__, "commit": commit(), **tools(), **versions},
+        **asdict(found),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for key, value in whole.items():
+        rows = ",\n".join(f"    {json.dumps(row)}" for row in value) if isinstance(value, list) else ""
+        parts.append(f"  {json.dumps(key)}: " + (f"[\n{rows}\n  ]" if rows else json.dumps(value)))
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+def read(path: Path) -> Measured:
+    """What a file keeps."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return Measured(
+        samples=[Sample(**one) for one in kept["samples"]],
+        counts=[Count(**one) for one in kept["counts"]],
+        starts=[Start(**one) for one in kept["starts"]],
+    )
+
+
+def whole() -> list[Path]:
+    """The files that hold every run, oldest first."""
+    kept = {path: json.loads(path.read_text(encoding="utf-8")) for path in HISTORY.glob("*.json")}
+    every = [path for path in kept if kept[path].get("format") == FORMAT]
+    return sorted(every, key=lambda path: str(kept[path]["date"]))
+
+
+def file_of(name: str) -> Path:
+    """Where a step of today is kept."""
+    return HISTORY / f"{datetime.now(UTC):%Y-%m-%d}-{name}.json"
+
+
+def machine() -> dict[str, Any]:
+    """What it ran on, and how busy that was."""
+    return {
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def commit() -> str:
+    """The last commit that changed the simulator, with `+` if there are changes beside it."""
+    last = _git("log", "-1", "--format=%h", "--", "crates", "Cargo.lock")
+    return last + ("+" if _git("status", "--porcelain", "--", "crates", "Cargo.lock") else "")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()

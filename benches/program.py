@@ -1,0 +1,57 @@
+"""The bare simulator: the program `events` of the crate aqm-sim, which runs a scenario without Python."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aqmlab as al
+from samples import ROOT, US, Sample, sample
+
+
+@dataclass
+class Program:
+    """The program, in a folder of its own with the scenarios it is given."""
+
+    folder: Path
+    _written: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.folder / "events"
+
+    @classmethod
+    def build(cls, folder: Path) -> Program:
+        """Builds it and copies it: how long its path is must not matter."""
+        command = ["cargo", "bench", "--locked", "-p", "aqm-sim", "--bench", "events", "--no-run"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        found = re.search(r"\((.*/events-[0-9a-f]+)\)", done.stderr)
+        if done.returncode or found is None:
+            raise RuntimeError(done.stderr[-2000:])
+        program = cls(folder)
+        shutil.copy(ROOT / found.group(1), program.path)
+        return program
+
+    def write(self, name: str, scenario: al.Scenario) -> str:
+        """Puts a scenario and its files beside the program; returns what it is called there."""
+        file = re.sub(r"[^\w.-]", "-", name) + ".json"
+        if self._written.get(file) != scenario.digest:
+            (self.folder / file).write_text(json.dumps(scenario.effective), encoding="utf-8")
+            for beside, content in scenario.files.items():
+                (self.folder / beside).write_text(content, encoding="utf-8")
+            self._written[file] = scenario.digest
+        return file
+
+    def run(
+        self, scenario: al.Scenario, *, group: str, case: str, subject: str = US, turn: int = 0
+    ) -> Sample:
+        """Runs a scenario once, in a process of its own."""
+        file = self.write(f"{group}-{case}-{subject}", scenario)
+        return sample(
+            ["./events", file], group=group, case=case, subject=subject, turn=turn, folder=self.folder
+        )

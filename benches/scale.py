@@ -1,0 +1,149 @@
+"""From few flows to very many: what a packet costs, what a flow occupies; Web objects by the million.
+
+W1 grows with the number of flows: rate, thresholds and limit. A million flows share 100 Gbit/s, with round
+trips from 10 to 100 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aqmlab as al
+from program import Program
+from samples import Sample, cost, distinct, shown
+from workloads import scenario
+
+FLOWS = "flows"
+IDLE = "idle"
+WEB = "web"
+FEW = 50
+MILLION = 1_000_000
+SECONDS = {FEW: 160, 10_000: 12, 100_000: 4, MILLION: 1}
+WANTED_TIMES = {10_000: 1.6, 100_000: 2.2, MILLION: 3.0}
+WANTED_BYTES = {FLOWS: 700, IDLE: 500}
+IN_FLIGHT_BYTES = 88
+"""What a packet under way occupies: its entry in a lane, its parcel, its place in a queue."""
+
+IDLE_FLOWS = 100_000
+OBJECTS = (100_000, MILLION)
+
+
+def dumbbell(flows: int) -> al.Scenario:
+    """W1 for so many flows."""
+    times = flows / FEW
+    changes: dict[str, object] = {
+        "duration": f"{SECONDS[flows]}s",
+        "warm_up": "0.5s" if SECONDS[flows] == 1 else "1s",
+        "bottleneck.rate": f"{10 * times:g}Mbps",
+        "bottleneck.queue.min_th": f"{30 * times:.0f}p",
+        "bottleneck.queue.max_th": f"{90 * times:.0f}p",
+        "bottleneck.queue.limit": f"{225 * times:.0f}p",
+        "traffic.ftp.flows": flows,
+        "traffic.ftp.stagger": "1s",
+        "record": {"drops": False, "queue_every": "0s"},
+    }
+    if flows == MILLION:
+        changes |= {
+            "bottleneck.rate": "100Gbps",
+            "bottleneck.delay": "3ms",
+            "traffic.ftp.extra_delay": ["0ms", "45ms"],
+            "traffic.ftp.stagger": "0.5s",
+        }
+    return scenario("w1").with_(changes)
+
+
+def idle(flows: int) -> al.Scenario:
+    """Flows that have sent one packet, of which they have not heard yet."""
+    return dumbbell(FEW).with_(
+        {
+            "duration": "1s",
+            "warm_up": "0.5s",
+            "bottleneck.rate": "100Gbps",
+            "access.rate": "100Gbps",
+            "bottleneck.queue": {"kind": "drop-tail", "limit": f"{flows}p"},
+            "tcp.cwnd.initial": 1,
+            "traffic.ftp.flows": flows,
+            "traffic.ftp.extra_delay": "100s",
+        }
+    )
+
+
+def web(objects: int) -> al.Scenario:
+    """The Web traffic of W2 by itself, on ten times the rate and for about so many objects."""
+    rate_bps, load, object_wire_bytes = 100e6, 0.7, 10_700
+    return scenario("w1").with_(
+        {
+            "duration": f"{objects * object_wire_bytes * 8 / (load * rate_bps):.0f}s",
+            "bottleneck.rate": f"{rate_bps / 1e6:g}Mbps",
+            "access.rate": "1Gbps",
+            "record": {"drops": False, "queue_every": "0s"},
+            "traffic": {"web": {"kind": "web", "load": load}},
+        }
+    )
+
+
+def measure(program: Program, turns: int, *, million: bool) -> list[Sample]:
+    """Few flows and more, up to a hundred thousand, or a million."""
+    largest = MILLION if million else 100_000
+    counts = [flows for flows in SECONDS if flows <= largest]
+    objects = [number for number in OBJECTS if number <= largest]
+    found = []
+    for turn in range(turns):
+        # The largest are run once: they last long enough.
+        for flows in counts:
+            if turn == 0 or flows < MILLION:
+                found.append(program.run(dumbbell(flows), group=FLOWS, case=str(flows), turn=turn))
+    for flows in (FEW, IDLE_FLOWS):
+        found.append(program.run(idle(flows), group=IDLE, case=str(flows)))
+    for number in objects:
+        found.append(program.run(web(number), group=WEB, case=str(number)))
+    return found
+
+
+def in_flight(flows: int) -> float:
+    """Packets under way in W1 for so many flows: on the bottleneck's delay both ways, and in its queue."""
+    times = flows / FEW
+    return 10e6 * times * 0.124 / 8 / 974 + 60 * times
+
+
+def bytes_per_flow(samples: Sequence[Sample], group: str, flows: int) -> float | None:
+    """What a flow occupies beyond the program and packets under way."""
+    occupied = {}
+    for one in samples:
+        if one.group == group:
+            packets = in_flight(int(one.case)) if group == FLOWS else int(one.case)
+            occupied[int(one.case)] = one.peak_bytes - IN_FLIGHT_BYTES * packets
+    if flows not in occupied or FEW not in occupied:
+        return None
+    return (occupied[flows] - occupied[FEW]) / (flows - FEW)
+
+
+def print_table(samples: Sequence[Sample]) -> None:
+    """A line for each number of flows, and of Web objects."""
+    some = [one for one in samples if one.group == FLOWS]
+    few = cost(some, case=str(FEW))
+    print(f"{'flows':>9}{'ns/packet':>11}{'times':>7}{'wanted':>8}{'B/flow':>8}{'wanted':>8}{'peak MiB':>10}")
+    for case in distinct(some, lambda one: one.case):
+        spent, flows = cost(some, case=case), int(case)
+        print(
+            f"{flows:>9,}{shown(spent, '.0f'):>11}"
+            f"{shown(spent / few if spent and few else None, '.2f'):>7}"
+            f"{shown(WANTED_TIMES.get(flows), 'g'):>8}"
+            f"{shown(bytes_per_flow(some, FLOWS, flows) if FEW < flows < MILLION else None, '.0f'):>8}"
+            f"{shown(WANTED_BYTES[FLOWS] if FEW < flows < MILLION else None, 'g'):>8}"
+            f"{shown(peak(some, case), ',.0f'):>10}"
+        )
+    print(
+        f"an idle flow, of {IDLE_FLOWS:,}: {shown(bytes_per_flow(samples, IDLE, IDLE_FLOWS), '.0f')} bytes"
+        f" (wanted {WANTED_BYTES[IDLE]}); packets under way are left out everywhere"
+    )
+    for one in (one for one in samples if one.group == WEB):
+        print(
+            f"about {int(one.case):,} Web objects: {one.peak_bytes / 2**20:,.0f} MiB at most,"
+            f" {one.ns_per_packet:.0f} ns a packet"
+        )
+
+
+def peak(samples: Sequence[Sample], case: str) -> float:
+    """MiB that a case occupied at most."""
+    return max(one.peak_bytes for one in samples if one.case == case) / 2**20

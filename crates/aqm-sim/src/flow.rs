@@ -157,6 +157,9 @@ impl Flow {
             self.in_flight += 1;
             transit.note_sent(&packet, now);
             net.send(packet, now, transit);
+            if !end.may_transmit() {
+                break;
+            }
         }
         let deadline = end.poll_timeout();
         if end.is_over() && self.closed == Instant::NEVER {

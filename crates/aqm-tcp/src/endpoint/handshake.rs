@@ -12,13 +12,13 @@ use crate::segment::{Flags, Segment};
 impl Endpoint {
     /// Takes a segment before the connection is open or after it is closed; whether there is more to it.
     #[cold]
-    pub(super) fn shakes_hands(&mut self, segment: &Segment, now: Instant) -> bool {
+    pub(super) fn shakes_hands(&mut self, flags: Flags, now: Instant) -> bool {
         let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
         let capable = self.tcp.config.ecn.mode == EcnMode::On;
-        let (syn, ack) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
+        let (syn, ack) = (flags.has(Flags::SYN), flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.set_ecn(capable && segment.flags.has(Flags::ECE.union(Flags::CWR)));
+                self.set_ecn(capable && flags.has(Flags::ECE.union(Flags::CWR)));
                 self.ahead = Ahead::Syn;
                 if three_way {
                     self.sending();
@@ -29,7 +29,7 @@ impl Endpoint {
                 false
             }
             Phase::Opening if syn && ack => {
-                self.set_ecn(capable && segment.flags.has(Flags::ECE));
+                self.set_ecn(capable && flags.has(Flags::ECE));
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();

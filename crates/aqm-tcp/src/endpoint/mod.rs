@@ -149,11 +149,11 @@ impl Endpoint {
     /// A segment arrived.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        if self.phase != Phase::Open && !self.shakes_hands(segment, now) {
+        if self.phase != Phase::Open && !self.shakes_hands(segment.flags, now) {
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            return self.on_repeated_syn(segment);
+            return self.on_repeated_syn(segment.flags);
         }
         let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
         if carries {
@@ -176,11 +176,11 @@ impl Endpoint {
 
     /// A SYN came though the connection is open.
     #[cold]
-    fn on_repeated_syn(&mut self, segment: &Segment) {
+    fn on_repeated_syn(&mut self, flags: Flags) {
         // The answer to it was lost, or to its answer (RFC 9293, 3.10.7.4).
         if self.tcp.config.connection.handshake == Handshake::ThreeWay {
             self.receiver.acknowledge();
-        } else if !segment.flags.has(Flags::ACK) {
+        } else if !flags.has(Flags::ACK) {
             self.ahead = Ahead::Syn;
         }
     }
@@ -241,6 +241,14 @@ impl Endpoint {
             segment.wire = segment.wire.saturating_add(option + 8 * segment.sacks.count());
         }
         Some(segment)
+    }
+
+    /// Whether `poll_transmit` may have another segment after one that it gave; it says so in doubt.
+    #[inline(always)]
+    pub fn may_transmit(&self) -> bool {
+        self.ahead != Ahead::Nothing
+            || self.receiver.is_due()
+            || self.sender.as_ref().is_some_and(|sender| sender.may_transmit(&self.tcp))
     }
 
     /// When `on_timer` wants to be called next.

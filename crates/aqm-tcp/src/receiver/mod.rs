@@ -86,7 +86,7 @@ impl Receiver {
             self.fin |= segment.flags.has(Flags::FIN);
             if config.receiver.delayed_ack != DelayedAck::Off {
                 let last = self.fin || self.due;
-                if let Some(until) = self.wait(segment, at(), config).filter(|_| !last) {
+                if let Some(until) = self.wait(segment.flags, at(), config).filter(|_| !last) {
                     self.timer = until;
                     return;
                 }
@@ -116,7 +116,7 @@ impl Receiver {
 
     /// Until when the acknowledgement of a segment in order may wait; none if it may not.
     #[inline]
-    fn wait(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
+    fn wait(&mut self, flags: Flags, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
         self.segments = self.segments.saturating_add(1);
         let config_of = &config.receiver;
         let first = self.timer == Instant::NEVER && u64::from(self.segments) > config_of.quick_acks;
@@ -128,7 +128,7 @@ impl Receiver {
                 let adaptive = self.adaptive.get_or_insert_default();
                 adaptive.on_data(at, config);
                 let until = adaptive.wait(self.expected, self.timer, at, config);
-                until.filter(|_| !segment.flags.has(Flags::PUSH))
+                until.filter(|_| !flags.has(Flags::PUSH))
             }
         }
     }

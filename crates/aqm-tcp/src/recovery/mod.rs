@@ -241,8 +241,7 @@ pub(crate) enum AnyRecovery {
     Other(Box<dyn LossRecovery>),
 }
 
-/// Hands every function on to the recovery that runs: first those that ask, then those that tell. Arguments are copied
-/// for a recovery that is not in place, so that they need not be in memory for the one that is.
+/// Hands every function on to the recovery that runs: first those that ask, then those that tell.
 macro_rules! hand_on {
     (
         asked: $( fn $ask:ident(&$it:ident $(, $about:ident: $what:ty)*) -> $answer:ty; )+
@@ -254,7 +253,7 @@ macro_rules! hand_on {
                 fn $ask(&$it $(, $about: $what)*) -> $answer {
                     match $it {
                         Self::Counting(recovery) => recovery.$ask($($about),*),
-                        Self::Other(recovery) => recovery.$ask($(copied($about)),*),
+                        Self::Other(recovery) => recovery.$ask($($about),*),
                     }
                 }
             )+
@@ -263,18 +262,12 @@ macro_rules! hand_on {
                 fn $tell(&mut $me $(, $news: $of)*) $(-> $outcome)? {
                     match $me {
                         Self::Counting(recovery) => recovery.$tell($($news),*),
-                        Self::Other(recovery) => recovery.$tell($(copied($news)),*),
+                        Self::Other(recovery) => recovery.$tell($($news),*),
                     }
                 }
             )+
         }
     };
-}
-
-/// A copy that lives elsewhere.
-#[inline]
-fn copied<T: Copy>(value: T) -> T {
-    value
 }
 
 hand_on! {

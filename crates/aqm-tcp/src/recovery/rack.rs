@@ -12,6 +12,7 @@
 //! retransmission counts as delivered by itself if it took the least round trip. A loss that a probe repaired
 //! reduces what was in flight when the probe left.
 
+use std::cell::LazyCell;
 use std::collections::VecDeque;
 
 use aqm_net::{Instant, Span};
@@ -123,23 +124,32 @@ impl Rack {
 
     /// Marks what is lost by now (`RACK_detect_loss`, section 6.2, step 5).
     pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, round: Round) {
-        self.reordering_timer = Instant::NEVER;
-        let patience = self.rtt + self.tolerance(sent, at, round);
+        let many = sent.sacked().segments >= u64::from(round.dupthresh);
+        // Asked for only if something was overtaken.
+        let patience = LazyCell::new(|| self.patience(at, many || round.recovering));
         let [once, again] = self.latest;
-        let is_due = |stamp: Stamp| stamp.sent + patience <= at.now;
         let overtaken = |stamp| is_older(stamp, once, again);
-        if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && is_due(stamp))
+        let mut timer = Instant::NEVER;
+        if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && stamp.sent + *patience <= at.now)
             && overtaken(stamp)
         {
-            self.reordering_timer = at.config.late_expiry(at.now, (stamp.sent + patience).since(at.now));
+            timer = at.config.late_expiry(at.now, (stamp.sent + *patience).since(at.now));
         }
+        self.reordering_timer = timer;
+        if !self.resent.is_empty() {
+            self.find_lost_again(sent, at, self.patience(at, many || round.recovering));
+        }
+    }
+
+    /// Marks what is lost by now of what was sent again: what something overtook by `patience`.
+    fn find_lost_again(&mut self, sent: &mut Sent, at: TimerContext<'_>, patience: Span) {
+        let [once, again] = self.latest;
         while let Some(&(number, since)) = self.resent.front() {
             if let Some(end) = sent.resent(number, since) {
-                let stamp = Stamp { sent: since, end };
-                if !is_older(stamp, again, once) {
+                if !is_older(Stamp { sent: since, end }, again, once) {
                     return;
                 }
-                if !is_due(stamp) {
+                if since + patience > at.now {
                     let due = at.config.late_expiry(at.now, (since + patience).since(at.now));
                     self.reordering_timer = self.reordering_timer.min(due);
                     return;
@@ -182,10 +192,14 @@ impl Rack {
         self.min_rtt.into_iter().chain(at.estimator.least()).min()
     }
 
+    /// How long a segment may take that another overtook; `hurried` in a recovery, or once SACK covers many.
+    fn patience(&self, at: TimerContext<'_>, hurried: bool) -> Span {
+        self.rtt + self.tolerance(at, hurried)
+    }
+
     /// How much longer than another a segment may take (`RACK_update_reo_wnd`).
-    fn tolerance(&self, sent: &Sent, at: TimerContext<'_>, round: Round) -> Span {
-        let many = sent.sacked().segments >= u64::from(round.dupthresh);
-        if !self.reordered && (round.recovering || many) {
+    fn tolerance(&self, at: TimerContext<'_>, hurried: bool) -> Span {
+        if !self.reordered && hurried {
             return Span::ZERO;
         }
         let least = self.least(at).unwrap_or(Span::ZERO).nanos();

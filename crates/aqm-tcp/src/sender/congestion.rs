@@ -215,7 +215,7 @@ impl Sender {
     }
 
     /// Lets the window grow for what an acknowledgement tells has arrived; `used` is as in `apply`.
-    #[inline]
+    #[inline(always)]
     fn grow(&mut self, outcome: &AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
         let may_grow = used.is_some_and(|used| match tcp.config.cwnd.growth_when_limited {
             GrowthWhenLimited::Grows => true,

@@ -20,7 +20,7 @@ use crate::config::receiver::DelayedAck;
 use crate::config::rto::RestartedBy;
 use crate::congestion_control::Controller;
 use crate::overhead::Overhead;
-use crate::recovery::{AnyRecovery, LossRecovery, ReceivedAck, Stream, Windows};
+use crate::recovery::{AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, Windows};
 use crate::segment::{Flags, Segment};
 use crate::timer::Timer;
 use cwnd_validation::CwndUsage;
@@ -141,7 +141,7 @@ impl Sender {
     }
 
     /// An acknowledgement arrived; `bare` if it carries neither payload nor FIN.
-    #[inline]
+    #[inline(never)]
     pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let used = self.recovery.outstanding();
         let echo = self.ecn.is_some() && segment.flags.has(Flags::ECE);
@@ -201,8 +201,11 @@ impl Sender {
         if self.cold.is_some() && self.must_wait(now, tcp) {
             return None;
         }
-        let at = self.timer.context(now, &tcp.config.rto);
-        let Some(sending) = self.recovery.next(self.stream(tcp), at) else {
+        let next = match self.recovery {
+            AnyRecovery::Counting(_) => self.next(now, tcp),
+            AnyRecovery::Other(_) => self.next_elsewhere(now, tcp),
+        };
+        let Some(sending) = next else {
             if tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
                 self.note_usage(tcp);
             }
@@ -237,6 +240,31 @@ impl Sender {
         let header = if len > 0 { tcp.config.connection.header } else { tcp.config.connection.syn_size };
         let wire = (len + header.bytes()) as u16;
         Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
+    }
+
+    /// Whether `poll_transmit` may have another segment, or something to note if it has not; it says so in doubt.
+    #[inline(always)]
+    pub fn may_transmit(&self, tcp: &CheckedConfig) -> bool {
+        self.cold.is_some()
+            || tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed
+            || match &self.recovery {
+                AnyRecovery::Counting(counting) => counting.may_send(),
+                AnyRecovery::Other(_) => true,
+            }
+    }
+
+    /// What the recovery sends next.
+    #[inline(always)]
+    fn next(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Sending> {
+        let at = self.timer.context(now, &tcp.config.rto);
+        self.recovery.next(self.stream(tcp), at)
+    }
+
+    /// As `next`, of a recovery that is not in place; apart, so that what it is told need not be in memory for one
+    /// that is.
+    #[inline(never)]
+    fn next_elsewhere(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Sending> {
+        self.next(now, tcp)
     }
 
     /// When `on_timer`, or after it the retransmission timer, wants to be looked at next; `NEVER` for never.
@@ -372,4 +400,20 @@ pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
 fn first_ssthresh(tcp: &CheckedConfig) -> f64 {
     tcp.config.cwnd.initial_ssthresh.unwrap_or(tcp.config.receiver.window as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_four_cache_lines_with_its_window_and_recovery() {
+        let (recovery, congestion) = (size_of::<AnyRecovery>(), size_of::<Controller>());
+        assert!(
+            size_of::<Sender>() <= 288,
+            "{}: {recovery} and {congestion}, {} of the timer",
+            size_of::<Sender>(),
+            size_of::<Timer>()
+        );
+    }
 }

@@ -153,6 +153,12 @@ impl LossRecovery for Counting {
 }
 
 impl Counting {
+    /// Whether the windows allow another segment, if there is one to send.
+    #[inline]
+    pub fn may_send(&self) -> bool {
+        self.retransmit || self.nxt < self.limit
+    }
+
     /// Takes in an acknowledgement of new data where there were no duplicates; none if it is another.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, ack: u64) -> Option<AckOutcome> {

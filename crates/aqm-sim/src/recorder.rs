@@ -12,7 +12,7 @@ use crate::tables::{DropRow, PacketRow};
 /// Whether a segment is more than a bare acknowledgement.
 #[inline]
 pub(crate) fn carries(segment: &Segment) -> bool {
-    segment.end() > segment.seq || segment.flags.has(Flags::SYN)
+    segment.len > 0 || segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN)
 }
 
 /// What may happen to a packet at a link, in the order of events of one instant, and at the ends of its flow.

@@ -22,6 +22,17 @@ pub struct Counts {
     pub handshake_done: Option<Instant>,
 }
 
+/// What the sending half of an end counts, as in [`Counts`]; the field that every segment changes comes first.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SenderCounts {
+    pub segments_sent: u64,
+    pub retransmitted: u32,
+    pub timeouts: u32,
+    pub fast_retransmits: u32,
+    pub mark_reductions: u32,
+}
+
 /// Why a sender stopped before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GaveUp {

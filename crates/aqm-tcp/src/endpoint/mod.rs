@@ -16,13 +16,12 @@ use aqm_net::{Instant, Rng, Span};
 
 use crate::config::CheckedConfig;
 use crate::config::connection::{Close, FinAck, Handshake};
-use crate::config::sack::SackBytes;
-use crate::counts::{Counts, GaveUp};
+use crate::counts::{Counts, GaveUp, SenderCounts};
 use crate::overhead::Overhead;
 use crate::receiver::Receiver;
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
-use crate::sender::{ENDLESS, Sender, SenderCounts};
+use crate::sender::{ENDLESS, Sender};
 
 /// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,13 +232,6 @@ impl Endpoint {
             None => return None,
         };
         self.receiver.fill_in(&mut segment, &self.tcp.config);
-        if !segment.sacks.is_empty() {
-            let option = match self.tcp.config.sack.option_bytes {
-                SackBytes::Counted => 4, // kind, length, and padding to a word
-                SackBytes::Blocks => 0,
-            };
-            segment.wire = segment.wire.saturating_add(option + 8 * segment.sacks.count());
-        }
         Some(segment)
     }
 

@@ -13,7 +13,7 @@ use aqm_net::{Ecn, Instant};
 
 use crate::config::Config;
 use crate::config::receiver::DelayedAck;
-use crate::config::sack::Dsack;
+use crate::config::sack::{Dsack, SackBytes};
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
@@ -169,6 +169,7 @@ impl Receiver {
             segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
         if self.disorder.is_some() {
             segment.sacks = self.tell(config);
+            segment.wire = segment.wire.saturating_add(option_bytes(segment.sacks, config));
         }
     }
 
@@ -281,6 +282,18 @@ impl Disorder {
         }
         sacks
     }
+}
+
+/// By how much blocks of SACK lengthen a segment.
+fn option_bytes(sacks: Sacks, config: &Config) -> u16 {
+    if sacks.is_empty() {
+        return 0;
+    }
+    let option = match config.sack.option_bytes {
+        SackBytes::Counted => 4, // kind, length, and padding to a word
+        SackBytes::Blocks => 0,
+    };
+    option + 8 * sacks.count()
 }
 
 #[cfg(test)]

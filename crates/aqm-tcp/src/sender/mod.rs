@@ -19,6 +19,7 @@ use crate::config::cwnd::{GrowthWhenLimited, Hint};
 use crate::config::receiver::DelayedAck;
 use crate::config::rto::RestartedBy;
 use crate::congestion_control::Controller;
+use crate::counts::SenderCounts;
 use crate::overhead::Overhead;
 use crate::recovery::{AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, Windows};
 use crate::segment::{Flags, Segment};
@@ -53,17 +54,6 @@ pub(crate) struct Sender {
     pub counts: SenderCounts,
     /// When the handshake was over; `NEVER` until then.
     pub began: Instant,
-}
-
-/// What a sender counts, as in [`Counts`](crate::Counts).
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct SenderCounts {
-    pub segments_sent: u64,
-    pub retransmitted: u32,
-    pub timeouts: u32,
-    pub fast_retransmits: u32,
-    pub mark_reductions: u32,
 }
 
 /// What only some senders need.
@@ -403,17 +393,4 @@ fn first_ssthresh(tcp: &CheckedConfig) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sender_is_four_cache_lines_with_its_window_and_recovery() {
-        let (recovery, congestion) = (size_of::<AnyRecovery>(), size_of::<Controller>());
-        assert!(
-            size_of::<Sender>() <= 288,
-            "{}: {recovery} and {congestion}, {} of the timer",
-            size_of::<Sender>(),
-            size_of::<Timer>()
-        );
-    }
-}
+mod tests;

@@ -6,19 +6,18 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import aqmlab as al
 from samples import ROOT, US, Sample, sample
 
 
-@dataclass
+@dataclass(frozen=True)
 class Program:
     """The program, in a folder of its own with the scenarios it is given."""
 
     folder: Path
-    _written: dict[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -40,11 +39,9 @@ class Program:
     def write(self, name: str, scenario: al.Scenario) -> str:
         """Puts a scenario and its files beside the program; returns what it is called there."""
         file = re.sub(r"[^\w.-]", "-", name) + ".json"
-        if self._written.get(file) != scenario.digest:
-            (self.folder / file).write_text(json.dumps(scenario.effective), encoding="utf-8")
-            for beside, content in scenario.files.items():
-                (self.folder / beside).write_text(content, encoding="utf-8")
-            self._written[file] = scenario.digest
+        (self.folder / file).write_text(json.dumps(scenario.effective), encoding="utf-8")
+        for beside, content in scenario.files.items():
+            (self.folder / beside).write_text(content, encoding="utf-8")
         return file
 
     def run(

@@ -348,6 +348,11 @@ mod tests {
         for queue in queues {
             let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
             let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck.clone()})));
+            // Without histories the links gather what comes.
+            let gathering =
+                plan(json!({"bottleneck": bottleneck.clone(), "record": {"queue_every": "70ms"}}));
+            let [gathered, in_order] = both(&gathering);
+            assert_equal(&gathered, &in_order, &format!("gathering, {}", bottleneck["queue"]));
             let rows = |tables: &[Table]| match &tables[1].columns[0].1 {
                 Column::Whole(flows) => flows.len(),
                 _ => 0,
@@ -373,6 +378,28 @@ mod tests {
         let [lazy, reference] = both(&plan);
         assert_equal(&lazy, &reference, "graph");
     }
+
+    #[test]
+    fn links_that_gather_agree_whatever_their_delay_and_the_access_lines() {
+        let queue = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
+        let cases = [
+            ("0s", "97Mbps", "1ms"),
+            ("1us", "1200kbps", "0s"),
+            ("20ms", "1171kbps", "40ms"),
+            ("2s", "3Mbps", "1ms"),
+        ];
+        for (delay, access_rate, access_delay) in cases {
+            let changes = json!({
+                "record": {"queue_every": "1s"},
+                "bottleneck": {"rate": "1Mbps", "delay": delay, "queue": queue},
+                "access": {"rate": access_rate, "delay": access_delay},
+                "host": {"jitter": "3ms"},
+            });
+            let [lazy, reference] = both(&plan(changes));
+            assert_equal(&lazy, &reference, delay);
+        }
+    }
+
     #[test]
     fn both_engines_agree_on_conversations_in_both_directions() {
         let queue = json!({"kind": "drop-tail", "limit": "20p"});

@@ -39,7 +39,8 @@ impl Average {
         let missed = self.missed(now);
         let kept = 1.0 - self.weight;
         let kept = if missed == 0 { kept } else { libm::pow(kept, missed as f64 + 1.0) };
-        self.value = self.value * kept + self.weight * queue as f64;
+        // Signed, because that is one instruction and the unsigned conversion is many.
+        self.value = self.value * kept + self.weight * queue as i64 as f64;
     }
 
     /// An arrival at `now` that is no sample: only the idle time before it counts.

@@ -97,6 +97,7 @@ impl RedCore {
         true
     }
 
+    #[inline(always)]
     fn decide(&mut self, packet: &Packet, state: ArrivalState, rng: &mut Rng) -> Option<Reason> {
         let ArrivalState { curve, lowest, packets } = state;
         let average = self.average.value;

@@ -104,7 +104,7 @@ impl DropSpacing {
             // Whole packets of the mean size, as in ns-2.
             PacketScaling::AfterCount => (self.probability, self.count_bytes / self.mean_packet),
         };
-        let reach = count as f64 * p_b;
+        let reach = count as i64 as f64 * p_b;
         let p_a = match self.spacing {
             Spacing::NoWait | Spacing::Unguarded if reach < 1.0 => p_b / (1.0 - reach),
             Spacing::Unguarded if reach > 1.0 => 0.0,

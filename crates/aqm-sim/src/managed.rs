@@ -3,6 +3,7 @@
 use aqm_net::{Instant, Packet, Span};
 use aqm_queue::{Departure, Port};
 
+use crate::lines::Lines;
 use crate::recorder::PacketEvent;
 use crate::transit::{InTransit, LinkObserver};
 
@@ -37,38 +38,29 @@ impl Managed {
         self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)
     }
 
-    /// Offers `packet` to the queue. Whatever leaves it, and when it reaches the far end, is told to `travel`.
+    /// Offers `packet` to the queue; whatever leaves it travels on `lines`.
     #[inline(always)]
-    pub(crate) fn offer(
-        &mut self,
-        packet: Packet,
-        now: Instant,
-        transit: &mut InTransit,
-        mut travel: impl FnMut(Packet, Instant),
-    ) {
+    pub(crate) fn offer(&mut self, packet: Packet, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
-            travel(departure.packet, departure.end + self.delay);
+            lines.travel(departure.packet, departure.end + self.delay);
         }
         if self.port.join(packet, now, &mut observer)
             && let Some(departure) = self.port.next_departure(now, &mut observer)
         {
-            travel(departure.packet, departure.end + self.delay);
+            lines.travel(departure.packet, departure.end + self.delay);
         }
     }
 
     /// Lets the port send what is due.
-    pub(crate) fn serve(
-        &mut self,
-        now: Instant,
-        transit: &mut InTransit,
-        mut travel: impl FnMut(Packet, Instant),
-    ) {
+    pub(crate) fn serve(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
         if self.traced {
-            return self.serve_traced(now, transit, travel);
+            return self.serve_traced(now, transit, lines);
         }
-        let (delay, mut observer) = (self.delay, self.observer(transit));
-        self.port.serve(now, &mut observer, |departure| travel(departure.packet, departure.end + delay));
+        let mut observer = self.observer(transit);
+        while let Some(departure) = self.port.next_departure(now, &mut observer) {
+            lines.travel(departure.packet, departure.end + self.delay);
+        }
     }
 
     /// As [`offer`](Self::offer), and records what happens.
@@ -78,13 +70,13 @@ impl Managed {
         packet: Packet,
         now: Instant,
         transit: &mut InTransit,
-        mut travel: impl FnMut(Packet, Instant),
+        lines: &mut Lines,
     ) {
         // What departs before it joins goes first, so that each row shows the queue as it was.
         let mut departures = Vec::new();
         let mut observer = self.observer(transit);
         self.port.serve_before(now, &mut observer, |departure| departures.push(departure));
-        self.note_departures(&departures, transit, &mut travel);
+        self.note_departures(&departures, transit, lines);
         departures.clear();
         let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
         let mut observer = self.observer(transit);
@@ -94,34 +86,24 @@ impl Managed {
         }
         // A packet that goes straight to the line has joined the queue for a moment.
         transit.recorder.note_queue(first, self.port.discipline(), departures.len());
-        self.note_departures(&departures, transit, &mut travel);
+        self.note_departures(&departures, transit, lines);
     }
 
     #[cold]
-    fn serve_traced(
-        &mut self,
-        now: Instant,
-        transit: &mut InTransit,
-        mut travel: impl FnMut(Packet, Instant),
-    ) {
+    fn serve_traced(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
         let mut departures = Vec::new();
         let mut observer = self.observer(transit);
         self.port.serve(now, &mut observer, |departure| departures.push(departure));
-        self.note_departures(&departures, transit, &mut travel);
+        self.note_departures(&departures, transit, lines);
     }
 
-    fn note_departures(
-        &self,
-        departures: &[Departure],
-        transit: &mut InTransit,
-        travel: &mut impl FnMut(Packet, Instant),
-    ) {
+    fn note_departures(&self, departures: &[Departure], transit: &mut InTransit, lines: &mut Lines) {
         for (place, departure) in departures.iter().enumerate() {
             // The queue has already seen the departures that follow this one.
             let first = transit.recorder.packets.len();
             self.observer(transit).trace(PacketEvent::Start, &departure.packet, departure.start);
             transit.recorder.note_queue(first, self.port.discipline(), departures.len() - 1 - place);
-            travel(departure.packet, departure.end + self.delay);
+            lines.travel(departure.packet, departure.end + self.delay);
         }
     }
 }

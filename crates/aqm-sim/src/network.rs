@@ -168,9 +168,9 @@ impl LaneNetwork {
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
         let (managed, lines) = (&mut self.managed[port as usize], &mut self.lines);
         if managed.traced {
-            managed.offer_traced(packet, now, transit, |packet, there| lines.travel(packet, there));
+            managed.offer_traced(packet, now, transit, lines);
         } else {
-            managed.offer(packet, now, transit, |packet, there| lines.travel(packet, there));
+            managed.offer(packet, now, transit, lines);
         }
         self.serve_by = self.serve_by.min(managed.serve_by());
     }
@@ -187,15 +187,13 @@ impl LaneNetwork {
                 }
                 Server::Port(port) => {
                     let managed = &mut managed[port as usize];
-                    first_link.take(now, |at, packet| {
-                        managed.offer(packet, at, transit, |packet, there| lines.travel(packet, there));
-                    });
+                    first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
                 }
             }
             serve_by = serve_by.min(first_link.serve_by());
         }
         for managed in managed {
-            managed.serve(now, transit, |packet, there| lines.travel(packet, there));
+            managed.serve(now, transit, lines);
             serve_by = serve_by.min(managed.serve_by());
         }
         self.serve_by = serve_by;
@@ -206,7 +204,7 @@ impl LaneNetwork {
     #[cold]
     fn note_delivered(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
-        managed.serve(now, transit, |packet, there| self.lines.travel(packet, there));
+        managed.serve(now, transit, &mut self.lines);
         managed.observer(transit).trace(PacketEvent::Deliver, packet, now);
     }
 }

@@ -4,7 +4,6 @@ use aqm_net::{Ecn, Instant};
 use aqm_tcp::{Flags, Sacks, Segment};
 
 use crate::prefetch::prefetch;
-use crate::ring::Ring;
 use crate::side::Side;
 
 /// What a packet carries, and to whom.
@@ -49,12 +48,12 @@ enum StoredPayload {
     },
 }
 
-/// The payloads of the packets under way, by the id of their packet. Ids are used again in the order in
-/// which they became free, which is nearly that in which they were given out: so memory is walked in order.
+/// The payloads of the packets under way, by the id of their packet. The id that became free last is used first:
+/// its place is still in the cache.
 #[derive(Default)]
 pub(crate) struct PayloadStore {
     stored: Vec<StoredPayload>,
-    free: Ring<u32>,
+    free: Vec<u32>,
     sacks: Vec<Sacks>,
     free_sacks: Vec<u32>,
 }
@@ -73,7 +72,7 @@ impl PayloadStore {
             }
             Contents::Datagram { number, sent } => StoredPayload::Datagram { number, sent, slot, to },
         };
-        if let Some(id) = self.free.take_first() {
+        if let Some(id) = self.free.pop() {
             self.stored[id as usize] = stored;
             return id;
         }

@@ -13,10 +13,15 @@ const NONE: u32 = u32::MAX;
 
 /// Entries in order of time, ties in order of rank, equal ranks in order of insertion.
 pub(crate) struct Wheel {
-    /// No entry is earlier.
-    base: u64,
-    /// No entry is earlier than this either; cheap to compare with.
+    /// No entry is earlier than this; cheap to compare with.
     bound: u64,
+    /// An entry that comes before all others, if it did so when it was added: a workload that sets its next timer
+    /// as the last one expires never gets further.
+    front: Option<(Key, Event)>,
+    /// No entry of the buckets is earlier than this.
+    base: u64,
+    /// Nor than this.
+    rest: u64,
     /// A bit for each level that has entries, and for each bucket of a level.
     levels: u16,
     occupied: [u64; LEVELS],
@@ -40,8 +45,10 @@ struct Node {
 impl Wheel {
     pub(crate) fn new() -> Self {
         Self {
-            base: 0,
             bound: u64::MAX,
+            front: None,
+            base: 0,
+            rest: u64::MAX,
             levels: 0,
             occupied: [0; LEVELS],
             buckets: Box::new([[Bucket { head: NONE, tail: NONE }; BUCKETS]; LEVELS]),
@@ -51,8 +58,22 @@ impl Wheel {
     }
 
     /// Adds an entry, which must not lie before one that was already taken.
+    #[inline]
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         debug_assert!(key.time >= self.base, "the past cannot be scheduled");
+        self.bound = self.bound.min(key.time);
+        let (key, event) = match &mut self.front {
+            None if key.time < self.rest => {
+                self.front = Some((key, event));
+                return;
+            }
+            Some(front) if key < front.0 => std::mem::replace(front, (key, event)),
+            _ => (key, event),
+        };
+        self.put_in_bucket(key, event);
+    }
+
+    fn put_in_bucket(&mut self, key: Key, event: Event) {
         let node = Node { key, next: NONE, event };
         let index = if self.free == NONE {
             self.nodes.push(node);
@@ -63,7 +84,7 @@ impl Wheel {
             self.nodes[index as usize] = node;
             index
         };
-        self.bound = self.bound.min(key.time);
+        self.rest = self.rest.min(key.time);
         self.link(index, key.time);
     }
 
@@ -81,13 +102,39 @@ impl Wheel {
     /// Takes the earliest entry if it comes before `limit`. The wheel never moves beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {
-        if self.bound > limit.time { None } else { self.search(limit) }
+        if self.bound > limit.time {
+            return None;
+        }
+        let found = match self.front {
+            Some((key, _)) if key >= limit => return None,
+            Some(_) => self.front.take(),
+            None => {
+                let found = self.search(limit);
+                if found.is_some() {
+                    self.rest = self.earliest_possible();
+                }
+                found
+            }
+        };
+        self.bound = self.front.map_or(self.rest, |(key, _)| key.time.min(self.rest));
+        found
+    }
+
+    /// When the first bucket with entries begins.
+    fn earliest_possible(&self) -> u64 {
+        if self.levels == 0 {
+            return u64::MAX;
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        let slot = self.occupied[level].trailing_zeros() as usize;
+        let head = self.buckets[level][slot].head;
+        self.nodes[head as usize].key.time >> (6 * level) << (6 * level)
     }
 
     fn search(&mut self, limit: Key) -> Option<(Key, Event)> {
         loop {
             if self.levels == 0 {
-                self.bound = u64::MAX;
+                self.rest = u64::MAX;
                 return None;
             }
             let level = self.levels.trailing_zeros() as usize;
@@ -95,13 +142,13 @@ impl Wheel {
             let head = self.buckets[level][slot].head;
             if level == 0 {
                 let time = self.nodes[head as usize].key.time;
-                self.bound = time;
+                self.rest = time;
                 return if time > limit.time { None } else { self.take_first_rank(slot, limit) };
             }
             let node = &self.nodes[head as usize];
             if node.next == NONE {
                 let key = node.key;
-                self.bound = key.time;
+                self.rest = key.time;
                 if key >= limit {
                     return None;
                 }
@@ -110,7 +157,7 @@ impl Wheel {
                 return Some(self.release(head));
             }
             let start = node.key.time >> (6 * level) << (6 * level);
-            self.bound = start;
+            self.rest = start;
             if start > limit.time {
                 return None;
             }

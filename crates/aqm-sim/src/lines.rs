@@ -8,6 +8,7 @@ use crate::event::rank_of_link;
 use crate::event_queue::{EventQueue, LINK_LANES, NO_LANE};
 use crate::first_link::FirstLink;
 use crate::plan::Plan;
+use crate::prefetch::prefetch;
 use crate::topology::{Hop, LinkClass};
 
 /// Who knows when a link is free.
@@ -65,7 +66,17 @@ pub(crate) struct Lines {
     pub(crate) hops: Vec<HopState>,
     /// By class of links.
     pub(crate) timings: Vec<LinkTiming>,
+    /// Whether there are so many routes that their hops do not stay in the cache.
+    pub(crate) many: bool,
+    /// Packets that have left a link and wait for their hops to come into the cache; when each reaches the end.
+    departed: Vec<(Packet, Instant)>,
 }
+
+/// With more routes than this, memory is asked for before it is needed.
+const MANY_ROUTES: usize = 1000;
+
+/// So many packets wait for their hops together.
+const TOGETHER: usize = 16;
 
 impl Lines {
     /// Those of a plan. `owners` and `traced` go by link between routers; each of `first_links` stands with the number
@@ -123,7 +134,42 @@ impl Lines {
             place: places[number],
             first_link: behind[number].unwrap_or(0) as u16,
         };
-        Self { timings: classes.iter().enumerate().map(timing).collect(), event_queue, hops: states }
+        Self {
+            timings: classes.iter().enumerate().map(timing).collect(),
+            event_queue,
+            hops: states,
+            many: plan.topology.route_count() > MANY_ROUTES,
+            departed: Vec::new(),
+        }
+    }
+
+    /// As [`travel`](Self::travel), but the packet may wait for others, until [`travel_on`](Self::travel_on) is called.
+    #[inline(always)]
+    pub(crate) fn depart(&mut self, packet: Packet, there: Instant) {
+        if self.many {
+            self.wait_for_hop(packet, there);
+        } else {
+            self.travel(packet, there);
+        }
+    }
+
+    #[inline(never)]
+    fn wait_for_hop(&mut self, packet: Packet, there: Instant) {
+        prefetch(&self.hops, packet.hop as usize);
+        prefetch(&self.hops, packet.hop as usize + 1);
+        self.departed.push((packet, there));
+        if self.departed.len() == TOGETHER {
+            self.travel_on();
+        }
+    }
+
+    /// Packets that wait travel on.
+    pub(crate) fn travel_on(&mut self) {
+        for place in 0..self.departed.len() {
+            let (packet, there) = self.departed[place];
+            self.travel(packet, there);
+        }
+        self.departed.clear();
     }
 
     /// `packet` reaches the end of its link at `there`. Packets come to an access line in the order in which they

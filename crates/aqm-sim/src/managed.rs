@@ -38,17 +38,17 @@ impl Managed {
         self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)
     }
 
-    /// Offers `packet` to the queue; whatever leaves it travels on `lines`.
+    /// Offers `packet` to the queue; whatever leaves it departs on `lines`.
     #[inline(always)]
     pub(crate) fn offer(&mut self, packet: Packet, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
-            lines.travel(departure.packet, departure.end + self.delay);
+            lines.depart(departure.packet, departure.end + self.delay);
         }
         if self.port.join(packet, now, &mut observer)
             && let Some(departure) = self.port.next_departure(now, &mut observer)
         {
-            lines.travel(departure.packet, departure.end + self.delay);
+            lines.depart(departure.packet, departure.end + self.delay);
         }
     }
 
@@ -59,7 +59,7 @@ impl Managed {
         }
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_departure(now, &mut observer) {
-            lines.travel(departure.packet, departure.end + self.delay);
+            lines.depart(departure.packet, departure.end + self.delay);
         }
     }
 
@@ -103,7 +103,7 @@ impl Managed {
             let first = transit.recorder.packets.len();
             self.observer(transit).trace(PacketEvent::Start, &departure.packet, departure.start);
             transit.recorder.note_queue(first, self.port.discipline(), departures.len() - 1 - place);
-            lines.travel(departure.packet, departure.end + self.delay);
+            lines.depart(departure.packet, departure.end + self.delay);
         }
     }
 }

@@ -59,10 +59,12 @@ pub(crate) trait Network {
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
     /// The edges.
     fn edges(&mut self) -> &mut Edges;
-    /// A packet that will soon arrive, if the last one says anything about the next ones.
-    fn ahead(&self) -> Option<&Packet> {
+    /// A packet that will arrive after so many others, if memory should be asked for.
+    fn ahead(&self, _distance: usize) -> Option<&Packet> {
         None
     }
+    /// A packet will soon be sent from this hop.
+    fn prefetch_hop(&self, _hop: u32) {}
     /// Events handled so far.
     fn events(&self) -> u64;
 }
@@ -77,17 +79,13 @@ pub(crate) struct LaneNetwork {
     /// No link need catch up before the events of this moment are over.
     serve_by: Instant,
     edges: Edges,
-    /// Whether there are so many routes that they do not stay in the cache.
-    many: bool,
 }
 
-/// With more routes than this, memory is asked for before it is needed.
-pub(crate) const MANY_ROUTES: usize = 1000;
-
-/// How many packets before their turn hops and payloads are asked for, and then flows, which
-/// payloads name.
+/// How many packets before their turn hops and payloads are asked for; then flows, which payloads name; and then
+/// what flows name.
 const FAR: usize = 12;
-const NEAR: usize = 6;
+pub(crate) const NEAR: usize = 7;
+pub(crate) const NEXT: usize = 3;
 
 impl LaneNetwork {
     /// One that is run from the first event to the last: its links need only be right when somebody looks.
@@ -107,7 +105,7 @@ impl LaneNetwork {
 
     /// Links to which any `classes` of access lines lead, by number, are first links unless their packets are recorded.
     fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
-        let Plan { scenario, topology, edges, .. } = plan;
+        let Plan { scenario, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
         let mut managed = Vec::new();
         let mut owners = vec![Owner::Table; scenario.links.len()];
@@ -133,7 +131,6 @@ impl LaneNetwork {
             free_at: vec![Instant::START; scenario.links.len()],
             serve_by: Instant::NEVER,
             edges: edges.clone(),
-            many: topology.route_count() > MANY_ROUTES,
         }
     }
 
@@ -172,6 +169,7 @@ impl LaneNetwork {
         } else {
             managed.offer(packet, now, transit, lines);
         }
+        lines.travel_on();
         self.serve_by = self.serve_by.min(managed.serve_by());
     }
 
@@ -182,7 +180,7 @@ impl LaneNetwork {
         for first_link in first_links {
             match first_link.server {
                 Server::Line(mut line) => {
-                    first_link.take(now, |at, packet| lines.travel(packet, line.reaches_end(&packet, at)));
+                    first_link.take(now, |at, packet| lines.depart(packet, line.reaches_end(&packet, at)));
                     first_link.server = Server::Line(line);
                 }
                 Server::Port(port) => {
@@ -196,6 +194,7 @@ impl LaneNetwork {
             managed.serve(now, transit, lines);
             serve_by = serve_by.min(managed.serve_by());
         }
+        lines.travel_on();
         self.serve_by = serve_by;
     }
 
@@ -205,6 +204,7 @@ impl LaneNetwork {
     fn note_delivered(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
         managed.serve(now, transit, &mut self.lines);
+        self.lines.travel_on();
         managed.observer(transit).trace(PacketEvent::Deliver, packet, now);
     }
 }
@@ -250,7 +250,7 @@ impl Network for LaneNetwork {
                 Event::Held(packet) => return Some((now, HostEvent::Processed(packet))),
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
             };
-            if self.many
+            if self.lines.many
                 && let Some(far) = self.lines.event_queue.ahead(FAR)
             {
                 prefetch(&self.lines.hops, far.hop as usize);
@@ -298,8 +298,13 @@ impl Network for LaneNetwork {
         &mut self.edges
     }
 
-    fn ahead(&self) -> Option<&Packet> {
-        if self.many { self.lines.event_queue.ahead(NEAR) } else { None }
+    #[inline]
+    fn ahead(&self, distance: usize) -> Option<&Packet> {
+        if self.lines.many { self.lines.event_queue.ahead(distance) } else { None }
+    }
+
+    fn prefetch_hop(&self, hop: u32) {
+        prefetch(&self.lines.hops, hop as usize);
     }
 
     fn events(&self) -> u64 {

@@ -18,7 +18,19 @@ pub(crate) fn prefetch<T>(values: &[T], index: usize) {
 /// Asks for these bytes of `values[index]`, if there is such a value.
 #[inline]
 pub(crate) fn prefetch_part<T>(values: &[T], index: usize, part: Range<usize>) {
-    let Some(value) = values.get(index) else { return };
+    if let Some(value) = values.get(index) {
+        prefetch_bytes(value, part);
+    }
+}
+
+/// Asks for all of `value`.
+#[inline]
+pub(crate) fn prefetch_value<T>(value: &T) {
+    prefetch_bytes(value, 0..size_of::<T>());
+}
+
+#[inline]
+fn prefetch_bytes<T>(value: &T, part: Range<usize>) {
     #[cfg(target_arch = "x86_64")]
     for offset in part.step_by(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -18,11 +18,11 @@ use crate::flow::{Ends, Flow};
 use crate::host_delays::HostDelays;
 use crate::links::managed_numbers;
 use crate::measurement::{RunRecord, measure, schedule};
-use crate::network::{HostEvent, Network};
+use crate::network::{HostEvent, NEAR, NEXT, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents, Payload};
 use crate::plan::Plan;
-use crate::prefetch::prefetch_part;
+use crate::prefetch::{prefetch_part, prefetch_value};
 use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 use crate::side::Side;
@@ -138,11 +138,21 @@ impl<'a, N: Network> World<'a, N> {
 
     /// A packet is at its host, which processes packets in the order of arrival and takes its time over each.
     fn on_arrival(&mut self, packet: Packet, now: Instant) {
-        if let Some(next) = self.net.ahead() {
-            let (slot, side) = self.transit.payloads.address(next.id);
+        if let Some(near) = self.net.ahead(NEAR) {
+            let (slot, side) = self.transit.payloads.address(near.id);
             let [head, end] = Flow::parts(side);
             prefetch_part(&self.flows, slot as usize, head);
             prefetch_part(&self.flows, slot as usize, end);
+        }
+        if let Some(next) = self.net.ahead(NEXT) {
+            let (slot, side) = self.transit.payloads.address(next.id);
+            let flow = &self.flows[slot as usize];
+            self.net.prefetch_hop(flow.first_hop[side as usize]);
+            if let Ends::Tcp(ends) = &flow.ends
+                && let Some(state) = ends[side as usize].sending_state()
+            {
+                prefetch_value(state);
+            }
         }
         if !self.hosts_take_time {
             return self.on_packet(packet, now);

@@ -287,6 +287,12 @@ impl Endpoint {
         }
     }
 
+    /// What it keeps in order to send, for whoever wants to have it in the cache.
+    #[inline]
+    pub fn sending_state(&self) -> Option<&impl Sized> {
+        self.sender.as_deref()
+    }
+
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         let acks_sent = self.acks_sent.into();

@@ -9,7 +9,9 @@ use crate::event::{Event, Key};
 
 const LEVELS: usize = 11;
 const BUCKETS: usize = 64;
-const NONE: u32 = u32::MAX;
+
+/// A bucket with more room than this gives it back when it is emptied.
+const ROOM_KEPT: usize = 64;
 
 /// Entries in order of time, ties in order of rank, equal ranks in order of insertion.
 pub(crate) struct Wheel {
@@ -17,7 +19,7 @@ pub(crate) struct Wheel {
     bound: u64,
     /// An entry that comes before all others, if it did so when it was added: a workload that sets its next timer
     /// as the last one expires never gets further.
-    front: Option<(Key, Event)>,
+    front: Option<Entry>,
     /// No entry of the buckets is earlier than this.
     base: u64,
     /// Nor than this.
@@ -25,20 +27,15 @@ pub(crate) struct Wheel {
     /// A bit for each level that has entries, and for each bucket of a level.
     levels: u16,
     occupied: [u64; LEVELS],
-    buckets: Box<[[Bucket; BUCKETS]; LEVELS]>,
-    nodes: Vec<Node>,
-    free: u32,
+    /// Entries lie side by side, because with very many timers the cost of one is that of the memory it touches.
+    buckets: Box<[[Vec<Entry>; BUCKETS]; LEVELS]>,
+    /// Room for the entries of a bucket while they are distributed.
+    room: Vec<Entry>,
 }
 
 #[derive(Clone, Copy)]
-struct Bucket {
-    head: u32,
-    tail: u32,
-}
-
-struct Node {
+struct Entry {
     key: Key,
-    next: u32,
     event: Event,
 }
 
@@ -51,9 +48,8 @@ impl Wheel {
             rest: u64::MAX,
             levels: 0,
             occupied: [0; LEVELS],
-            buckets: Box::new([[Bucket { head: NONE, tail: NONE }; BUCKETS]; LEVELS]),
-            nodes: Vec::new(),
-            free: NONE,
+            buckets: Box::new(std::array::from_fn(|_| std::array::from_fn(|_| Vec::new()))),
+            room: Vec::new(),
         }
     }
 
@@ -62,30 +58,17 @@ impl Wheel {
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         debug_assert!(key.time >= self.base, "the past cannot be scheduled");
         self.bound = self.bound.min(key.time);
-        let (key, event) = match &mut self.front {
+        let entry = Entry { key, event };
+        let entry = match &mut self.front {
             None if key.time < self.rest => {
-                self.front = Some((key, event));
+                self.front = Some(entry);
                 return;
             }
-            Some(front) if key < front.0 => std::mem::replace(front, (key, event)),
-            _ => (key, event),
+            Some(front) if key < front.key => std::mem::replace(front, entry),
+            _ => entry,
         };
-        self.put_in_bucket(key, event);
-    }
-
-    fn put_in_bucket(&mut self, key: Key, event: Event) {
-        let node = Node { key, next: NONE, event };
-        let index = if self.free == NONE {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
-        } else {
-            let index = self.free;
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
-            index
-        };
-        self.rest = self.rest.min(key.time);
-        self.link(index, key.time);
+        self.rest = self.rest.min(entry.key.time);
+        self.put_in_bucket(entry);
     }
 
     /// Whether an entry may be due at `time` or before.
@@ -106,18 +89,45 @@ impl Wheel {
             return None;
         }
         let found = match self.front {
-            Some((key, _)) if key >= limit => return None,
+            Some(Entry { key, .. }) if key >= limit => return None,
             Some(_) => self.front.take(),
-            None => {
-                let found = self.search(limit);
-                if found.is_some() {
-                    self.rest = self.earliest_possible();
-                }
-                found
-            }
+            None => self.search(limit),
         };
-        self.bound = self.front.map_or(self.rest, |(key, _)| key.time.min(self.rest));
-        found
+        self.bound = self.front.map_or(self.rest, |front| front.key.time.min(self.rest));
+        found.map(|entry| (entry.key, entry.event))
+    }
+
+    fn search(&mut self, limit: Key) -> Option<Entry> {
+        while self.levels != 0 {
+            let level = self.levels.trailing_zeros() as usize;
+            let slot = self.occupied[level].trailing_zeros() as usize;
+            let bucket = &mut self.buckets[level][slot];
+            // All entries of a bucket of the lowest level are of one nanosecond.
+            let first = if level == 0 { first_rank(bucket) } else { 0 };
+            let Entry { key, .. } = bucket[first];
+            if level == 0 || bucket.len() == 1 {
+                self.rest = key.time;
+                if key >= limit {
+                    return None;
+                }
+                self.base = key.time;
+                let entry = bucket.remove(first);
+                if bucket.is_empty() {
+                    self.note_empty(level, slot);
+                }
+                self.rest = self.earliest_possible();
+                return Some(entry);
+            }
+            let start = key.time >> (6 * level) << (6 * level);
+            self.rest = start;
+            if start > limit.time {
+                return None;
+            }
+            self.base = start;
+            self.cascade(level, slot);
+        }
+        self.rest = u64::MAX;
+        None
     }
 
     /// When the first bucket with entries begins.
@@ -127,113 +137,47 @@ impl Wheel {
         }
         let level = self.levels.trailing_zeros() as usize;
         let slot = self.occupied[level].trailing_zeros() as usize;
-        let head = self.buckets[level][slot].head;
-        self.nodes[head as usize].key.time >> (6 * level) << (6 * level)
+        self.buckets[level][slot][0].key.time >> (6 * level) << (6 * level)
     }
 
-    fn search(&mut self, limit: Key) -> Option<(Key, Event)> {
-        loop {
-            if self.levels == 0 {
-                self.rest = u64::MAX;
-                return None;
-            }
-            let level = self.levels.trailing_zeros() as usize;
-            let slot = self.occupied[level].trailing_zeros() as usize;
-            let head = self.buckets[level][slot].head;
-            if level == 0 {
-                let time = self.nodes[head as usize].key.time;
-                self.rest = time;
-                return if time > limit.time { None } else { self.take_first_rank(slot, limit) };
-            }
-            let node = &self.nodes[head as usize];
-            if node.next == NONE {
-                let key = node.key;
-                self.rest = key.time;
-                if key >= limit {
-                    return None;
-                }
-                self.base = key.time;
-                self.empty(level, slot);
-                return Some(self.release(head));
-            }
-            let start = node.key.time >> (6 * level) << (6 * level);
-            self.rest = start;
-            if start > limit.time {
-                return None;
-            }
-            self.base = start;
-            self.empty(level, slot);
-            self.cascade(head);
+    /// Distributes a bucket over the levels below, in its order.
+    fn cascade(&mut self, level: usize, slot: usize) {
+        let empty = std::mem::take(&mut self.room);
+        let mut entries = std::mem::replace(&mut self.buckets[level][slot], empty);
+        self.note_empty(level, slot);
+        for &entry in &entries {
+            self.put_in_bucket(entry);
+        }
+        if entries.capacity() <= ROOM_KEPT {
+            entries.clear();
+            self.room = entries;
         }
     }
 
-    /// Distributes a list over the levels below, in its order.
-    fn cascade(&mut self, mut index: u32) {
-        while index != NONE {
-            let next = self.nodes[index as usize].next;
-            self.nodes[index as usize].next = NONE;
-            self.link(index, self.nodes[index as usize].key.time);
-            index = next;
-        }
-    }
-
-    /// Of the entries of one nanosecond, takes the one of the lowest rank, if it is before `limit`.
-    fn take_first_rank(&mut self, slot: usize, limit: Key) -> Option<(Key, Event)> {
-        let bucket = self.buckets[0][slot];
-        let (mut best, mut before_best, mut previous, mut index) = (bucket.head, NONE, NONE, bucket.head);
-        while index != NONE {
-            let node = &self.nodes[index as usize];
-            if node.key.rank < self.nodes[best as usize].key.rank {
-                (best, before_best) = (index, previous);
-            }
-            (previous, index) = (index, node.next);
-        }
-        let Node { key, next, .. } = self.nodes[best as usize];
-        if key >= limit {
-            return None;
-        }
-        self.base = key.time;
-        if before_best == NONE {
-            self.buckets[0][slot].head = next;
-        } else {
-            self.nodes[before_best as usize].next = next;
-        }
-        if next == NONE {
-            self.buckets[0][slot].tail = before_best;
-        }
-        if self.buckets[0][slot].head == NONE {
-            self.empty(0, slot);
-        }
-        Some(self.release(best))
-    }
-
-    fn link(&mut self, index: u32, time: u64) {
-        let difference = time ^ self.base;
+    fn put_in_bucket(&mut self, entry: Entry) {
+        let difference = entry.key.time ^ self.base;
         let level = if difference == 0 { 0 } else { (63 - difference.leading_zeros() as usize) / 6 };
-        let slot = (time >> (6 * level)) as usize % BUCKETS;
-        let bucket = &mut self.buckets[level][slot];
-        if bucket.head == NONE {
-            bucket.head = index;
-        } else {
-            self.nodes[bucket.tail as usize].next = index;
-        }
-        bucket.tail = index;
+        let slot = (entry.key.time >> (6 * level)) as usize % BUCKETS;
+        self.buckets[level][slot].push(entry);
         self.occupied[level] |= 1 << slot;
         self.levels |= 1 << level;
     }
 
-    fn empty(&mut self, level: usize, slot: usize) {
-        self.buckets[level][slot] = Bucket { head: NONE, tail: NONE };
+    fn note_empty(&mut self, level: usize, slot: usize) {
         self.occupied[level] &= !(1 << slot);
         if self.occupied[level] == 0 {
             self.levels &= !(1 << level);
         }
     }
+}
 
-    fn release(&mut self, index: u32) -> (Key, Event) {
-        let node = &mut self.nodes[index as usize];
-        node.next = self.free;
-        self.free = index;
-        (node.key, node.event)
+/// The place of the first entry of the lowest rank.
+fn first_rank(bucket: &[Entry]) -> usize {
+    let mut first = 0;
+    for (place, entry) in bucket.iter().enumerate() {
+        if entry.key.rank < bucket[first].key.rank {
+            first = place;
+        }
     }
+    first
 }

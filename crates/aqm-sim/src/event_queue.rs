@@ -189,6 +189,7 @@ impl EventQueue {
     }
 
     /// A timer expires at `at`.
+    #[inline]
     pub(crate) fn put_timer(&mut self, at: Instant, rank: u32, timer: Timer) {
         let key = Key::new(at.nanos(), self.ties.of_timer(rank));
         self.wheel.push(key, Event::Timer(timer));

@@ -231,6 +231,7 @@ impl Network for LaneNetwork {
         self.lines.event_queue.put_held(until, packet);
     }
 
+    #[inline]
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer) {
         self.lines.event_queue.put_timer(at, rank_of_timer(timer, flow), timer);
     }

@@ -54,7 +54,7 @@ impl Wheel {
     }
 
     /// Adds an entry, which must not lie before one that was already taken.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         debug_assert!(key.time >= self.base, "the past cannot be scheduled");
         self.bound = self.bound.min(key.time);

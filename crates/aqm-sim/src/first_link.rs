@@ -86,11 +86,6 @@ impl FirstLink {
     pub(crate) fn serve_by(&self) -> Instant {
         self.coming.next_due() + self.lookahead
     }
-
-    /// How many packets were taken.
-    pub(crate) fn taken(&self) -> u64 {
-        self.coming.taken()
-    }
 }
 
 /// How many classes of access lines lead to each link between routers, 0 if it cannot be a first link: packets come

@@ -309,6 +309,6 @@ impl Network for LaneNetwork {
     }
 
     fn events(&self) -> u64 {
-        self.lines.event_queue.taken() + self.first_links.iter().map(FirstLink::taken).sum::<u64>()
+        self.lines.event_queue.taken()
     }
 }

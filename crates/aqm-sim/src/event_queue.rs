@@ -213,10 +213,11 @@ impl EventQueue {
     /// Hands out all packets that are due by `until`, where nothing but packets waits and none joins meanwhile.
     #[inline(always)]
     pub(crate) fn take_packets(&mut self, until: Instant, mut take: impl FnMut(Instant, Packet)) {
-        while let Some((lane, end)) = self.next_run(until) {
+        while let Some((lane, end, most)) = self.next_run(until) {
             let queue = &mut self.lanes[lane].waiting;
             let waited = queue.len();
             queue.take_while(
+                most,
                 |entry| head(entry.time, lane) < end,
                 |entry| take(Instant::from_nanos(entry.time), entry.packet),
             );
@@ -225,30 +226,32 @@ impl EventQueue {
         }
     }
 
-    /// The lane whose packets come next, one at least, and the head of what comes after them.
-    fn next_run(&mut self, until: Instant) -> Option<(usize, Head)> {
-        let mut least = self.least();
-        if self.wheel.may_precede((least >> LANE_BITS).min(until.nanos())) {
-            let lane = least as usize % LANES;
+    /// The lane whose packets come next, one at least; the head of what comes after them, and how many there may be.
+    fn next_run(&mut self, until: Instant) -> Option<(usize, Head, usize)> {
+        let least = self.least();
+        let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
+        if self.wheel.may_precede(time.min(until.nanos())) {
             let end = Key::new(until.nanos(), u32::MAX);
             let limit = self.lanes[lane].waiting.first().map_or(end, |first| first.key().min(end));
             if let Some((key, Event::Packet(packet))) = self.wheel.pop_before(limit) {
                 self.lanes[lane].waiting.push_front(Entry { time: key.time, rank: key.rank, packet });
-                least = head(key.time, lane);
-                self.heads[lane] = least;
-                return Some((lane, least + 1));
+                let first = head(key.time, lane);
+                self.heads[lane] = first;
+                return Some((lane, first + 1, 1));
             }
         }
-        let lane = least as usize % LANES;
-        if least >> LANE_BITS > until.nanos() {
+        if time > until.nanos() {
             return None;
         }
         self.heads[lane] = NOTHING;
         let others = self.least();
         self.heads[lane] = least;
-        // What comes to the wheel's moment is looked at again.
-        let wheel = head(self.wheel.bound().min(until.nanos().saturating_add(1)), 0).max(least + 1);
-        Some((lane, others.min(wheel)))
+        if self.wheel.may_precede(time) {
+            // Of the same nanosecond: after each packet its rank is looked at.
+            return Some((lane, least + 1, 1));
+        }
+        let end = head(self.wheel.bound().min(until.nanos().saturating_add(1)), 0);
+        Some((lane, others.min(end), usize::MAX))
     }
 
     /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
@@ -350,11 +353,54 @@ mod tests {
         }
     }
 
+    /// Packets of few moments, so that many tie, in lanes and without one, taken in batches.
+    fn batches_agree_with_a_sorted_list(seed: u64, lanes: usize, reversed: bool) {
+        let mut rng = Streams::new(seed).named("batches", 0);
+        let mut event_queue = EventQueue::new(reversed, lanes);
+        let mut list: Vec<(Key, u32)> = Vec::new();
+        let (mut now, mut number) = (0, 0);
+        for _ in 0..400 {
+            for _ in 0..rng.below(30) {
+                let (time, lane) = (now + 1 + rng.below(25), rng.below(lanes as u64 + 1) as u8);
+                let link = u32::from(lane) * 8 + rng.below(8) as u32;
+                let (place, link) = match usize::from(lane) < lanes {
+                    true => (event_queue.place(lane), link),
+                    false => (NO_LANE, rng.below(8 * lanes as u64) as u32),
+                };
+                let key = Key::new(time, TieOrder::new(reversed).of_packet(rank_of_link(link)));
+                if list.iter().all(|(other, _)| *other != key) {
+                    event_queue.put_packet(
+                        place,
+                        Instant::from_nanos(time),
+                        rank_of_link(link),
+                        packet(number),
+                    );
+                    list.push((key, number));
+                    number += 1;
+                }
+            }
+            now += rng.below(20);
+            list.sort_by_key(|(key, _)| *key);
+            let due = list.partition_point(|(key, _)| key.time <= now);
+            let expected: Vec<(u64, u32)> =
+                list.drain(..due).map(|(key, number)| (key.time, number)).collect();
+            let mut taken = Vec::new();
+            let until = Instant::from_nanos(now);
+            event_queue.take_packets(until, |at, packet| taken.push((at.nanos(), packet.id)));
+            assert_eq!(taken, expected);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn events_come_in_order_of_time_and_rank(seed: u64, exponent in 1..40_u32, reversed: bool) {
             agrees_with_a_sorted_list(seed, 1 << (exponent / 2), reversed);
+        }
+
+        #[test]
+        fn batches_come_in_order_of_time_and_rank(seed: u64, lanes in 1..LANES, reversed: bool) {
+            batches_agree_with_a_sorted_list(seed, lanes, reversed);
         }
     }
 }

@@ -83,12 +83,12 @@ impl<T: Copy + Default> Ring<T> {
         true
     }
 
-    /// Hands out entries, the oldest first, as long as `is_due` says so of the next one.
+    /// Hands out at `most` so many entries, the oldest first, as long as `is_due` says so of the next one.
     #[inline(always)]
-    pub(crate) fn take_while(&mut self, is_due: impl Fn(&T) -> bool, mut take: impl FnMut(T)) {
-        let mask = self.places.len() - 1;
+    pub(crate) fn take_while(&mut self, most: usize, is_due: impl Fn(&T) -> bool, mut take: impl FnMut(T)) {
+        let (mask, most) = (self.places.len() - 1, most.min(self.count));
         let mut taken = 0;
-        while taken < self.count {
+        while taken < most {
             let entry = self.places[(self.first + taken) & mask];
             if !is_due(&entry) {
                 break;
@@ -142,7 +142,8 @@ mod tests {
         }
         ring.push_front(0);
         let mut taken = Vec::new();
-        ring.take_while(|entry| *entry < 15, |entry| taken.push(entry));
+        ring.take_while(3, |entry| *entry < 15, |entry| taken.push(entry));
+        ring.take_while(99, |entry| *entry < 15, |entry| taken.push(entry));
         assert_eq!((taken, ring.len()), ((0..15).collect(), 2));
     }
 

@@ -230,15 +230,11 @@ impl EventQueue {
     fn next_run(&mut self, until: Instant) -> Option<(usize, Head, usize)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
-        if self.wheel.may_precede(time.min(until.nanos())) {
-            let end = Key::new(until.nanos(), u32::MAX);
-            let limit = self.lanes[lane].waiting.first().map_or(end, |first| first.key().min(end));
-            if let Some((key, Event::Packet(packet))) = self.wheel.pop_before(limit) {
-                self.lanes[lane].waiting.push_front(Entry { time: key.time, rank: key.rank, packet });
-                let first = head(key.time, lane);
-                self.heads[lane] = first;
-                return Some((lane, first + 1, 1));
-            }
+        if let Some((key, Event::Packet(packet))) = self.take_from_wheel(least, until) {
+            self.lanes[lane].waiting.push_front(Entry { time: key.time, rank: key.rank, packet });
+            let first = head(key.time, lane);
+            self.heads[lane] = first;
+            return Some((lane, first + 1, 1));
         }
         if time > until.nanos() {
             return None;
@@ -254,23 +250,32 @@ impl EventQueue {
         Some((lane, others.min(end), usize::MAX))
     }
 
+    /// Takes the first entry of the wheel, if it is due by `until` and comes before the packet whose head is the
+    /// `least`.
+    #[inline(always)]
+    fn take_from_wheel(&mut self, least: Head, until: Instant) -> Option<(Key, Event)> {
+        let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
+        if !self.wheel.may_precede(time.min(until.nanos())) {
+            return None;
+        }
+        let end = Key::new(until.nanos(), u32::MAX);
+        let first = self.lanes[lane].waiting.first();
+        self.wheel.pop_before(first.map_or(end, |first| first.key().min(end)))
+    }
+
     /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
-        let queue = &mut self.lanes[lane].waiting;
-        if self.wheel.may_precede(time.min(until.nanos())) {
-            let end = Key::new(until.nanos(), u32::MAX);
-            let limit = queue.first().map_or(end, |first| first.key().min(end));
-            if let Some((key, event)) = self.wheel.pop_before(limit) {
-                self.taken += 1;
-                return Some((Instant::from_nanos(key.time), event));
-            }
+        if let Some((key, event)) = self.take_from_wheel(least, until) {
+            self.taken += 1;
+            return Some((Instant::from_nanos(key.time), event));
         }
         if time > until.nanos() {
             return None;
         }
+        let queue = &mut self.lanes[lane].waiting;
         let first = queue.take_first()?;
         self.lane = lane;
         self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
@@ -282,125 +287,4 @@ impl EventQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use aqm_net::Streams;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::event::{rank_of_link, rank_of_timer};
-    use crate::side::Side;
-
-    fn packet(id: u32) -> Packet {
-        Packet { id, ..Packet::default() }
-    }
-
-    fn id(event: Event) -> u32 {
-        match event {
-            Event::Packet(packet) | Event::Held(packet) => packet.id,
-            Event::Timer(Timer::End(Side::Sender, slot)) => slot,
-            Event::Timer(other) => panic!("no such timer was set: {other:?}"),
-        }
-    }
-
-    /// Pushes and pops at random; what comes out must be what a sorted list gives.
-    fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool) {
-        let mut rng = Streams::new(seed).named("event_queue", 0);
-        let mut event_queue = EventQueue::new(reversed, LINK_LANES);
-        let mut list: Vec<(Key, u32)> = Vec::new();
-        let mut now = 0;
-        for round in 0..2_000_u32 {
-            for _ in 0..rng.below(4) {
-                let time = now + rng.below(spread) * (1 + rng.below(3) * rng.below(spread));
-                let (lane, at) = (rng.below(10) as u8, Instant::from_nanos(time));
-                let number = list.len() as u32 + round * 16;
-                // Links of a lane have neighbouring numbers; those without a lane may have any.
-                let link =
-                    if lane < 8 { u32::from(lane) * 8 + rng.below(8) as u32 } else { rng.below(99) as u32 };
-                let timer = Timer::End(Side::Sender, number);
-                let rank = match lane {
-                    7 => rank_of_processing(link),
-                    9 => rank_of_timer(timer, link),
-                    _ => rank_of_link(link),
-                };
-                let key = Key::new(time, TieOrder::new(reversed).of_timer(rank));
-                // A link delivers one packet at a time.
-                if list.iter().any(|(other, _)| *other == key) {
-                    continue;
-                }
-                match lane {
-                    7 => event_queue.put_held(at, Packet { flow: link, ..packet(number) }),
-                    9 => event_queue.put_timer(at, rank, timer),
-                    8 => event_queue.put_packet(NO_LANE, at, rank, packet(number)),
-                    _ => event_queue.put_packet(event_queue.place(lane), at, rank, packet(number)),
-                }
-                list.push((key, number));
-            }
-            for _ in 0..rng.below(4) {
-                let until = now + rng.below(2 * spread);
-                list.sort_by_key(|(key, _)| *key);
-                match event_queue.next(Instant::from_nanos(until)) {
-                    Some((at, event)) => {
-                        let (key, number) = list.remove(0);
-                        assert_eq!((at.nanos(), id(event)), (key.time, number));
-                        now = key.time;
-                    }
-                    None => {
-                        assert!(list.first().is_none_or(|(key, _)| key.time > until));
-                        now = until;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Packets of few moments, so that many tie, in lanes and without one, taken in batches.
-    fn batches_agree_with_a_sorted_list(seed: u64, lanes: usize, reversed: bool) {
-        let mut rng = Streams::new(seed).named("batches", 0);
-        let mut event_queue = EventQueue::new(reversed, lanes);
-        let mut list: Vec<(Key, u32)> = Vec::new();
-        let (mut now, mut number) = (0, 0);
-        for _ in 0..400 {
-            for _ in 0..rng.below(30) {
-                let (time, lane) = (now + 1 + rng.below(25), rng.below(lanes as u64 + 1) as u8);
-                let link = u32::from(lane) * 8 + rng.below(8) as u32;
-                let (place, link) = match usize::from(lane) < lanes {
-                    true => (event_queue.place(lane), link),
-                    false => (NO_LANE, rng.below(8 * lanes as u64) as u32),
-                };
-                let key = Key::new(time, TieOrder::new(reversed).of_packet(rank_of_link(link)));
-                if list.iter().all(|(other, _)| *other != key) {
-                    event_queue.put_packet(
-                        place,
-                        Instant::from_nanos(time),
-                        rank_of_link(link),
-                        packet(number),
-                    );
-                    list.push((key, number));
-                    number += 1;
-                }
-            }
-            now += rng.below(20);
-            list.sort_by_key(|(key, _)| *key);
-            let due = list.partition_point(|(key, _)| key.time <= now);
-            let expected: Vec<(u64, u32)> =
-                list.drain(..due).map(|(key, number)| (key.time, number)).collect();
-            let mut taken = Vec::new();
-            let until = Instant::from_nanos(now);
-            event_queue.take_packets(until, |at, packet| taken.push((at.nanos(), packet.id)));
-            assert_eq!(taken, expected);
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
-        #[test]
-        fn events_come_in_order_of_time_and_rank(seed: u64, exponent in 1..40_u32, reversed: bool) {
-            agrees_with_a_sorted_list(seed, 1 << (exponent / 2), reversed);
-        }
-
-        #[test]
-        fn batches_come_in_order_of_time_and_rank(seed: u64, lanes in 1..LANES, reversed: bool) {
-            batches_agree_with_a_sorted_list(seed, lanes, reversed);
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use aqm_net::{Instant, Pace, Packet, Span};
+use aqm_net::{Instant, Packet, Span};
 
 use crate::event::rank_of_link;
 use crate::event_queue::{EventQueue, LINK_LANES, NO_LANE};
@@ -19,48 +19,21 @@ const USUAL_BYTES: u64 = 1000;
 
 /// A link, and what comes to it.
 pub(crate) struct FirstLink {
+    /// The number of the link.
+    pub(crate) link: u32,
     coming: EventQueue,
-    pub(crate) server: Server,
     /// For how long after a packet came it surely has not reached the far end, nor have too many gathered.
     lookahead: Span,
 }
 
-/// What sends the packets of a link.
-#[derive(Clone, Copy)]
-pub(crate) enum Server {
-    /// A line without a queue discipline.
-    Line(Line),
-    /// The managed link at this position.
-    Port(u32),
-}
-
-/// A line that sends in order whatever comes.
-#[derive(Clone, Copy)]
-pub(crate) struct Line {
-    free_at: Instant,
-    pace: Pace,
-    delay: Span,
-}
-
-impl Line {
-    /// When a packet that comes at `at` reaches the far end.
-    #[inline]
-    pub(crate) fn reaches_end(&mut self, packet: &Packet, at: Instant) -> Instant {
-        self.free_at = self.free_at.max(at) + self.pace.time_for(packet.bytes.into());
-        self.free_at + self.delay
-    }
-}
-
 impl FirstLink {
-    /// That of a link to which so many classes of lines lead; `port` is the position among managed links, if it is
-    /// one.
-    pub(crate) fn new(spec: &LinkSpec, classes: usize, port: Option<u32>, reversed_ties: bool) -> Self {
-        let (pace, delay) = (spec.rate.pace(), spec.delay);
-        let most = pace.time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
+    /// That of the link with this number, to which so many classes of lines lead.
+    pub(crate) fn new(link: u32, spec: &LinkSpec, classes: usize, reversed_ties: bool) -> Self {
+        let most = spec.rate.pace().time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
         Self {
+            link,
             coming: EventQueue::new(reversed_ties, classes.min(LINK_LANES)),
-            server: port.map_or(Server::Line(Line { free_at: Instant::START, pace, delay }), Server::Port),
-            lookahead: Span::from_nanos(delay.nanos().saturating_sub(1)).min(most),
+            lookahead: Span::from_nanos(spec.delay.nanos().saturating_sub(1)).min(most),
         }
     }
 

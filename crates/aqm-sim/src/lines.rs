@@ -25,13 +25,23 @@ pub(crate) enum Owner {
 /// What the links of a [`LinkClass`] have in common: when a packet put on one arrives, and where it waits.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkTiming {
-    pub(crate) pace: Pace,
-    pub(crate) delay: Span,
+    pace: Pace,
+    delay: Span,
     pub(crate) owner: Owner,
     /// Where packets on it wait, in the event queue or at the [`FirstLink`] behind it.
     pub(crate) place: u8,
     /// The position of that first link, if there is one behind it.
     pub(crate) first_link: u16,
+}
+
+impl LinkTiming {
+    /// When a packet that comes at `at` reaches the end of a link that sends in order whatever comes; `free_at`, when
+    /// the link is free, moves with it.
+    #[inline(always)]
+    pub(crate) fn reaches_end(&self, free_at: &mut Instant, packet: &Packet, at: Instant) -> Instant {
+        *free_at = (*free_at).max(at) + self.pace.time_for(packet.bytes.into());
+        *free_at + self.delay
+    }
 }
 
 /// A [`Hop`] in a run, all that a packet needs there in one place: with very many flows the cost of a packet
@@ -79,17 +89,11 @@ const MANY_ROUTES: usize = 1000;
 const TOGETHER: usize = 16;
 
 impl Lines {
-    /// Those of a plan. `owners` and `traced` go by link between routers; each of `first_links` stands with the number
-    /// of its link.
-    pub(crate) fn new(
-        plan: &Plan,
-        owners: &[Owner],
-        traced: &[bool],
-        first_links: &[(u32, FirstLink)],
-    ) -> Self {
+    /// Those of a plan. `owners` and `traced` go by link between routers.
+    pub(crate) fn new(plan: &Plan, owners: &[Owner], traced: &[bool], first_links: &[FirstLink]) -> Self {
         let hops = &plan.topology.hops;
         let is_traced = |link: u32| traced.get(link as usize).is_some_and(|&traced| traced);
-        let position = |link: u32| first_links.iter().position(|(number, _)| *number == link);
+        let position = |link: u32| first_links.iter().position(|first_link| first_link.link == link);
         let end = |hop: &Hop, next: Option<&Hop>| match next {
             _ if hop.last => End::Host,
             // Whoever records the packets of a link wants to hear when they leave it.
@@ -123,7 +127,7 @@ impl Lines {
         let mut fed = vec![0; first_links.len()];
         for (place, position) in places.iter_mut().zip(&behind) {
             if let &Some(position) = position {
-                *place = first_links[position].1.place(fed[position]);
+                *place = first_links[position].place(fed[position]);
                 fed[position] += 1;
             }
         }
@@ -184,8 +188,8 @@ impl Lines {
         packet.hop += 1;
         let hop = &mut self.hops[packet.hop as usize];
         let timing = &self.timings[hop.class as usize];
-        hop.free_at = hop.free_at.max(there) + timing.pace.time_for(packet.bytes.into());
-        self.event_queue.put_packet(timing.place, hop.free_at + timing.delay, rank_of_link(hop.link), packet);
+        let there = timing.reaches_end(&mut hop.free_at, &packet, there);
+        self.event_queue.put_packet(timing.place, there, rank_of_link(hop.link), packet);
     }
 }
 

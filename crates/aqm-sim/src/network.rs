@@ -11,7 +11,7 @@ use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
 use crate::event::{Event, Timer, rank_of_timer};
-use crate::first_link::{self, FirstLink, Server};
+use crate::first_link::{self, FirstLink};
 use crate::lines::{End, Lines, Owner};
 use crate::links::{self, LinkSpec};
 use crate::managed::Managed;
@@ -74,7 +74,7 @@ pub(crate) struct LaneNetwork {
     lines: Lines,
     managed: Vec<Managed>,
     first_links: Vec<FirstLink>,
-    /// By link between routers: when it is free, if it has no port and is no first link.
+    /// By link between routers: when it is free, if it has no port.
     free_at: Vec<Instant>,
     /// No link need catch up before the events of this moment are over.
     serve_by: Instant,
@@ -119,15 +119,14 @@ impl LaneNetwork {
         }
         let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
         let first_link = |(number, spec): (usize, &LinkSpec)| {
-            let port = if let Owner::Port(port) = owners[number] { Some(port) } else { None };
-            (number as u32, FirstLink::new(spec, classes[number], port, scenario.reverse_ties))
+            FirstLink::new(number as u32, spec, classes[number], scenario.reverse_ties)
         };
-        let first_links: Vec<(u32, FirstLink)> =
+        let first_links: Vec<FirstLink> =
             scenario.links.iter().enumerate().filter(gathers).map(first_link).collect();
         Self {
             lines: Lines::new(plan, &owners, &traced, &first_links),
             managed,
-            first_links: first_links.into_iter().map(|(_, first_link)| first_link).collect(),
+            first_links,
             free_at: vec![Instant::START; scenario.links.len()],
             serve_by: Instant::NEVER,
             edges: edges.clone(),
@@ -156,8 +155,7 @@ impl LaneNetwork {
             Owner::Table => &mut self.free_at[hop.link as usize],
             Owner::Port(port) => return self.offer(port, packet, now, transit),
         };
-        *free_at = (*free_at).max(now) + timing.pace.time_for(packet.bytes.into());
-        let there = *free_at + timing.delay;
+        let there = timing.reaches_end(free_at, &packet, now);
         self.lines.travel(packet, there);
     }
 
@@ -171,31 +169,6 @@ impl LaneNetwork {
         }
         lines.travel_on();
         self.serve_by = self.serve_by.min(managed.serve_by());
-    }
-
-    /// Lets all links send what is due.
-    fn serve(&mut self, now: Instant, transit: &mut InTransit) {
-        let Self { lines, managed, first_links, .. } = self;
-        let mut serve_by = Instant::NEVER;
-        for first_link in first_links {
-            match first_link.server {
-                Server::Line(mut line) => {
-                    first_link.take(now, |at, packet| lines.depart(packet, line.reaches_end(&packet, at)));
-                    first_link.server = Server::Line(line);
-                }
-                Server::Port(port) => {
-                    let managed = &mut managed[port as usize];
-                    first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
-                }
-            }
-            serve_by = serve_by.min(first_link.serve_by());
-        }
-        for managed in managed {
-            managed.serve(now, transit, lines);
-            serve_by = serve_by.min(managed.serve_by());
-        }
-        lines.travel_on();
-        self.serve_by = serve_by;
     }
 
     /// A packet whose link is recorded has left it at the far end. Rows of one instant are in the order of the
@@ -216,8 +189,7 @@ impl Network for LaneNetwork {
         let hop = &mut self.lines.hops[packet.hop as usize];
         let timing = &self.lines.timings[hop.class as usize];
         debug_assert!(hop.edge == 0 && matches!(timing.owner, Owner::Hop));
-        hop.free_at = hop.free_at.max(now) + timing.pace.time_for(packet.bytes.into());
-        let there = hop.free_at + timing.delay;
+        let there = timing.reaches_end(&mut hop.free_at, &packet, now);
         if hop.end != End::FirstLink {
             return self.lines.travel(packet, there);
         }
@@ -243,7 +215,7 @@ impl Network for LaneNetwork {
                 if until < self.serve_by {
                     return None;
                 }
-                self.serve(self.serve_by, transit);
+                self.catch_up(self.serve_by, transit);
                 continue;
             };
             let mut packet = match event {
@@ -272,7 +244,28 @@ impl Network for LaneNetwork {
     }
 
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit) {
-        self.serve(now, transit);
+        let Self { lines, managed, first_links, free_at, .. } = self;
+        let mut serve_by = Instant::NEVER;
+        for first_link in first_links {
+            let link = first_link.link as usize;
+            let timing = lines.timings[link];
+            if let Owner::Port(port) = timing.owner {
+                let managed = &mut managed[port as usize];
+                first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
+            } else {
+                let free_at = &mut free_at[link];
+                first_link.take(now, |at, packet| {
+                    lines.depart(packet, timing.reaches_end(free_at, &packet, at));
+                });
+            }
+            serve_by = serve_by.min(first_link.serve_by());
+        }
+        for managed in managed {
+            managed.serve(now, transit, lines);
+            serve_by = serve_by.min(managed.serve_by());
+        }
+        lines.travel_on();
+        self.serve_by = serve_by;
     }
 
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {

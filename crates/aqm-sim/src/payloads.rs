@@ -48,6 +48,23 @@ enum StoredPayload {
     },
 }
 
+impl StoredPayload {
+    /// The payload as it was put; `sacks` finds the blocks of a segment that has any, by their place.
+    #[inline(always)]
+    fn open(self, sacks: impl FnOnce(u32) -> Sacks) -> Payload {
+        match self {
+            Self::Segment { seq, ack, slot, sacks: place, len, wire, flags, ecn, to } => {
+                let sacks = if place == 0 { Sacks::default() } else { sacks(place) };
+                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
+                Payload { contents: Contents::Segment(segment), slot, to }
+            }
+            Self::Datagram { number, sent, slot, to } => {
+                Payload { contents: Contents::Datagram { number, sent }, slot, to }
+            }
+        }
+    }
+}
+
 /// The payloads of the packets under way, by the id of their packet. The id that became free last is used first:
 /// its place is still in the cache.
 #[derive(Default)]
@@ -83,16 +100,7 @@ impl PayloadStore {
     /// The payload of a packet.
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> Payload {
-        match self.stored[id as usize] {
-            StoredPayload::Segment { seq, ack, slot, sacks, len, wire, flags, ecn, to } => {
-                let sacks = if sacks == 0 { Sacks::default() } else { self.sacks[sacks as usize - 1] };
-                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
-                Payload { contents: Contents::Segment(segment), slot, to }
-            }
-            StoredPayload::Datagram { number, sent, slot, to } => {
-                Payload { contents: Contents::Datagram { number, sent }, slot, to }
-            }
-        }
+        self.stored[id as usize].open(|place| self.sacks[place as usize - 1])
     }
 
     /// Where the flow of a payload is kept, and the end of it that the packet travels to.
@@ -117,22 +125,11 @@ impl PayloadStore {
     #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);
-        match self.stored[id as usize] {
-            StoredPayload::Segment { seq, ack, slot, sacks, len, wire, flags, ecn, to } => {
-                let sacks = if sacks == 0 { Sacks::default() } else { self.take_sacks(sacks) };
-                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
-                Payload { contents: Contents::Segment(segment), slot, to }
-            }
-            StoredPayload::Datagram { number, sent, slot, to } => {
-                Payload { contents: Contents::Datagram { number, sent }, slot, to }
-            }
-        }
-    }
-
-    #[cold]
-    fn take_sacks(&mut self, place: u32) -> Sacks {
-        self.free_sacks.push(place);
-        self.sacks[place as usize - 1]
+        let Self { stored, sacks, free_sacks, .. } = self;
+        stored[id as usize].open(|place| {
+            free_sacks.push(place);
+            sacks[place as usize - 1]
+        })
     }
 
     #[cold]

@@ -1,0 +1,147 @@
+use aqm_net::stage::Files;
+use aqm_net::table::{Column, Table};
+use aqm_net::watch::Watch;
+use serde_json::{Value, json};
+
+use crate::plan::Plan;
+
+use super::ReferenceNetwork;
+
+fn plan(changes: Value) -> Plan {
+    let mut value = json!({
+        "duration": "20s", "warm_up": "5s", "seed": 3,
+        "record": { "histories": ["ftp", "udp"] },
+        "bottleneck": {
+            "rate": "1Mbps", "delay": "20ms",
+            "queue": {"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"},
+        },
+        "traffic": {
+            "ftp": {"kind": "ftp", "flows": 4, "extra_delay": ["0ms", "30ms"]},
+            "web": {"kind": "web", "load": 0.4, "objects": {"kind": "constant", "value": 3}},
+            "udp": {"kind": "udp", "rate": "30kbps", "flows": 2, "gaps": {"kind": "exponential"}},
+        },
+    });
+    for (key, change) in changes.as_object().unwrap() {
+        value[key] = change.clone();
+    }
+    Plan::of_value(value, Files::new()).unwrap()
+}
+
+/// The tables of both engines. Only the fast one counts ties, so that column is left out.
+fn both(plan: &Plan) -> [Vec<Table>; 2] {
+    let reference = plan.run_on(ReferenceNetwork::new(plan), &Watch::default()).unwrap();
+    let lazy = plan.run(&Watch::default()).unwrap();
+    let tied = |tables: &[Table]| {
+        let links = tables.iter().find(|table| table.name == "links").unwrap();
+        let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();
+        let Column::Real(values) = column else { panic!("a share is a real number") };
+        values.iter().sum::<f64>()
+    };
+    assert_eq!(tied(&lazy.tables), 0.0, "the comparison needs a scenario without ties");
+    [lazy.tables, reference.tables].map(|mut tables| {
+        for table in &mut tables {
+            table.columns.retain(|(name, _)| *name != "tied_fraction");
+        }
+        tables
+    })
+}
+
+fn assert_equal(lazy: &[Table], reference: &[Table], what: &str) {
+    for (ours, theirs) in lazy.iter().zip(reference) {
+        for ((name, ours_column), (_, theirs_column)) in ours.columns.iter().zip(&theirs.columns) {
+            // The columns are long: what differs is named, not printed.
+            assert!(ours_column == theirs_column, "{what}: {}.{name} differs", ours.name);
+        }
+    }
+}
+
+#[test]
+fn both_engines_end_in_the_same_state() {
+    let queues = [
+        json!({"kind": "drop-tail", "limit": "12p"}),
+        json!({"kind": "drop-tail", "limit": "20kB"}),
+        json!({"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"}),
+        json!({"kind": "shred", "red": {"min_th": "5p", "max_th": "15p", "limit": "30p"}}),
+        json!({"kind": "rio-ps", "limit": "40p"}),
+        json!({
+            "kind": "htb", "default": "web",
+            "classes": {
+                "link": {"rate": "700kbps"},
+                "ftp": {
+                    "parent": "link", "rate": "300kbps", "ceil": "700kbps", "match": {"traffic": ["ftp"]},
+                    "queue": {"kind": "drop-tail", "limit": "9p"},
+                },
+                "web": {"parent": "link", "rate": "350kbps", "ceil": "600kbps"},
+                "udp": {"parent": "link", "rate": "50kbps", "match": {"protocol": "udp"}},
+            },
+        }),
+    ];
+    for queue in queues {
+        let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
+        let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck.clone()})));
+        // Without histories the links gather what comes.
+        let gathering = plan(json!({"bottleneck": bottleneck.clone(), "record": {"queue_every": "70ms"}}));
+        let [gathered, in_order] = both(&gathering);
+        assert_equal(&gathered, &in_order, &format!("gathering, {}", bottleneck["queue"]));
+        let rows = |tables: &[Table]| match &tables[1].columns[0].1 {
+            Column::Whole(flows) => flows.len(),
+            _ => 0,
+        };
+        assert!(rows(&lazy) > 30, "too little happened to compare");
+        assert_equal(&lazy, &reference, &bottleneck["queue"].to_string());
+    }
+}
+
+#[test]
+fn both_engines_agree_on_a_graph_with_two_queues() {
+    let red = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
+    let link = |from: &str, to: &str, rate: &str| json!({"from": from, "to": to, "rate": rate, "delay": "7ms", "queue": red, "both_ways": true});
+    let value = json!({
+        "duration": "20s",
+        "links": {"ab": link("a", "b", "1Mbps"), "bc": link("b", "c", "900kbps")},
+        "traffic": {
+            "through": {"kind": "ftp", "flows": 2, "from": "a", "to": "c", "extra_delay": ["0ms", "9ms"]},
+            "across": {"kind": "ftp", "flows": 2, "from": "b", "to": "c", "extra_delay": ["0ms", "9ms"]},
+        },
+    });
+    let plan = Plan::of_value(value, Files::new()).unwrap();
+    let [lazy, reference] = both(&plan);
+    assert_equal(&lazy, &reference, "graph");
+}
+
+#[test]
+fn links_that_gather_agree_whatever_their_delay_and_the_access_lines() {
+    let queue = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
+    let cases = [
+        ("0s", "97Mbps", "1ms"),
+        ("1us", "1200kbps", "0s"),
+        ("20ms", "1171kbps", "40ms"),
+        ("2s", "3Mbps", "1ms"),
+    ];
+    for (delay, access_rate, access_delay) in cases {
+        let changes = json!({
+            "record": {"queue_every": "1s"},
+            "bottleneck": {"rate": "1Mbps", "delay": delay, "queue": queue},
+            "access": {"rate": access_rate, "delay": access_delay},
+            "host": {"jitter": "3ms"},
+        });
+        let [lazy, reference] = both(&plan(changes));
+        assert_equal(&lazy, &reference, delay);
+    }
+}
+
+#[test]
+fn both_engines_agree_on_conversations_in_both_directions() {
+    let queue = json!({"kind": "drop-tail", "limit": "20p"});
+    let link = |from: &str, to: &str| json!({"from": from, "to": to, "rate": "1Mbps", "delay": "7ms", "queue": queue});
+    let web = |from: &str, to: &str| json!({"kind": "packmime", "connections_per_second": 14, "http": "1.1", "from": from, "to": to});
+    let value = json!({
+        "duration": "60s",
+        "warm_up": "5s",
+        "links": {"ab": link("a", "b"), "ba": link("b", "a")},
+        "traffic": {"there": web("a", "b"), "back": web("b", "a")},
+    });
+    let plan = Plan::of_value(value, Files::new()).unwrap();
+    let [lazy, reference] = both(&plan);
+    assert_equal(&lazy, &reference, "conversations");
+}

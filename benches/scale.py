@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import aqmlab as al
 from program import Program
-from samples import Sample, cost, distinct, shown
+from samples import US, Sample, cost, distinct, shown
 from workloads import scenario
 
 FLOWS = "flows"
@@ -26,6 +26,13 @@ IN_FLIGHT_BYTES = 88
 
 IDLE_FLOWS = 100_000
 OBJECTS = (100_000, MILLION)
+NO_ROWS: dict[str, object] = {"flow_columns": [], "transfer_columns": [], "page_columns": []}
+KEPT: dict[str, dict[str, object]] = {
+    US: {},
+    "times kept": NO_ROWS | {"transfer_columns": ["traffic", "start_s", "duration_s", "complete"]},
+    "no rows kept": NO_ROWS,
+}
+"""What is kept of Web objects, all unless it is told, and how a scenario says so."""
 
 
 def dumbbell(flows: int) -> al.Scenario:
@@ -68,7 +75,7 @@ def idle(flows: int) -> al.Scenario:
     )
 
 
-def web(objects: int) -> al.Scenario:
+def web(objects: int, kept: dict[str, object]) -> al.Scenario:
     """The Web traffic of W2 by itself, on ten times the rate and for about so many objects."""
     rate_bps, load, object_wire_bytes = 100e6, 0.7, 10_700
     return scenario("w1").with_(
@@ -76,7 +83,7 @@ def web(objects: int) -> al.Scenario:
             "duration": f"{objects * object_wire_bytes * 8 / (load * rate_bps):.0f}s",
             "bottleneck.rate": f"{rate_bps / 1e6:g}Mbps",
             "access.rate": "1Gbps",
-            "record": {"drops": False, "queue_every": "0s"},
+            "record": {"drops": False, "queue_every": "0s", **kept},
             "traffic": {"web": {"kind": "web", "load": load}},
         }
     )
@@ -96,7 +103,8 @@ def measure(program: Program, turns: int, *, million: bool) -> list[Sample]:
     for flows in (FEW, IDLE_FLOWS):
         found.append(program.run(idle(flows), group=IDLE, case=str(flows)))
     for number in objects:
-        found.append(program.run(web(number), group=WEB, case=str(number)))
+        for kept, columns in KEPT.items():
+            found.append(program.run(web(number, columns), group=WEB, case=str(number), subject=kept))
     return found
 
 
@@ -138,8 +146,9 @@ def print_table(samples: Sequence[Sample]) -> None:
         f" (wanted {WANTED_BYTES[IDLE]}); packets under way are left out everywhere"
     )
     for one in (one for one in samples if one.group == WEB):
+        kept = "" if one.subject == US else f", {one.subject}"
         print(
-            f"about {int(one.case):,} Web objects: {one.peak_bytes / 2**20:,.0f} MiB at most,"
+            f"about {int(one.case):,} Web objects{kept}: {one.peak_bytes / 2**20:,.0f} MiB at most,"
             f" {one.ns_per_packet:.0f} ns a packet"
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from aqmlab import metrics
+from aqmlab import metrics, summary
 
 MANIFEST: dict[str, Any] = {"scenario": {"duration": "10s", "warm_up": "2s"}}
 
@@ -282,7 +282,7 @@ def classes() -> pl.DataFrame:
 def test_the_summary_has_the_shape_that_json_promises() -> None:
     ours = transfers((1.0, 2.0), (3.0, 1.0), (4.0, 3.0), (9.0, None))
     table = flows(4e6, 2e6, packets_dropped=[1, 3])
-    found = metrics.summary(
+    found = summary.of_tables(
         {"links": links(), "classes": classes(), "flows": table, "transfers": ours}, MANIFEST
     )
     assert found["links"] == {"bottleneck": links().drop("link").row(0, named=True)}
@@ -305,7 +305,7 @@ def test_the_summary_has_the_shape_that_json_promises() -> None:
 
 def test_a_summary_of_nothing_says_none_and_not_nan() -> None:
     table = flows(0.0, 0.0, packets_sent=[0, 0], packets_dropped=[0, 0])
-    found = metrics.summary(
+    found = summary.of_tables(
         {"links": links(), "classes": classes(), "flows": table, "transfers": transfers((9.0, None))},
         MANIFEST,
     )

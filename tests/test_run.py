@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import _core
+from aqmlab import _core, metrics, run_text
 from aqmlab.catalog import members
 
 
@@ -130,6 +130,36 @@ def test_senders_and_packets_are_recorded_for_what_was_asked_and_change_nothing(
     silent = scenario.with_({"record": {"drops": False, "queue_every": "0s"}}).run()
     assert len(silent.tables["drops"]) == len(silent.tables["queue"]) == 0
     assert silent.flows.equals(quiet.flows)
+
+
+def test_only_the_columns_that_are_asked_for_are_kept_and_say_the_same(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    full = scenario.run()
+    times = ["start_s", "traffic", "duration_s", "complete"]
+    brief = scenario.with_(
+        {"record": {"flow_columns": [], "transfer_columns": times, "page_columns": ["duration_s"]}}
+    ).run()
+    # In the order of the schema.
+    assert brief.transfers.columns == ["traffic", "start_s", "duration_s", "complete"]
+    assert brief.transfers.equals(full.transfers.select(brief.transfers.columns))
+    assert brief.pages.equals(full.pages.select("duration_s"))
+    assert brief.flows.equals(full.flows.clear())
+    assert brief.summary == {**full.summary, "flows": {}}
+    assert "transfers web" in "\n".join(run_text.lines(brief, "small"))
+
+
+def test_a_summary_leaves_out_what_the_columns_kept_do_not_tell(small: Path) -> None:
+    kept = {"record": {"flow_columns": ["traffic"], "transfer_columns": ["size_bytes"]}}
+    run = al.Scenario.load(small).with_(kept).run()
+    assert (run.summary["flows"], run.summary["transfers"]) == ({}, {})
+    assert metrics.warm_up_warning(run.tables, run.manifest) is None
+
+
+def test_a_column_that_there_is_not_is_refused_with_the_nearest(small: Path) -> None:
+    with pytest.raises(
+        al.ScenarioError, match=r"record\.transfer_columns: .*`duration`; did you mean `duration_s`"
+    ):
+        al.Scenario.load(small).with_({"record.transfer_columns": ["duration"]})
 
 
 def test_a_run_shows_itself_in_a_notebook(run: al.Run) -> None:

@@ -48,6 +48,7 @@ def compare(
     """
     import polars as pl
 
+    from aqmlab.metrics import TIMED
     from aqmlab.parallel import each
 
     if scenario.level != "packet":
@@ -60,6 +61,9 @@ def compare(
         raise ValueError("name at least one queue or one TCP")
     if any(len(set(names)) != len(names) for names in (queues, tcps)):
         raise ValueError("a queue or TCP is named twice: name each once")
+    kept = scenario.effective["record"]["transfer_columns"]
+    if kept and not set(kept) >= TIMED:
+        raise ValueError(f"record.transfer_columns: a comparison needs {', '.join(sorted(TIMED))}")
     variants: dict[Variant, Scenario] = {(): scenario}
     for change, names in ((with_queue, queues), (_with_tcp, tcps)):
         if names:

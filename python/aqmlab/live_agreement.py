@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aqmlab import live_runs, metrics, stats
+from aqmlab import live_runs, metrics, stats, summary
 from aqmlab.campaign import Failure, Store, collect, execute, plan_of, tasks_of
 from aqmlab.scenario import Scenario, changed
 from aqmlab.sweep import Labels, Reduction, Results, Run, Runs, Sweep
@@ -118,7 +118,7 @@ def scenario(*, queue: str, load: str, tcp: str) -> dict[str, Any]:
 
 def measures(run: Run) -> Reduction:
     """The measures of a run, by name; those of Web objects only if there are any."""
-    found = metrics.summary(run.tables, run.manifest)
+    found = summary.of_tables(run.tables, run.manifest)
     (link,) = found["links"].values()
     values = {
         "goodput": found["flows"]["ftp"]["goodput_bps"] / 1e6,

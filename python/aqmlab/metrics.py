@@ -218,6 +218,12 @@ def drop_fraction(flows: pl.DataFrame) -> float:
     return _share(float(flows["packets_dropped"].sum()), float(flows["packets_sent"].sum()))
 
 
+def mean_delay_s(flows: pl.DataFrame) -> float:
+    """Mean time (s) on the way of all datagrams that arrived; NaN for connections."""
+    received = pl.col("datagrams_received")
+    return _number(flows.select((pl.col("mean_delay_s") * received).sum() / received.sum()))
+
+
 def link(links: pl.DataFrame, name: str) -> dict[str, Any]:
     """The row of one link, by column."""
     rows = links.filter(pl.col("link").cast(pl.String) == name)
@@ -324,6 +330,9 @@ def mser5(series: Sequence[float] | Floats) -> int | None:
     return None if cut >= count // 2 else cut * 5
 
 
+TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
+"""What must be kept of transfers (`record.transfer_columns`) to tell how long those of a workload took."""
+
 LEAST_TRANSFERS = 250
 """How many transfers a run must have before [`warm_up_warning`] judges it: fifty batches of five.
 
@@ -336,10 +345,10 @@ speak of that transfer, not of the warm-up. Ours.
 def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
     """A sentence if MSER-5 on the number of open transfers asks for a longer warm-up than given.
 
-    No verdict (`None`) on a run of fewer than `LEAST_TRANSFERS` transfers.
+    No verdict (`None`) on a run of fewer than `LEAST_TRANSFERS` transfers, or without the columns that tell.
     """
     transfers = tables.get("transfers")
-    if transfers is None or transfers.height < LEAST_TRANSFERS:
+    if transfers is None or transfers.height < LEAST_TRANSFERS or not set(transfers.columns) >= TIMED:
         return None
     warm_up_s, end_s = window(manifest)
     step_s = max(end_s / 400, 1e-3)
@@ -349,90 +358,6 @@ def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
     if cut * step_s > warm_up_s:
         return f"warm-up: MSER-5 asks for {cut * step_s:.3g} s, the scenario gives {warm_up_s:.3g} s"
     return None
-
-
-# The summary of a run
-
-
-def summary(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What `aqmlab run --json` prints as `summary`: links, classes, flows and transfers, after warm-up.
-
-    A number that does not exist, such as the mean time of no transfers, is `None`.
-    """
-    warm_up_s, end_s = window(manifest)
-    flows = tables["flows"]
-    transfers = tables["transfers"]
-    return {
-        "links": {str(row["link"]): _link_summary(row) for row in tables["links"].iter_rows(named=True)},
-        "classes": _class_summary(tables["classes"]),
-        "flows": {name: _flow_summary(measured_flows(flows, name, warm_up_s)) for name in _traffic(flows)},
-        "transfers": {
-            name: _transfer_summary(_of(transfers, name), warm_up_s, end_s) for name in _traffic(transfers)
-        },
-    }
-
-
-def mean_delay_s(flows: pl.DataFrame) -> float:
-    """Mean time (s) on the way of all datagrams that arrived; NaN for connections."""
-    received = pl.col("datagrams_received")
-    return _number(flows.select((pl.col("mean_delay_s") * received).sum() / received.sum()))
-
-
-def _link_summary(row: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("utilisation", "drop_fraction", "mark_fraction", "mean_queue_packets", "mean_queue_delay_s")
-    return {key: _plain(row[key]) for key in keys}
-
-
-def _class_summary(classes: pl.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
-    """By link and class."""
-    keys = ("throughput_bps", "drop_fraction", "mean_queue_packets", "mean_queue_delay_s")
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in classes.iter_rows(named=True):
-        of_link = found.setdefault(str(row["link"]), {})
-        of_link[str(row["class"])] = {key: _plain(row[key]) for key in keys}
-    return found
-
-
-def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
-    return {
-        "count": flows.height,
-        "goodput_bps": goodput_bps(flows),
-        "jain": _plain(_number(flows.select(jain(pl.col("goodput_bps"))))) if flows.height else None,
-        "drop_fraction": _plain(drop_fraction(flows)),
-        "mean_delay_s": _plain(mean_delay_s(flows)),
-        **_repairs(flows.filter(pl.col("datagrams_received").is_null())),
-    }
-
-
-def _repairs(connections: pl.DataFrame) -> dict[str, int | None]:
-    """Segments sent again, time-outs and fast retransmits of all connections; `None` where there are none, or
-    where a kernel does not tell."""
-    names = ("retransmitted", "timeouts", "fast_retransmits")
-    known = {name: connections[name].drop_nulls() for name in names}
-    return {name: int(found.sum()) if found.len() else None for name, found in known.items()}
-
-
-def _transfer_summary(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> dict[str, Any]:
-    ours = measured(transfers, warm_up_s)
-    times = completed_times(transfers, warm_up_s)
-    p50, p90, p99 = np.quantile(times, [0.5, 0.9, 0.99]) if times.size else (math.nan,) * 3
-    return {
-        "count": ours.height,
-        "unfinished": ours.height - int(times.size),
-        "mean_active": mean_active(transfers, warm_up_s, end_s),
-        "mean_s": _plain(times.mean() if times.size else math.nan),
-        "p50_s": _plain(p50),
-        "p90_s": _plain(p90),
-        "p99_s": _plain(p99),
-    }
-
-
-def _traffic(table: pl.DataFrame) -> list[str]:
-    return sorted(table["traffic"].cast(pl.String).unique().to_list())
-
-
-def _of(table: pl.DataFrame, traffic: str) -> pl.DataFrame:
-    return table.filter(pl.col("traffic").cast(pl.String) == traffic)
 
 
 def _share(part: float, whole: float) -> float:
@@ -447,11 +372,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, list):
         return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value: Any) -> float | None:
-    number: float | None = finite(None if value is None else float(value))
-    return number
 
 
 def _number(frame: pl.DataFrame) -> float:

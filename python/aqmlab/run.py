@@ -89,11 +89,11 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The run in short, after the warm-up: links, classes, flows and transfers at packet level
-        (`aqmlab.metrics.summary`), link and classes at flow level, one row for a trace."""
-        from aqmlab import metrics
-
+        (`aqmlab.summary`), link and classes at flow level, one row for a trace."""
         if self.level == "packet":
-            return metrics.summary(self.tables, self.manifest)
+            from aqmlab import summary
+
+            return summary.of_tables(self.tables, self.manifest)
         if self.level == "flow":
             classes = self.tables["classes"].to_dicts()
             return {"link": self.tables["links"].row(0, named=True), "classes": classes}

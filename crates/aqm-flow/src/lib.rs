@@ -13,7 +13,7 @@ mod world;
 use aqm_net::ConfigErrors;
 use aqm_net::registry::{Entry, Family};
 use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
-use aqm_net::table::{Table, TableDoc};
+use aqm_net::table::{Row, Table, TableDoc};
 use aqm_net::watch::{Unit, Watch};
 use serde_json::{Value, json};
 

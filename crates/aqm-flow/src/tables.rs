@@ -1,7 +1,7 @@
 //! What a run at flow level leaves behind: the schema of every table.
 
 use aqm_net::table;
-use aqm_net::table::TableDoc;
+use aqm_net::table::{Row, TableDoc};
 
 table! {
     /// A flow.

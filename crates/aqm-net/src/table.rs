@@ -63,24 +63,125 @@ pub struct TableDoc {
     pub columns: &'static [ColumnDoc],
 }
 
-/// Declares a table: a struct of vectors with one `push`, its documentation and its conversion.
+/// A row of a table that [`table!`](crate::table!) declares.
+pub trait Row: Sized {
+    /// The schema of the table.
+    const DOC: TableDoc;
+
+    /// Its columns, empty.
+    fn columns() -> Vec<Column>;
+
+    /// Puts rows at the end of `columns`, of which some may be left out.
+    fn append(rows: &[Self], columns: &mut [Option<Column>]);
+
+    /// The rows as a table; `words` gives the words of a column of words.
+    fn table(rows: Vec<Self>, words: impl Fn(&str) -> Vec<String>) -> Table {
+        Rows::<Self, ()> { newest: rows, ..Rows::default() }.table(words)
+    }
+}
+
+/// Rows that are written in any order, each with a key that says where it belongs in the table.
+///
+/// They are kept by column, but for the newest, and columns that nobody wants are not kept: with millions of rows it is
+/// these that a run needs memory for.
+#[derive(Debug)]
+pub struct Rows<R, K> {
+    newest: Vec<R>,
+    /// In the order of the schema.
+    columns: Vec<Option<Column>>,
+    keys: Vec<K>,
+    /// Whether any rows are kept.
+    open: bool,
+}
+
+/// How many rows wait to be put into columns.
+const NEWEST: usize = 256;
+
+impl<R: Row, K: Ord> Default for Rows<R, K> {
+    fn default() -> Self {
+        Self::with_columns(None)
+    }
+}
+
+impl<R: Row, K: Ord> Rows<R, K> {
+    /// Rows of which the columns of these names are kept: all of them if none are given, and no row if the list is
+    /// empty.
+    pub fn with_columns(names: Option<&[String]>) -> Self {
+        let open = names.is_none_or(|names| !names.is_empty());
+        let names = names.filter(|_| open);
+        let wanted = |doc: &ColumnDoc| names.is_none_or(|names| names.iter().any(|name| name == doc.name));
+        let columns = R::DOC.columns.iter().zip(R::columns());
+        Self {
+            newest: Vec::new(),
+            columns: columns.map(|(doc, column)| wanted(doc).then_some(column)).collect(),
+            keys: Vec::new(),
+            open,
+        }
+    }
+
+    /// Writes a row that belongs behind those with a smaller key, and behind those written before with the same.
+    pub fn push(&mut self, key: K, row: R) {
+        if !self.open {
+            return;
+        }
+        if self.newest.len() == NEWEST {
+            R::append(&self.newest, &mut self.columns);
+            self.newest.clear();
+        }
+        self.keys.push(key);
+        self.newest.push(row);
+    }
+
+    /// The rows in the order of their keys; `words` gives the words of a column of words.
+    pub fn table(mut self, words: impl Fn(&str) -> Vec<String>) -> Table {
+        R::append(&self.newest, &mut self.columns);
+        let mut order: Vec<u32> = Vec::new();
+        if !self.keys.is_sorted() {
+            order = (0..self.keys.len() as u32).collect();
+            order.sort_by_key(|&row| &self.keys[row as usize]);
+        }
+        let columns = R::DOC.columns.iter().zip(self.columns);
+        let columns = columns.filter_map(|(doc, column)| {
+            let mut column = column?;
+            if !order.is_empty() {
+                column.reorder(&order);
+            }
+            if let Column::Word { words: list, .. } | Column::MaybeWord { words: list, .. } = &mut column {
+                *list = words(doc.name);
+            }
+            Some((doc.name, column))
+        });
+        Table { name: R::DOC.name, columns: columns.collect() }
+    }
+}
+
+impl Column {
+    /// Puts the value that stood at each place of `order` there.
+    fn reorder(&mut self, order: &[u32]) {
+        fn reordered<T: Copy>(values: &mut Vec<T>, order: &[u32]) {
+            *values = order.iter().map(|&place| values[place as usize]).collect();
+        }
+        match self {
+            Self::Whole(values) => reordered(values, order),
+            Self::MaybeWhole(values) => reordered(values, order),
+            Self::Real(values) => reordered(values, order),
+            Self::MaybeReal(values) => reordered(values, order),
+            Self::Truth(values) => reordered(values, order),
+            Self::Word { codes, .. } => reordered(codes, order),
+            Self::MaybeWord { codes, .. } => reordered(codes, order),
+        }
+    }
+}
+
+/// Declares a table: a struct for its rows, with their documentation, which is a [`Row`](table::Row).
 #[macro_export]
 macro_rules! table {
-    (@column Word, $rows:ident, $column:ident, $words:ident) => {
-        $crate::table!(@words Word, $rows, $column, $words)
-    };
-    (@column MaybeWord, $rows:ident, $column:ident, $words:ident) => {
-        $crate::table!(@words MaybeWord, $rows, $column, $words)
-    };
-    (@words $kind:ident, $rows:ident, $column:ident, $words:ident) => {
-        $crate::table::Column::$kind {
-            codes: $rows.iter().map(|row| row.$column).collect(),
-            words: $words(stringify!($column)),
-        }
-    };
-    (@column $kind:ident, $rows:ident, $column:ident, $words:ident) => {
-        $crate::table::Column::$kind($rows.iter().map(|row| row.$column).collect())
-    };
+    (@column Word, $values:pat) => { $crate::table::Column::Word { codes: $values, .. } };
+    (@column MaybeWord, $values:pat) => { $crate::table::Column::MaybeWord { codes: $values, .. } };
+    (@column $kind:ident, $values:pat) => { $crate::table::Column::$kind($values) };
+    (@empty Word) => { $crate::table::Column::Word { codes: Vec::new(), words: Vec::new() } };
+    (@empty MaybeWord) => { $crate::table::Column::MaybeWord { codes: Vec::new(), words: Vec::new() } };
+    (@empty $kind:ident) => { $crate::table::Column::$kind(Vec::new()) };
     (
         $(#[doc = $about:literal])+
         $name:ident as $table:literal {
@@ -93,23 +194,22 @@ macro_rules! table {
             $( $(#[doc = $doc])+ pub(crate) $column: $type, )+
         }
 
-        impl $name {
-            pub(crate) const DOC: $crate::table::TableDoc = $crate::table::TableDoc {
+        impl $crate::table::Row for $name {
+            const DOC: $crate::table::TableDoc = $crate::table::TableDoc {
                 name: $table,
                 doc: concat!($($about, "\n"),+),
                 columns: &[$( $crate::table::ColumnDoc { name: stringify!($column), doc: concat!($($doc),+) } ),+],
             };
 
-            /// The rows as columns; `words` gives the words of a column of words.
-            pub(crate) fn table(rows: Vec<Self>, words: impl Fn(&str) -> Vec<String>) -> $crate::table::Table {
-                let _ = &words;
-                $crate::table::Table {
-                    name: $table,
-                    columns: vec![$( (
-                        stringify!($column),
-                        $crate::table!(@column $kind, rows, $column, words),
-                    ) ),+],
-                }
+            fn columns() -> Vec<$crate::table::Column> {
+                vec![$( $crate::table!(@empty $kind) ),+]
+            }
+
+            fn append(rows: &[Self], columns: &mut [Option<$crate::table::Column>]) {
+                let mut columns = columns.iter_mut();
+                $( if let Some(Some($crate::table!(@column $kind, values))) = columns.next() {
+                    values.extend(rows.iter().map(|row| row.$column));
+                } )+
             }
         }
     };
@@ -192,6 +292,48 @@ mod tests {
         assert_eq!(DayRow::DOC.columns[2].name, "town");
         let words = vec!["Berne".to_owned()];
         assert_eq!(table.columns[3].1, Column::MaybeWord { codes: vec![None], words });
+    }
+
+    fn day(day: u64) -> DayRow {
+        DayRow { day, degrees: Some(day as f64), town: 0, trip: None }
+    }
+
+    /// As many days as it takes that some wait to be put into columns and some do not, the latest first; those of an
+    /// even number come twice, the second time without degrees.
+    fn backwards(columns: Option<&[String]>) -> Table {
+        let mut rows = Rows::with_columns(columns);
+        for number in (0..2 * NEWEST as u64).rev() {
+            rows.push(number, day(number));
+            if number % 2 == 0 {
+                rows.push(number, DayRow { degrees: None, ..day(number) });
+            }
+        }
+        rows.table(|_| vec!["Berne".to_owned()])
+    }
+
+    #[test]
+    fn rows_stand_in_the_order_of_their_keys_and_those_of_one_key_as_they_were_written() {
+        let mut expected = Vec::new();
+        for number in 0..2 * NEWEST as u64 {
+            expected.push(day(number));
+            if number % 2 == 0 {
+                expected.push(DayRow { degrees: None, ..day(number) });
+            }
+        }
+        assert_eq!(backwards(None), DayRow::table(expected, |_| vec!["Berne".to_owned()]));
+    }
+
+    #[test]
+    fn only_the_columns_that_are_wanted_are_kept_and_without_any_no_row() {
+        let all = backwards(None);
+        let some = backwards(Some(&["town".to_owned(), "degrees".to_owned()]));
+        assert_eq!(
+            some.columns,
+            [all.columns[1].clone(), all.columns[2].clone()],
+            "in the order of the schema"
+        );
+        let none = backwards(Some(&[]));
+        assert_eq!(none, DayRow::table(Vec::new(), |_| vec!["Berne".to_owned()]));
     }
 
     #[test]

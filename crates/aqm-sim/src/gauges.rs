@@ -68,7 +68,7 @@ impl Gauges {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::table::Column;
+    use aqm_net::table::{Column, Row};
     use aqm_net::{Backlog, Packet};
     use aqm_queue::Context;
 

@@ -1,6 +1,7 @@
 //! What a run leaves behind, and how links, queues and edges are measured from outside.
 
 use aqm_net::Instant;
+use aqm_net::table::Rows;
 use aqm_net::watch::{LinkView, View};
 use aqm_queue::{ClassCounters, QueueDiscipline, Reason};
 
@@ -9,14 +10,17 @@ use crate::gauges::Gauges;
 use crate::links::LinkSpec;
 use crate::network::{LinkSnapshot, Network};
 use crate::scenario::Scenario;
+use crate::sections::Record;
 use crate::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
 
 /// Everything that a run leaves behind, before it becomes tables.
 #[derive(Default)]
 pub(crate) struct RunRecord {
-    pub(crate) flows: Vec<FlowRow>,
-    pub(crate) transfers: Vec<TransferRow>,
-    pub(crate) pages: Vec<PageRow>,
+    /// Rows are written when a flow ends; tables are read in the order of opening.
+    pub(crate) flows: Rows<FlowRow, u32>,
+    /// The exchanges of a conversation are written in their order, and stay in it.
+    pub(crate) transfers: Rows<TransferRow, u32>,
+    pub(crate) pages: Rows<PageRow, (u32, u32)>,
     pub(crate) queue: Vec<QueueRow>,
     pub(crate) gauges: Gauges,
     pub(crate) senders: Vec<SenderRow>,
@@ -29,6 +33,31 @@ pub(crate) struct RunRecord {
     pub(crate) events: u64,
     /// What the workloads say of their loads, by position.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
+}
+
+impl RunRecord {
+    /// Of a run that begins.
+    pub(crate) fn new(record: &Record) -> Self {
+        Self {
+            flows: Rows::with_columns(record.flow_columns.as_deref()),
+            transfers: Rows::with_columns(record.transfer_columns.as_deref()),
+            pages: Rows::with_columns(record.page_columns.as_deref()),
+            ..Self::default()
+        }
+    }
+
+    // Flows, and so pages, have numbers of 32 bits.
+    pub(crate) fn write_flow(&mut self, row: FlowRow) {
+        self.flows.push(row.flow as u32, row);
+    }
+
+    pub(crate) fn write_transfer(&mut self, row: TransferRow) {
+        self.transfers.push(row.flow as u32, row);
+    }
+
+    pub(crate) fn write_page(&mut self, row: PageRow) {
+        self.pages.push((row.traffic, row.page as u32), row);
+    }
 }
 
 /// The service classes of a queue by name, and what each did.

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use aqm_net::table::Table;
+use aqm_net::table::{Row, Table};
 
 use crate::links::{LinkSpec, Queue, managed};
 use crate::measurement::RunRecord;
 use crate::network::LinkSnapshot;
 use crate::recorder::{ECN_NAMES, PacketEvent};
 use crate::scenario::Scenario;
-use crate::tables::{
-    ClassRow, DropRow, FlowRow, GaugeRow, LinkRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
-};
+use crate::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow};
 
 /// The tables of a run, in the order of the catalogue.
 pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
@@ -37,9 +35,9 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let mut drops = record.drops;
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
     vec![
-        FlowRow::table(record.flows, words),
-        TransferRow::table(record.transfers, words),
-        PageRow::table(record.pages, words),
+        record.flows.table(words),
+        record.transfers.table(words),
+        record.pages.table(words),
         DropRow::table(drops, words),
         QueueRow::table(record.queue, words),
         GaugeRow::table(record.gauges.rows, words),

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqm_net::stage::{Files, LEVEL};
-use aqm_net::{ConfigErrors, Size, Span, TableReader, values};
+use aqm_net::table::Row;
+use aqm_net::{ConfigErrors, Size, Span, TableReader, unknown, values};
 use aqm_tcp::config::connection::Connection;
 use serde_json::{Value, json};
 
 use crate::edges::{EdgeSpec, place_edges, read_edges};
 use crate::links::{Access, LinkSpec, Links, Queue, managed};
 use crate::sections::{Host, Record};
+use crate::tables::{FlowRow, PageRow, TransferRow};
 use crate::traffic::{Common, Tcp, Traffic};
 
 /// What a scenario at packet level says, defaults filled in.
@@ -252,6 +254,16 @@ fn check_names(
         for name in names {
             let problem = format!("no workload is named `{name}`; there is {}", workloads.join(", "));
             table.check(workloads.contains(&name.as_str()), place, problem);
+        }
+    }
+    for (place, names, doc) in [
+        ("record.flow_columns", &record.flow_columns, FlowRow::DOC),
+        ("record.transfer_columns", &record.transfer_columns, TransferRow::DOC),
+        ("record.page_columns", &record.page_columns, PageRow::DOC),
+    ] {
+        let columns: Vec<&str> = doc.columns.iter().map(|column| column.name).collect();
+        for name in names.iter().flatten() {
+            table.check(columns.contains(&name.as_str()), place, unknown("column", name, &columns));
         }
     }
     let managed: Vec<&str> = managed(links).map(|(_, link, _)| link.name.as_str()).collect();

@@ -20,8 +20,15 @@ parameters! {
 }
 
 parameters! {
-    /// What a run records beside flows, transfers, pages and links, which it always does.
+    /// What a run records of flows, transfers and pages, and what else beside links, which it always does.
     pub struct Record {
+        /// Which columns of the table `flows` are kept; left out: all; `[]`: no rows.
+        pub flow_columns: Option<Vec<String>> = None, "ours";
+        /// Which columns of the table `transfers` are kept; left out: all; `[]`: no rows. A summary, a comparison and
+        /// their quantiles need `traffic`, `start_s`, `duration_s` and `complete`.
+        pub transfer_columns: Option<Vec<String>> = None, "ours";
+        /// Which columns of the table `pages` are kept; left out: all; `[]`: no rows.
+        pub page_columns: Option<Vec<String>> = None, "ours";
         /// A row for each packet dropped.
         pub drops: bool = true, "ours";
         /// How often managed queues and edges are sampled, for the tables `queue` and `gauges`; `0s` for never.

@@ -199,6 +199,11 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(&with("[tcp]", "[record]\nsenders = [\"ftp\"]\n[tcp]"), "record.senders", &["`ftp`", "long"]);
     refused(&with("[tcp]", "[record]\nhistories = [\"ftp\"]\n[tcp]"), "record.histories", &["`ftp`", "long"]);
     refused(
+        &with("[tcp]", "[record]\nflow_columns = [\"end\"]\n[tcp]"),
+        "record.flow_columns",
+        &["`end`", "`end_s`"],
+    );
+    refused(
         &with("[tcp]", "[record]\npackets = [\"line\"]\n[tcp]"),
         "record.packets",
         &["`line`", "bottleneck"],

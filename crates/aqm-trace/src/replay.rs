@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 
-use aqm_net::table::Table as Rows;
+use aqm_net::table::{Row, Table as Rows};
 use aqm_net::{ConfigError, Instant, Occupancy, Packet, Streams};
 use aqm_queue::edge::Table;
 use aqm_queue::{Counters, Departure, Observer, Port, Reason, Ties};

@@ -4,7 +4,7 @@
 //! the line does not, as in the gauge of the fair schedulers.
 
 use aqm_net::table;
-use aqm_net::table::TableDoc;
+use aqm_net::table::{Row, TableDoc};
 
 table! {
     /// The replay in one row.

@@ -35,24 +35,23 @@ impl Emulation {
         for (flow, one) in self.flows.iter().zip(of_flow) {
             let ends = one.map(|one| one.ends).unwrap_or_default();
             let size = one.and_then(|one| one.transfer.bytes);
-            record.flows.push(flow.row(size, &ends, measured));
+            record.write_flow(flow.row(size, &ends, measured));
             let Some((one, bytes)) = one.zip(size) else { continue };
             let tcp = scenario.tcp_of(&scenario.traffic[flow.traffic as usize]);
             let segments = |bytes| tcp.checked.segments(bytes);
             if !one.exchanges.is_empty() {
-                record.transfers.extend(flow.exchange_rows(one, segments));
+                flow.exchange_rows(one, segments).for_each(|row| record.write_transfer(row));
                 continue;
             }
-            record.transfers.push(flow.transfer_row(&one.transfer, bytes, segments(bytes), &ends));
+            record.write_transfer(flow.transfer_row(&one.transfer, bytes, segments(bytes), &ends));
             pages.open(flow.traffic, &one.transfer, flow.opened);
             completions.extend(flow.completed(bytes).map(|at| (at, flow.traffic, &one.transfer)));
         }
         completions.sort_by_key(|&(at, ..)| at);
         for (at, traffic, transfer) in completions {
-            record.pages.extend(pages.complete(traffic, transfer, at));
+            pages.complete(traffic, transfer, at).into_iter().for_each(|row| record.write_page(row));
         }
-        record.pages.extend(pages.incomplete());
-        record.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
+        pages.incomplete().for_each(|row| record.write_page(row));
         record.senders = senders.iter().filter(|one| one.at <= end).map(|one| self.sender_row(one)).collect();
         record.senders.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
         record.drops = std::mem::take(&mut self.transit.recorder.drops);

@@ -209,7 +209,7 @@ impl Emulation {
             // Scenarios with more are refused.
             link_header: scenario.link_header.bytes() as u16,
             now: Instant::START,
-            record: RunRecord::default(),
+            record: RunRecord::new(&plan.scenario.record),
             plan: plan.clone(),
         }
     }

@@ -106,7 +106,7 @@ impl<N: Network> World<'_, N> {
 
     pub(super) fn write_rows(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
-        self.record.flows.push(flow.row(self.scenario.duration - self.scenario.warm_up));
+        self.record.write_flow(flow.row(self.scenario.duration - self.scenario.warm_up));
         self.write_transfer_row(slot);
     }
 
@@ -114,6 +114,8 @@ impl<N: Network> World<'_, N> {
         let flow = &self.flows[slot as usize];
         let tcp = &self.tcp[flow.traffic as usize];
         let acknowledged = self.acknowledged[slot as usize];
-        self.record.transfers.extend(flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)));
+        if let Some(row) = flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)) {
+            self.record.write_transfer(row);
+        }
     }
 }

@@ -98,7 +98,7 @@ impl<'a, N: Network> World<'a, N> {
             hosts_take_time: !scenario.jitter.is_zero() || scenario.traffic.iter().any(Traffic::delays_flows),
             delays: HostDelays::default(),
             managed: managed_numbers(&scenario.links),
-            record: RunRecord::default(),
+            record: RunRecord::new(&scenario.record),
         }
     }
 
@@ -257,14 +257,15 @@ impl<'a, N: Network> World<'a, N> {
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let Flow { traffic, transfer, .. } = self.flows[slot as usize];
         let transfer = transfer.into();
-        self.record.pages.extend(self.pages.complete(traffic, &transfer, now));
+        if let Some(row) = self.pages.complete(traffic, &transfer, now) {
+            self.record.write_page(row);
+        }
         self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
     }
 
     fn finish(mut self, end: Instant) -> RunRecord {
         self.catch_up(end);
         self.record.after = measure(&mut self.net, end);
-        self.record.flows.reserve_exact(self.flows.len() - self.free.len());
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {
             idle[slot as usize] = true;
@@ -275,13 +276,7 @@ impl<'a, N: Network> World<'a, N> {
             }
         }
         let mut record = self.record;
-        record.pages.extend(self.pages.incomplete());
-        // Rows are written when a flow ends; tables are read in the order of opening.
-        record.flows.sort_unstable_by_key(|row| row.flow);
-        // The exchanges of a conversation were written in their order, and stay in it. The order is found first, so
-        // that a row, which is long, moves once.
-        record.transfers.sort_by_cached_key(|row| row.flow);
-        record.pages.sort_unstable_by_key(|row| (row.traffic, row.page));
+        self.pages.incomplete().for_each(|row| record.write_page(row));
         record.drops = self.transit.recorder.drops;
         record.packets = self.transit.recorder.packets;
         record.events = self.net.events();

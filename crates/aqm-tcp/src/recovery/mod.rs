@@ -238,7 +238,21 @@ pub(crate) trait LossRecovery: Send {
 /// The recovery of a running sender: that without SACK in place, since most of what is simulated uses it.
 pub(crate) enum AnyRecovery {
     Counting(counting::Counting),
+    Apart(Apart),
+}
+
+/// A recovery that is kept apart: that with SACK, whose type is known so that what it is asked with every packet is no
+/// call, or another.
+pub(crate) enum Apart {
+    Selective(Box<selective::Selective>),
     Other(Box<dyn LossRecovery>),
+}
+
+impl AnyRecovery {
+    /// One of which nothing is known but what it does.
+    fn other(recovery: impl LossRecovery + 'static) -> Self {
+        Self::Apart(Apart::Other(Box::new(recovery)))
+    }
 }
 
 /// Hands every function on to the recovery that runs: first those that ask, then those that tell.
@@ -249,20 +263,22 @@ macro_rules! hand_on {
     ) => {
         impl LossRecovery for AnyRecovery {
             $(
-                #[inline]
+                #[inline(always)]
                 fn $ask(&$it $(, $about: $what)*) -> $answer {
                     match $it {
                         Self::Counting(recovery) => recovery.$ask($($about),*),
-                        Self::Other(recovery) => recovery.$ask($($about),*),
+                        Self::Apart(Apart::Selective(recovery)) => recovery.$ask($($about),*),
+                        Self::Apart(Apart::Other(recovery)) => recovery.$ask($($about),*),
                     }
                 }
             )+
             $(
-                #[inline]
+                #[inline(always)]
                 fn $tell(&mut $me $(, $news: $of)*) $(-> $outcome)? {
                     match $me {
                         Self::Counting(recovery) => recovery.$tell($($news),*),
-                        Self::Other(recovery) => recovery.$tell($($news),*),
+                        Self::Apart(Apart::Selective(recovery)) => recovery.$tell($($news),*),
+                        Self::Apart(Apart::Other(recovery)) => recovery.$tell($($news),*),
                     }
                 }
             )+

@@ -90,7 +90,29 @@ impl Rack {
         at.now.nanos().checked_sub(rtt.nanos()).map(Instant::from_nanos)
     }
 
+    /// Whether an acknowledgement of segments that were each sent once, from `oldest` on, finds nothing to decide:
+    /// they left after all that have arrived, and neither a retransmission, a probe nor a D-SACK waits for an answer.
+    #[inline]
+    pub fn is_settled(&self, oldest: Stamp) -> bool {
+        let [once, again] = self.latest;
+        self.resent.is_empty()
+            && !self.probe.is_out()
+            && self.dsack_round.is_none()
+            && !is_older(oldest, once, again)
+    }
+
+    /// New data arrived in order where all is settled.
+    #[inline]
+    pub fn on_expected(&mut self, arrival: &Arrival, at: TimerContext<'_>) {
+        self.on_arrival(arrival, at.now);
+        self.reordering_timer = Instant::NEVER;
+        self.start(at);
+        self.probe.due = false;
+        self.probe.at = Instant::NEVER;
+    }
+
     /// Something arrived (section 6.2, steps 1 to 3).
+    #[inline]
     pub fn on_arrival(&mut self, arrival: &Arrival, now: Instant) {
         if let Some(stamp) = arrival.once {
             let rtt = now.since(stamp.sent);

@@ -15,7 +15,7 @@ pub(super) const HAS_SACK: bool = false;
 
 /// A sender that waits for each segment.
 pub(super) fn new(_config: &Config) -> AnyRecovery {
-    AnyRecovery::Other(Box::new(StopAndWait::default()))
+    AnyRecovery::other(StopAndWait::default())
 }
 
 #[derive(Default)]

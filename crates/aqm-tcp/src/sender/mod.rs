@@ -21,7 +21,7 @@ use crate::config::rto::RestartedBy;
 use crate::congestion_control::Controller;
 use crate::counts::SenderCounts;
 use crate::overhead::Overhead;
-use crate::recovery::{AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, Windows};
+use crate::recovery::{AnyRecovery, Apart, LossRecovery, ReceivedAck, Sending, Stream, Windows};
 use crate::segment::{Flags, Segment};
 use crate::timer::Timer;
 use cwnd_validation::CwndUsage;
@@ -193,7 +193,7 @@ impl Sender {
         }
         let next = match self.recovery {
             AnyRecovery::Counting(_) => self.next(now, tcp),
-            AnyRecovery::Other(_) => self.next_elsewhere(now, tcp),
+            AnyRecovery::Apart(_) => self.next_elsewhere(now, tcp),
         };
         let Some(sending) = next else {
             if tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
@@ -239,7 +239,8 @@ impl Sender {
             || tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed
             || match &self.recovery {
                 AnyRecovery::Counting(counting) => counting.may_send(),
-                AnyRecovery::Other(_) => true,
+                AnyRecovery::Apart(Apart::Selective(selective)) => selective.may_send(),
+                AnyRecovery::Apart(Apart::Other(_)) => true,
             }
     }
 

@@ -21,20 +21,36 @@ struct Judged<'a> {
 }
 
 impl Selective {
-    /// Nothing is missing, as far as is known. It does what the long way does, only faster.
+    /// Takes in an acknowledgement of the next data that tells nothing else, where nothing is missing as far as is
+    /// known; none if it is another. It does what the long way does, only faster.
     #[inline]
-    pub(super) fn on_plain_ack(&mut self, ack: u64) -> AckOutcome {
-        self.probed = 0;
-        if ack <= self.sent.una() {
-            return AckOutcome::NONE;
+    pub(super) fn on_expected_ack(
+        &mut self,
+        received: &ReceivedAck,
+        at: TimerContext<'_>,
+    ) -> Option<AckOutcome> {
+        let acked = received.ack.checked_sub(self.sent.una())?;
+        let expected = acked > 0
+            && received.sacks.is_empty()
+            && self.phase == Phase::Open
+            && self.sent.is_plain()
+            && self.rack.as_ref().is_none_or(|rack| {
+                self.sent.next_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest))
+            });
+        if !expected {
+            return None;
         }
+        self.probed = 0;
         self.dupacks = 0;
         self.limited = 0;
-        let acked = ack - self.sent.una();
-        let left = self.sent.acknowledge_plain(ack);
-        let (first, newest) = left.unwrap_or((Instant::NEVER, Instant::NEVER));
-        let sent = if self.first_timed { first } else { newest };
-        AckOutcome { acked, delivered: acked, sent, newest, what: AckKind::Advance, ..AckOutcome::NONE }
+        let stamps = self.sent.acknowledge_plain(received.ack);
+        if let (Some(rack), Some((first, newest))) = (&mut self.rack, stamps) {
+            rack.on_expected(&Arrival::in_order(acked, first, newest), at);
+            self.reschedule = self.scheduled;
+        }
+        let newest = stamps.map_or(Instant::NEVER, |(_, newest)| newest.sent);
+        let sent = stamps.map_or(newest, |(first, _)| if self.first_timed { first.sent } else { newest });
+        Some(AckOutcome { acked, delivered: acked, sent, newest, what: AckKind::Advance, ..AckOutcome::NONE })
     }
 
     /// Something is missing, or may be found to be.

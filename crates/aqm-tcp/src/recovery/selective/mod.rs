@@ -26,7 +26,8 @@ use super::rack::{Rack, Round};
 use super::reduction::{Descent, Falling, Progress};
 use super::sent::{Number, Sent};
 use super::{
-    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+    AckKind, AckOutcome, AnyRecovery, Apart, LossRecovery, ReceivedAck, Sending, Stream, TimerContext,
+    Windows,
 };
 use crate::config::Config;
 use crate::config::recovery::{LimitedTransmit, PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses};
@@ -39,9 +40,9 @@ pub(super) const HAS_SACK: bool = true;
 /// The recovery of `sack` and `rack`, and that of ns-2 where `sack` only counts what is in the network.
 pub(super) fn new(config: &Config) -> AnyRecovery {
     if config.recovery.kind == RecoveryKind::Sack && config.sack.pipe == Pipe::Counted {
-        AnyRecovery::Other(Box::new(CountedPipe::default()))
+        AnyRecovery::other(CountedPipe::default())
     } else {
-        AnyRecovery::Other(Box::new(Selective::new(config)))
+        AnyRecovery::Apart(Apart::Selective(Box::new(Selective::new(config))))
     }
 }
 
@@ -127,14 +128,7 @@ impl LossRecovery for Selective {
         if received.ack > self.sent.end() {
             return AckOutcome::NONE;
         }
-        if self.rack.is_none()
-            && received.sacks.is_empty()
-            && self.sent.is_plain()
-            && self.phase == Phase::Open
-        {
-            return self.on_plain_ack(received.ack);
-        }
-        self.on_full_ack(received, at, config)
+        self.on_expected_ack(received, at).unwrap_or_else(|| self.on_full_ack(received, at, config))
     }
 
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config) {
@@ -213,7 +207,7 @@ impl LossRecovery for Selective {
         self.falling = Falling::new(reduction, bound, descent, entry);
     }
 
-    #[inline]
+    #[inline(never)]
     fn set_windows(&mut self, windows: Windows, config: &Config) {
         let Windows { congestion, receiver, mss } = windows;
         self.receiver_end = self.sent.una() + receiver * mss;
@@ -236,10 +230,11 @@ impl LossRecovery for Selective {
 
     #[inline]
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
-        if self.phase != Phase::Open || self.rack.is_some() {
+        let probes = self.rack.as_ref().is_some_and(|rack| self.scheduled || rack.probe.due);
+        if self.phase != Phase::Open || probes {
             return self.next_chosen(stream, at);
         }
-        // What `choose` comes to without a loss in sight, only faster.
+        // What `choose` comes to without a loss in sight and no probe to send, only faster.
         if !self.has_room() {
             return None;
         }
@@ -277,6 +272,16 @@ impl LossRecovery for Selective {
 
     fn keeps_times(&self) -> bool {
         true
+    }
+}
+
+impl Selective {
+    /// Whether `next` may have another segment, or something to set if it has not; it says so in doubt.
+    #[inline]
+    pub fn may_send(&self) -> bool {
+        self.has_room()
+            || self.urgent
+            || self.rack.as_ref().is_some_and(|rack| self.reschedule || rack.probe.due)
     }
 }
 

@@ -41,6 +41,19 @@ impl Arrival {
         }
     }
 
+    /// Of segments in order, `bytes` in all, that were each sent once.
+    #[inline]
+    pub fn in_order(bytes: u64, first: Stamp, newest: Stamp) -> Self {
+        Self {
+            bytes,
+            once: Some(newest),
+            first: Some(first.sent),
+            lowest: first.end,
+            highest: newest.end,
+            ..Self::new(None)
+        }
+    }
+
     #[inline]
     fn add(&mut self, segment: &Segment) {
         let stamp = segment.stamp();
@@ -57,9 +70,9 @@ impl Arrival {
 
 impl Sent {
     /// As `acknowledge`, if no more is known of any segment than that it was sent: when the first and the last
-    /// left that have arrived.
+    /// left that have arrived, and where they end.
     #[inline]
-    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Instant, Instant)> {
+    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Stamp, Stamp)> {
         let mut left = None;
         while let Some(segment) = self.segments.front_mut() {
             if segment.end() > ack {
@@ -68,7 +81,9 @@ impl Sent {
                 segment.longer -= gone as u16;
                 break;
             }
-            left = Some((left.map_or(segment.sent, |(first, _)| first), segment.sent));
+            let stamp = segment.stamp();
+            left = Some((left.map_or(stamp, |(first, _)| first), stamp));
+            self.repeated -= u64::from(segment.is(EVER));
             self.segments.pop_front();
             self.first += 1;
         }
@@ -147,6 +162,7 @@ impl Sent {
         let segment = &self.segments[0];
         let len = segment.len();
         arrival.twice |= segment.is(EVER);
+        self.repeated -= u64::from(segment.is(EVER));
         if !segment.is(EVER | SACKED) {
             arrival.first = arrival.first.or(Some(segment.sent));
         }

@@ -109,6 +109,8 @@ pub(crate) struct Sent {
     due: BinaryHeap<Reverse<Number>>,
     /// How often a segment was found lost.
     losses: u64,
+    /// How many of the segments were sent more than once.
+    repeated: u64,
     mss: u64,
 }
 
@@ -127,6 +129,7 @@ impl Sent {
             beyond: 0,
             due: BinaryHeap::new(),
             losses: 0,
+            repeated: 0,
             mss,
         }
     }
@@ -161,10 +164,17 @@ impl Sent {
         self.end - self.una + self.again - self.sacked.bytes - self.lost
     }
 
-    /// Whether no more is known of any segment than that it was sent, once.
+    /// Whether no more is known of any segment than that it was sent.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.sacked.segments == 0 && self.lost == 0 && self.again == 0
+    }
+
+    /// The oldest, if `ack` acknowledges it and none was sent more than once.
+    #[inline]
+    pub fn next_once(&self, ack: u64) -> Option<Stamp> {
+        let oldest = self.segments.front()?.stamp();
+        (self.repeated == 0 && oldest.end <= ack).then_some(oldest)
     }
 
     /// How many segments there are.
@@ -235,6 +245,7 @@ impl Sent {
         if !segment.is(AGAIN) {
             self.again += segment.len();
         }
+        self.repeated += u64::from(!segment.is(EVER));
         segment.state |= AGAIN | EVER;
         segment.sent = now;
         let sent = (segment.seq, segment.len());

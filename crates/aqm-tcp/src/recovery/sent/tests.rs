@@ -11,6 +11,7 @@ impl Sent {
         let count = |bits: u8| self.segments.iter().filter(|segment| segment.is(bits)).count() as u64;
         assert_eq!(self.sacked, Amount { segments: count(SACKED), bytes: sum(SACKED) });
         assert_eq!((self.lost, self.again), (sum(LOST), sum(AGAIN)));
+        assert_eq!(self.repeated, count(EVER));
         let mut end = self.una;
         let mut in_network = 0;
         for (at, segment) in self.segments.iter().enumerate() {

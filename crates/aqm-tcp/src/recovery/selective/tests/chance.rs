@@ -182,13 +182,8 @@ impl Run {
             let recovery = &self.hand.recovery;
             let (pipe, urgent) = (recovery.outstanding(), recovery.is_urgent(&self.hand.config));
             let (window, sent) = (recovery.window, recovery.sent());
-            let at = TimerContext {
-                now: self.hand.now,
-                estimator: &self.hand.estimator,
-                config: &self.hand.config.rto,
-            };
             let wanted = recovery.has_next(self.hand.stream);
-            let sending = self.hand.recovery.next(self.hand.stream, at);
+            let sending = self.hand.poll();
             assert_eq!(wanted, sending.is_some());
             let Some(Sending { seq, len, again }) = sending else { break };
             self.hand.recovery.sent.check();

@@ -71,11 +71,22 @@ impl Hand {
 
     fn next(&mut self) -> Option<Sending> {
         self.open();
-        let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let wanted = self.recovery.has_next(self.stream);
-        let sending = self.recovery.next(self.stream, at);
+        let sending = self.poll();
         assert_eq!(wanted, sending.is_some());
         self.recovery.sent.check();
+        sending
+    }
+
+    /// The next segment to send; the short way does what the long way does.
+    fn poll(&mut self) -> Option<Sending> {
+        let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
+        let mut other = self.recovery.clone();
+        let may_send = self.recovery.may_send();
+        let sending = self.recovery.next(self.stream, at);
+        assert_eq!(sending, other.next_chosen(self.stream, at));
+        assert_eq!(format!("{:?}", self.recovery), format!("{other:?}"));
+        assert!(may_send || sending.is_none());
         sending
     }
 
@@ -96,7 +107,14 @@ impl Hand {
             sacks.push(ack, from, to);
         }
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
-        let outcome = self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.config);
+        let received = ReceivedAck { ack, sacks: &sacks, bare: true };
+        let mut other = self.recovery.clone();
+        let outcome = self.recovery.on_ack(&received, at, &self.config);
+        if ack <= self.recovery.sent() {
+            // The short way, if it was taken, does what the long way does.
+            assert_eq!(outcome, other.on_full_ack(&received, at, &self.config));
+            assert_eq!(format!("{:?}", self.recovery), format!("{other:?}"));
+        }
         self.recovery.sent.check();
         self.open();
         outcome

@@ -121,6 +121,7 @@ impl<S: Copy> Flows<S> {
     }
 
     /// Appends `packet` to `flow`.
+    #[inline(always)]
     pub fn push(&mut self, flow: u32, packet: Packet, stamp: S) {
         let entry = &mut self.flows[flow as usize];
         let node = Node { packet, before: entry.tail, after: NONE, stamp };
@@ -152,16 +153,19 @@ impl<S: Copy> Flows<S> {
     }
 
     /// Takes the oldest packet of `flow`, which has one.
+    #[inline(always)]
     pub fn take_front(&mut self, flow: u32) -> Taken {
         self.take(flow, self.flows[flow as usize].head)
     }
 
     /// Takes the newest packet of `flow`, which has one.
+    #[inline(never)]
     pub fn take_back(&mut self, flow: u32) -> Taken {
         self.take(flow, self.flows[flow as usize].tail)
     }
 
     /// Takes the packet with this `id`, which is in `flow`: quick at both ends.
+    #[inline(never)]
     pub fn take_id(&mut self, flow: u32, id: u32) -> Taken {
         let Flow { head, tail, .. } = self.flows[flow as usize];
         let mut at = if self.nodes[tail as usize].packet.id == id { tail } else { head };
@@ -191,6 +195,7 @@ impl<S: Copy> Flows<S> {
         self.unused.push(flow);
     }
 
+    #[inline(always)]
     fn take(&mut self, flow: u32, number: u32) -> Taken {
         let node = &mut self.nodes[number as usize];
         let (packet, before) = (node.packet, node.before);

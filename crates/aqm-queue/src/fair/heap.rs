@@ -61,26 +61,50 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     /// Puts `entry` where it belongs, given that `place` is free.
-    fn settle(&mut self, mut place: usize, entry: (K, u32)) {
+    fn settle(&mut self, place: usize, entry: (K, u32)) {
+        let risen = self.rise(place, entry.0);
+        // What it rose past is larger than it, and so is all below that.
+        let settled = if risen < place { risen } else { self.sink(place, entry.0) };
+        self.put(settled, entry);
+    }
+
+    /// Moves the free `place` up past what is larger than `key`.
+    fn rise(&mut self, mut place: usize, key: K) -> usize {
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
-            if self.entries[parent].0 <= entry.0 {
+            if self.entries[parent].0 <= key {
                 break;
             }
             self.put(place, self.entries[parent]);
             place = parent;
         }
-        loop {
-            let first = place * CHILDREN + 1;
-            let children = first..(first + CHILDREN).min(self.entries.len());
-            let Some(least) = children.min_by_key(|child| self.entries[*child].0) else { break };
-            if self.entries[least].0 >= entry.0 {
-                break;
-            }
-            self.put(place, self.entries[least]);
-            place = least;
+        place
+    }
+
+    /// Moves the free `place` down past what is smaller than `key`.
+    fn sink(&mut self, mut place: usize, key: K) -> usize {
+        while let Some((at, least)) = self.least_child(place)
+            && least.0 < key
+        {
+            self.put(place, least);
+            place = at;
         }
-        self.put(place, entry);
+        place
+    }
+
+    /// The least entry right below `place`, of equal ones the first, and where it stands.
+    #[inline(always)]
+    fn least_child(&self, place: usize) -> Option<(usize, (K, u32))> {
+        let first = place * CHILDREN + 1;
+        let children = self.entries.get(first..)?;
+        let least = match children.first_chunk::<CHILDREN>() {
+            Some(all) => {
+                let less = |at: usize, than: usize| if all[at].0 < all[than].0 { at } else { than };
+                less(less(3, 2), less(1, 0))
+            }
+            None => (0..children.len()).min_by_key(|at| children[*at].0)?,
+        };
+        Some((first + least, children[least]))
     }
 
     fn put(&mut self, place: usize, entry: (K, u32)) {

@@ -249,6 +249,7 @@ impl<O: Order> QueueDiscipline for Fair<O> {
 
 impl<O: Order> Fair<O> {
     /// Puts `packet` into the queue of its flow; returns the flow.
+    #[inline(always)]
     fn join(&mut self, packet: Packet, now: Instant) -> u32 {
         let (flow, is_new) = self.flows.number(self.classifier.key(&packet));
         if is_new {
@@ -272,6 +273,7 @@ impl<O: Order> Fair<O> {
     }
 
     /// Takes the oldest packet of `flow`, or the newest, unless a child drops all there is.
+    #[inline(always)]
     fn give(&mut self, flow: u32, newest: bool, cx: &mut Context<'_>) -> Option<Taken> {
         let Some(children) = &mut self.children else {
             return Some(if newest { self.flows.take_back(flow) } else { self.flows.take_front(flow) });
@@ -290,6 +292,7 @@ impl<O: Order> Fair<O> {
         }
     }
 
+    #[inline(never)]
     fn after_loss(&mut self, flow: u32, lost: &Taken, now: Instant) {
         let behind = if lost.was_head { self.flows.of(flow).bytes } else { 0 };
         self.order.on_lost(flow, Loss { bytes: lost.packet.bytes, behind }, now);
@@ -297,6 +300,7 @@ impl<O: Order> Fair<O> {
     }
 
     /// Tells who must know that `flow` has a packet less.
+    #[inline(always)]
     fn after_taking(&mut self, flow: u32, was_head: bool) {
         self.buffer.on_shrunk(flow, &self.flows);
         if self.flows.of(flow).packets == 0 {
@@ -309,6 +313,7 @@ impl<O: Order> Fair<O> {
     }
 
     /// Puts all that waits where the new salt wants it: everybody starts afresh.
+    #[cold]
     fn move_all(&mut self, now: Instant) {
         let mut all = Vec::new();
         for flow in 0..self.flows.numbers() {

@@ -8,7 +8,7 @@ use super::heap::Heap;
 /// Flows by tag. A number is good for 18 TB of a flow of weight 1 at the finest unit allowed.
 #[derive(Clone)]
 pub(super) struct Tags {
-    heap: Heap<(u64, u64)>,
+    heap: Heap<Turn>,
     turn: u64,
 }
 
@@ -25,15 +25,29 @@ impl Tags {
 
     /// Gives `flow` this tag; one that has it already keeps its place.
     pub fn set(&mut self, flow: u32, tag: u64) {
-        if self.heap.key(flow).is_none_or(|(old, _)| old != tag) {
+        if self.heap.key(flow).is_none_or(|old| old.tag() != tag) {
             self.turn += 1;
-            self.heap.set(flow, (tag, self.turn));
+            self.heap.set(flow, Turn::new(tag, self.turn));
         }
     }
 
     /// Takes `flow` out, if it is there.
     pub fn remove(&mut self, flow: u32) {
         self.heap.remove(flow);
+    }
+}
+
+/// A tag, and in which turn it was given: in one number, for they are compared together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Turn(u128);
+
+impl Turn {
+    pub fn new(tag: u64, turn: u64) -> Self {
+        Self(u128::from(tag) << 64 | u128::from(turn))
+    }
+
+    pub fn tag(self) -> u64 {
+        (self.0 >> 64) as u64
     }
 }
 

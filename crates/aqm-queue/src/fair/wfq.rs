@@ -8,7 +8,9 @@
 //! the finish tag `F = max(F of the packet before, V(arrival)) + bytes / weight`; the smallest goes first. So
 //! packets leave in the order in which the reference would finish them, as far as they have come.
 //!
-//! `V` is kept up with a heap of the flows in the reference, so a packet costs O(log flows), taken together.
+//! `V` is kept up with a heap of the flows in the reference, so a packet costs O(log flows), taken together. The heap
+//! has lower bounds of when flows are finished: a bound is brought up to date when it comes first, so that most packets
+//! cost it nothing.
 //!
 //! Ours:
 //! - What is dropped leaves the reference too, as far as that has not served it. Otherwise a flow that
@@ -19,7 +21,7 @@
 use aqm_net::{ConfigError, Instant, Rate};
 
 use super::heap::Heap;
-use super::tags::Unit;
+use super::tags::{Turn, Unit};
 use super::{Head, Loss, Order, scheduler};
 
 scheduler! {
@@ -41,13 +43,13 @@ struct Wfq {
     /// The finish tag of the last packet that each flow has sent.
     sent: Vec<f64>,
     /// Tags of the first packets; of equal ones the older goes first.
-    waiting: Heap<(Tag, u64)>,
+    waiting: Heap<Turn>,
     turn: u64,
 }
 
 impl Wfq {
     fn tag(&self, flow: u32, head: Head<f64>) -> f64 {
-        let weight = self.reference.weight_of[flow as usize];
+        let weight = self.reference.flows[flow as usize].weight;
         self.sent[flow as usize].max(head.stamp) + cost(head.bytes, weight)
     }
 }
@@ -68,7 +70,7 @@ impl Order for Wfq {
     fn on_backlogged(&mut self, flow: u32, weight: u32) {
         // A flow that the reference has not finished keeps its weight there.
         if !self.reference.has(flow) {
-            self.reference.weight_of[flow as usize] = weight;
+            self.reference.flows[flow as usize].weight = weight;
         }
     }
 
@@ -83,8 +85,8 @@ impl Order for Wfq {
     }
 
     fn on_sent(&mut self, flow: u32, _bytes: u16) {
-        if let Some((tag, _)) = self.waiting.key(flow) {
-            self.sent[flow as usize] = tag.value();
+        if let Some(turn) = self.waiting.key(flow) {
+            self.sent[flow as usize] = Tag(turn.tag()).value();
         }
     }
 
@@ -95,7 +97,8 @@ impl Order for Wfq {
 
     fn on_head(&mut self, flow: u32, head: Head<f64>) {
         self.turn += 1;
-        self.waiting.set(flow, (Tag::of(self.tag(flow, head)), self.turn));
+        let Tag(tag) = Tag::of(self.tag(flow, head));
+        self.waiting.set(flow, Turn::new(tag, self.turn));
     }
 
     fn on_empty(&mut self, flow: u32) {
@@ -116,10 +119,18 @@ struct Reference {
     as_of: Instant,
     /// The weights of the flows it has, together.
     weights: u64,
-    /// When, in virtual time, it will have finished each.
+    /// The flows it has, by a lower bound of `finish`.
     finishes: Heap<Tag>,
-    /// The weight of each flow, waiting or not.
-    weight_of: Vec<u32>,
+    /// Each flow, waiting or not.
+    flows: Vec<Fluid>,
+}
+
+/// What the reference knows of a flow.
+#[derive(Clone, Copy)]
+struct Fluid {
+    /// When, in virtual time, it will have finished it, if it has it.
+    finish: f64,
+    weight: u32,
 }
 
 impl Reference {
@@ -130,13 +141,13 @@ impl Reference {
             as_of: Instant::START,
             weights: 0,
             finishes: Heap::new(),
-            weight_of: Vec::new(),
+            flows: Vec::new(),
         }
     }
 
     fn on_new_flow(&mut self, flow: u32) {
-        if self.weight_of.len() <= flow as usize {
-            self.weight_of.resize(flow as usize + 1, 1);
+        if self.flows.len() <= flow as usize {
+            self.flows.resize(flow as usize + 1, Fluid { finish: 0.0, weight: 1 });
         }
         self.leave(flow);
     }
@@ -145,39 +156,58 @@ impl Reference {
     fn advance(&mut self, now: Instant) {
         let mut bytes = now.since(self.as_of).seconds() * self.bytes_per_second;
         self.as_of = now;
-        while let Some((finish, flow)) = self.finishes.first() {
-            let needed = (finish.value() - self.virtual_time) * self.weights as f64;
+        while let Some((finish, flow)) = self.first() {
+            let weights = self.weights as i64 as f64; // signed: one instruction
+            let needed = (finish - self.virtual_time) * weights;
             if needed > bytes {
-                self.virtual_time += bytes / self.weights as f64;
+                self.virtual_time += bytes / weights;
                 return;
             }
             bytes -= needed;
-            self.virtual_time = finish.value();
+            self.virtual_time = finish;
             self.leave(flow);
         }
     }
 
-    /// `flow` gets a packet.
-    fn add(&mut self, flow: u32, bytes: u16) {
-        let weight = self.weight_of[flow as usize];
-        let before = match self.finishes.key(flow) {
-            Some(finish) => finish.value(),
-            None => {
-                self.weights += u64::from(weight);
-                self.virtual_time
+    /// The flow that is finished first, and when.
+    #[inline]
+    fn first(&mut self) -> Option<(f64, u32)> {
+        loop {
+            let (bound, flow) = self.finishes.first()?;
+            let finish = self.flows[flow as usize].finish;
+            if bound.value() == finish {
+                return Some((finish, flow));
             }
-        };
-        self.finishes.set(flow, Tag::of(before + cost(bytes, weight)));
+            self.finishes.set(flow, Tag::of(finish));
+        }
+    }
+
+    /// `flow` gets a packet.
+    #[inline]
+    fn add(&mut self, flow: u32, bytes: u16) {
+        let is_new = !self.has(flow);
+        let Fluid { finish, weight } = &mut self.flows[flow as usize];
+        if is_new {
+            self.weights += u64::from(*weight);
+            *finish = self.virtual_time;
+        }
+        *finish += cost(bytes, *weight);
+        if is_new {
+            self.finishes.set(flow, Tag::of(*finish));
+        }
     }
 
     /// `flow` loses what is not served yet of a packet: it serves a flow's packets in order.
     fn take_back(&mut self, flow: u32, Loss { bytes, behind }: Loss) {
-        let Some(finish) = self.finishes.key(flow) else { return };
-        let weight = f64::from(self.weight_of[flow as usize]);
-        let left = (finish.value() - self.virtual_time) * weight - behind as f64;
-        let finish = finish.value() - left.clamp(0.0, f64::from(bytes)) / weight;
-        if finish > self.virtual_time {
-            self.finishes.set(flow, Tag::of(finish));
+        if !self.has(flow) {
+            return;
+        }
+        let Fluid { finish, weight } = &mut self.flows[flow as usize];
+        let weight = f64::from(*weight);
+        let left = (*finish - self.virtual_time) * weight - behind as f64;
+        *finish -= left.clamp(0.0, f64::from(bytes)) / weight;
+        if *finish > self.virtual_time {
+            self.finishes.set(flow, Tag::of(*finish));
         } else {
             self.leave(flow);
         }
@@ -185,8 +215,8 @@ impl Reference {
 
     /// Nothing is left to serve.
     fn finish(&mut self) {
-        while let Some((finish, flow)) = self.finishes.first() {
-            self.virtual_time = finish.value();
+        while let Some((finish, flow)) = self.first() {
+            self.virtual_time = finish;
             self.leave(flow);
         }
     }
@@ -199,7 +229,7 @@ impl Reference {
     fn leave(&mut self, flow: u32) {
         if self.has(flow) {
             self.finishes.remove(flow);
-            self.weights -= u64::from(self.weight_of[flow as usize]);
+            self.weights -= u64::from(self.flows[flow as usize].weight);
         }
     }
 }
@@ -260,10 +290,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_leaves_the_fluid_unless_it_was_served() {
-        let finish = |fluid: &Reference, flow| fluid.finishes.key(flow).map(Tag::value);
+    fn a_flow_that_gets_more_is_finished_when_all_of_it_is() {
+        // Flow 0 has 3000 bytes, though the heap has a bound of 1000; flow 1 has 2000 and is finished first.
         let mut fluid = reference();
-        fluid.weight_of[0] = 2;
+        for (flow, bytes) in [(0, 1000), (0, 1000), (0, 1000), (1, 2000)] {
+            fluid.add(flow, bytes);
+        }
+        for (millis, virtual_time, weights) in [(3999, 1999.5, 2), (4001, 2001.0, 1), (5001, 3000.0, 0)] {
+            fluid.advance(at(millis));
+            assert!(near(fluid.virtual_time, virtual_time), "{millis} ms: {}", fluid.virtual_time);
+            assert_eq!(fluid.weights, weights, "{millis} ms");
+        }
+        (0..3).for_each(|_| fluid.add(0, 1000));
+        fluid.finish();
+        assert!(near(fluid.virtual_time, 6000.0) && !fluid.has(0), "{}", fluid.virtual_time);
+    }
+
+    #[test]
+    fn what_is_dropped_leaves_the_fluid_unless_it_was_served() {
+        let finish = |fluid: &Reference, flow| fluid.has(flow).then(|| fluid.flows[flow as usize].finish);
+        let mut fluid = reference();
+        fluid.flows[0].weight = 2;
         for _ in 0..3 {
             fluid.add(0, 600);
         }

@@ -102,7 +102,7 @@ impl Rack {
     }
 
     /// New data arrived in order where all is settled.
-    #[inline]
+    #[inline(always)]
     pub fn on_expected(&mut self, arrival: &Arrival, at: TimerContext<'_>) {
         self.on_arrival(arrival, at.now);
         self.reordering_timer = Instant::NEVER;
@@ -112,7 +112,7 @@ impl Rack {
     }
 
     /// Something arrived (section 6.2, steps 1 to 3).
-    #[inline]
+    #[inline(always)]
     pub fn on_arrival(&mut self, arrival: &Arrival, now: Instant) {
         if let Some(stamp) = arrival.once {
             let rtt = now.since(stamp.sent);
@@ -183,7 +183,7 @@ impl Rack {
     }
 
     /// New data was acknowledged, or is sent with nothing in flight.
-    #[inline]
+    #[inline(always)]
     pub fn start(&mut self, at: TimerContext<'_>) {
         let measured = (!self.rtt.is_zero()).then_some(self.rtt);
         let srtt = at.srtt().or(measured);

@@ -23,17 +23,13 @@ struct Judged<'a> {
 impl Selective {
     /// Takes in an acknowledgement of the next data that tells nothing else, where nothing is missing as far as is
     /// known; none if it is another. It does what the long way does, only faster.
-    #[inline]
-    pub(super) fn on_expected_ack(
-        &mut self,
-        received: &ReceivedAck,
-        at: TimerContext<'_>,
-    ) -> Option<AckOutcome> {
-        let acked = received.ack.checked_sub(self.sent.una())?;
-        let expected = acked > 0
-            && received.sacks.is_empty()
+    #[inline(always)]
+    pub fn on_expected_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>) -> Option<AckOutcome> {
+        let acked = received.ack.wrapping_sub(self.sent.una());
+        let expected = received.sacks.is_empty()
             && self.phase == Phase::Open
             && self.sent.is_plain()
+            && (1..=self.sent.end() - self.sent.una()).contains(&acked)
             && self.rack.as_ref().is_none_or(|rack| {
                 self.sent.next_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest))
             });

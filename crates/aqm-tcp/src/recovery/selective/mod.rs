@@ -125,10 +125,13 @@ impl Selective {
 impl LossRecovery for Selective {
     #[inline]
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome {
+        if let Some(outcome) = self.on_expected_ack(received, at) {
+            return outcome;
+        }
         if received.ack > self.sent.end() {
             return AckOutcome::NONE;
         }
-        self.on_expected_ack(received, at).unwrap_or_else(|| self.on_full_ack(received, at, config))
+        self.on_full_ack(received, at, config)
     }
 
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config) {

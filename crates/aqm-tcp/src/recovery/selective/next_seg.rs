@@ -112,7 +112,7 @@ impl Selective {
         (self.sent.una() > self.rescue).then_some(Choice::Last(last))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&mut self, len: u64, at: TimerContext<'_>) -> Sending {
         let seq = self.sent.end();
         if let Some(rack) = &mut self.rack {

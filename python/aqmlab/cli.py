@@ -484,6 +484,8 @@ def study_run(
     ] = False,
 ) -> None:
     """Runs a study: figures, tables, claims with verdicts, and a report."""
+    # Runs and figures take all cores: more threads of polars' would only take turns with them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab import study
 
     chosen = study.load(name, live=live)

@@ -91,7 +91,7 @@ def throughput_bps(run: Run) -> float:
     services = run.manifest["scenario"]["traffic"]
     elastic = [name for name, one in services.items() if one["service"] == "elastic"]
     ours = run.tables["classes"].filter(pl.col("traffic").cast(pl.String).is_in(elastic))
-    at = run.tables["distribution"].filter(pl.col("traffic").cast(pl.String) == ELASTIC)
+    at = run.tables["distribution"].filter(pl.col("traffic") == ELASTIC)
     area = float((at["flows"] * at["time_s"]).sum())
     return float(ours["carried_bytes"].sum()) * 8 / area if area > 0 else math.nan
 

@@ -18,7 +18,7 @@ HOW_TO_RECORD = "the run has no samples of queues: record.queue_every of the sce
 def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None) -> pl.DataFrame:
     """The gauges of the queue of a link, or of the edge at a node: `time_s`, and a column for each gauge."""
     place, name = ("node", node) if link is None else ("link", link)
-    rows = gauges.filter(pl.col(place).cast(pl.String) == name).with_columns(pl.col("name").cast(pl.String))
+    rows = gauges.filter(pl.col(place) == name).with_columns(pl.col("name").cast(pl.String))
     return rows.pivot(on="name", index="time_s", values="value").sort("time_s")
 
 

@@ -203,8 +203,7 @@ def jain_of(total: Any, squares: Any, count: Any) -> Any:
 def measured_flows(flows: pl.DataFrame, traffic: str, warm_up_s: float) -> pl.DataFrame:
     """The flows of a workload that were open at some time after warm-up."""
     return flows.filter(
-        (pl.col("traffic").cast(pl.String) == traffic)
-        & (pl.col("end_s").is_null() | (pl.col("end_s") >= warm_up_s))
+        (pl.col("traffic") == traffic) & (pl.col("end_s").is_null() | (pl.col("end_s") >= warm_up_s))
     )
 
 
@@ -226,7 +225,7 @@ def mean_delay_s(flows: pl.DataFrame) -> float:
 
 def link(links: pl.DataFrame, name: str) -> dict[str, Any]:
     """The row of one link, by column."""
-    rows = links.filter(pl.col("link").cast(pl.String) == name)
+    rows = links.filter(pl.col("link") == name)
     if rows.height != 1:
         raise KeyError(f"no link {name!r} in the table of links")
     return rows.row(0, named=True)

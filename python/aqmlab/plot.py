@@ -144,25 +144,27 @@ def save(
     """Writes `name.svg`, `name.png` and `name.csv` into `folder`, or fewer `pictures`."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = {ending: folder / f"{name}.{ending}" for ending in (*pictures, "csv")}
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         figure = draw(chart)
-        FigureCanvasAgg(figure)
+        # `Figure.savefig` would draw everything once more before, for the layout by itself.
         if "svg" in paths:
-            _write(figure, paths["svg"], metadata={"Date": None, "Creator": "aqmlab"})
+            picture = io.BytesIO()
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(picture, metadata={"Date": None, "Creator": "aqmlab"})
+            write_bytes(paths["svg"], picture.getvalue())
             figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
         if "png" in paths:
-            _write(figure, paths["png"], dpi=160, metadata={"Software": "aqmlab"})
+            picture = io.BytesIO()
+            figure.set_dpi(160)
+            canvas = FigureCanvasAgg(figure)
+            canvas.print_png(picture, metadata={"Software": "aqmlab"})
+            write_bytes(paths["png"], picture.getvalue())
     write_csv(paths["csv"], chart.table)
     return paths
-
-
-def _write(figure: Figure, path: Path, **more: Any) -> None:
-    picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix[1:], **more)
-    write_bytes(path, picture.getvalue())
 
 
 def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:

@@ -182,7 +182,7 @@ def replicate(
 
     def shares(run: Run) -> list[float]:
         table = run.tables["distribution"]
-        return table.filter(pl.col("traffic").cast(pl.String) == flow_level.ELASTIC)["share"].to_list()
+        return table.filter(pl.col("traffic") == flow_level.ELASTIC)["share"].to_list()
 
     def together(name: str) -> pl.DataFrame:
         return pl.concat(

@@ -113,7 +113,7 @@ def quantities(transfers: pl.DataFrame, warm_up_s: float) -> list[tuple[str, str
 
     found: list[tuple[str, str, float | None]] = []
     for name in sorted(transfers["traffic"].cast(pl.String).unique().to_list()):
-        ours = transfers.filter(pl.col("traffic").cast(pl.String) == name)
+        ours = transfers.filter(pl.col("traffic") == name)
         times = metrics.completed_times(ours, warm_up_s)
         values = np.quantile(times, list(QUANTILES.values())) if times.size else [None] * len(QUANTILES)
         found += [

@@ -13,18 +13,18 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from aqmlab import live_runs, report
+from aqmlab import drawing, live_runs, report
 from aqmlab.campaign import Failure, Plan, Store, collect, execute, plan_of, tasks_of, version
 from aqmlab.files import write_csv, write_text
 from aqmlab.metrics import finite
-from aqmlab.plot import save
+from aqmlab.plot import Chart
 from aqmlab.publication import Claim, Drawn, Figure, Judged, Study, StudyResult, Table, Variant
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
@@ -95,7 +95,7 @@ def run(
             found = collect(plan, store)
             sensitivity.append((variant, {claim.id: _judge(claim, found) for claim in chosen}))
     at = time.monotonic()
-    drawn = tuple(_draw(figure, results, out / "figures") for figure in study.figures)
+    drawn = _draw(study.figures, results, out / "figures", jobs)
     timing["figures"] = {"seconds": time.monotonic() - at}
     result = StudyResult(
         study=study,
@@ -134,12 +134,28 @@ def _judge(claim: Claim, results: Results) -> Evidence:
         return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
 
 
-def _draw(figure: Figure, results: Results, folder: Path) -> Drawn:
-    try:
-        chart = figure.chart(results)
-        return Drawn(figure=figure, chart=chart, paths=save(chart, folder, figure.file))
-    except Exception as problem:  # Nor must a figure.
-        return Drawn(figure=figure, chart=None, problem=f"could not be drawn: {_named(problem)}")
+def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int | None) -> tuple[Drawn, ...]:
+    charts: dict[str, Chart] = {}
+    problems: dict[str, str] = {}
+    for figure in figures:
+        try:
+            charts[figure.id] = figure.chart(results)
+        except Exception as problem:  # Nor must a figure.
+            problems[figure.id] = _named(problem)
+    wanted = [figure for figure in figures if figure.id in charts]
+    orders = [drawing.Order(charts[figure.id], folder, figure.file) for figure in wanted]
+    paths: dict[str, Mapping[str, Path]] = {}
+    for figure, saved in zip(wanted, drawing.save_each(orders, jobs=jobs), strict=True):
+        if isinstance(saved, str):
+            problems[figure.id] = saved
+        else:
+            paths[figure.id] = saved
+    return tuple(
+        Drawn(figure=one, chart=None, problem=f"could not be drawn: {problems[one.id]}")
+        if one.id in problems
+        else Drawn(figure=one, chart=charts[one.id], paths=paths[one.id])
+        for one in figures
+    )
 
 
 def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:

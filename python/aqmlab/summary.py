@@ -109,7 +109,7 @@ def _with(columns: frozenset[str], table: pl.DataFrame) -> tuple[pl.DataFrame, l
 
 
 def _of(table: pl.DataFrame, traffic: str) -> pl.DataFrame:
-    return table.filter(pl.col("traffic").cast(pl.String) == traffic)
+    return table.filter(pl.col("traffic") == traffic)
 
 
 def _plain(value: Any) -> float | None:

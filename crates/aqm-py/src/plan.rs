@@ -197,9 +197,9 @@ impl Output {
     }
 
     /// The table of this name; raises KeyError if there is none.
-    fn table(&self, name: &str) -> PyResult<PyTable> {
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<PyTable> {
         let found = self.0.tables.iter().find(|table| table.name == name);
         let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
-        PyTable::new(table.clone()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+        py.detach(|| PyTable::new(table)).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 }

@@ -9,6 +9,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, RecordBatch,
     RecordBatchIterator, StringArray, UInt64Array,
 };
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -20,11 +21,11 @@ pub(crate) struct PyTable {
 }
 
 impl PyTable {
-    pub(crate) fn new(table: Table) -> Result<Self, ArrowError> {
+    pub(crate) fn new(table: &Table) -> Result<Self, ArrowError> {
         let columns: Vec<(&str, ArrayRef)> = table
             .columns
-            .into_iter()
-            .map(|(name, column)| Ok((name, array(column)?)))
+            .iter()
+            .map(|(name, column)| Ok((*name, array(column)?)))
             .collect::<Result<_, ArrowError>>()?;
         let fields: Vec<Field> = columns
             .iter()
@@ -35,21 +36,48 @@ impl PyTable {
     }
 }
 
-fn array(column: Column) -> Result<ArrayRef, ArrowError> {
+fn array(column: &Column) -> Result<ArrayRef, ArrowError> {
     Ok(match column {
-        Column::Whole(values) => Arc::new(UInt64Array::from(values)),
-        Column::MaybeWhole(values) => Arc::new(values.into_iter().collect::<UInt64Array>()),
-        Column::Real(values) => Arc::new(Float64Array::from(values)),
-        Column::MaybeReal(values) => Arc::new(values.into_iter().collect::<Float64Array>()),
-        Column::Truth(values) => Arc::new(BooleanArray::from(values)),
-        Column::Word { codes, words } => spelled(codes.into_iter().map(Some), words)?,
-        Column::MaybeWord { codes, words } => spelled(codes.into_iter(), words)?,
+        Column::Whole(values) => Arc::new(UInt64Array::from(values.clone())),
+        Column::MaybeWhole(values) => Arc::new(UInt64Array::new(known(values), nulls(values))),
+        Column::Real(values) => Arc::new(Float64Array::from(values.clone())),
+        Column::MaybeReal(values) => Arc::new(Float64Array::new(known(values), nulls(values))),
+        Column::Truth(values) => Arc::new(BooleanArray::new(bits(values.iter().copied()), None)),
+        Column::Word { codes, words } => {
+            let codes: Vec<i32> = codes.iter().map(|&code| code as i32).collect();
+            spelled(Int32Array::from(codes), words)?
+        }
+        Column::MaybeWord { codes, words } => {
+            let known: Vec<i32> = codes.iter().map(|code| code.unwrap_or_default() as i32).collect();
+            spelled(Int32Array::new(known.into(), nulls(codes)), words)?
+        }
     })
 }
 
-fn spelled(codes: impl Iterator<Item = Option<u32>>, words: Vec<String>) -> Result<ArrayRef, ArrowError> {
-    let codes: Int32Array = codes.map(|code| code.map(|code| code as i32)).collect();
-    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, Arc::new(StringArray::from(words)))?))
+/// The values, with something where one is missing.
+fn known<T: ArrowNativeType>(values: &[Option<T>]) -> ScalarBuffer<T> {
+    let values: Vec<T> = values.iter().map(|value| value.unwrap_or_default()).collect();
+    values.into()
+}
+
+/// Which values are missing.
+fn nulls<T>(values: &[Option<T>]) -> Option<NullBuffer> {
+    Some(NullBuffer::new(bits(values.iter().map(Option::is_some))))
+}
+
+/// As Arrow has truths, the first in the lowest bit. Arrow's own builders are compiled without optimisation.
+fn bits(values: impl ExactSizeIterator<Item = bool>) -> BooleanBuffer {
+    let count = values.len();
+    let mut bytes = vec![0u8; count.div_ceil(8)];
+    for (place, value) in values.enumerate() {
+        bytes[place / 8] |= u8::from(value) << (place % 8);
+    }
+    BooleanBuffer::new(Buffer::from_vec(bytes), 0, count)
+}
+
+fn spelled(codes: Int32Array, words: &[String]) -> Result<ArrayRef, ArrowError> {
+    let words: StringArray = words.iter().map(Some).collect();
+    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, Arc::new(words))?))
 }
 
 #[pymethods]

@@ -231,7 +231,7 @@ def path_measures(run: Run) -> Reduction:
         at = np.arange(WINDOW_STEP_S, SHOWN_S, WINDOW_STEP_S)
         place = np.searchsorted(times, at, "right") - 1
         windows.append([traffic, [float(cwnd[one]) if one >= 0 else 0.0 for one in place]])
-    samples = run.tables["queue"].filter(pl.col("link").cast(pl.String) == "bottleneck").sort("time_s")
+    samples = run.tables["queue"].filter(pl.col("link") == "bottleneck").sort("time_s")
     left = samples.select(pl.col("arrivals") - pl.col("drops") - pl.col("length_packets")).to_series()
     sent = np.diff(left.to_numpy().astype(np.float64))
     return {
@@ -254,7 +254,7 @@ def _delay(
 def delay_measures(run: Run) -> Reduction:
     """How long packets of the background waited for the line; those dropped are left out."""
     warm_up_s, _ = metrics.window(run.manifest)
-    flows = run.tables["flows"].filter(pl.col("traffic").cast(pl.String) == "background")
+    flows = run.tables["flows"].filter(pl.col("traffic") == "background")
     events = run.tables["packets"].filter(
         (pl.col("time_s") >= warm_up_s) & pl.col("flow").is_in(flows["flow"].implode())
     )
@@ -339,9 +339,7 @@ def _web(load: float) -> dict[str, Any]:
 def active_measures(run: Run) -> Reduction:
     """How many flows have a packet waiting, and how many packets wait, over samples after the warm-up."""
     warm_up_s, _ = metrics.window(run.manifest)
-    samples = run.tables["queue"].filter(
-        (pl.col("link").cast(pl.String) == "bottleneck") & (pl.col("time_s") >= warm_up_s)
-    )
+    samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     shown = gauges.at(run.tables["gauges"], link="bottleneck").filter(pl.col("time_s") >= warm_up_s)
     active = shown["active_flows"].to_numpy().astype(np.float64)
     waiting = samples["length_packets"].to_numpy().astype(np.float64)
@@ -417,13 +415,13 @@ def _number(*, load: float, sizes: str, end: int) -> dict[str, Any]:
 
 def _tail(run: Run, traffic: str) -> list[float]:
     """P(N >= i) for i from 0 on, over the time after the warm-up."""
-    rows = run.tables["distribution"].filter(pl.col("traffic").cast(pl.String) == traffic)
+    rows = run.tables["distribution"].filter(pl.col("traffic") == traffic)
     return _at_least(rows, MOST_COUNTED)
 
 
 def number_measures(run: Run) -> Reduction:
     """The number of bottlenecked flows in progress: mean, and how often at least so many."""
-    classes = run.tables["classes"].filter(pl.col("traffic").cast(pl.String) == "flows")
+    classes = run.tables["classes"].filter(pl.col("traffic") == "flows")
     tail = _tail(run, "flows")
     return {
         "mean": float(classes["mean_in_progress"].item()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,9 @@ from aqmlab import gauges, metrics
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, constant, keep, mean, queue_with, rows_of, tcp_with
 from aqmlab.sweep import Reduction, Run, Sweep
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 QUEUES = ("Drop Tail", "RED", "RIO-PS")
 PACKET = 500
@@ -311,9 +314,7 @@ def _settling(everything: pl.DataFrame) -> list[list[float]]:
 
 def _queue(run: Run, warm_up_s: float) -> Reduction:
     """Spread of the queue after warm-up, and its first minutes with the rate of drops and marks."""
-    samples = run.tables["queue"].filter(
-        (pl.col("link").cast(pl.String) == "bottleneck") & (pl.col("time_s") >= warm_up_s)
-    )
+    samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     lengths = samples["length_packets"].to_numpy().astype(np.float64)
     begin = samples.filter(pl.col("time_s") < warm_up_s + SHOWN_S)
     return {
@@ -464,7 +465,7 @@ def goodput_measures(run: Run) -> Reduction:
 def table_1_measures(run: Run) -> Reduction:
     """The same, with the short class's share of the line over time, and the order of packets."""
     packets = run.tables["packets"]
-    started = packets.filter(pl.col("event").cast(pl.String) == "start")
+    started = packets.filter(pl.col("event") == "start")
     short = rows_of(run, "flows", "short")["flow"]
     place = (started["time_s"].to_numpy() / SHARE_BIN_S).astype(np.int64)
     size = int(TABLE_1_END_S / SHARE_BIN_S)
@@ -484,19 +485,31 @@ def table_1_measures(run: Run) -> Reduction:
 
 def overtaken(packets: pl.DataFrame) -> int:
     """Packets that left a queue after another of their flow that had come later."""
-    key = ["flow", "sequence_bytes", "size_bytes"]
-    order = packets.with_columns(pl.col("event").cast(pl.String))
+    came, left = (
+        packets.filter(pl.col("event") == event).select("flow", "sequence_bytes", "size_bytes").to_numpy()
+        for event in ("enqueue", "start")
+    )
     # A retransmission has the bytes of the first sending: the k-th to come is the k-th to leave.
-    joined = order.filter(pl.col("event") == "enqueue").with_columns(
-        pl.int_range(pl.len()).over(key).alias("copy"), pl.int_range(pl.len()).over("flow").alias("came")
-    )
-    left = order.filter(pl.col("event") == "start").with_columns(
-        pl.int_range(pl.len()).over(key).alias("copy")
-    )
-    both = left.join(
-        joined.select(*key, "copy", "came"), on=[*key, "copy"], how="inner", maintain_order="left"
-    )
-    return int(both.select((pl.col("came").diff().over("flow") < 0).sum()).item())
+    base = np.max(np.concatenate([came, left]), axis=0, initial=0) + 1
+    assert math.prod(base.tolist()) < 2**63
+    of_came, of_left = ((rows[:, 0] * base[1] + rows[:, 1]) * base[2] + rows[:, 2] for rows in (came, left))
+    order = np.argsort(of_came, kind="stable")
+    place = np.searchsorted(of_came[order], of_left) + _copies(of_left)
+    known = place < order.size
+    known[known] = of_came[order[place[known]]] == of_left[known]
+    arrival, flow = order[place[known]], left[known, 0]
+    by_flow = np.argsort(flow, kind="stable")
+    arrival, flow = arrival[by_flow], flow[by_flow]
+    return int(((arrival[1:] < arrival[:-1]) & (flow[1:] == flow[:-1])).sum())
+
+
+def _copies(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How often the same value stands before each."""
+    order = np.argsort(values, kind="stable")
+    sorted_ = values[order]
+    copies = np.empty(values.size, dtype=np.int64)
+    copies[order] = np.arange(values.size) - np.searchsorted(sorted_, sorted_)
+    return copies
 
 
 def _retagged(run: Run) -> int:

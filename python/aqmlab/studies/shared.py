@@ -48,7 +48,7 @@ def constant(size_bytes: int) -> dict[str, Any]:
 
 def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
     """The rows of a table that belong to a workload."""
-    return run.tables[table].filter(pl.col("traffic").cast(pl.String) == traffic)
+    return run.tables[table].filter(pl.col("traffic") == traffic)
 
 
 def mean(values: metrics.Floats) -> float:

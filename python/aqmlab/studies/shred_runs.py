@@ -190,8 +190,8 @@ def ftp_measures(run: Run) -> Reduction:
     warm_up_s, _ = metrics.window(run.manifest)
     flows = metrics.measured_flows(run.tables["flows"], "ftp", warm_up_s)
     line = metrics.link(run.tables["links"], "bottleneck")
-    drops = run.tables["drops"].filter(pl.col("link").cast(pl.String) == "bottleneck")
-    queue = run.tables["queue"].filter(pl.col("link").cast(pl.String) == "bottleneck")
+    drops = run.tables["drops"].filter(pl.col("link") == "bottleneck")
+    queue = run.tables["queue"].filter(pl.col("link") == "bottleneck")
     lengths = metrics.drop_runs(drops, warm_up_s)
     return {
         "goodput_mbps": metrics.goodput_bps(flows) / 1e6,

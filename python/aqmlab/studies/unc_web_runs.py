@@ -250,9 +250,7 @@ def _repairs(ours: pl.DataFrame) -> Reduction:
 
 def _line(run: Run, name: str, warm_up_s: float) -> Reduction:
     line = metrics.link(run.tables["links"], name)
-    drops = run.tables["drops"].filter(
-        (pl.col("link").cast(pl.String) == name) & (pl.col("time_s") >= warm_up_s)
-    )
+    drops = run.tables["drops"].filter((pl.col("link") == name) & (pl.col("time_s") >= warm_up_s))
     small = (drops["size_bytes"].to_numpy() < SMALL_PACKET).astype(np.float64)
     return {
         "utilisation": float(line["utilisation"]),

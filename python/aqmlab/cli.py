@@ -3,23 +3,17 @@
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab import __version__, live_cli
+from aqmlab import __version__, live_cli, plot_cli, trace_cli
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
-from aqmlab.options import Settings
-from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from aqmlab.plot import Chart
+from aqmlab.options import Settings, load_scenario
+from aqmlab.scenario import ScenarioFileError
 
 app = typer.Typer(
     help="What a router's queue does to the traffic of real users.",
@@ -32,10 +26,8 @@ study_app = typer.Typer(
     help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(study_app, name="study")
-trace_app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(trace_app, name="trace")
-plot_app = typer.Typer(help="Pictures of one run.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(plot_app, name="plot")
+app.add_typer(trace_cli.app, name="trace")
+app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
 
 USAGE = 2
@@ -120,7 +112,7 @@ def run(
     """Runs a scenario of any level once and prints what happened."""
     from aqmlab import metrics, run_text, watching
 
-    chosen = _load(scenario, settings, reverse_ties)
+    chosen = load_scenario(scenario, settings, reverse_ties)
     if chosen.level != "packet" and (watch or pcap):
         option = "--watch shows queues" if watch else "--pcap writes what queues did"
         raise ValueError(f"{option} of packets, and {chosen.name} is of the level {chosen.level}")
@@ -182,7 +174,7 @@ def compare(
     from aqmlab.compare import compare as run_comparison
     from aqmlab.metrics import finite
 
-    chosen = _load(scenario, settings, reverse_ties)
+    chosen = load_scenario(scenario, settings, reverse_ties)
     of_queues, of_tcps = _names(queues), _names(tcp)
     if not of_queues and not of_tcps:
         raise ValueError("name what to compare: --queues, --tcp or both")
@@ -247,7 +239,7 @@ def calibrate_(
     from aqmlab.metrics import finite
 
     found = calibrate.calibrate(
-        _load(scenario, settings, False),
+        load_scenario(scenario, settings, False),
         load,
         paths=vary or (),
         links=link or (),
@@ -283,7 +275,7 @@ def flow_level_(
     from aqmlab import flow_level_text
     from aqmlab.replications import replicate
 
-    chosen = _load(scenario, settings, False)
+    chosen = load_scenario(scenario, settings, False)
     found = replicate(chosen, replications, first_seed=seed, jobs=jobs, label="flow-level")
     written = flow_level_text.write(found, out) if out else []
     if as_json:
@@ -294,138 +286,10 @@ def flow_level_(
         print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
 
 
-@plot_app.command("time-sequence")
-def plot_time_sequence(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="A folder that `aqmlab run --out` wrote, of a run with record.histories, or a scenario "
-            "file, which is run with all histories recorded.",
-        ),
-    ],
-    flow: Annotated[int, typer.Option(min=0, help="The number of the flow.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
-    ] = None,
-    link: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Leave out what other links dropped.")
-    ] = None,
-    settings: Settings = None,
-) -> None:
-    """Draws what a flow sent and what was acknowledged over time; the numbers drawn are beside it, as CSV."""
-    from aqmlab import time_sequence
-
-    path = _picture(out, f"time-sequence-{flow}")
-    if run.is_dir():
-        _refuse_settings(settings)
-        tables: Mapping[str, pl.DataFrame] = time_sequence.load(run)
-    else:
-        tables = time_sequence.recorded(_load(run, settings, False)).run().tables
-    _draw(time_sequence.of_tables(tables, flow, link=link), path)
-
-
-@plot_app.command("gauge")
-def plot_gauge(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", help="A folder that `aqmlab run --out` wrote, or a scenario file, which is run."
-        ),
-    ],
-    name: Annotated[str, typer.Option(help="The gauge, such as average or probability.")],
-    at: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Only this link's queue, or the edge at this node.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
-    ] = None,
-    settings: Settings = None,
-) -> None:
-    """Draws what queues and edges show of their state over time; the numbers drawn are beside it, as CSV."""
-    from aqmlab import gauges
-
-    path = _picture(out, f"gauge-{name}")
-    if run.is_dir():
-        _refuse_settings(settings)
-        samples = gauges.load(run)
-    else:
-        samples = _load(run, settings, False).run().tables["gauges"]
-    _draw(gauges.chart(samples, name, place=at), path)
-
-
-@trace_app.command("active-flows")
-def trace_active_flows(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A capture (pcap, pcapng), a list of flows (CSV: start_s, bytes, perhaps rate and "
-            "packet_bytes), each packed with gzip or not, or a scenario of a trace (TOML).",
-        ),
-    ],
-    rate: Annotated[str | None, typer.Option(help="Rate of the line, such as 2.5Gbps.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="KIND", help="The queue; by default drr.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")] = None,
-    settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A folder for the plots and their numbers.")] = None,
-) -> None:
-    """Replays a trace and prints how many flows have a packet in the queue, and how many are in progress."""
-    from aqmlab import _core, trace, trace_text
-    from aqmlab.parallel import watched
-
-    changes = settings_of(settings or [])
-    if file.suffix == ".toml":
-        given = {"rate": rate, "queue": None if queue is None else {"kind": queue}}
-        chosen = Scenario.load(file, {key: one for key, one in given.items() if one is not None} | changes)
-        if chosen.level != "trace":
-            raise ValueError(f"{file}: is of the level `{chosen.level}`, no trace: run it with `aqmlab run`")
-    else:
-        chosen = trace.of_file(file, rate=rate, queue=queue, changes=changes)
-    found = watched(lambda watch: chosen.run(seed, watch=watch), _core.Watch(), "trace")
-    written = trace_text.write(found, out) if out else []
-    for warning in found.warnings:
-        print(f"aqmlab: {warning}", file=sys.stderr)
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=2))
-        return
-    print("\n".join(trace_text.lines(found, chosen.name)))
-    if written:
-        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
-
-
-@trace_app.command("generate")
-def trace_generate(
-    out: Annotated[Path, typer.Option(help="FILE.pcap or FILE.csv, with .gz behind it to pack it.")],
-    duration: Annotated[str | None, typer.Option(help="How long, such as 60s.")] = None,
-    rate: Annotated[str | None, typer.Option(help="Rate of the line it is as if taken from.")] = None,
-    utilisation: Annotated[float | None, typer.Option(help="The share of that line that it fills.")] = None,
-    flows: Annotated[float | None, typer.Option(help="Flows in progress, on average.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of its random streams.")] = None,
-    settings: Settings = None,
-) -> None:
-    """Writes a made-up trace, by default like that of an OC-48 link: packets as pcap, or flows as CSV."""
-    from aqmlab import _core, trace
-    from aqmlab.parallel import watched
-
-    values = {
-        "source.duration": duration,
-        "source.line_rate": rate,
-        "source.utilisation": utilisation,
-        "source.flows": flows,
-        "seed": seed,
-    }
-    given = {path: value for path, value in values.items() if value is not None}
-    chosen = trace.generated(given | settings_of(settings or []))
-    written = watched(lambda watch: trace.write(chosen, out, watch=watch), _core.Watch(), "generate")
-    print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in written.items()))
-
-
 @app.command()
 def check(scenario: ScenarioPath, settings: Settings = None) -> None:
     """Checks a scenario and prints it with every default."""
-    chosen = _load(scenario, settings, False)
+    chosen = load_scenario(scenario, settings, False)
     print(json.dumps(chosen.effective, indent=2))
 
 
@@ -440,15 +304,14 @@ def list_(
     ],
 ) -> None:
     """Lists what there is of a family."""
+    from aqmlab import reference
     from aqmlab.catalog import families
 
     if family == "studies":
         return study_list()
     if family not in families():
         raise ValueError(f"no family is named `{family}`: write one of {', '.join(families())}, studies")
-    if family == "tcp":
-        return _list_tcp()
-    print("\n".join(_listed(family)))
+    print("\n".join(reference.tcp_lists() if family == "tcp" else reference.listed(family)))
 
 
 @app.command()
@@ -510,34 +373,6 @@ def study_run(
         raise typer.Exit(1)
 
 
-def _load(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
-    changes = settings_of(settings or [])
-    scenario = Scenario.load(path, changes | {"reverse_ties": True} if reverse_ties else changes)
-    for warning in scenario.warnings:
-        print(f"aqmlab: {warning}", file=sys.stderr)
-    return scenario
-
-
-def _picture(out: Path | None, name: str) -> Path:
-    """The file of a picture, by default called so."""
-    path = out or Path(f"{name}.png")
-    if path.suffix not in (".png", ".svg"):
-        raise ValueError(f"--out {path}: must end in .png or .svg")
-    return path
-
-
-def _refuse_settings(settings: Sequence[str] | None) -> None:
-    if settings:
-        raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
-
-
-def _draw(chart: "Chart", path: Path) -> None:
-    from aqmlab import plot
-
-    written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")])
-    print("Plot and numbers: " + ", ".join(str(file) for file in written.values()))
-
-
 def _fail(message: str) -> NoReturn:
     print(f"aqmlab: {message}", file=sys.stderr)
     sys.exit(USAGE)
@@ -546,22 +381,3 @@ def _fail(message: str) -> NoReturn:
 def _names(text: str) -> list[str]:
     """The names of a list with commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _listed(family: str) -> list[str]:
-    """A line for each member of a family."""
-    from aqmlab.catalog import members
-
-    return [f"{one.name:<14} {one.summary}" for one in members(family)]
-
-
-def _list_tcp() -> None:
-    """The families that make up a TCP, each with how its members are chosen."""
-    for title, lines in (
-        ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', _listed("congestion-controls")),
-        ('Recoveries: kind = "NAME" in [tcp.recovery]', _listed("recoveries")),
-        ("Aliases of a pair: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", _listed("aliases")),
-        ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', _listed("profiles")),
-    ):
-        print(title, *(f"  {line}" for line in lines), sep="\n", end="\n\n")
-    print("`aqmlab show NAME` tells more of each, `aqmlab show tcp` all that [tcp] may hold.")

@@ -1,10 +1,24 @@
-"""Options that several commands have."""
+"""What several commands have in common: options, and how a scenario is loaded with them."""
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from aqmlab.scenario import Scenario, settings_of
 
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
 ]
+
+
+def load_scenario(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
+    """The scenario with its settings; what is doubtful in it is told on standard error."""
+    changes = settings_of(settings or [])
+    scenario = Scenario.load(path, changes | {"reverse_ties": True} if reverse_ties else changes)
+    for warning in scenario.warnings:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    return scenario

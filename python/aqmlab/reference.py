@@ -23,6 +23,23 @@ LINE = 116
 _BLANK = "\N{NO-BREAK SPACE}"
 
 
+def listed(family: str) -> list[str]:
+    """A line for each member of a family."""
+    return [f"{one.name:<14} {one.summary}" for one in members(family)]
+
+
+def tcp_lists() -> Iterator[str]:
+    """The families that make up a TCP, each with how its members are chosen."""
+    for title, family in (
+        ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', "congestion-controls"),
+        ('Recoveries: kind = "NAME" in [tcp.recovery]', "recoveries"),
+        ("Aliases of a pair: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", "aliases"),
+        ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', "profiles"),
+    ):
+        yield from (title, *(f"  {line}" for line in listed(family)), "")
+    yield "`aqmlab show NAME` tells more of each, `aqmlab show tcp` all that [tcp] may hold."
+
+
 def describe(name: str) -> str:
     """The entries of this name for a terminal: what each is, its parameters with unit, default, source.
 

@@ -70,10 +70,17 @@ impl<S: Copy> Flows<S> {
     }
 
     /// The number of the flow with this key, and whether it has just got it.
+    #[inline(always)]
     pub fn number(&mut self, key: u32) -> (u32, bool) {
         if let Some(flow) = self.index.find(u64::from(key), |flow| self.flows[flow as usize].key == key) {
             return (flow, false);
         }
+        (self.give_number(key), true)
+    }
+
+    /// A number for the flow with this key, which has none.
+    #[inline(never)]
+    fn give_number(&mut self, key: u32) -> u32 {
         let flow = match self.unused.pop() {
             Some(flow) => {
                 self.flows[flow as usize].key = key;
@@ -85,7 +92,7 @@ impl<S: Copy> Flows<S> {
             }
         };
         self.index.insert(u64::from(key), flow);
-        (flow, true)
+        flow
     }
 
     /// Numbers given so far, those of forgotten flows included.

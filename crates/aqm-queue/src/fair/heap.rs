@@ -34,6 +34,7 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     /// Gives `flow` this key in place of any it had.
+    #[inline(never)]
     pub fn set(&mut self, flow: u32, key: K) {
         if self.places.len() <= flow as usize {
             self.places.resize(flow as usize + 1, ABSENT);
@@ -49,6 +50,7 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     /// Takes `flow` out, if it is there.
+    #[inline(never)]
     pub fn remove(&mut self, flow: u32) {
         let Some(&place) = self.places.get(flow as usize).filter(|place| **place != ABSENT) else {
             return;
@@ -61,6 +63,7 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     /// Puts `entry` where it belongs, given that `place` is free.
+    #[inline(always)]
     fn settle(&mut self, place: usize, entry: (K, u32)) {
         let risen = self.rise(place, entry.0);
         // What it rose past is larger than it, and so is all below that.
@@ -69,6 +72,7 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     /// Moves the free `place` up past what is larger than `key`.
+    #[inline(always)]
     fn rise(&mut self, mut place: usize, key: K) -> usize {
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
@@ -82,6 +86,7 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     /// Moves the free `place` down past what is smaller than `key`.
+    #[inline(always)]
     fn sink(&mut self, mut place: usize, key: K) -> usize {
         while let Some((at, least)) = self.least_child(place)
             && least.0 < key
@@ -97,16 +102,16 @@ impl<K: Copy + Ord> Heap<K> {
     fn least_child(&self, place: usize) -> Option<(usize, (K, u32))> {
         let first = place * CHILDREN + 1;
         let children = self.entries.get(first..)?;
-        let least = match children.first_chunk::<CHILDREN>() {
-            Some(all) => {
-                let less = |at: usize, than: usize| if all[at].0 < all[than].0 { at } else { than };
-                less(less(3, 2), less(1, 0))
-            }
-            None => (0..children.len()).min_by_key(|at| children[*at].0)?,
+        let less = |at: usize, than: usize| if children[at].0 < children[than].0 { at } else { than };
+        let least = match children.len() {
+            0 => return None,
+            CHILDREN.. => less(less(3, 2), less(1, 0)),
+            some => (1..some).fold(0, |least, at| less(at, least)),
         };
         Some((first + least, children[least]))
     }
 
+    #[inline(always)]
     fn put(&mut self, place: usize, entry: (K, u32)) {
         self.entries[place] = entry;
         self.places[entry.1 as usize] = place as u32;

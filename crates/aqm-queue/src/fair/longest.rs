@@ -34,6 +34,7 @@ impl Longest {
     }
 
     /// The queue of `flow` has grown.
+    #[inline(always)]
     pub fn on_grown<S: Copy>(&mut self, flow: u32, flows: &mut Flows<S>) {
         let length = self.length(flow, flows);
         if *flows.bound(flow) < length {
@@ -61,6 +62,7 @@ impl Longest {
         flows.of(flow).in_unit_of(self.unit)
     }
 
+    #[inline(never)]
     fn set<S: Copy>(&mut self, flow: u32, length: u64, flows: &mut Flows<S>) {
         *flows.bound(flow) = length;
         if length == 0 {

@@ -67,6 +67,7 @@ impl SharedBuffer {
     }
 
     /// `flow` has one packet more.
+    #[inline(always)]
     pub fn on_grown<S: Copy>(&mut self, flow: u32, flows: &mut Flows<S>) {
         match &mut self.search {
             VictimSearch::None => {}

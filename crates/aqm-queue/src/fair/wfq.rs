@@ -74,6 +74,7 @@ impl Order for Wfq {
         }
     }
 
+    #[inline(always)]
     fn on_arrival(&mut self, flow: u32, bytes: u16, now: Instant) -> f64 {
         self.reference.advance(now);
         self.reference.add(flow, bytes);
@@ -90,6 +91,7 @@ impl Order for Wfq {
         }
     }
 
+    #[inline(never)]
     fn on_lost(&mut self, flow: u32, loss: Loss, now: Instant) {
         self.reference.advance(now);
         self.reference.take_back(flow, loss);
@@ -153,6 +155,7 @@ impl Reference {
     }
 
     /// Serves up to `now`: each flow until it is finished, then the others faster.
+    #[inline(always)]
     fn advance(&mut self, now: Instant) {
         let mut bytes = now.since(self.as_of).seconds() * self.bytes_per_second;
         self.as_of = now;

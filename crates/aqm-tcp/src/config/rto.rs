@@ -1,7 +1,7 @@
 //! `[tcp.rto]`: the retransmission timer, its estimate of round trips and its limits.
 //!
 //! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298, 2011. What
-//! computes with these is in `rtt.rs`.
+//! computes with these is in `rtt/mod.rs`.
 
 use aqm_net::{Span, choices, parameters};
 

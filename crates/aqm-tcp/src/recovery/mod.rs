@@ -60,11 +60,13 @@ pub(crate) struct TimerContext<'a> {
 
 impl TimerContext<'_> {
     /// The smoothed round-trip time.
+    #[inline(always)]
     pub fn srtt(&self) -> Option<Span> {
         self.estimator.srtt(self.config)
     }
 
     /// The retransmission time-out.
+    #[inline(always)]
     pub fn rto(&self) -> Span {
         self.estimator.rto(self.config)
     }

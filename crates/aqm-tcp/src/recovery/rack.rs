@@ -275,6 +275,7 @@ impl Probe {
     }
 
     /// The retransmission timer starts anew.
+    #[inline(always)]
     pub fn on_timer_start(&mut self, at: TimerContext<'_>) {
         self.timer = (at.now, at.rto());
     }

@@ -8,8 +8,6 @@
 //!
 //! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
 //! rounds only the time-out.
-//!
-//! The file is long because two fifths of it are tests.
 
 use aqm_net::{Instant, Span};
 
@@ -157,7 +155,7 @@ impl Estimator {
     }
 
     /// The time-out, backed off and within its limits.
-    #[inline]
+    #[inline(always)]
     pub fn rto(&self, config: &Rto) -> Span {
         let backoff = u64::from(self.backoff);
         let rto = match config.min_applies {
@@ -186,6 +184,7 @@ impl Estimator {
     }
 
     /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
+    #[inline]
     pub fn srtt(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } | Smoothed::Ticks { srtt: 0, .. } => None,
@@ -286,194 +285,4 @@ fn nanos(value: f64) -> Span {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(config: &Rto, samples: &[u64]) -> Vec<(f64, f64)> {
-        let mut estimator = Estimator::new(config);
-        let millis = |span: Option<Span>| span.unwrap().nanos() as f64 / 1e6;
-        let step = |&rtt: &u64| {
-            estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), config);
-            (millis(estimator.srtt(config)), millis(estimator.rttvar(config)))
-        };
-        samples.iter().map(step).collect()
-    }
-
-    #[test]
-    fn the_time_out_of_linux_is_never_below_srtt_and_the_least() {
-        let config = Rto { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..Rto::default() };
-        let mut estimator = Estimator::new(&config);
-        let mut now = Instant::START;
-        let mut rounds = 0;
-        let mut rto_after = |rtt: u64, times: usize| {
-            for _ in 0..times {
-                let sent = now;
-                now += Span::from_millis(rtt);
-                rounds += 1;
-                estimator.reach(rounds, rounds);
-                estimator.sample(sent, now, &config);
-            }
-            (estimator.rto(&config).nanos() + 500_000) / 1_000_000
-        };
-        assert_eq!(rto_after(100, 1), 300, "first sample: SRTT and four times its half");
-        assert_eq!(rto_after(100, 200), 300);
-        assert_eq!(
-            rto_after(400, 1),
-            438,
-            "SRTT rises by an eighth of 300 ms, the variation's term to 300 ms"
-        );
-        assert_eq!(rto_after(400, 200), 600);
-        assert_eq!(rto_after(100, 1), 563, "a much shorter round trip moves SRTT only");
-    }
-
-    #[test]
-    fn published_samples_give_published_estimates() {
-        assert_eq!(
-            after(&Rto::default(), &[1000, 1200, 900]),
-            [(1000., 500.), (1025., 425.), (1009.375, 350.)]
-        );
-        let gains = |gain| Rto { srtt_gain: gain, rttvar_gain: gain, ..Rto::default() };
-        assert_eq!(after(&gains(0.1), &[1200, 950, 1400]), [(1200., 600.), (1175., 565.), (1197.5, 531.)]);
-        assert_eq!(after(&gains(0.0), &[1000, 2000, 3000]), [(1000., 500.); 3]);
-        assert_eq!(after(&gains(1.0), &[1000, 2500, 7000]), [(1000., 500.), (2500., 1500.), (7000., 4500.)]);
-    }
-
-    #[test]
-    fn before_any_sample_the_time_out_is_the_initial_one() {
-        let estimator = Estimator::new(&Rto::default());
-        assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
-        assert_eq!((estimator.srtt(&Rto::default()), estimator.rttvar(&Rto::default())), (None, None));
-    }
-
-    #[test]
-    fn the_time_out_is_srtt_and_four_variations_within_its_limits() {
-        let wide = Rto { min: Span::from_millis(1), ..Rto::default() };
-        let mut estimator = Estimator::new(&wide);
-        estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &wide);
-        assert_eq!(estimator.rto(&wide), Span::from_millis(300));
-        assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
-        let coarse = Rto { tick: Span::from_millis(500), ..wide };
-        estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &coarse);
-        assert_eq!(estimator.rto(&coarse), Span::from_millis(600), "4 RTTVAR counts as no less than a tick");
-    }
-
-    #[test]
-    fn the_back_off_doubles_until_the_maximum_and_ends_with_a_sample() {
-        for arithmetic in [RtoArithmetic::Exact, RtoArithmetic::Ticks] {
-            let config = Rto { arithmetic, tick: Span::from_millis(10), ..Rto::default() };
-            let mut estimator = Estimator::new(&config);
-            let mut seconds = Vec::new();
-            for _ in 0..60 {
-                seconds.push(estimator.rto(&config).nanos() / 1_000_000_000);
-                estimator.back_off(&config);
-            }
-            assert_eq!(seconds[..9], [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-            assert_eq!(seconds[59], 60);
-            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &config);
-            assert_eq!((estimator.backoff(), estimator.rto(&config)), (1, Span::from_millis(1000)));
-        }
-    }
-
-    #[test]
-    fn the_least_time_out_is_backed_off_or_bounds_the_backed_off_one() {
-        let seconds = |min_applies| {
-            let config = Rto { min_applies, ..Rto::default() };
-            let mut estimator = Estimator::new(&config);
-            estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &config);
-            [(); 4].map(|()| {
-                let rto = estimator.rto(&config);
-                estimator.back_off(&config);
-                rto.nanos() as f64 / 1e9
-            })
-        };
-        assert_eq!(seconds(MinRto::BeforeBackOff), [1.0, 2.0, 4.0, 8.0]);
-        assert_eq!(seconds(MinRto::AfterBackOff), [1.0, 1.0, 1.2, 2.4], "0.3 s, doubled three times");
-    }
-
-    #[test]
-    fn a_timer_on_the_wheel_runs_out_on_a_tick_later_the_coarser_the_longer_it_waits() {
-        let millis = Span::from_millis;
-        let at = |clock, phase, now, wait| {
-            let config = Rto { clock, tick: millis(10), tick_phase: millis(phase), ..Rto::default() };
-            config.expiry(Instant::START + millis(now), millis(wait)).nanos() / 1_000_000
-        };
-        let wheel = |now, wait| at(TimerClock::Wheel, 0, now, wait);
-        assert_eq!(at(TimerClock::Exact, 0, 13, 41), 54);
-        assert_eq!([wheel(0, 40), wheel(9, 40), wheel(9, 41), wheel(10, 40)], [50, 50, 60, 60]);
-        assert_eq!(
-            [wheel(0, 620), wheel(0, 630), wheel(0, 640)],
-            [630, 640, 720],
-            "each 8th tick from 63 on"
-        );
-        assert_eq!([wheel(0, 5030), wheel(0, 5040)], [5040, 5120], "each 64th from 504 on");
-        assert_eq!(at(TimerClock::Wheel, 75, 0, 40), 45, "the tick at 120 ms after 75");
-    }
-
-    #[test]
-    fn in_linux_a_round_trip_is_over_when_what_was_sent_in_it_is_acknowledged() {
-        let config = Rto { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..Rto::default() };
-        let rto = |acknowledged: u64| {
-            let mut estimator = Estimator::new(&config);
-            for rtt in [400, 400, 400] {
-                estimator.reach(acknowledged, 10);
-                estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), &config);
-            }
-            estimator.rto(&config).nanos() / 1_000_000
-        };
-        assert_eq!(rto(10), 1200, "the first variation lasts");
-        assert!(rto(11) < 1200);
-    }
-
-    #[test]
-    fn ticks_count_from_the_phase_of_the_clock() {
-        let with = |phase| Rto {
-            arithmetic: RtoArithmetic::Ticks,
-            tick: Span::from_millis(10),
-            tick_phase: Span::from_millis(phase),
-            min: Span::from_millis(200),
-            ..Rto::default()
-        };
-        let srtt = |config: Rto| {
-            let mut estimator = Estimator::new(&config);
-            estimator.sample(Instant::START, Instant::from_nanos(44_768_000), &config);
-            estimator.srtt(&config).unwrap()
-        };
-        assert_eq!(srtt(with(5)), Span::from_millis(40));
-        assert_eq!(srtt(with(6)), Span::from_millis(50));
-    }
-
-    #[test]
-    fn in_ticks_a_long_back_off_forgets_the_estimate() {
-        let config = Rto { arithmetic: RtoArithmetic::Ticks, tick: Span::from_millis(10), ..Rto::default() };
-        let mut estimator = Estimator::new(&config);
-        estimator.sample(Instant::START, Instant::START + Span::from_millis(300), &config);
-        for _ in 0..3 {
-            estimator.back_off(&config);
-            assert_eq!(estimator.srtt(&config), Some(Span::from_millis(300)));
-        }
-        estimator.back_off(&config);
-        assert_eq!(estimator.srtt(&config), None);
-        estimator.sample(Instant::START, Instant::START + Span::from_millis(50), &config);
-        assert_eq!(estimator.srtt(&config), Some(Span::from_millis(50)));
-    }
-
-    #[test]
-    fn in_ticks_nothing_is_shorter_than_a_tick_and_no_time_out_than_two() {
-        let millis = Span::from_millis;
-        let config =
-            Rto { arithmetic: RtoArithmetic::Ticks, tick: millis(10), min: millis(1), ..Rto::default() };
-        let mut estimator = Estimator::new(&config);
-        estimator.sample(Instant::START, Instant::START + millis(1), &config);
-        assert_eq!(estimator.srtt(&config), Some(millis(10)));
-        let short = Rto { initial: millis(1), ..config };
-        assert_eq!(Estimator::new(&short).rto(&short), millis(20));
-    }
-
-    #[test]
-    fn the_back_off_itself_goes_to_64_even_beyond_the_maximum() {
-        let config = Rto { max: Span::from_millis(2000), ..Rto::default() };
-        let mut estimator = Estimator::new(&config);
-        (0..20).for_each(|_| estimator.back_off(&config));
-        assert_eq!((estimator.backoff(), estimator.rto(&config)), (64, config.max));
-    }
-}
+mod tests;

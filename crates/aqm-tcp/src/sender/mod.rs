@@ -2,10 +2,11 @@
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. What is lost is found by a
 //! [`LossRecovery`], how far the window opens is said by a [`Controller`]; this file carries the words between
-//! them. Beside it: what an acknowledgement, a loss, a mark or a time-out does to the window
+//! them. Beside it: the way of an acknowledgement (`ack.rs`), what it, a loss, a mark or a time-out does to the window
 //! (`congestion.rs`), the answer to marks (`ecn.rs`), whether the window is used (`cwnd_validation.rs`) and
 //! when the retransmission timer starts anew (`rto_restart.rs`).
 
+mod ack;
 mod congestion;
 mod cwnd_validation;
 mod ecn;
@@ -21,7 +22,7 @@ use crate::config::rto::RestartedBy;
 use crate::congestion_control::Controller;
 use crate::counts::SenderCounts;
 use crate::overhead::Overhead;
-use crate::recovery::{AnyRecovery, Apart, LossRecovery, ReceivedAck, Sending, Stream, Windows};
+use crate::recovery::{AnyRecovery, Apart, LossRecovery, Sending, Stream, Windows};
 use crate::segment::{Flags, Segment};
 use crate::timer::Timer;
 use cwnd_validation::CwndUsage;
@@ -128,80 +129,6 @@ impl Sender {
             self.refresh(tcp);
         }
         self.end = self.end.saturating_add(bytes).min(ENDLESS);
-    }
-
-    /// An acknowledgement arrived; `bare` if it carries neither payload nor FIN.
-    ///
-    /// Most acknowledge the next data and tell nothing else. Of what follows from those the compiler makes a short way
-    /// through the same rules (header prediction, V. Jacobson, 1990), one for each recovery that it knows.
-    #[inline]
-    pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
-        match self.recovery {
-            AnyRecovery::Counting(_) => self.on_ack_in_place(segment, bare, now, tcp),
-            AnyRecovery::Apart(_) => self.on_ack_apart(segment, bare, now, tcp),
-        }
-    }
-
-    /// As `on_ack`, of a recovery that is in place.
-    #[inline(never)]
-    fn on_ack_in_place(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
-        let used = self.recovery.outstanding();
-        if !self.hears_echo(segment)
-            && let AnyRecovery::Counting(counting) = &mut self.recovery
-            && let Some(outcome) = counting.on_expected_ack(segment.ack)
-        {
-            self.apply(outcome, Some(used), now, tcp);
-            self.wait_if_closed(false, now, tcp);
-        } else {
-            self.on_any_ack(segment, bare, now, tcp);
-        }
-    }
-
-    /// As `on_ack`, of a recovery that is not.
-    #[inline(never)]
-    fn on_ack_apart(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
-        let used = self.recovery.outstanding();
-        let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
-        let at = self.timer.context(now, &tcp.config.rto);
-        if !self.hears_echo(segment)
-            && let AnyRecovery::Apart(Apart::Selective(selective)) = &mut self.recovery
-            && let Some(outcome) = selective.on_expected_ack(&received, at)
-        {
-            self.apply(outcome, Some(used), now, tcp);
-            self.wait_if_closed(false, now, tcp);
-        } else {
-            self.on_any_ack(segment, bare, now, tcp);
-        }
-    }
-
-    /// As `on_ack`, whatever the acknowledgement tells.
-    #[inline(never)]
-    fn on_any_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
-        let echo = self.hears_echo(segment);
-        let used = self.recovery.outstanding();
-        let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
-        let at = self.timer.context(now, &tcp.config.rto);
-        let outcome = self.recovery.on_ack(&received, at, &tcp.config);
-        if echo {
-            self.on_echo(outcome.acked, tcp);
-        }
-        // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
-        self.apply(outcome, (!echo).then_some(used), now, tcp);
-        self.wait_if_closed(echo, now, tcp);
-    }
-
-    /// Whether an acknowledgement tells of a mark.
-    #[inline]
-    fn hears_echo(&self, segment: &Segment) -> bool {
-        self.ecn.is_some() && segment.flags.has(Flags::ECE)
-    }
-
-    /// A window that marks have closed opens again when the timer runs out, from the last `echo` on.
-    #[inline(always)]
-    fn wait_if_closed(&mut self, echo: bool, now: Instant, tcp: &CheckedConfig) {
-        if self.is_closed() && (echo || self.timer.at == Instant::NEVER) {
-            self.timer.restart(now, &tcp.config.rto);
-        }
     }
 
     /// Time has passed: the wait of the host may be over, and a timer of the recovery due. The caller looks after

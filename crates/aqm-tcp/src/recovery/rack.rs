@@ -43,7 +43,7 @@ pub(crate) struct Round {
 pub(crate) struct Rack {
     /// The newest segment that has arrived of those sent once, and of those sent again (`RACK.xmit_ts`,
     /// `RACK.end_seq`).
-    latest: [Option<Stamp>; 2],
+    latest: [Stamp; 2],
     /// The round trip of the last that arrived (`RACK.rtt`).
     rtt: Span,
     min_rtt: Option<Span>,
@@ -67,7 +67,7 @@ pub(crate) struct Rack {
 impl Default for Rack {
     fn default() -> Self {
         Self {
-            latest: [None; 2],
+            latest: [Stamp::FIRST; 2],
             rtt: Span::ZERO,
             min_rtt: None,
             highest: 0,
@@ -101,10 +101,15 @@ impl Rack {
             && !is_older(oldest, once, again)
     }
 
-    /// New data arrived in order where all is settled.
+    /// Segments arrived in order, from `oldest` to `newest`, where all is settled: what `on_arrival`, `find_losses` and
+    /// the others come to then.
     #[inline(always)]
-    pub fn on_expected(&mut self, arrival: &Arrival, at: TimerContext<'_>) {
-        self.on_arrival(arrival, at.now);
+    pub fn on_expected(&mut self, oldest: Stamp, newest: Stamp, at: TimerContext<'_>) {
+        self.rtt = at.now.since(newest.sent);
+        self.min_rtt = Some(self.min_rtt.map_or(self.rtt, |least| least.min(self.rtt)));
+        self.latest[0] = newest;
+        self.reordered |= oldest.end < self.highest;
+        self.highest = self.highest.max(newest.end);
         self.reordering_timer = Instant::NEVER;
         self.start(at);
         self.probe.due = false;
@@ -112,7 +117,7 @@ impl Rack {
     }
 
     /// Something arrived (section 6.2, steps 1 to 3).
-    #[inline(always)]
+    #[inline]
     pub fn on_arrival(&mut self, arrival: &Arrival, now: Instant) {
         if let Some(stamp) = arrival.once {
             let rtt = now.since(stamp.sent);
@@ -122,7 +127,8 @@ impl Rack {
             self.rtt = now.since(stamp.sent);
         }
         let [once, again] = self.latest;
-        self.latest = [once.max(arrival.once), again.max(arrival.again)];
+        let [arrived, arrived_again] = [arrival.once, arrival.again].map(|one| one.unwrap_or(Stamp::FIRST));
+        self.latest = [once.max(arrived), again.max(arrived_again)];
         self.reordered |= arrival.lowest < self.highest;
         self.highest = self.highest.max(arrival.highest);
     }
@@ -336,8 +342,9 @@ impl Probe {
 
 /// Whether something left before one of those that have arrived: one of its `kind`, sent once or again, or
 /// one of the `other`.
-fn is_older(stamp: Stamp, kind: Option<Stamp>, other: Option<Stamp>) -> bool {
-    kind.is_some_and(|latest| stamp < latest) || other.is_some_and(|latest| stamp.sent < latest.sent)
+#[inline]
+fn is_older(stamp: Stamp, kind: Stamp, other: Stamp) -> bool {
+    stamp < kind || stamp.sent < other.sent
 }
 
 /// Where the data ends that arrived twice, if the acknowledgement tells of some (RFC 2883, section 4).

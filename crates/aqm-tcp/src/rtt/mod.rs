@@ -184,7 +184,7 @@ impl Estimator {
     }
 
     /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
-    #[inline]
+    #[inline(always)]
     pub fn srtt(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } | Smoothed::Ticks { srtt: 0, .. } => None,

@@ -41,7 +41,7 @@ impl Selective {
         self.limited = 0;
         let stamps = self.sent.acknowledge_plain(received.ack);
         if let (Some(rack), Some((first, newest))) = (&mut self.rack, stamps) {
-            rack.on_expected(&Arrival::in_order(acked, first, newest), at);
+            rack.on_expected(first, newest, at);
             self.reschedule = self.scheduled;
         }
         let newest = stamps.map_or(Instant::NEVER, |(_, newest)| newest.sent);

@@ -41,19 +41,6 @@ impl Arrival {
         }
     }
 
-    /// Of segments in order, `bytes` in all, that were each sent once.
-    #[inline]
-    pub fn in_order(bytes: u64, first: Stamp, newest: Stamp) -> Self {
-        Self {
-            bytes,
-            once: Some(newest),
-            first: Some(first.sent),
-            lowest: first.end,
-            highest: newest.end,
-            ..Self::new(None)
-        }
-    }
-
     #[inline]
     fn add(&mut self, segment: &Segment) {
         let stamp = segment.stamp();

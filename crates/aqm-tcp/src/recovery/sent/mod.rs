@@ -35,6 +35,11 @@ pub(crate) struct Stamp {
     pub end: u64,
 }
 
+impl Stamp {
+    /// Before that of any segment.
+    pub const FIRST: Self = Self { sent: Instant::START, end: 0 };
+}
+
 /// A segment, from when it is first sent until it is acknowledged.
 #[derive(Clone, Debug)]
 struct Segment {

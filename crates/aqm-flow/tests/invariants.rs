@@ -91,7 +91,7 @@ fn with_equal_sizes_sharing_keeps_the_order_too() {
     value["traffic"]["web"]["sizes"] = common::constant();
     let run = run(&value);
     let ends = real(&run, "flows.start_s").iter().zip(maybe_real(&run, "flows.duration_s"));
-    let ends: Vec<f64> = ends.filter_map(|(start, time)| Some(start + (*time)?)).collect();
+    let ends: Vec<f64> = ends.filter_map(|(start, time)| Some(start + time?)).collect();
     assert!(ends.len() > 10_000 && ends.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9));
 }
 

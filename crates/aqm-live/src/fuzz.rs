@@ -199,9 +199,17 @@ fn change(column: &mut Column, row: usize, value: u64) {
     }
     match column {
         Column::Whole(values) => set(values, row, value),
-        Column::MaybeWhole(values) => set(values, row, (value & 1 > 0).then_some(value)),
+        Column::MaybeWhole(values) => {
+            let mut all: Vec<Option<u64>> = values.iter().collect();
+            set(&mut all, row, (value & 1 > 0).then_some(value));
+            *values = all.into_iter().collect();
+        }
         Column::Real(values) => set(values, row, f64::from_bits(value << 14)),
-        Column::MaybeReal(values) => set(values, row, (value & 1 > 0).then_some(f64::from_bits(value << 14))),
+        Column::MaybeReal(values) => {
+            let mut all: Vec<Option<f64>> = values.iter().collect();
+            set(&mut all, row, (value & 1 > 0).then_some(f64::from_bits(value << 14)));
+            *values = all.into_iter().collect();
+        }
         Column::Truth(values) => set(values, row, value & 1 > 0),
         Column::Word { .. } | Column::MaybeWord { .. } => {}
     }

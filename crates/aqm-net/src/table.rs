@@ -11,11 +11,11 @@ pub enum Column {
     /// Whole numbers.
     Whole(Vec<u64>),
     /// Whole numbers, some missing.
-    MaybeWhole(Vec<Option<u64>>),
+    MaybeWhole(Maybe<u64>),
     /// Real numbers.
     Real(Vec<f64>),
     /// Real numbers, some missing.
-    MaybeReal(Vec<Option<f64>>),
+    MaybeReal(Maybe<f64>),
     /// True or false.
     Truth(Vec<bool>),
     /// One of a few words: an index into `words`.
@@ -32,6 +32,66 @@ pub enum Column {
         /// The words.
         words: Vec<String>,
     },
+}
+
+/// Values of which some are missing; a bit for each tells which, so that they take half the room of options.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Maybe<T> {
+    values: Vec<T>,
+    known: Vec<u8>,
+}
+
+impl<T: Copy + Default> Maybe<T> {
+    /// The value of a row, if it is not missing.
+    pub fn get(&self, row: usize) -> Option<T> {
+        (self.known[row / 8] >> (row % 8) & 1 > 0).then(|| self.values[row])
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<T>> {
+        (0..self.values.len()).map(|row| self.get(row))
+    }
+
+    /// The values of these rows.
+    fn of_rows(&self, rows: &[u32]) -> Self {
+        let values = rows.iter().map(|&row| self.values[row as usize]).collect();
+        let bit = |row: u32| self.known[row as usize / 8] >> (row % 8) & 1;
+        let byte = |eight: &[u32]| eight.iter().rev().fold(0, |byte, &row| byte << 1 | bit(row));
+        Self { values, known: rows.chunks(8).map(byte).collect() }
+    }
+
+    /// The values, with zeros for those that are missing.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// Which values are there: eight to a byte, the first in its lowest bit.
+    pub fn known(&self) -> &[u8] {
+        &self.known
+    }
+}
+
+impl<T: Copy + Default> Extend<Option<T>> for Maybe<T> {
+    fn extend<I: IntoIterator<Item = Option<T>>>(&mut self, values: I) {
+        let mut row = self.values.len();
+        let known = &mut self.known;
+        self.values.extend(values.into_iter().map(|value| {
+            if row.is_multiple_of(8) {
+                known.push(0);
+            }
+            known[row / 8] |= u8::from(value.is_some()) << (row % 8);
+            row += 1;
+            value.unwrap_or_default()
+        }));
+    }
+}
+
+impl<T: Copy + Default> FromIterator<Option<T>> for Maybe<T> {
+    fn from_iter<I: IntoIterator<Item = Option<T>>>(values: I) -> Self {
+        let mut all = Self::default();
+        all.extend(values);
+        all
+    }
 }
 
 /// A table: named columns of equal length.
@@ -163,9 +223,9 @@ impl Column {
         }
         match self {
             Self::Whole(values) => reordered(values, order),
-            Self::MaybeWhole(values) => reordered(values, order),
+            Self::MaybeWhole(values) => *values = values.of_rows(order),
             Self::Real(values) => reordered(values, order),
-            Self::MaybeReal(values) => reordered(values, order),
+            Self::MaybeReal(values) => *values = values.of_rows(order),
             Self::Truth(values) => reordered(values, order),
             Self::Word { codes, .. } => reordered(codes, order),
             Self::MaybeWord { codes, .. } => reordered(codes, order),
@@ -181,7 +241,7 @@ macro_rules! table {
     (@column $kind:ident, $values:pat) => { $crate::table::Column::$kind($values) };
     (@empty Word) => { $crate::table::Column::Word { codes: Vec::new(), words: Vec::new() } };
     (@empty MaybeWord) => { $crate::table::Column::MaybeWord { codes: Vec::new(), words: Vec::new() } };
-    (@empty $kind:ident) => { $crate::table::Column::$kind(Vec::new()) };
+    (@empty $kind:ident) => { $crate::table::Column::$kind(Default::default()) };
     (
         $(#[doc = $about:literal])+
         $name:ident as $table:literal {
@@ -288,7 +348,7 @@ mod tests {
     fn a_table_has_the_columns_of_its_rows() {
         let table = days(Some(3.5));
         assert_eq!(table.name, "days");
-        assert_eq!(table.columns[1], ("degrees", Column::MaybeReal(vec![Some(3.5)])));
+        assert_eq!(table.columns[1], ("degrees", Column::MaybeReal([Some(3.5)].into_iter().collect())));
         assert_eq!(DayRow::DOC.columns[2].name, "town");
         let words = vec!["Berne".to_owned()];
         assert_eq!(table.columns[3].1, Column::MaybeWord { codes: vec![None], words });
@@ -334,6 +394,16 @@ mod tests {
         );
         let none = backwards(Some(&[]));
         assert_eq!(none, DayRow::table(Vec::new(), |_| vec!["Berne".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_missing_stays_missing_wherever_it_stands_in_a_byte() {
+        let given: Vec<Option<u64>> = (0..21).map(|row| (row % 3 > 0).then_some(row * 7)).collect();
+        let mut kept: Maybe<u64> = given[..5].iter().copied().collect();
+        kept.extend(given[5..].iter().copied());
+        assert_eq!(kept.iter().collect::<Vec<_>>(), given);
+        assert_eq!((kept.known(), kept.values()[20], kept.values()[18]), (&[0xb6, 0x6d, 0x1b][..], 140, 0));
+        assert_ne!(kept, given.iter().map(|value| value.or(Some(0))).collect());
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use aqm_net::table::{Column, Table};
+use aqm_net::table::{Column, Maybe, Table};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, RecordBatch,
     RecordBatchIterator, StringArray, UInt64Array,
 };
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -39,9 +39,13 @@ impl PyTable {
 fn array(column: &Column) -> Result<ArrayRef, ArrowError> {
     Ok(match column {
         Column::Whole(values) => Arc::new(UInt64Array::from(values.clone())),
-        Column::MaybeWhole(values) => Arc::new(UInt64Array::new(known(values), nulls(values))),
+        Column::MaybeWhole(values) => {
+            Arc::new(UInt64Array::new(values.values().to_vec().into(), nulls(values)))
+        }
         Column::Real(values) => Arc::new(Float64Array::from(values.clone())),
-        Column::MaybeReal(values) => Arc::new(Float64Array::new(known(values), nulls(values))),
+        Column::MaybeReal(values) => {
+            Arc::new(Float64Array::new(values.values().to_vec().into(), nulls(values)))
+        }
         Column::Truth(values) => Arc::new(BooleanArray::new(bits(values.iter().copied()), None)),
         Column::Word { codes, words } => {
             let codes: Vec<i32> = codes.iter().map(|&code| code as i32).collect();
@@ -49,20 +53,16 @@ fn array(column: &Column) -> Result<ArrayRef, ArrowError> {
         }
         Column::MaybeWord { codes, words } => {
             let known: Vec<i32> = codes.iter().map(|code| code.unwrap_or_default() as i32).collect();
-            spelled(Int32Array::new(known.into(), nulls(codes)), words)?
+            let nulls = NullBuffer::new(bits(codes.iter().map(Option::is_some)));
+            spelled(Int32Array::new(known.into(), Some(nulls)), words)?
         }
     })
 }
 
-/// The values, with something where one is missing.
-fn known<T: ArrowNativeType>(values: &[Option<T>]) -> ScalarBuffer<T> {
-    let values: Vec<T> = values.iter().map(|value| value.unwrap_or_default()).collect();
-    values.into()
-}
-
 /// Which values are missing.
-fn nulls<T>(values: &[Option<T>]) -> Option<NullBuffer> {
-    Some(NullBuffer::new(bits(values.iter().map(Option::is_some))))
+fn nulls<T: Copy + Default>(values: &Maybe<T>) -> Option<NullBuffer> {
+    let known = Buffer::from_vec(values.known().to_vec());
+    Some(NullBuffer::new(BooleanBuffer::new(known, 0, values.values().len())))
 }
 
 /// As Arrow has truths, the first in the lowest bit. Arrow's own builders are compiled without optimisation.

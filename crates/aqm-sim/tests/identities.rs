@@ -244,9 +244,9 @@ fn no_transfer_is_faster_than_light() {
                 assert!(last >= first.unwrap() && start + last <= SECONDS, "{value}");
             }
         }
-        let ends = maybe_real(&found, "flows.end_s").iter().zip(real(&found, "flows.start_s"));
+        let ends = maybe_real(&found, "flows.end_s").into_iter().zip(real(&found, "flows.start_s"));
         assert!(
-            ends.filter_map(|(end, start)| Some((*end)? - start)).all(|life| life > 4.0 * flight),
+            ends.filter_map(|(end, start)| Some(end? - start)).all(|life| life > 4.0 * flight),
             "{value}"
         );
     }

@@ -43,21 +43,35 @@ reader!(
     whole, Whole, u64
 );
 reader!(
-    /// A column of whole numbers, some missing.
-    maybe_whole, MaybeWhole, Option<u64>
-);
-reader!(
     /// A column of real numbers.
     real, Real, f64
-);
-reader!(
-    /// A column of real numbers, some missing.
-    maybe_real, MaybeReal, Option<f64>
 );
 reader!(
     /// A column of truths.
     truth, Truth, bool
 );
+
+/// A column of whole numbers, some missing.
+///
+/// # Panics
+/// If the run has no such column, or it holds something else.
+pub fn maybe_whole(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<u64>> {
+    match column(run, place) {
+        Column::MaybeWhole(values) => values.iter().collect(),
+        other => panic!("{place} is {other:?}"),
+    }
+}
+
+/// A column of real numbers, some missing.
+///
+/// # Panics
+/// If the run has no such column, or it holds something else.
+pub fn maybe_real(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<f64>> {
+    match column(run, place) {
+        Column::MaybeReal(values) => values.iter().collect(),
+        other => panic!("{place} is {other:?}"),
+    }
+}
 
 /// The samples of the gauge of this name, of whatever queue or edge, in order.
 ///

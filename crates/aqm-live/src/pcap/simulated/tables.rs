@@ -170,9 +170,12 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
         return Err(unexpected("datagrams_received"));
     };
     let kinds =
-        traffic.into_iter().zip(datagrams).map(|(traffic, one)| (traffic.unwrap_or(0), one.is_some()));
+        traffic.into_iter().zip(datagrams.iter()).map(|(traffic, one)| (traffic.unwrap_or(0), one.is_some()));
     let kinds: BTreeMap<u64, (u32, bool)> = whole(flows, "flow")?.iter().copied().zip(kinds).collect();
     let packets = table(tables, "packets")?;
+    if kinds.is_empty() && !whole(packets, "flow")?.is_empty() {
+        return Err(unexpected("flows"));
+    }
     let (link, _) = words(packets, "link")?;
     let (event, events) = words(packets, "event")?;
     let events: Vec<Option<Event>> = events.iter().map(|word| Event::of(word)).collect();
@@ -207,11 +210,11 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
             sequence: sequence[at],
             payload: payload[at],
             size: size[at],
-            ack: ack[at],
-            flags: flags[at].unwrap_or(0),
+            ack: ack.get(at),
+            flags: flags.get(at).unwrap_or(0),
             // Words stand in the order of the bits.
             ecn: ecn[at].and_then(|code| IpEcn::try_new(code as u8).ok()).unwrap_or_default(),
-            average: average[at],
+            average: average.get(at),
         })
     };
     Ok((0..times.len()).filter_map(row).collect())

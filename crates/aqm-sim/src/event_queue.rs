@@ -10,11 +10,30 @@
 use aqm_net::{Instant, Packet};
 
 use crate::event::{Event, Key, SAMPLERS, Timer, rank_of_processing};
+use crate::prefetch::prefetch_value;
 use crate::ring::Ring;
 use crate::wheel::Wheel;
 
 /// The lane of those that have none, and use the wheel.
 pub(crate) const NO_LANE: u8 = u8::MAX;
+
+/// Where packets wait that come over the lines of a class: those that found their line free, and those that had to
+/// wait for it. With very many lines many others pass the latter, which are in order of time among themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct Places {
+    pub(crate) at_once: u8,
+    pub(crate) late: u8,
+}
+
+impl Places {
+    /// In no lane.
+    pub(crate) const NONE: Self = Self { at_once: NO_LANE, late: NO_LANE };
+
+    #[inline(always)]
+    pub(crate) const fn of(self, is_late: bool) -> u8 {
+        if is_late { self.late } else { self.at_once }
+    }
+}
 
 /// How many packets of its lane a packet may pass; jitter makes neighbours change places.
 const MOST_PASSED: usize = 12;
@@ -38,13 +57,31 @@ impl TieOrder {
     }
 
     /// The place of one of so many lanes: as the ranks of its links turn round, so does its place.
-    const fn of_lane(self, lane: u8, lanes: usize) -> usize {
-        if self.flip == 0 || lane == NO_LANE { lane as usize } else { lanes - 1 - lane as usize }
+    const fn of_lane(self, lane: usize, lanes: usize) -> usize {
+        if self.flip == 0 { lane } else { lanes - 1 - lane }
     }
 
     const fn of_timer(self, rank: u32) -> u32 {
         if rank < SAMPLERS { self.of_packet(rank) } else { rank }
     }
+}
+
+/// What is due now. A packet is not part of it, because it would be copied from hand to hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Due {
+    /// A packet reaches the end of its link.
+    Packet,
+    /// A host has processed a packet.
+    Held,
+    /// A timer expires.
+    Timer(Timer),
+}
+
+/// An event that will come.
+pub(crate) enum Soon<'a> {
+    Packet(&'a Packet),
+    Held(&'a Packet),
+    Timer(&'a Timer),
 }
 
 /// A packet and its key, flat, because lanes are most of what a run writes to memory.
@@ -68,8 +105,8 @@ struct Lane {
 }
 
 /// The head of a lane: its time above the place of the lane, so that the least head names its lane.
-/// Lanes stand in the order of the ranks of their links, so that this settles ties, too. The clock
-/// keeps 61 bits, which are 73 years.
+/// Lanes stand in the order of the ranks of their links, so that this settles ties, too, but for those of a pair. The
+/// clock keeps 61 bits, which are 73 years.
 type Head = u64;
 
 const LANE_BITS: u32 = 3;
@@ -79,8 +116,9 @@ const NOTHING: Head = Head::MAX;
 const LANES: usize = 8;
 const FEW: usize = 4;
 
-/// How many lanes links may have.
+/// How many lanes links may have, and how many pairs of lanes.
 pub(crate) const LINK_LANES: usize = LANES - 1;
+pub(crate) const LINK_PAIRS: usize = LANES / 2 - 1;
 
 /// All that is due.
 pub(crate) struct EventQueue {
@@ -91,37 +129,65 @@ pub(crate) struct EventQueue {
     /// How many lanes are in use. Behind those of links is that of packets that hosts work on, because they come
     /// after those on links.
     in_use: usize,
+    /// Whether two lanes that stand side by side belong to one class of links.
+    in_pairs: bool,
     /// The place of the lane of packets that hosts work on.
     held_lane: usize,
     taken: u64,
-    /// The lane of the last packet taken from one.
-    lane: usize,
+    /// Where the last event was taken: a lane, or [`WHEEL`].
+    source: usize,
 }
+
+/// What is not a lane.
+const WHEEL: usize = LANES;
 
 const fn head(time: u64, lane: usize) -> Head {
     time << LANE_BITS | lane as Head
 }
 
 impl EventQueue {
-    /// One with so many lanes for links, at most [`LINK_LANES`].
-    pub(crate) fn new(reversed: bool, link_lanes: usize) -> Self {
-        let (ties, in_use) = (TieOrder::new(reversed), link_lanes + 1);
+    /// One for so many classes of links, for as many of which as possible there is a lane, or a pair.
+    pub(crate) fn new(reversed: bool, classes: usize, in_pairs: bool) -> Self {
+        let ties = TieOrder::new(reversed);
+        let (held_lane, in_use) = match in_pairs {
+            true => (2 * classes.min(LINK_PAIRS), 2 * classes.min(LINK_PAIRS) + 2),
+            false => (classes.min(LINK_LANES), classes.min(LINK_LANES) + 1),
+        };
         Self {
             heads: [NOTHING; LANES],
             lanes: std::array::from_fn(|_| Lane { waiting: Ring::new(), tail: Key::new(0, 0) }),
             wheel: Wheel::new(),
             ties,
             in_use,
-            held_lane: ties.of_lane(link_lanes as u8, in_use),
+            in_pairs,
+            held_lane: ties.of_lane(held_lane, in_use),
             taken: 0,
-            lane: 0,
+            source: WHEEL,
         }
     }
 
-    /// A packet that is due soon: so many places behind the last one, in the same lane.
+    /// An event that is due soon: so many places behind the last one, of those like it.
+    #[inline(always)]
+    pub(crate) fn ahead(&self, distance: usize) -> Option<Soon<'_>> {
+        if self.source == WHEEL {
+            return self.wheel.after(distance).map(|event| match event {
+                Event::Packet(packet) => Soon::Packet(packet),
+                Event::Held(packet) => Soon::Held(packet),
+                Event::Timer(timer) => Soon::Timer(timer),
+            });
+        }
+        let packet = &self.lanes[self.source].waiting.after(distance)?.packet;
+        Some(if self.source == self.held_lane { Soon::Held(packet) } else { Soon::Packet(packet) })
+    }
+
+    /// Asks for the memory of one that [`ahead`](Self::ahead) will soon tell of.
     #[inline]
-    pub(crate) fn ahead(&self, distance: usize) -> Option<&Packet> {
-        self.lanes[self.lane].waiting.after(distance).map(|entry| &entry.packet)
+    pub(crate) fn prefetch(&self, distance: usize) {
+        if self.source != WHEEL
+            && let Some(entry) = self.lanes[self.source].waiting.after(distance)
+        {
+            prefetch_value(entry);
+        }
     }
 
     /// How many events were taken.
@@ -129,9 +195,16 @@ impl EventQueue {
         self.taken
     }
 
-    /// Where packets of a lane wait, or those of none.
-    pub(crate) fn place(&self, lane: u8) -> u8 {
-        self.ties.of_lane(lane, self.in_use) as u8
+    /// Where packets of the class of links with this number wait.
+    pub(crate) fn places(&self, class: usize) -> Places {
+        let place = |lane: usize| self.ties.of_lane(lane, self.in_use) as u8;
+        if !self.in_pairs && class < LINK_LANES {
+            Places { at_once: place(class), late: place(class) }
+        } else if self.in_pairs && class < LINK_PAIRS {
+            Places { at_once: place(2 * class), late: place(2 * class + 1) }
+        } else {
+            Places::NONE
+        }
     }
 
     /// A packet is due at `at`; `place` is where those like it wait.
@@ -207,7 +280,19 @@ impl EventQueue {
     fn least(&self) -> Head {
         let [a, b, c, d, e, f, g, h] = self.heads;
         let least = a.min(b).min(c.min(d));
-        if self.in_use <= FEW { least } else { least.min(e.min(f).min(g.min(h))) }
+        if self.in_use <= FEW && !self.in_pairs {
+            return least;
+        }
+        let least = least.min(e.min(f).min(g.min(h)));
+        let pair = (least as usize % LANES) ^ 1;
+        if self.heads[pair] ^ least < LANES as Head { self.lower_rank(least, pair) } else { least }
+    }
+
+    /// Two lanes of a pair, whose links stand in no order, have packets of one moment: the head of the lower rank.
+    #[cold]
+    fn lower_rank(&self, least: Head, pair: usize) -> Head {
+        let rank = |lane: usize| self.lanes[lane].waiting.first().map(|first| first.rank);
+        if rank(pair) < rank(least as usize % LANES) { self.heads[pair] } else { least }
     }
 
     /// Hands out all packets that are due by `until`, where nothing but packets waits and none joins meanwhile.
@@ -242,12 +327,13 @@ impl EventQueue {
         self.heads[lane] = NOTHING;
         let others = self.least();
         self.heads[lane] = least;
-        if self.wheel.may_precede(time) {
+        let of_pair = if self.in_pairs { self.heads[lane ^ 1] >> LANE_BITS } else { u64::MAX };
+        let end = of_pair.min(self.wheel.bound());
+        if end <= time {
             // Of the same nanosecond: after each packet its rank is looked at.
             return Some((lane, least + 1, 1));
         }
-        let end = head(self.wheel.bound().min(until.nanos().saturating_add(1)), 0);
-        Some((lane, others.min(end), usize::MAX))
+        Some((lane, others.min(head(end.min(until.nanos().saturating_add(1)), 0)), usize::MAX))
     }
 
     /// Takes the first entry of the wheel, if it is due by `until` and comes before the packet whose head is the
@@ -263,26 +349,38 @@ impl EventQueue {
         self.wheel.pop_before(first.map_or(end, |first| first.key().min(end)))
     }
 
-    /// Takes the next event, unless it lies after `until`; then the time has come to `until`.
-    #[inline]
-    pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Event)> {
+    /// Takes the next event, unless it lies after `until`; then the time has come to `until`. If it is about a packet,
+    /// that is left in `packet`.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, until: Instant, packet: &mut Packet) -> Option<(Instant, Due)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
         if let Some((key, event)) = self.take_from_wheel(least, until) {
             self.taken += 1;
-            return Some((Instant::from_nanos(key.time), event));
+            self.source = WHEEL;
+            let due = match event {
+                Event::Packet(of_event) => {
+                    *packet = of_event;
+                    Due::Packet
+                }
+                Event::Held(of_event) => {
+                    *packet = of_event;
+                    Due::Held
+                }
+                Event::Timer(timer) => Due::Timer(timer),
+            };
+            return Some((Instant::from_nanos(key.time), due));
         }
         if time > until.nanos() {
             return None;
         }
         let queue = &mut self.lanes[lane].waiting;
-        let first = queue.take_first()?;
-        self.lane = lane;
+        *packet = queue.first()?.packet;
+        queue.drop_first();
+        self.source = lane;
         self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
         self.taken += 1;
-        let event =
-            if lane == self.held_lane { Event::Held(first.packet) } else { Event::Packet(first.packet) };
-        Some((Instant::from_nanos(first.time), event))
+        Some((Instant::from_nanos(time), if lane == self.held_lane { Due::Held } else { Due::Packet }))
     }
 }
 

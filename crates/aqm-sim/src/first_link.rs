@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use aqm_net::{Instant, Packet, Span};
 
 use crate::event::rank_of_link;
-use crate::event_queue::{EventQueue, LINK_LANES, NO_LANE};
+use crate::event_queue::{EventQueue, Places};
 use crate::links::LinkSpec;
 use crate::plan::Plan;
 
@@ -27,19 +27,19 @@ pub(crate) struct FirstLink {
 }
 
 impl FirstLink {
-    /// That of the link with this number, to which so many classes of lines lead.
-    pub(crate) fn new(link: u32, spec: &LinkSpec, classes: usize, reversed_ties: bool) -> Self {
+    /// That of the link with this number, to which so many classes of lines lead; `many` lines if they are so many.
+    pub(crate) fn new(link: u32, spec: &LinkSpec, classes: usize, reversed_ties: bool, many: bool) -> Self {
         let most = spec.rate.pace().time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
         Self {
             link,
-            coming: EventQueue::new(reversed_ties, classes.min(LINK_LANES)),
+            coming: EventQueue::new(reversed_ties, classes, many),
             lookahead: Span::from_nanos(spec.delay.nanos().saturating_sub(1)).min(most),
         }
     }
 
     /// Where packets wait of the class of lines with this number among those that lead here.
-    pub(crate) fn place(&self, number: usize) -> u8 {
-        if number < LINK_LANES { self.coming.place(number as u8) } else { NO_LANE }
+    pub(crate) fn places(&self, number: usize) -> Places {
+        self.coming.places(number)
     }
 
     /// A packet comes at `at` over the access line `link`; returns when to look after it at the latest.

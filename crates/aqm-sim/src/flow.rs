@@ -382,7 +382,7 @@ mod tests {
             self.timers.push((at, timer));
         }
         fn hold(&mut self, _packet: Packet, _until: Instant) {}
-        fn next(&mut self, _until: Instant, _transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
+        fn next(&mut self, _: Instant, _: &mut Packet, _: &mut InTransit) -> Option<(Instant, HostEvent)> {
             None
         }
         fn catch_up(&mut self, _now: Instant, _transit: &mut InTransit) {}

@@ -2,6 +2,8 @@
 
 use aqm_net::{Instant, Span};
 
+use crate::huge_pages::prefer_huge_pages;
+use crate::prefetch::prefetch;
 use crate::side::Side;
 
 /// The delays of all flows, by slot: none are kept while no host takes time.
@@ -40,10 +42,19 @@ impl HostDelays {
         *processed_at
     }
 
+    /// Asks for those of the flow in `slot`.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch(&self.flows, slot as usize);
+    }
+
     /// Those of the flow in `slot`; a flow that was opened while no host took time has none.
     fn of(&mut self, slot: u32) -> &mut FlowDelays {
         if self.flows.len() <= slot as usize {
+            let room = self.flows.capacity();
             self.flows.resize(slot as usize + 1, FlowDelays::default());
+            if self.flows.capacity() > room {
+                prefer_huge_pages(&self.flows);
+            }
         }
         &mut self.flows[slot as usize]
     }

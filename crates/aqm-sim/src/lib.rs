@@ -13,6 +13,7 @@ mod first_link;
 mod flow;
 mod gauges;
 mod host_delays;
+mod huge_pages;
 mod kept_transfer;
 mod lines;
 mod links;

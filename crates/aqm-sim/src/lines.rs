@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use aqm_net::{Instant, Pace, Packet, Span};
 
 use crate::event::rank_of_link;
-use crate::event_queue::{EventQueue, LINK_LANES, NO_LANE};
+use crate::event_queue::{EventQueue, LINK_LANES, LINK_PAIRS, Places};
 use crate::first_link::FirstLink;
+use crate::huge_pages::prefer_huge_pages;
 use crate::plan::Plan;
 use crate::prefetch::prefetch;
 use crate::topology::{Hop, LinkClass};
@@ -29,18 +30,19 @@ pub(crate) struct LinkTiming {
     delay: Span,
     pub(crate) owner: Owner,
     /// Where packets on it wait, in the event queue or at the [`FirstLink`] behind it.
-    pub(crate) place: u8,
+    pub(crate) places: Places,
     /// The position of that first link, if there is one behind it.
     pub(crate) first_link: u16,
 }
 
 impl LinkTiming {
-    /// When a packet that comes at `at` reaches the end of a link that sends in order whatever comes; `free_at`, when
-    /// the link is free, moves with it.
+    /// When a packet that comes at `at` reaches the end of a link that sends in order whatever comes, and whether it
+    /// has to wait for others; `free_at`, when the link is free, moves with it.
     #[inline(always)]
-    pub(crate) fn reaches_end(&self, free_at: &mut Instant, packet: &Packet, at: Instant) -> Instant {
+    pub(crate) fn reaches_end(&self, free_at: &mut Instant, packet: &Packet, at: Instant) -> (Instant, bool) {
+        let waits = *free_at > at;
         *free_at = (*free_at).max(at) + self.pace.time_for(packet.bytes.into());
-        *free_at + self.delay
+        (*free_at + self.delay, waits)
     }
 }
 
@@ -76,14 +78,12 @@ pub(crate) struct Lines {
     pub(crate) hops: Vec<HopState>,
     /// By class of links.
     pub(crate) timings: Vec<LinkTiming>,
-    /// Whether there are so many routes that their hops do not stay in the cache.
+    /// Whether there are so many routes that their hops do not stay in the cache: memory is asked for before it is
+    /// needed.
     pub(crate) many: bool,
     /// Packets that have left a link and wait for their hops to come into the cache; when each reaches the end.
     departed: Vec<(Packet, Instant)>,
 }
-
-/// With more routes than this, memory is asked for before it is needed.
-const MANY_ROUTES: usize = 1000;
 
 /// So many packets wait for their hops together.
 const TOGETHER: usize = 16;
@@ -109,6 +109,7 @@ impl Lines {
             edge: hop.edge,
         };
         let states: Vec<HopState> = hops.iter().enumerate().map(state).collect();
+        prefer_huge_pages(&states);
         let classes = &plan.topology.link_classes;
         let (mut weights, mut behind) = (vec![0_u64; classes.len()], vec![None; classes.len()]);
         for (number, hop) in states.iter().enumerate() {
@@ -118,16 +119,17 @@ impl Lines {
                 End::FirstLink => behind[usize::from(hop.class)] = position(states[number + 1].link),
             }
         }
-        let busiest = busiest(&weights);
-        let event_queue = EventQueue::new(plan.scenario.reverse_ties, busiest.len());
-        let mut places = vec![NO_LANE; classes.len()];
+        let many = plan.topology.has_many_routes();
+        let busiest = busiest(&weights, if many { LINK_PAIRS } else { LINK_LANES });
+        let event_queue = EventQueue::new(plan.scenario.reverse_ties, busiest.len(), many);
+        let mut places = vec![Places::NONE; classes.len()];
         for (lane, class) in busiest.into_iter().enumerate() {
-            places[class] = event_queue.place(lane as u8);
+            places[class] = event_queue.places(lane);
         }
         let mut fed = vec![0; first_links.len()];
         for (place, position) in places.iter_mut().zip(&behind) {
             if let &Some(position) = position {
-                *place = first_links[position].place(fed[position]);
+                *place = first_links[position].places(fed[position]);
                 fed[position] += 1;
             }
         }
@@ -135,14 +137,14 @@ impl Lines {
             pace: class.rate.pace(),
             delay: class.delay,
             owner: owners.get(number).copied().unwrap_or(Owner::Hop),
-            place: places[number],
+            places: places[number],
             first_link: behind[number].unwrap_or(0) as u16,
         };
         Self {
             timings: classes.iter().enumerate().map(timing).collect(),
             event_queue,
             hops: states,
-            many: plan.topology.route_count() > MANY_ROUTES,
+            many,
             departed: Vec::new(),
         }
     }
@@ -153,7 +155,7 @@ impl Lines {
         if self.many {
             self.wait_for_hop(packet, there);
         } else {
-            self.travel(packet, there);
+            self.travel(packet, there, false);
         }
     }
 
@@ -171,33 +173,34 @@ impl Lines {
     pub(crate) fn travel_on(&mut self) {
         for place in 0..self.departed.len() {
             let (packet, there) = self.departed[place];
-            self.travel(packet, there);
+            self.travel(packet, there, false);
         }
         self.departed.clear();
     }
 
-    /// `packet` reaches the end of its link at `there`. Packets come to an access line in the order in which they
-    /// come to the link before it: when they leave it is known already, and one event is enough.
+    /// `packet` reaches the end of its link at `there`; `waited` if others were on its way. Packets come to an access
+    /// line in the order in which they come to the link before it: when they leave it is known already, and one event
+    /// is enough.
     #[inline(always)]
-    pub(crate) fn travel(&mut self, mut packet: Packet, there: Instant) {
+    pub(crate) fn travel(&mut self, mut packet: Packet, there: Instant, waited: bool) {
         let hop = &self.hops[packet.hop as usize];
         if hop.end != End::AccessLine {
-            let place = self.timings[hop.class as usize].place;
+            let place = self.timings[hop.class as usize].places.of(waited);
             return self.event_queue.put_packet(place, there, rank_of_link(hop.link), packet);
         }
         packet.hop += 1;
         let hop = &mut self.hops[packet.hop as usize];
         let timing = &self.timings[hop.class as usize];
-        let there = timing.reaches_end(&mut hop.free_at, &packet, there);
-        self.event_queue.put_packet(timing.place, there, rank_of_link(hop.link), packet);
+        let (there, waits) = timing.reaches_end(&mut hop.free_at, &packet, there);
+        self.event_queue.put_packet(timing.places.of(waits), there, rank_of_link(hop.link), packet);
     }
 }
 
-/// The classes that have lanes, in their order: the busiest of those with any events.
-fn busiest(weights: &[u64]) -> Vec<usize> {
+/// The classes that have lanes, at `most` so many, in their order: the busiest of those with any events.
+fn busiest(weights: &[u64], most: usize) -> Vec<usize> {
     let mut busiest: Vec<usize> = (0..weights.len()).filter(|&class| weights[class] > 0).collect();
     busiest.sort_by_key(|&class| (Reverse(weights[class]), class));
-    busiest.truncate(LINK_LANES);
+    busiest.truncate(most);
     busiest.sort_unstable();
     busiest
 }

@@ -10,7 +10,8 @@ use aqm_net::{Backlog, Instant, Packet, Streams};
 use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
-use crate::event::{Event, Timer, rank_of_timer};
+use crate::event::{Timer, rank_of_timer};
+use crate::event_queue::{Due, Soon};
 use crate::first_link::{self, FirstLink};
 use crate::lines::{End, Lines, Owner};
 use crate::links::{self, LinkSpec};
@@ -24,9 +25,9 @@ use crate::transit::InTransit;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HostEvent {
     /// A packet reached its host.
-    Arrived(Packet),
+    Arrived,
     /// A host has processed a packet that [`hold`](Network::hold) was given.
-    Processed(Packet),
+    Processed,
     /// A timer expires.
     Timer(Timer),
 }
@@ -47,8 +48,14 @@ pub(crate) trait Network {
     fn hold(&mut self, packet: Packet, until: Instant);
     /// Reports `timer` at `at`; `flow` is the number of the flow it belongs to, 0 if it belongs to none.
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer);
-    /// Goes on to the next event for a host or a workload, unless it lies after `until`.
-    fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)>;
+    /// Goes on to the next event for a host or a workload, unless it lies after `until`. If it is about a packet, that
+    /// is left in `packet`.
+    fn next(
+        &mut self,
+        until: Instant,
+        packet: &mut Packet,
+        transit: &mut InTransit,
+    ) -> Option<(Instant, HostEvent)>;
     /// Lets every link send what it would have sent by `now`.
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit);
     /// The managed links, in the order of their numbers, up to date at `now`.
@@ -59,8 +66,12 @@ pub(crate) trait Network {
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
     /// The edges.
     fn edges(&mut self) -> &mut Edges;
-    /// A packet that will arrive after so many others, if memory should be asked for.
-    fn ahead(&self, _distance: usize) -> Option<&Packet> {
+    /// Whether memory should be asked for before it is needed.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+    /// An event that comes after so many others.
+    fn ahead(&self, _distance: usize) -> Option<Soon<'_>> {
         None
     }
     /// A packet will soon be sent from this hop.
@@ -81,8 +92,9 @@ pub(crate) struct LaneNetwork {
     edges: Edges,
 }
 
-/// How many packets before their turn hops and payloads are asked for; then flows, which payloads name; and then
-/// what flows name.
+/// How many events before their turn packets are asked for; then hops and payloads, which packets name; then flows,
+/// which payloads name; and then what flows name.
+const FARTHEST: usize = 24;
 const FAR: usize = 12;
 pub(crate) const NEAR: usize = 7;
 pub(crate) const NEXT: usize = 3;
@@ -117,9 +129,10 @@ impl LaneNetwork {
             owners[number] = Owner::Port(managed.len() as u32);
             managed.push(Managed::new(port, number as u32, spec.delay, traced[number]));
         }
+        let many = plan.topology.has_many_routes();
         let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
         let first_link = |(number, spec): (usize, &LinkSpec)| {
-            FirstLink::new(number as u32, spec, classes[number], scenario.reverse_ties)
+            FirstLink::new(number as u32, spec, classes[number], scenario.reverse_ties, many)
         };
         let first_links: Vec<FirstLink> =
             scenario.links.iter().enumerate().filter(gathers).map(first_link).collect();
@@ -150,13 +163,13 @@ impl LaneNetwork {
             packet.class = self.edges.class_of(packet, hop.edge, now);
         }
         let timing = &self.lines.timings[hop.class as usize];
-        let free_at = match timing.owner {
-            Owner::Hop => &mut hop.free_at,
-            Owner::Table => &mut self.free_at[hop.link as usize],
+        let (there, waits) = match timing.owner {
+            Owner::Hop => timing.reaches_end(&mut hop.free_at, &packet, now),
+            // All packets of the link are in order.
+            Owner::Table => (timing.reaches_end(&mut self.free_at[hop.link as usize], &packet, now).0, false),
             Owner::Port(port) => return self.offer(port, packet, now, transit),
         };
-        let there = timing.reaches_end(free_at, &packet, now);
-        self.lines.travel(packet, there);
+        self.lines.travel(packet, there, waits);
     }
 
     /// Offers `packet` to the queue of a managed link.
@@ -169,6 +182,20 @@ impl LaneNetwork {
         }
         lines.travel_on();
         self.serve_by = self.serve_by.min(managed.serve_by());
+    }
+
+    /// Asks for what events need that come later.
+    #[inline(never)]
+    fn look_far_ahead(&self, transit: &InTransit) {
+        self.lines.event_queue.prefetch(FARTHEST);
+        match self.lines.event_queue.ahead(FAR) {
+            Some(Soon::Packet(packet)) => {
+                prefetch(&self.lines.hops, packet.hop as usize);
+                transit.payloads.prefetch(packet.id);
+            }
+            Some(Soon::Held(packet)) => transit.payloads.prefetch(packet.id),
+            Some(Soon::Timer(_)) | None => {}
+        }
     }
 
     /// A packet whose link is recorded has left it at the far end. Rows of one instant are in the order of the
@@ -189,13 +216,13 @@ impl Network for LaneNetwork {
         let hop = &mut self.lines.hops[packet.hop as usize];
         let timing = &self.lines.timings[hop.class as usize];
         debug_assert!(hop.edge == 0 && matches!(timing.owner, Owner::Hop));
-        let there = timing.reaches_end(&mut hop.free_at, &packet, now);
+        let (there, waits) = timing.reaches_end(&mut hop.free_at, &packet, now);
         if hop.end != End::FirstLink {
-            return self.lines.travel(packet, there);
+            return self.lines.travel(packet, there, waits);
         }
         packet.hop += 1;
         let first_link = &mut self.first_links[usize::from(timing.first_link)];
-        let serve_by = first_link.put(timing.place, there, hop.link, packet);
+        let serve_by = first_link.put(timing.places.of(waits), there, hop.link, packet);
         self.serve_by = self.serve_by.min(serve_by);
     }
 
@@ -209,37 +236,39 @@ impl Network for LaneNetwork {
     }
 
     #[inline]
-    fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
+    fn next(
+        &mut self,
+        until: Instant,
+        packet: &mut Packet,
+        transit: &mut InTransit,
+    ) -> Option<(Instant, HostEvent)> {
         loop {
-            let Some((now, event)) = self.lines.event_queue.next(until.min(self.serve_by)) else {
+            let Some((now, due)) = self.lines.event_queue.next(until.min(self.serve_by), packet) else {
                 if until < self.serve_by {
                     return None;
                 }
                 self.catch_up(self.serve_by, transit);
                 continue;
             };
-            let mut packet = match event {
-                Event::Packet(packet) => packet,
-                Event::Held(packet) => return Some((now, HostEvent::Processed(packet))),
-                Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
-            };
-            if self.lines.many
-                && let Some(far) = self.lines.event_queue.ahead(FAR)
-            {
-                prefetch(&self.lines.hops, far.hop as usize);
-                transit.payloads.prefetch(far.id);
+            if self.lines.many {
+                self.look_far_ahead(transit);
+            }
+            match due {
+                Due::Packet => {}
+                Due::Held => return Some((now, HostEvent::Processed)),
+                Due::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
             }
             let hop = &self.lines.hops[packet.hop as usize];
             if hop.end == End::Host {
-                return Some((now, HostEvent::Arrived(packet)));
+                return Some((now, HostEvent::Arrived));
             }
             if let Owner::Port(port) = self.lines.timings[hop.class as usize].owner
                 && self.managed[port as usize].traced
             {
-                self.note_delivered(port, &packet, now, transit);
+                self.note_delivered(port, packet, now, transit);
             }
             packet.hop += 1;
-            self.forward(packet, now, transit);
+            self.forward(*packet, now, transit);
         }
     }
 
@@ -255,7 +284,8 @@ impl Network for LaneNetwork {
             } else {
                 let free_at = &mut free_at[link];
                 first_link.take(now, |at, packet| {
-                    lines.depart(packet, timing.reaches_end(free_at, &packet, at));
+                    let (there, _) = timing.reaches_end(free_at, &packet, at);
+                    lines.depart(packet, there);
                 });
             }
             serve_by = serve_by.min(first_link.serve_by());
@@ -293,8 +323,13 @@ impl Network for LaneNetwork {
     }
 
     #[inline]
-    fn ahead(&self, distance: usize) -> Option<&Packet> {
-        if self.lines.many { self.lines.event_queue.ahead(distance) } else { None }
+    fn looks_ahead(&self) -> bool {
+        self.lines.many
+    }
+
+    #[inline(always)]
+    fn ahead(&self, distance: usize) -> Option<Soon<'_>> {
+        self.lines.event_queue.ahead(distance)
     }
 
     fn prefetch_hop(&self, hop: u32) {

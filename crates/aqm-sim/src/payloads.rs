@@ -3,6 +3,7 @@
 use aqm_net::{Ecn, Instant};
 use aqm_tcp::{Flags, Sacks, Segment};
 
+use crate::huge_pages::prefer_huge_pages;
 use crate::prefetch::prefetch;
 use crate::side::Side;
 
@@ -92,6 +93,16 @@ impl PayloadStore {
         if let Some(id) = self.free.pop() {
             self.stored[id as usize] = stored;
             return id;
+        }
+        self.put_behind(stored)
+    }
+
+    /// No id is free.
+    #[cold]
+    fn put_behind(&mut self, stored: StoredPayload) -> u32 {
+        if self.stored.len() == self.stored.capacity() {
+            self.stored.reserve(1);
+            prefer_huge_pages(&self.stored);
         }
         self.stored.push(stored);
         (self.stored.len() - 1) as u32

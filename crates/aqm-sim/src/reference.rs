@@ -194,7 +194,12 @@ impl Network for ReferenceNetwork {
         self.schedule(at, THEN_THE_REST, rank_of_timer(timer, flow), Event::Timer(timer));
     }
 
-    fn next(&mut self, until: Instant, transit: &mut InTransit) -> Option<(Instant, HostEvent)> {
+    fn next(
+        &mut self,
+        until: Instant,
+        packet: &mut Packet,
+        transit: &mut InTransit,
+    ) -> Option<(Instant, HostEvent)> {
         while let Some(&Reverse((time, _, _, index))) = self.heap.peek() {
             if time > until.nanos() {
                 return None;
@@ -206,17 +211,21 @@ impl Network for ReferenceNetwork {
                 Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, transit),
                 Event::Ready(_) => {}
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
-                Event::Processed(packet) => return Some((now, HostEvent::Processed(packet))),
-                Event::AtEndOfLink(mut packet) => {
-                    if self.hops[packet.hop as usize].last {
-                        return Some((now, HostEvent::Arrived(packet)));
+                Event::Processed(processed) => {
+                    *packet = processed;
+                    return Some((now, HostEvent::Processed));
+                }
+                Event::AtEndOfLink(mut arriving) => {
+                    if self.hops[arriving.hop as usize].last {
+                        *packet = arriving;
+                        return Some((now, HostEvent::Arrived));
                     }
-                    packet.hop += 1;
-                    let Hop { link, edge, .. } = self.hops[packet.hop as usize];
+                    arriving.hop += 1;
+                    let Hop { link, edge, .. } = self.hops[arriving.hop as usize];
                     if edge != 0 {
-                        packet.class = self.edges.class_of(packet, edge, now);
+                        arriving.class = self.edges.class_of(arriving, edge, now);
                     }
-                    self.put_on(link, packet, now, transit);
+                    self.put_on(link, arriving, now, transit);
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! A first-in-first-out buffer on a power of two of places: the lanes of the event queue are most of what
 //! a run does, and this takes half the instructions of the standard library's.
 
+use crate::huge_pages::prefer_huge_pages;
+
 /// Entries in the order in which they came.
 pub(crate) struct Ring<T> {
     places: Vec<T>,
@@ -67,12 +69,12 @@ impl<T: Copy + Default> Ring<T> {
     /// `most`; whether it did.
     #[inline]
     pub(crate) fn insert(&mut self, entry: T, most: usize, comes_before: impl Fn(&T) -> bool) -> bool {
+        if most < self.count && self.after(self.count - 1 - most).is_some_and(&comes_before) {
+            return false;
+        }
         let mut passed = 0;
         while passed < self.count && self.after(self.count - 1 - passed).is_some_and(&comes_before) {
             passed += 1;
-            if passed > most {
-                return false;
-            }
         }
         self.push(entry);
         let mask = self.places.len() - 1;
@@ -100,13 +102,13 @@ impl<T: Copy + Default> Ring<T> {
         self.count -= taken;
     }
 
-    /// Takes the oldest entry.
+    /// Drops the oldest entry, if there is one.
     #[inline]
-    pub(crate) fn take_first(&mut self) -> Option<T> {
-        let first = *self.first()?;
-        self.first = (self.first + 1) & (self.places.len() - 1);
-        self.count -= 1;
-        Some(first)
+    pub(crate) fn drop_first(&mut self) {
+        if self.count > 0 {
+            self.first = (self.first + 1) & (self.places.len() - 1);
+            self.count -= 1;
+        }
     }
 
     #[cold]
@@ -114,6 +116,7 @@ impl<T: Copy + Default> Ring<T> {
         self.places.rotate_left(self.first);
         self.first = 0;
         self.places.resize(2 * self.places.len(), T::default());
+        prefer_huge_pages(&self.places);
     }
 }
 
@@ -156,11 +159,13 @@ mod tests {
                 next += 1;
             }
             for _ in 0..burst / 2 {
-                assert_eq!(ring.take_first(), Some(expected));
+                assert_eq!(ring.first(), Some(&expected));
+                ring.drop_first();
                 expected += 1;
             }
         }
-        while let Some(entry) = ring.take_first() {
+        while let Some(&entry) = ring.first() {
+            ring.drop_first();
             assert_eq!(entry, expected);
             expected += 1;
         }

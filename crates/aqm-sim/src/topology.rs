@@ -55,10 +55,14 @@ pub(crate) struct Topology {
     pub(crate) hops: Vec<Hop>,
     /// By workload.
     pub(crate) routes: Vec<Routes>,
+    /// Counted by the hosts data come from.
     route_count: usize,
     slowest: Vec<Rate>,
     slowest_managed: Rate,
 }
+
+/// Many routes are more than this.
+const MANY_ROUTES: usize = 1000;
 
 /// What access lines do: an index of the roles below.
 const ROLES: usize = 4;
@@ -173,9 +177,9 @@ impl Topology {
         self.slowest[workload]
     }
 
-    /// How many routes there are, counted by the hosts data come from.
-    pub(crate) fn route_count(&self) -> usize {
-        self.route_count
+    /// Whether there are so many routes that what is known of them does not stay in the cache.
+    pub(crate) fn has_many_routes(&self) -> bool {
+        self.route_count > MANY_ROUTES
     }
 
     /// The least time from a sender's host to the receiver's and back on empty links, of all workloads, transmission

@@ -299,12 +299,13 @@ impl Emulation {
 
     /// Lets all happen that is due by `now`.
     pub fn advance(&mut self, now: Instant, hosts: &mut impl Hosts) {
-        while let Some((at, event)) = self.net.next(now, &mut self.transit) {
+        let mut packet = Packet::default();
+        while let Some((at, event)) = self.net.next(now, &mut packet, &mut self.transit) {
             // Before its host hears of a packet, somebody hears that it was marked.
             self.apply_fates(hosts);
             match event {
-                HostEvent::Arrived(packet) => self.arrive(packet, at, hosts),
-                HostEvent::Processed(packet) => self.deliver(&packet, at, hosts),
+                HostEvent::Arrived => self.arrive(packet, at, hosts),
+                HostEvent::Processed => self.deliver(&packet, at, hosts),
                 HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(at),
                 HostEvent::Timer(Timer::Sample) => self.sample(at),
                 HostEvent::Timer(timer) => unreachable!("nobody sets {timer:?}"),

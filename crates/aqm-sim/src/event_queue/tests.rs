@@ -9,18 +9,18 @@ fn packet(id: u32) -> Packet {
     Packet { id, ..Packet::default() }
 }
 
-fn id(event: Event) -> u32 {
-    match event {
-        Event::Packet(packet) | Event::Held(packet) => packet.id,
-        Event::Timer(Timer::End(Side::Sender, slot)) => slot,
-        Event::Timer(other) => panic!("no such timer was set: {other:?}"),
+fn id(due: Due, packet: Packet) -> u32 {
+    match due {
+        Due::Packet | Due::Held => packet.id,
+        Due::Timer(Timer::End(Side::Sender, slot)) => slot,
+        Due::Timer(other) => panic!("no such timer was set: {other:?}"),
     }
 }
 
 /// Pushes and pops at random; what comes out must be what a sorted list gives.
-fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool) {
+fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("event_queue", 0);
-    let mut event_queue = EventQueue::new(reversed, LINK_LANES);
+    let mut event_queue = EventQueue::new(reversed, LINK_LANES, in_pairs);
     let mut list: Vec<(Key, u32)> = Vec::new();
     let mut now = 0;
     for round in 0..2_000_u32 {
@@ -46,17 +46,21 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool) {
                 7 => event_queue.put_held(at, Packet { flow: link, ..packet(number) }),
                 9 => event_queue.put_timer(at, rank, timer),
                 8 => event_queue.put_packet(NO_LANE, at, rank, packet(number)),
-                _ => event_queue.put_packet(event_queue.place(lane), at, rank, packet(number)),
+                _ => {
+                    let place = event_queue.places(lane.into()).of(rng.below(2) == 0);
+                    event_queue.put_packet(place, at, rank, packet(number));
+                }
             }
             list.push((key, number));
         }
         for _ in 0..rng.below(4) {
             let until = now + rng.below(2 * spread);
             list.sort_by_key(|(key, _)| *key);
-            match event_queue.next(Instant::from_nanos(until)) {
-                Some((at, event)) => {
+            let mut packet = packet(u32::MAX);
+            match event_queue.next(Instant::from_nanos(until), &mut packet) {
+                Some((at, due)) => {
                     let (key, number) = list.remove(0);
-                    assert_eq!((at.nanos(), id(event)), (key.time, number));
+                    assert_eq!((at.nanos(), id(due, packet)), (key.time, number));
                     now = key.time;
                 }
                 None => {
@@ -69,18 +73,18 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool) {
 }
 
 /// Packets of few moments, so that many tie, in lanes and without one, taken in batches.
-fn batches_agree_with_a_sorted_list(seed: u64, lanes: usize, reversed: bool) {
+fn batches_agree_with_a_sorted_list(seed: u64, classes: usize, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("batches", 0);
-    let mut event_queue = EventQueue::new(reversed, lanes);
+    let mut event_queue = EventQueue::new(reversed, classes, in_pairs);
     let mut list: Vec<(Key, u32)> = Vec::new();
     let (mut now, mut number) = (0, 0);
     for _ in 0..400 {
         for _ in 0..rng.below(30) {
-            let (time, lane) = (now + 1 + rng.below(25), rng.below(lanes as u64 + 1) as u8);
-            let link = u32::from(lane) * 8 + rng.below(8) as u32;
-            let (place, link) = match usize::from(lane) < lanes {
-                true => (event_queue.place(lane), link),
-                false => (NO_LANE, rng.below(8 * lanes as u64) as u32),
+            let (time, class) = (now + 1 + rng.below(25), rng.below(classes as u64 + 1) as usize);
+            let link = class as u32 * 8 + rng.below(8) as u32;
+            let (place, link) = match class < classes {
+                true => (event_queue.places(class).of(rng.below(2) == 0), link),
+                false => (NO_LANE, rng.below(8 * classes as u64) as u32),
             };
             let key = Key::new(time, TieOrder::new(reversed).of_packet(rank_of_link(link)));
             if list.iter().all(|(other, _)| *other != key) {
@@ -103,12 +107,16 @@ fn batches_agree_with_a_sorted_list(seed: u64, lanes: usize, reversed: bool) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn events_come_in_order_of_time_and_rank(seed: u64, exponent in 1..40_u32, reversed: bool) {
-        agrees_with_a_sorted_list(seed, 1 << (exponent / 2), reversed);
+    fn events_come_in_order_of_time_and_rank(
+        seed: u64, exponent in 1..40_u32, reversed: bool, in_pairs: bool
+    ) {
+        agrees_with_a_sorted_list(seed, 1 << (exponent / 2), reversed, in_pairs);
     }
 
     #[test]
-    fn batches_come_in_order_of_time_and_rank(seed: u64, lanes in 1..LANES, reversed: bool) {
-        batches_agree_with_a_sorted_list(seed, lanes, reversed);
+    fn batches_come_in_order_of_time_and_rank(
+        seed: u64, classes in 1..LANES, reversed: bool, in_pairs: bool
+    ) {
+        batches_agree_with_a_sorted_list(seed, classes, reversed, in_pairs);
     }
 }

@@ -14,8 +14,10 @@ use aqm_tcp::CheckedConfig;
 use aqm_traffic::Workload;
 
 use crate::event::Timer;
+use crate::event_queue::Soon;
 use crate::flow::{Ends, Flow};
 use crate::host_delays::HostDelays;
+use crate::huge_pages::prefer_huge_pages;
 use crate::links::managed_numbers;
 use crate::measurement::{RunRecord, measure, schedule};
 use crate::network::{HostEvent, NEAR, NEXT, Network};
@@ -65,6 +67,9 @@ pub(crate) struct World<'a, N> {
     /// Whether any host has jitter, or any flow extra delay.
     hosts_take_time: bool,
     delays: HostDelays,
+    /// The ends of flows that were asked for while so many events were still to come before theirs, in turn.
+    near: [Option<(u32, Side)>; NEAR - NEXT],
+    turn: usize,
     /// The numbers of the managed links.
     managed: Vec<u32>,
     record: RunRecord,
@@ -79,14 +84,16 @@ impl<'a, N: Network> World<'a, N> {
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
         });
+        // Flows with hosts of their own are all open in the end; room for them is taken at once.
+        let flows = Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum());
+        prefer_huge_pages(&flows);
         Self {
             scenario,
             topology: &plan.topology,
             net,
             transit: InTransit::new(Recorder::of(scenario)),
             tcp: scenario.traffic.iter().map(|one| Arc::clone(&scenario.tcp_of(one).checked)).collect(),
-            // Flows with hosts of their own are all open in the end; room for them is taken at once.
-            flows: Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum()),
+            flows,
             acknowledged: Vec::new(),
             free: Vec::new(),
             next_flow: 0,
@@ -97,6 +104,8 @@ impl<'a, N: Network> World<'a, N> {
             jitter: Streams::new(scenario.seed).named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero() || scenario.traffic.iter().any(Traffic::delays_flows),
             delays: HostDelays::default(),
+            near: [None; NEAR - NEXT],
+            turn: 0,
             managed: managed_numbers(&scenario.links),
             record: RunRecord::new(&scenario.record),
         }
@@ -109,20 +118,23 @@ impl<'a, N: Network> World<'a, N> {
         for position in 0..self.workloads.len() as u32 {
             self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
         }
-        let mut steps = 0;
-        while let Some((now, event)) = self.net.next(end, &mut self.transit) {
+        let (mut steps, mut packet) = (0, Packet::default());
+        while let Some((now, event)) = self.net.next(end, &mut packet, &mut self.transit) {
             watch.check_at(steps, || now.nanos())?;
             steps += 1;
-            self.step(now, event, watch);
+            self.step(now, event, &packet, watch);
         }
         watch.reach(end.nanos());
         Ok(self.finish(end))
     }
 
-    fn step(&mut self, now: Instant, event: HostEvent, watch: &Watch) {
+    fn step(&mut self, now: Instant, event: HostEvent, packet: &Packet, watch: &Watch) {
+        if self.net.looks_ahead() {
+            self.look_ahead();
+        }
         match event {
-            HostEvent::Arrived(packet) => self.on_arrival(packet, now),
-            HostEvent::Processed(packet) => self.on_packet(packet, now),
+            HostEvent::Arrived => self.on_arrival(packet, now),
+            HostEvent::Processed => self.on_packet(packet, now),
             HostEvent::Timer(Timer::End(side, slot)) => self.on_end_timer(side, slot, now),
             HostEvent::Timer(Timer::Conversation(slot)) => self.on_conversation_timer(slot, now),
             HostEvent::Timer(Timer::Workload(position)) => {
@@ -136,16 +148,18 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// A packet is at its host, which processes packets in the order of arrival and takes its time over each.
-    fn on_arrival(&mut self, packet: Packet, now: Instant) {
-        if let Some(near) = self.net.ahead(NEAR) {
-            let (slot, side) = self.transit.payloads.address(near.id);
-            let [head, end] = Flow::parts(side);
-            prefetch_part(&self.flows, slot as usize, head);
-            prefetch_part(&self.flows, slot as usize, end);
+    /// Asks for what events need that come soon.
+    #[inline(never)]
+    fn look_ahead(&mut self) {
+        let near = self.net.ahead(NEAR).and_then(|event| self.end_needed(event));
+        if let Some((slot, side)) = near {
+            for part in Flow::parts(side) {
+                prefetch_part(&self.flows, slot as usize, part);
+            }
         }
-        if let Some(next) = self.net.ahead(NEXT) {
-            let (slot, side) = self.transit.payloads.address(next.id);
+        let turn = self.turn % self.near.len();
+        self.turn += 1;
+        if let Some((slot, side)) = std::mem::replace(&mut self.near[turn], near) {
             let flow = &self.flows[slot as usize];
             self.net.prefetch_hop(flow.first_hop[side as usize]);
             if let Ends::Tcp(ends) = &flow.ends
@@ -154,23 +168,42 @@ impl<'a, N: Network> World<'a, N> {
                 prefetch_value(state);
             }
         }
+    }
+
+    /// Which end of which flow an event needs, if any. A packet that waits at its host before it is processed needs
+    /// none yet.
+    #[inline(always)]
+    fn end_needed(&self, event: Soon<'_>) -> Option<(u32, Side)> {
+        match event {
+            Soon::Packet(packet) if self.hosts_take_time => {
+                self.delays.prefetch(self.transit.payloads.address(packet.id).0);
+                None
+            }
+            Soon::Packet(packet) | Soon::Held(packet) => Some(self.transit.payloads.address(packet.id)),
+            Soon::Timer(&Timer::End(side, slot)) => Some((slot, side)),
+            Soon::Timer(_) => None,
+        }
+    }
+
+    /// A packet is at its host, which processes packets in the order of arrival and takes its time over each.
+    fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         if !self.hosts_take_time {
             return self.on_packet(packet, now);
         }
         let (slot, side) = self.transit.payloads.address(packet.id);
         let jitter = self.scenario.jitter.nanos() as f64 * self.jitter.uniform();
         let processed_at = self.delays.processed_at((slot, side), now, Span::from_nanos(jitter as u64));
-        self.net.hold(packet, processed_at);
+        self.net.hold(*packet, processed_at);
     }
 
     /// A packet is processed by its host.
     #[inline(never)]
-    fn on_packet(&mut self, packet: Packet, now: Instant) {
-        self.transit.note_arrived(&packet, now);
+    fn on_packet(&mut self, packet: &Packet, now: Instant) {
+        self.transit.note_arrived(packet, now);
         let Payload { contents, slot, to } = self.transit.payloads.take(packet.id);
         let mut segment = match contents {
             Contents::Segment(segment) => segment,
-            Contents::Datagram { sent, .. } => return self.on_datagram(&packet, slot, sent, now),
+            Contents::Datagram { sent, .. } => return self.on_datagram(packet, slot, sent, now),
         };
         segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];

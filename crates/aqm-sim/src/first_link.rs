@@ -67,7 +67,7 @@ pub(crate) fn classes_that_lead_to(plan: &Plan) -> Vec<usize> {
     let links = plan.scenario.links.len();
     let (mut classes, mut possible) = (vec![BTreeSet::new(); links], vec![true; links]);
     let mut line = None;
-    for hop in &plan.topology.hops {
+    for hop in plan.topology.hops() {
         let Some(classes) = classes.get_mut(hop.link as usize) else {
             line = (!hop.last).then_some(hop.class);
             continue;

@@ -91,7 +91,6 @@ const TOGETHER: usize = 16;
 impl Lines {
     /// Those of a plan. `owners` and `traced` go by link between routers.
     pub(crate) fn new(plan: &Plan, owners: &[Owner], traced: &[bool], first_links: &[FirstLink]) -> Self {
-        let hops = &plan.topology.hops;
         let is_traced = |link: u32| traced.get(link as usize).is_some_and(|&traced| traced);
         let position = |link: u32| first_links.iter().position(|first_link| first_link.link == link);
         let end = |hop: &Hop, next: Option<&Hop>| match next {
@@ -101,15 +100,18 @@ impl Lines {
             Some(next) if position(next.link).is_some() => End::FirstLink,
             _ => End::Link,
         };
-        let state = |(place, hop): (usize, &Hop)| HopState {
-            free_at: Instant::START,
-            link: hop.link,
-            class: hop.class,
-            end: end(hop, hops.get(place + 1)),
-            edge: hop.edge,
-        };
-        let states: Vec<HopState> = hops.iter().enumerate().map(state).collect();
+        let mut states = Vec::with_capacity(plan.topology.hop_count());
         prefer_huge_pages(&states);
+        let mut hops = plan.topology.hops().peekable();
+        while let Some(hop) = hops.next() {
+            states.push(HopState {
+                free_at: Instant::START,
+                link: hop.link,
+                class: hop.class,
+                end: end(&hop, hops.peek()),
+                edge: hop.edge,
+            });
+        }
         let classes = &plan.topology.link_classes;
         let (mut weights, mut behind) = (vec![0_u64; classes.len()], vec![None; classes.len()]);
         for (number, hop) in states.iter().enumerate() {

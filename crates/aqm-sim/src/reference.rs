@@ -60,10 +60,10 @@ pub(crate) struct ReferenceNetwork {
 impl ReferenceNetwork {
     pub(crate) fn new(plan: &Plan) -> Self {
         let Plan { scenario, topology, edges, .. } = plan;
-        let last = topology.hops.iter().map(|hop| hop.link as usize).max().unwrap_or(0);
+        let last = topology.hops().map(|hop| hop.link as usize).max().unwrap_or(0);
         let mut link_classes: Vec<LinkClass> =
             vec![topology.link_classes[0]; scenario.links.len().max(last + 1)];
-        for hop in &topology.hops {
+        for hop in topology.hops() {
             link_classes[hop.link as usize] = topology.link_classes[hop.class as usize];
         }
         let endless = |class: LinkClass| Link {
@@ -86,7 +86,7 @@ impl ReferenceNetwork {
             heap: BinaryHeap::new(),
             events: Vec::new(),
             links,
-            hops: topology.hops.clone(),
+            hops: topology.hops().collect(),
             edges: edges.clone(),
         }
     }

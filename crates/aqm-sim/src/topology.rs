@@ -29,12 +29,13 @@ pub(crate) struct Hop {
     pub(crate) edge: u8,
 }
 
-/// The routes of a workload's flows: where in [`Topology::hops`] the packets of each host begin.
+/// The routes of a workload's flows: which of [`Topology::hops`] are those of each host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes {
     first: u32,
     forward_length: u32,
     length: u32,
+    hosts: u32,
 }
 
 impl Routes {
@@ -51,10 +52,13 @@ impl Routes {
 /// workloads and hosts. So links of a class are neighbours, and classes stand in the order of links.
 pub(crate) struct Topology {
     pub(crate) link_classes: Vec<LinkClass>,
-    /// All routes, one after the other.
-    pub(crate) hops: Vec<Hop>,
     /// By workload.
     pub(crate) routes: Vec<Routes>,
+    /// The routes of the first host of each workload, there and back. Those of the next host differ in their access
+    /// lines, which follow those of the first by number.
+    of_first_hosts: Vec<Hop>,
+    /// How many links there are between routers; access lines follow.
+    between_routers: u32,
     /// Counted by the hosts data come from.
     route_count: usize,
     slowest: Vec<Rate>,
@@ -125,17 +129,15 @@ impl Topology {
             access[block.workload][block.role] = (next, class as u16);
             next += block.hosts as u32;
         }
-        let (mut hops, mut routes) = (Vec::new(), Vec::new());
+        let (mut of_first_hosts, mut routes, mut first) = (Vec::new(), Vec::new(), 0);
         for (workload, path) in paths.iter().enumerate() {
             let hosts = traffic[workload].config.hosts().max(1) as u32;
-            routes.push(Routes {
-                first: hops.len() as u32,
-                forward_length: path.there.len() as u32 + 2,
-                length: (path.there.len() + path.back.len()) as u32 + 4,
-            });
-            let line = |role: usize, host: u32, last: bool| {
-                let (first, class) = access[workload][role];
-                Hop { link: first + host, class, last, edge: 0 }
+            let length = (path.there.len() + path.back.len()) as u32 + 4;
+            routes.push(Routes { first, forward_length: path.there.len() as u32 + 2, length, hosts });
+            first += hosts * length;
+            let line = |role: usize, last: bool| {
+                let (link, class) = access[workload][role];
+                Hop { link, class, last, edge: 0 }
             };
             // The edge of the node where the hosts stand comes before the first link between routers.
             let between = |node: &str| {
@@ -148,14 +150,12 @@ impl Topology {
                 }
             };
             let one = &traffic[workload];
-            for host in 0..hosts {
-                hops.push(line(FROM_SENDER, host, false));
-                hops.extend(path.there.iter().map(between(&one.from)));
-                hops.push(line(TO_RECEIVER, host, true));
-                hops.push(line(FROM_RECEIVER, host, false));
-                hops.extend(path.back.iter().map(between(&one.to)));
-                hops.push(line(TO_SENDER, host, true));
-            }
+            of_first_hosts.push(line(FROM_SENDER, false));
+            of_first_hosts.extend(path.there.iter().map(between(&one.from)));
+            of_first_hosts.push(line(TO_RECEIVER, true));
+            of_first_hosts.push(line(FROM_RECEIVER, false));
+            of_first_hosts.extend(path.back.iter().map(between(&one.to)));
+            of_first_hosts.push(line(TO_SENDER, true));
         }
         let slowest_on = |(path, one): (&Path, &Traffic)| {
             let rates = path.there.iter().map(|&link| routers[link as usize].rate);
@@ -165,8 +165,9 @@ impl Topology {
         Ok(Self {
             route_count: (next as usize - routers.len()) / ROLES,
             link_classes,
-            hops,
             routes,
+            of_first_hosts,
+            between_routers: routers.len() as u32,
             slowest: paths.iter().zip(traffic).map(slowest_on).collect(),
             slowest_managed: managed.min().unwrap_or(routers[0].rate),
         })
@@ -175,6 +176,32 @@ impl Topology {
     /// The rate of the slowest link on the way of this workload's data: what its load is a share of.
     pub(crate) fn slowest(&self, workload: usize) -> Rate {
         self.slowest[workload]
+    }
+
+    /// The hops of all routes, one after the other, each after the hop before it.
+    pub(crate) fn hops(&self) -> impl Iterator<Item = Hop> {
+        let of_host = |host: u32, hop: Hop| {
+            let is_line = hop.link >= self.between_routers;
+            Hop { link: if is_line { hop.link + host } else { hop.link }, ..hop }
+        };
+        self.by_workload().flat_map(move |(routes, hops)| {
+            (0..routes.hosts).flat_map(move |host| hops.iter().map(move |&hop| of_host(host, hop)))
+        })
+    }
+
+    /// How many hops all routes have together.
+    pub(crate) fn hop_count(&self) -> usize {
+        self.routes.iter().map(|routes| routes.hosts as usize * routes.length as usize).sum()
+    }
+
+    /// By workload, its routes and the hops of its first host.
+    fn by_workload(&self) -> impl Iterator<Item = (&Routes, &[Hop])> {
+        let mut rest = self.of_first_hosts.as_slice();
+        self.routes.iter().map(move |routes| {
+            let (hops, behind) = rest.split_at(routes.length as usize);
+            rest = behind;
+            (routes, hops)
+        })
     }
 
     /// Whether there are so many routes that what is known of them does not stay in the cache.
@@ -186,11 +213,9 @@ impl Topology {
     /// times aside.
     pub(crate) fn least_round_trip(&self) -> Span {
         let delay = |hop: &Hop| self.link_classes[usize::from(hop.class)].delay;
-        let of_first_host = |routes: &Routes| {
-            let (first, length) = (routes.first as usize, routes.length as usize);
-            self.hops[first..first + length].iter().map(delay).fold(Span::ZERO, |sum, delay| sum + delay)
-        };
-        self.routes.iter().map(of_first_host).min().unwrap_or_default()
+        let there_and_back =
+            |(_, hops): (&Routes, &[Hop])| hops.iter().map(delay).fold(Span::ZERO, |sum, delay| sum + delay);
+        self.by_workload().map(there_and_back).min().unwrap_or_default()
     }
 
     /// The rate of the slowest link with a queue discipline.

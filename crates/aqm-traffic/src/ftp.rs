@@ -5,6 +5,8 @@
 //!
 //! Ours: the length of that interval; that a flow keeps its moment and its size when the number of flows changes.
 
+use std::sync::Arc;
+
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
 use crate::distributions;
@@ -33,7 +35,7 @@ impl Build for Config {
         let build = |config: &distributions::Config| config.sizes(Some(context.packetisation));
         let sizes = self.sizes.as_ref().map(build).transpose().map_err(|error| error.within("sizes"))?;
         let stream = format!("{}/sizes", context.name);
-        let mut files: Vec<File> = (0..self.flows)
+        let mut files: Arc<[File]> = (0..self.flows)
             .map(|flow| File {
                 begin: Instant::START + self.start + late(self.stagger, flow, context),
                 flow,
@@ -43,7 +45,7 @@ impl Build for Config {
             })
             .filter(|file| file.begin < Instant::START + context.duration)
             .collect();
-        files.sort_unstable();
+        Arc::make_mut(&mut files).sort_unstable();
         Ok(Box::new(Ftp { files, next: 0, hosts: self.hosts }))
     }
 
@@ -59,8 +61,8 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Ftp {
-    /// In the order of time.
-    files: Vec<File>,
+    /// In the order of time; of all runs of a plan.
+    files: Arc<[File]>,
     /// How many have begun.
     next: usize,
     hosts: Hosts,

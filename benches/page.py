@@ -36,7 +36,14 @@ STYLE = {
     "grid.color": "#E3E3E3",
 }
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "lines and ports": ("aqm-sim/network", "aqm-sim/managed", "aqm-sim/topology", "aqm-queue/port"),
+    "lines and ports": (
+        "aqm-sim/network",
+        "aqm-sim/lines",
+        "aqm-sim/first_link",
+        "aqm-sim/managed",
+        "aqm-sim/topology",
+        "aqm-queue/port",
+    ),
     "order of events": ("aqm-sim/event", "aqm-sim/ring", "aqm-sim/wheel"),
     "flows and hosts": ("aqm-sim/",),
     "TCP": ("aqm-tcp/",),

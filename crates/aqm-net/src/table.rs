@@ -44,7 +44,12 @@ pub struct Maybe<T> {
 impl<T: Copy + Default> Maybe<T> {
     /// The value of a row, if it is not missing.
     pub fn get(&self, row: usize) -> Option<T> {
-        (self.known[row / 8] >> (row % 8) & 1 > 0).then(|| self.values[row])
+        (self.bit(row) > 0).then(|| self.values[row])
+    }
+
+    /// 1 if the value of a row is there.
+    fn bit(&self, row: usize) -> u8 {
+        self.known[row / 8] >> (row % 8) & 1
     }
 
     /// All of them.
@@ -55,8 +60,8 @@ impl<T: Copy + Default> Maybe<T> {
     /// The values of these rows.
     fn of_rows(&self, rows: &[u32]) -> Self {
         let values = rows.iter().map(|&row| self.values[row as usize]).collect();
-        let bit = |row: u32| self.known[row as usize / 8] >> (row % 8) & 1;
-        let byte = |eight: &[u32]| eight.iter().rev().fold(0, |byte, &row| byte << 1 | bit(row));
+        let byte =
+            |eight: &[u32]| eight.iter().rev().fold(0, |byte, &row| byte << 1 | self.bit(row as usize));
         Self { values, known: rows.chunks(8).map(byte).collect() }
     }
 

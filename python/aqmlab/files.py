@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import os
+import secrets
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,3 +46,30 @@ def write_parquet(path: Path, table: pl.DataFrame) -> None:
     file = io.BytesIO()
     table.write_parquet(file)
     write_bytes(path, file.getvalue())
+
+
+def replace(path: Path, parts: Iterable[bytes]) -> None:
+    """Writes a file of these parts. Whatever happens meanwhile, who reads it finds all of what stood there
+    before, or all of this."""
+    fresh = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    with writing(path):
+        try:
+            with fresh.open("xb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Puts the names in a folder on the disk."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

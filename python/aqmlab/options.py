@@ -14,6 +14,18 @@ Settings = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
 ]
 
+StoreFolder = Annotated[
+    Path,
+    typer.Option(
+        "--store",
+        metavar="FOLDER",
+        envvar="AQMLAB_STORE",
+        help="Where runs are kept.",
+    ),
+]
+STORE = Path("out/store")
+"""Where they are kept unless `--store` or AQMLAB_STORE says otherwise."""
+
 
 def load_scenario(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
     """The scenario with its settings; what is doubtful in it is told on standard error."""

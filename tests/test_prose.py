@@ -76,6 +76,7 @@ FOREIGN = re.compile(
     | \bparametrize\b                         # pytest
     | \bfinalize\( | \.capitalize\(           # sha2, Python
     | (?<=[._"'])colors?\b | \bcolors?(?=[=:-]) | \.colors\b                    # matplotlib, CSS
+    | \bcolor_scheme\b                        # Playwright
     | \.acknowledgment_number\b                # etherparse
     | scroll-behavior | (?:text-align:\s*|["'])center\b
     """

@@ -14,11 +14,11 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab import _core, stats, study, sweep
+from aqmlab import _core, measure, stats, study
+from aqmlab.grid import Grid, Results
 from aqmlab.plot import Chart
 from aqmlab.publication import Claim, Decision, Figure, Study, StudyResult, Table
 from aqmlab.stats import Evidence
-from aqmlab.sweep import Results, Sweep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +38,10 @@ class FakeScenario:
         self.table = dict(table)
         self.digest = json.dumps(self.table, sort_keys=True)
 
+    @property
+    def effective(self) -> Mapping[str, Any]:
+        return self.table
+
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> FakeRun:
         with FakeScenario.lock:
             FakeScenario.made += 1
@@ -51,7 +55,7 @@ class FakeScenario:
         return FakeRun({"transfers": table}, {"scenario": self.table, "digest": self.digest}, {"cpu_s": 0.5})
 
 
-def reduce(run: sweep.Run) -> dict[str, Any]:
+def reduce(run: measure.Run) -> dict[str, Any]:
     return {"time_s": run.tables["transfers"]["time_s"].item()}
 
 
@@ -84,7 +88,7 @@ def slower(table: dict[str, Any]) -> dict[str, Any]:
     return table | ({"slow": 9.0} if table["queue"] == "SHRED" else {})
 
 
-MAIN = Sweep(
+MAIN = Grid(
     name="main",
     axes={"queue": ("RED", "SHRED"), "load": (0.5, 1.0)},
     scenario=scenario,

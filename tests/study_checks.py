@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from aqmlab.grid import Row, Runs
 from aqmlab.publication import Study, StudyResult
 from aqmlab.scenario import Scenario
-from aqmlab.sweep import Row, Runs
 
 
 def runs(values: dict[str, dict[str, list[Any]]], **labels: Any) -> Runs:

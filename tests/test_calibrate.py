@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import aqmlab as al
-from aqmlab.calibrate import AROUND, _offered, calibrate
+from aqmlab.calibrate import AROUND, calibrate
+from aqmlab.store import Store
 
 TWO_WAY = {
     "duration": "30s",
@@ -58,27 +58,18 @@ def test_the_points_lie_near_a_line_through_the_origin(scenario: al.Scenario) ->
         assert load / rate == pytest.approx(found.load / found.rate, rel=0.1)
 
 
-def test_what_is_known_is_not_measured_again(
-    scenario: al.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[float] = []
-
-    def offered(*asked: Any) -> float:
-        made.append(asked[3])
-        return _offered(*asked)
-
-    monkeypatch.setattr("aqmlab.calibrate._offered", offered)
-
-    def calibrated(load: float, *, fresh: bool = False) -> tuple[float, int]:
-        made.clear()
-        found = calibrate(scenario, load, replications=2, cache=tmp_path, fresh=fresh)
-        return found.rate, len(made)
+def test_what_is_known_is_not_measured_again(scenario: al.Scenario, tmp_path: Path) -> None:
+    def calibrated(load: float) -> tuple[float, int]:
+        with Store(tmp_path / "store") as store:
+            before = store.runs().height
+            found = calibrate(scenario, load, replications=2, store=store)
+            return found.rate, store.runs().height - before
 
     rate, measured = calibrated(0.4)
     assert measured == 1 + len(AROUND) * 2
     assert calibrated(0.4) == (rate, 0)
-    assert calibrated(0.4, fresh=True) == (rate, 1 + len(AROUND) * 2)
-    assert calibrated(0.3)[1] == 1 + len(AROUND) * 2
+    # The first guess is measured for any load.
+    assert calibrated(0.3)[1] == len(AROUND) * 2
 
 
 def test_links_can_be_chosen(scenario: al.Scenario) -> None:

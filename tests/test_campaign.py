@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
-import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,9 @@ import pytest
 from small_study import MAIN, STUDY, FakeScenario, reduce, run, scenario
 
 from aqmlab import study
-from aqmlab.campaign import Store
+from aqmlab.grid import Reduction, versioned
+from aqmlab.measure import Run
+from aqmlab.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +39,7 @@ def test_a_run_that_fails_loses_neither_the_others_nor_its_own_next_chance(tmp_p
     result = run(tmp_path, broken)
     assert len(result.failures) == 4
     assert {failure.seed for failure in result.failures} == {3}
+    assert {failure.name for failure in result.failures} >= {"main, queue RED, load 0.5"}
     assert "seed 3 is unlucky" in result.failures[0].problem
     assert result.verdicts["C-1"] == "holds"
     assert "seed 3 is unlucky" in result.report.read_text()
@@ -55,9 +55,7 @@ def test_a_scenario_that_is_refused_loses_only_its_own_runs(tmp_path: Path) -> N
         return FakeScenario(table)
 
     result = study.run(STUDY, tmp_path, prepare=picky)
-    assert {(failure.labels["queue"], failure.labels["load"]) for failure in result.failures} == {
-        ("SHRED", 0.5)
-    }
+    assert {failure.name for failure in result.failures} == {"main, queue SHRED, load 0.5"}
     assert len(result.failures) == 4
     assert FakeScenario.made == 12
 
@@ -71,28 +69,23 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
         run(tmp_path, chosen, jobs=1)
     made = FakeScenario.made
     assert 14 <= made <= 16
-    assert len(Store(tmp_path / "runs.jsonl").known) == made
+    assert kept(tmp_path) == made
     FakeScenario.made = 0
     run(tmp_path)
     # Digests of the scenarios without the interrupt are the same: only the four of the other are made.
     assert FakeScenario.made == 4
 
 
-def test_a_line_cut_off_by_a_crash_is_ignored_and_written_again(tmp_path: Path) -> None:
-    run(tmp_path)
-    path = tmp_path / "runs.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
-    FakeScenario.made = 0
-    run(tmp_path)
-    assert FakeScenario.made == 1
-    assert len(Store(path).known) == 16
-
-
 def test_other_numbers_are_not_taken_from_the_store(tmp_path: Path) -> None:
     run(tmp_path)
     FakeScenario.made = 0
-    other = dataclasses.replace(STUDY, sweeps=(dataclasses.replace(MAIN, reduce=lambda run: reduce(run)),))
-    run(tmp_path, other)
+
+    @versioned(2)
+    def other(run: Run) -> Reduction:
+        return reduce(run)
+
+    other.__module__, other.__qualname__ = reduce.__module__, reduce.__qualname__
+    run(tmp_path, dataclasses.replace(STUDY, sweeps=(dataclasses.replace(MAIN, reduce=other),)))
     assert FakeScenario.made == 16
 
 
@@ -111,19 +104,6 @@ def test_results_do_not_depend_on_the_number_of_threads(jobs: int, tmp_path: Pat
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
 
 
-class Full(io.StringIO):
-    """A file on a full disk."""
-
-    def flush(self) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def close(self) -> None:
-        pass
-
-
-def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
-    with Store(tmp_path / "runs.jsonl") as store:
-        store._file.close()
-        store._file = Full()
-        with pytest.raises(OSError, match=r"No space left on device: .*runs\.jsonl"):
-            store.add({"key": "one"})
+def kept(out: Path) -> int:
+    """How many runs the store of a study holds."""
+    return Store(out / "store", read_only=True).runs().height

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab.catalog import base_profile, entries, families, members, studies
+from aqmlab import study
+from aqmlab.catalog import base_profile, entries, families, members
 from aqmlab.cli import app
 from aqmlab.reference import allowed, describe, pages
 from aqmlab.scenario import flat
@@ -200,7 +201,7 @@ def test_studies_are_listed_beside_the_catalogue() -> None:
     # A study may share its name with the queue it studies, so it is no entry of the catalogue.
     result = CliRunner().invoke(app, ["list", "studies"])
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == list(studies())
+    assert [line.split()[0] for line in result.output.splitlines()] == list(study.titles())
     assert al.entry("shred").family.title == "queue discipline"
 
 

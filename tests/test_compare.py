@@ -74,7 +74,10 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
 
     monkeypatch.setattr(al.Scenario, "run", sometimes)
     found = al.compare(scenario, ["red", "short"], replications=3)
-    assert found.failures == ("red, seed 4: out of luck", "short, seed 4: out of luck")
+    assert found.failures == (
+        "red, seed 4: RuntimeError: out of luck",
+        "short, seed 4: RuntimeError: out of luck",
+    )
     assert found.title.startswith("Mean and 95 % interval over 2 of 3 replications ")
     lost = (pl.col("seed") == 5) & (pl.col("queue") == "red")
     assert " over 1-2 of 3 " in dataclasses.replace(found, values=found.values.filter(~lost)).title

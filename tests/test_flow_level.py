@@ -140,22 +140,22 @@ def test_three_regimes_follow_from_load_and_peak_rate(link: Path, tmp_path: Path
 
 
 def test_a_study_can_sweep_it(link: Path) -> None:
-    from aqmlab.campaign import Store, collect, execute, plan_of, tasks_of
-    from aqmlab.sweep import Sweep
+    from aqmlab.campaign import Local, collect, execute, plan_of, tasks_of
+    from aqmlab.grid import Grid
+    from aqmlab.store import Store
 
     base = Scenario.load(link).given
-    sweep = Sweep(
+    sweep = Grid(
         name="loads",
         axes={"load": [0.3, 0.6]},
         scenario=lambda load: {**base, "traffic": {"web": {"load": load}}},
-        reduce=lambda run: {"mean": float(run.tables["link"]["mean_in_progress"][0])},
+        reduce=lambda run: {"mean": float(run.tables["links"]["mean_in_progress"][0])},
         seeds=2,
     )
     plan = plan_of([sweep], Scenario.from_dict, False)
-    store = Store(link.parent / "runs.jsonl")
-    with store:
-        assert execute(tasks_of([plan]), store, [], jobs=1, label="test") == 4
-    assert collect(plan, store)
+    with Store(link.parent / "store") as store:
+        assert execute(tasks_of([plan]), store, executor=Local(jobs=1), total=4).made == 4
+        assert collect(plan, store)
 
 
 def test_the_command_prints_the_number_beside_the_law(cli: Cli, link: Path, tmp_path: Path) -> None:

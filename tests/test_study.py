@@ -17,6 +17,7 @@ from aqmlab import live_runs, study
 from aqmlab.campaign import plan_of
 from aqmlab.publication import StudyResult, Variant
 from aqmlab.scenario import Scenario
+from aqmlab.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def test_a_study_writes_its_report_claims_and_figures(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {
         "report.html",
         "claims.json",
-        "runs.jsonl",
+        "store",
         "figures",
     }
     names = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -141,8 +142,8 @@ def test_a_live_study_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch, 
     result = live_study(monkeypatch, first, tmp_path)
     assert first.made == 16
     assert "aqmlab study run small --live" in result.report.read_text()
-    kept = (tmp_path / "runs.jsonl").read_text().splitlines()
-    (tmp_path / "runs.jsonl").write_text("\n".join(kept[:10]) + "\n")
+    (log,) = (tmp_path / "store" / "logs").iterdir()
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:10]))
     again = FakeLive()
     assert live_study(monkeypatch, again, tmp_path).verdicts == result.verdicts
     assert again.made == 6
@@ -158,8 +159,8 @@ def test_an_invalid_run_is_made_again_and_only_the_valid_one_is_kept(
     result = live_study(monkeypatch, fake, tmp_path)
     assert fake.made == 16 + 3
     assert result.failures == ()
-    records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert [len(record["live"]["repeated"]) for record in records] == [0, 1, 0, 2] + 12 * [0]
+    records = Store(tmp_path / "store", read_only=True).runs()
+    assert sorted(len(json.loads(live)["repeated"]) for live in records["live"]) == 14 * [0] + [1, 2]
     found = result.provenance["live"]
     assert (found["runs"], found["repeated"]) == (16, 3)
     assert (found["late_p99_us"], found["late_max_us"]) == (100.0, 1004.0)
@@ -176,7 +177,8 @@ def test_a_run_that_is_never_valid_fails_and_is_tried_again_later(
     result = live_study(monkeypatch, fake, tmp_path)
     (failure,) = result.failures
     assert failure.problem.endswith("none of 4 live runs was valid; the last: the router stood still")
-    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 15
+    statuses = Store(tmp_path / "store", read_only=True).runs()["status"]
+    assert sorted(statuses) == 15 * ["done"] + ["failed"]
     again = FakeLive()
     assert live_study(monkeypatch, again, tmp_path).failures == ()
     assert again.made == 1
@@ -185,7 +187,7 @@ def test_a_run_that_is_never_valid_fails_and_is_tried_again_later(
 def test_a_live_run_is_not_taken_for_a_simulated_one(tmp_path: Path) -> None:
     both = [*LIVE.sweeps, dataclasses.replace(LIVE.sweeps[0], live=False)]
     plan = plan_of(both, Scenario.from_dict, quick=True)
-    keys = {(sweep.live, labels["queue"], task.seed): task.key for sweep, labels, task in plan}
+    keys = {(grid.live, labels["queue"], task.seed): task.run for grid, labels, task in plan}
     assert len(set(keys.values())) == 8
     assert len({task.scenario.digest for _, _, task in plan}) == 8, "each seed has a scenario of its own"
 

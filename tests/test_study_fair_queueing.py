@@ -12,10 +12,10 @@ import pytest
 from study_checks import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import metrics, study
+from aqmlab.grid import Row, Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies import fair_queueing, fair_queueing_figures, fair_queueing_runs
 from aqmlab.studies.fair_queueing_runs import BLOCKS, PAIRS, RECOVERIES, RIVALS
-from aqmlab.sweep import Row, Runs
 
 STUDY = fair_queueing.STUDY
 

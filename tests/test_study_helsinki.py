@@ -13,12 +13,13 @@ import pytest
 from study_checks import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import study
+from aqmlab.grid import Results, Row, Runs
+from aqmlab.measure import Run
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
 from aqmlab.studies import helsinki, helsinki_figures, helsinki_runs
 from aqmlab.studies import helsinki_kernel as kernel
 from aqmlab.studies.helsinki_runs import PLOTTED_STARTS, QUEUES, SYSTEMS
-from aqmlab.sweep import Results, Row, Run, Runs
 
 STUDY = helsinki.STUDY
 

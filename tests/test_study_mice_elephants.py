@@ -20,11 +20,11 @@ from study_checks import (
 )
 
 from aqmlab import metrics, study
+from aqmlab.grid import Row, Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies import mice_elephants, mice_elephants_figures, mice_elephants_runs
 from aqmlab.studies.latency_model import Path as NetworkPath
 from aqmlab.studies.latency_model import latency
-from aqmlab.sweep import Row, Runs
 
 STUDY = mice_elephants.STUDY
 

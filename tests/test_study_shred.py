@@ -12,9 +12,9 @@ import pytest
 from study_checks import check_drop_functions, check_every_scenario, check_variants, runs, together
 
 from aqmlab import metrics, stats, study
+from aqmlab.grid import Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies import shred, shred_figures, shred_runs
-from aqmlab.sweep import Runs
 
 STUDY = shred.STUDY
 

@@ -13,10 +13,10 @@ import pytest
 from study_checks import check_every_scenario, check_result, check_variants, together
 
 from aqmlab import calibrate, study
+from aqmlab.grid import Row, Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies import unc_web, unc_web_figures, unc_web_runs
 from aqmlab.studies.unc_web_runs import DROP_TAIL, FULL_LOAD, GRID, QUEUES, TUNED
-from aqmlab.sweep import Row, Runs
 
 STUDY = unc_web.STUDY
 FEW = 1500

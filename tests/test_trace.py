@@ -15,10 +15,11 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import _core, campaign, sweep, trace
+from aqmlab import _core, campaign, grid, measure, trace
 from aqmlab.parallel import watched
 from aqmlab.plot import save
 from aqmlab.scenario import Scenario, ScenarioFileError
+from aqmlab.store import Store
 
 SIZES = {"kind": "power-law", "minimum": "4kB", "maximum": "1MB"}
 SOURCE = {"kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "sizes": SIZES}
@@ -99,23 +100,23 @@ def test_a_lower_rate_makes_more_flows_active() -> None:
 
 
 def test_a_campaign_runs_traces_as_it_runs_scenarios(tmp_path: Path) -> None:
-    one = sweep.Sweep(
+    one = grid.Grid(
         name="rates",
         axes={"rate": ["100Mbps", "20Mbps"]},
         scenario=lambda rate: {**SMALL, "rate": rate},
         reduce=mean_active,
         seeds=2,
     )
-    plan, failures = campaign.plan_of([one], Scenario.from_dict, False), []
-    with campaign.Store(tmp_path / "runs.jsonl") as store:
-        made = campaign.execute(campaign.tasks_of([plan]), store, failures, jobs=2, label="test")
+    plan = campaign.plan_of([one], Scenario.from_dict, False)
+    with Store(tmp_path / "store") as store:
+        did = campaign.execute(campaign.tasks_of([plan]), store, executor=campaign.Local(jobs=2), total=4)
         found = campaign.collect(plan, store)["rates"]
-    assert (made, failures) == (4, [])
+    assert (did.made, did.failures) == (4, [])
     fast, slow = (found.where(rate=rate).values("active") for rate in ("100Mbps", "20Mbps"))
     assert max(fast) < min(slow)
 
 
-def mean_active(run: sweep.Run) -> sweep.Reduction:
+def mean_active(run: measure.Run) -> grid.Reduction:
     return {"active": run.tables["summary"]["mean_active"][0]}
 
 

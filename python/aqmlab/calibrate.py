@@ -10,21 +10,17 @@ MASCOTS 2003.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from aqmlab import _core, stats
-from aqmlab.files import write_text
+from aqmlab import measures, stats
+from aqmlab.campaign import Local, Task, execute
 from aqmlab.metrics import bits_per_second
-from aqmlab.parallel import each
 from aqmlab.scenario import Scenario, flat
+from aqmlab.store import Store
 
 UNCONGESTED = 20
 """How many times faster the line is while the load is measured."""
@@ -70,18 +66,15 @@ def calibrate(
     links: Sequence[str] = (),
     replications: int = 5,
     jobs: int | None = None,
-    cache: Path | None = None,
-    fresh: bool = False,
     label: str | None = None,
+    store: Store | None = None,
 ) -> Calibration:
     """The rate of connections with which `scenario` offers `load` (a share of the line, above 0, at most 2).
 
     All parameters at `paths` get the same rate; by default they are the `connections_per_second` of every
     `packmime` workload. The load is that of `links`, by default of every managed link, averaged. Each of
     three rates is measured `replications` times (at least 2) over the scenario's duration, less its warm-up.
-    The result is kept in the folder `cache`, if one is given, under the digest of the scenario and what else
-    was asked, and read from there the next time unless it is to be `fresh`. With a `label` a
-    bar shows how far it is.
+    Runs that the `store` holds are not made again. With a `label` a bar shows how far it is.
 
     Raises `ValueError` if there is nothing to vary, no such link or no load to measure, and `ScenarioError`
     if a rate is refused.
@@ -94,24 +87,27 @@ def calibrate(
     links = tuple(links) or _managed(scenario)
     fast = _uncongested(scenario, links)
     first = _first_guess(scenario, paths)
-    kept = None if cache is None else cache / f"{_key(fast, load, paths, links, replications)}.json"
-    if kept is not None and kept.exists() and not fresh:
-        return Calibration(**json.loads(kept.read_text(encoding="utf-8")))
+    wanted = measures.named(fast, [f"{link}.utilisation" for link in links])
     seed = int(scenario.effective["seed"])
+    kept = store or Store.in_memory()
 
     def measured(rates: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
         """The loads offered, a list for each seed."""
-        tasks = [(rate, seed) for seed in seeds for rate in rates]
-        found: dict[tuple[float, int], float] = {}
+        made = [fast.with_(dict.fromkeys(paths, rate) | {"seed": 1}) for rate in rates]
+        tasks = [
+            Task(scenario=one, seed=seed, measures=wanted, name=f"{paths[0]} = {rate:g}")
+            for seed in seeds
+            for one, rate in zip(made, rates, strict=True)
+        ]
+        here = Local(jobs=jobs)
+        execute(tasks, kept, executor=here, label=label, total=len(tasks), retry=True, fail_fast=True)
+        found = kept.runs_of([one.digest for one in made])
 
-        def one(task: tuple[float, int], watch: _core.Watch) -> float:
-            return _offered(fast, paths, links, *task, watch)
+        def offered(run: tuple[str, int]) -> float:
+            used = [found[run].values[one.key] / 100 for one in wanted]
+            return UNCONGESTED * math.fsum(used) / len(used)
 
-        def done(task: tuple[float, int], future: Future[float]) -> None:
-            found[task] = future.result()
-
-        each(tasks, one, done, jobs=jobs, label=label)
-        return [[found[rate, seed] for rate in rates] for seed in seeds]
+        return [[offered((one.digest, seed)) for one in made] for seed in seeds]
 
     ((guess,),) = measured([first], [seed])
     if not guess > 0:
@@ -124,7 +120,7 @@ def calibrate(
     slopes = [stats.through_origin(rates, ours) for ours in loads]
     rate = stats.inverse(stats.mean_interval(slopes), load)
     means = [math.fsum(column) / len(column) for column in zip(*loads, strict=True)]
-    result = Calibration(
+    return Calibration(
         load=load,
         paths=paths,
         links=links,
@@ -133,19 +129,6 @@ def calibrate(
         high=rate.high,
         points=list(zip(rates, means, strict=True)),
     )
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        # Whole or not at all: another program may read it, and this one may be stopped.
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        write_text(part, json.dumps(asdict(result)) + "\n")
-        part.replace(kept)
-    return result
-
-
-def default_cache() -> Path:
-    """Where the command keeps calibrations: `aqmlab/calibrations` in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "aqmlab" / "calibrations"
 
 
 def _rates_of(scenario: Scenario) -> tuple[str, ...]:
@@ -194,18 +177,3 @@ def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise ValueError(f"{path}: must be a number above zero in the scenario, is {json.dumps(value)}")
     return float(values[paths[0]])
-
-
-def _offered(
-    fast: Scenario, paths: Sequence[str], links: Sequence[str], rate: float, seed: int, watch: _core.Watch
-) -> float:
-    """The mean load of `links`, as a share of the real lines, when all of `paths` have this rate."""
-    run = fast.with_(dict.fromkeys(paths, rate)).run(seed, watch=watch)
-    used = [run.summary["links"][link]["utilisation"] for link in links]
-    return UNCONGESTED * math.fsum(used) / len(used)
-
-
-def _key(fast: Scenario, load: float, paths: Sequence[str], links: Sequence[str], replications: int) -> str:
-    """A name for a calibration: the digest covers all of the scenario and the version of results."""
-    asked = json.dumps([fast.digest, load, list(paths), list(links), replications])
-    return hashlib.sha256(asked.encode()).hexdigest()[:32]

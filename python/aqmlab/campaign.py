@@ -1,127 +1,301 @@
-"""A campaign: the runs that sweeps need, each made once, on all cores, and kept as soon as known.
+"""A campaign: makes the runs that are missing, each once, and keeps each as soon as it is known.
 
-Each run is reduced at once to a few numbers by its sweep's `reduce`, and the reduction is appended to
-a file: whatever stops a campaign loses nothing, and the same command goes on where it stopped. A run
-that fails is told and does not stop the others.
+Everything that makes many runs stands on it: sweeps, comparisons, calibrations, replications of the flow
+level, studies. A run is reduced at once to its measures, and they go into the store: whatever stops a
+campaign loses nothing, and the same call goes on where it stopped. A run that fails is a result, too: it
+is kept with its error and does not stop the others.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aqmlab import _core, live_runs
-from aqmlab.files import writing
+from aqmlab.grid import Grid, Prepare, Row, Runnable, Runs
+from aqmlab.measure import Measure, View
 from aqmlab.parallel import each
-from aqmlab.sweep import Labels, Prepare, Reduce, Row, Run, Runnable, Runs, Sweep
 
+if TYPE_CHECKING:
+    import polars as pl
 
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A run that raised."""
+    from aqmlab.store import RunRecord, Store
 
-    sweep: str
-    labels: Labels
-    seed: int
-    problem: str
+BLOCK = 1000
+"""So many tasks are looked up in the store at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One run to be made, for all who asked for it."""
 
-    key: str
     scenario: Runnable
     seed: int
-    reduce: Reduce
-    sweep: str
-    labels: Labels
+    measures: tuple[Measure, ...]
+    name: str = ""
+    """What it is in words, for whoever reads of its failure."""
 
+    @property
+    def run(self) -> tuple[str, int]:
+        """The name of the run."""
+        return self.scenario.digest, self.seed
 
-# Planning: which runs are needed, each once
-
-
-Plan = list[tuple[Sweep, dict[str, Any], Task]]
-"""Sweep, labels and run."""
-
-
-def plan_of(sweeps: Iterable[Sweep], make: Prepare, quick: bool) -> Plan:
-    """Every run that the sweeps ask for; the same run may stand in several of them.
-
-    `make` makes the scenarios that are simulated.
-    """
-    plan: Plan = []
-    for sweep in sweeps:
-        code = _code(sweep.reduce)
-        prepare = live_runs.prepare if sweep.live else make
-        for labels in sweep.points(quick=quick):
-            shared = None if sweep.by_seed else _made(prepare, sweep.scenario(**labels))
-            for seed in range(1, sweep.replications(quick=quick) + 1):
-                scenario = shared or _made(prepare, sweep.scenario(**labels, seed=seed))
-                key = f"{scenario.digest}:{seed}:{code}"
-                task = Task(
-                    key=key,
-                    scenario=scenario,
-                    seed=seed,
-                    reduce=sweep.reduce,
-                    sweep=sweep.name,
-                    labels=labels,
-                )
-                plan.append((sweep, labels, task))
-    return plan
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is asked of it."""
+        return tuple(one.key for one in self.measures)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Refused:
-    """A scenario that did not pass its checks: it fails when run, as one of many."""
+class Made:
+    """A run that was made, or failed: its record, and the tables among its measures."""
 
-    problem: Exception
-    digest: str
-
-    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        raise self.problem
+    record: dict[str, Any]
+    frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
-def _made(make: Prepare, table: Mapping[str, Any]) -> Runnable:
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A run that raised, or that killed whoever made it."""
+
+    name: str
+    seed: int
+    problem: str
+    scenario: str
+    """The digest of its scenario."""
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}: {self.problem}"
+
+
+class Executor(Protocol):
+    """Who makes runs: this machine's cores, or others."""
+
+    def each(
+        self,
+        tasks: Iterable[Task],
+        done: Callable[[Task, Made], None],
+        *,
+        total: int,
+        already: int,
+        label: str | None,
+    ) -> None:
+        """Makes the runs and tells of each in the calling thread, in any order.
+
+        Ctrl-C stops those under way, and is raised when `done` knows of all that were finished.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local:
+    """This machine: `jobs` runs at once, all cores by default, which begin `apart_s` after one another."""
+
+    jobs: int | None = None
+    apart_s: float = 0.0
+
+    def each(
+        self,
+        tasks: Iterable[Task],
+        done: Callable[[Task, Made], None],
+        *,
+        total: int,
+        already: int,
+        label: str | None,
+    ) -> None:
+        """See `Executor.each`."""
+
+        def told(task: Task, future: Future[Made]) -> None:
+            done(task, future.result())
+
+        each(
+            tasks,
+            make,
+            told,
+            total=total,
+            jobs=self.jobs,
+            label=label,
+            already=already,
+            apart_s=self.apart_s,
+        )
+
+
+def make(task: Task, watch: _core.Watch) -> Made:
+    """Makes a run and reduces it to its measures. What it raises becomes a record of a run that failed;
+    Ctrl-C passes through."""
+    import polars as pl
+
+    about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
     try:
-        return make(table)
+        run = task.scenario.run(task.seed, watch=watch)
+        view = View(run)
+        found = {one.key: one.of(view) for one in task.measures}
     except Exception as problem:
-        text = json.dumps(table, sort_keys=True, default=str)
-        return _Refused(problem=problem, digest=f"refused-{hashlib.sha256(text.encode()).hexdigest()}")
+        return Made(record=about | _failed(task, "".join(traceback.format_exception_only(problem)).strip()))
+    manifest = run.manifest
+    record = {
+        **about,
+        "status": "done",
+        "values": {key: value for key, value in found.items() if not isinstance(value, pl.DataFrame)},
+        "frames": {},
+        "error": None,
+        "cpu_s": run.performance.get("cpu_s"),
+        "version": manifest.get("version", ""),
+        "facts": manifest.get("facts", {}),
+    }
+    if "live" in manifest:
+        record["live"] = live_runs.facts(manifest)
+    return Made(
+        record=record, frames={key: one for key, one in found.items() if isinstance(one, pl.DataFrame)}
+    )
 
 
-def collect(plan: Plan, store: Store) -> dict[str, Runs]:
-    """The finished runs of a plan, by sweep."""
-    rows: dict[str, list[Row]] = {}
-    for sweep, labels, task in plan:
-        found = rows.setdefault(sweep.name, [])
-        record = store.known.get(task.key)
-        if record is not None:
-            found.append(Row(labels=labels, seed=task.seed, values=record["values"]))
-    return {name: Runs(rows=tuple(found)) for name, found in rows.items()}
+def crashed(task: Task, problem: str) -> Made:
+    """What is kept of a run that killed whoever made it."""
+    about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
+    return Made(record=about | _failed(task, problem) | {"status": "crashed"})
 
 
-def _code(reduce: Reduce) -> str:
-    """A name for the code a reduction depends on, so that old reductions are not taken for new ones."""
-    from aqmlab import metrics
+def _failed(task: Task, problem: str) -> dict[str, Any]:
+    return {
+        "status": "failed",
+        "values": {},
+        "frames": {},
+        "error": problem,
+        "cpu_s": None,
+        "version": version(),
+        # A run whose measure was wrong has another chance once others are asked of it.
+        "facts": {"asked": list(task.keys)},
+    }
 
-    module = sys.modules[reduce.__module__]
-    names = {getattr(one, "__module__", None) or "" for one in vars(module).values()}
-    ours = {name for name in names if name.startswith("aqmlab.")}
-    digest = hashlib.sha256(version().encode())
-    for name in sorted({*ours, metrics.__name__, module.__name__}):
-        path = Path(sys.modules[name].__file__ or "")
-        if path.suffix == ".py":  # What the core computes is named by the scenario's digest.
-            digest.update(path.read_bytes())
-    return f"{reduce.__qualname__}-{digest.hexdigest()[:12]}"
+
+@dataclass(kw_only=True)
+class Account:
+    """What a campaign did."""
+
+    made: int = 0
+    found: int = 0
+    """Runs that were kept already."""
+    failures: list[Failure] = field(default_factory=list)
+
+
+class FirstFailureError(RuntimeError):
+    """A run failed, and the first that does was to stop the campaign."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def execute(
+    tasks: Iterable[Task],
+    store: Store,
+    *,
+    executor: Executor,
+    label: str | None = None,
+    total: int,
+    account: Account | None = None,
+    retry: bool = False,
+    fail_fast: bool = False,
+) -> Account:
+    """Makes the runs that the store lacks, of tasks that are at most `total`.
+
+    Runs that failed before count as found, with their failure, unless they are to be tried again. With
+    `fail_fast` raises `FirstFailureError` at the first run that fails. `account` is told of everything at
+    once, also if Ctrl-C ends it.
+    """
+    account = account or Account()
+    known: set[str] = set()
+
+    def missing() -> Iterator[Task]:
+        seen: set[int] = set()
+        for block in _blocks(tasks):
+            kept = store.runs_of(list({task.scenario.digest for task in block}))
+            known.update(digest for digest, _ in kept)
+            lacking = []
+            for task in block:
+                again = hash((task.run, task.keys))
+                if again in seen:
+                    continue
+                seen.add(again)
+                record = kept.get(task.run)
+                if not settled(record, task.keys, retry=retry):
+                    lacking.append(task)
+                    continue
+                account.found += 1
+                if record is not None and record.status != "done":
+                    fail(task, record.status, record.error)
+            yield from lacking
+
+    def fail(task: Task, status: str, problem: str | None) -> None:
+        said = problem or status
+        failure = Failure(name=task.name, seed=task.seed, problem=said, scenario=task.scenario.digest)
+        if failure not in account.failures:
+            account.failures.append(failure)
+        if fail_fast:
+            raise FirstFailureError(failure)
+
+    def done(task: Task, made: Made) -> None:
+        record = dict(made.record)
+        if task.scenario.digest not in known:
+            known.add(task.scenario.digest)
+            keep_scenario(store, task.scenario)
+        if made.frames:
+            record["frames"] = {
+                key: store.keep_frame(*task.run, key, frame) for key, frame in made.frames.items()
+            }
+        store.add(record)
+        account.made += 1
+        if record["status"] != "done":
+            fail(task, record["status"], record["error"])
+
+    first = list(islice(waiting := missing(), 1))
+    if first:
+        executor.each(_chain(first, waiting), done, total=total, already=account.found, label=label)
+    store.refresh()
+    return account
+
+
+def settled(record: RunRecord | None, keys: Sequence[str], *, retry: bool = False) -> bool:
+    """Whether nothing is left to be made of a run of which these measures are asked."""
+    if record is None:
+        return False
+    if record.status == "done":
+        return all(key in record.values or key in record.frames for key in keys)
+    return not retry and set(record.facts.get("asked", ())) >= set(keys)
+
+
+def keep_scenario(store: Store, scenario: Runnable) -> None:
+    """Keeps what a scenario says, from which its runs can be made again."""
+    from aqmlab.scenario import Scenario
+
+    scenario = getattr(scenario, "made", scenario)
+    if isinstance(scenario, Scenario):
+        store.add(
+            {
+                "kind": "scenario",
+                "scenario": scenario.digest,
+                "name": scenario.name,
+                "level": scenario.level,
+                "results_version": _core.RESULTS_VERSION,
+                "given": scenario.given,
+                "files": dict(scenario.files),
+            }
+        )
+
+
+def _blocks(tasks: Iterable[Task]) -> Iterator[list[Task]]:
+    tasks = iter(tasks)
+    while block := list(islice(tasks, BLOCK)):
+        yield block
+
+
+def _chain(first: Iterable[Task], rest: Iterable[Task]) -> Iterator[Task]:
+    yield from first
+    yield from rest
 
 
 def version() -> str:
@@ -134,99 +308,74 @@ def version() -> str:
         return "unknown"
 
 
+# Grids of studies
+
+
+Plan = list[tuple[Grid, dict[str, Any], Task]]
+"""Grid, labels and run."""
+
+
+def plan_of(grids: Iterable[Grid], prepare: Prepare, quick: bool) -> Plan:
+    """Every run that the grids ask for; the same run may stand in several of them.
+
+    `prepare` makes the scenarios that are simulated.
+    """
+    plan: Plan = []
+    for grid in grids:
+        chosen = live_runs.prepare if grid.live else prepare
+        measures = (grid.measure,)
+        for labels in grid.points(quick=quick):
+            shared = None if grid.by_seed else _made(chosen, grid.scenario(**labels))
+            name = ", ".join([grid.name, *(f"{key} {value}" for key, value in labels.items())])
+            for seed in range(1, grid.replications(quick=quick) + 1):
+                scenario = shared or _made(chosen, grid.scenario(**labels, seed=seed))
+                plan.append((grid, labels, Task(scenario=scenario, seed=seed, measures=measures, name=name)))
+    return plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """A scenario that did not pass its checks: it fails when run, as one of many."""
+
+    problem: Exception
+    digest: str
+    effective: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Any:
+        raise self.problem
+
+
+def _made(prepare: Prepare, table: Mapping[str, Any]) -> Runnable:
+    import hashlib
+    import json
+
+    try:
+        return prepare(table)
+    except Exception as problem:
+        text = json.dumps(table, sort_keys=True, default=str)
+        return _Refused(problem=problem, digest=f"refused-{hashlib.sha256(text.encode()).hexdigest()}")
+
+
+def collect(plan: Plan, store: Store) -> dict[str, Runs]:
+    """The finished runs of a plan, by grid."""
+    kept = store.runs_of(list({task.scenario.digest for _, _, task in plan}))
+    rows: dict[str, list[Row]] = {}
+    for grid, labels, task in plan:
+        found = rows.setdefault(grid.name, [])
+        record = kept.get(task.run)
+        if record is not None and task.keys[0] in record.values:
+            found.append(Row(labels=labels, seed=task.seed, values=record.values[task.keys[0]]))
+    return {name: Runs(rows=tuple(found)) for name, found in rows.items()}
+
+
 def tasks_of(plans: Iterable[Plan]) -> list[Task]:
-    """The runs of some plans, each once."""
-    return list({task.key: task for plan in plans for _, _, task in plan}.values())
-
-
-# Running
-
-
-class Store:
-    """The reductions in `runs.jsonl`, by key; a line that was cut off by a crash is ignored."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.known: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                self._take(line)
-
-    def __enter__(self) -> Store:
-        self._file = self.path.open("a", encoding="utf-8")
-        if self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
-            self._write("\n")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with writing(self.path):
-            self._file.close()
-
-    def _take(self, line: str) -> None:
-        try:
-            record = json.loads(line)
-            self.known[record["key"]] = record
-        except (ValueError, KeyError, TypeError):
-            return
-
-    def add(self, record: dict[str, Any]) -> None:
-        """Keeps a record, in memory and at once in the file."""
-        self.known[record["key"]] = record
-        self._write(json.dumps(record, separators=(",", ":")) + "\n")
-
-    def _write(self, text: str) -> None:
-        with writing(self.path):
-            self._file.write(text)
-            self._file.flush()
-
-
-def execute(
-    tasks: list[Task],
-    store: Store,
-    failures: list[Failure],
-    *,
-    jobs: int | None,
-    label: str,
-    apart_s: float = 0.0,
-) -> int:
-    """Makes the runs that the store lacks, which begin at least `apart_s` after one another; returns how many
-    it made."""
-    waiting = [task for task in tasks if task.key not in store.known]
-
-    def done(task: Task, future: Future[dict[str, Any]]) -> None:
-        _settle(future, task, store, failures)
-
-    each(waiting, _one, done, jobs=jobs, label=label, already=len(tasks) - len(waiting), apart_s=apart_s)
-    return len(waiting)
-
-
-def _one(task: Task, watch: _core.Watch) -> dict[str, Any]:
-    run = task.scenario.run(task.seed, watch=watch)
-    manifest = run.manifest
-    record = {
-        "key": task.key,
-        "sweep": task.sweep,
-        "labels": dict(task.labels),
-        "seed": task.seed,
-        "digest": manifest.get("digest", ""),
-        "version": manifest.get("version", ""),
-        "cpu_s": run.performance.get("cpu_s"),
-        "facts": manifest.get("facts", {}),
-        "scenario": manifest["scenario"] if task.seed == 1 else None,
-        "values": {key: _plain(value) for key, value in task.reduce(run).items()},
-    }
-    return record | ({"live": live_runs.facts(manifest["live"])} if "live" in manifest else {})
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows no NaN: a number that does not exist is `None`."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _settle(future: Future[dict[str, Any]], task: Task, store: Store, failures: list[Failure]) -> None:
-    problem = future.exception()
-    if problem is None:
-        store.add(future.result())
-    else:
-        text = "".join(traceback.format_exception_only(problem)).strip()
-        failures.append(Failure(sweep=task.sweep, labels=task.labels, seed=task.seed, problem=text))
+    """The runs of some plans, each once, with all that is asked of it."""
+    found: dict[tuple[str, int], Task] = {}
+    for plan in plans:
+        for _, _, task in plan:
+            before = found.get(task.run)
+            if before is None:
+                found[task.run] = task
+            elif task.keys[0] not in before.keys:
+                found[task.run] = replace(before, measures=(*before.measures, *task.measures))
+    return list(found.values())

@@ -91,11 +91,3 @@ def entry(name: str) -> Entry:
 def base_profile() -> Entry:
     """The profile whose values hold where a scenario names none."""
     return members("profiles")[0]
-
-
-def studies() -> dict[str, str]:
-    """The title of every study, by name."""
-    from aqmlab import study
-    from aqmlab.studies import STUDIES
-
-    return {name: study.load(name).title for name in STUDIES}

@@ -12,7 +12,7 @@ import typer
 from aqmlab import __version__, live_cli, plot_cli, trace_cli
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
-from aqmlab.options import Settings, load_scenario
+from aqmlab.options import STORE, Settings, StoreFolder, load_scenario
 from aqmlab.scenario import ScenarioFileError
 
 app = typer.Typer(
@@ -168,26 +168,30 @@ def compare(
         ),
     ] = Metric.SUMMARY,
     reverse_ties: ReverseTies = False,
+    store: StoreFolder = STORE,
 ) -> None:
     """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
     from aqmlab import comparison_text
     from aqmlab.compare import compare as run_comparison
     from aqmlab.metrics import finite
+    from aqmlab.store import Store
 
     chosen = load_scenario(scenario, settings, reverse_ties)
     of_queues, of_tcps = _names(queues), _names(tcp)
     if not of_queues and not of_tcps:
         raise ValueError("name what to compare: --queues, --tcp or both")
-    result = run_comparison(
-        chosen,
-        of_queues,
-        tcps=of_tcps,
-        replications=replications,
-        first_seed=seed,
-        jobs=jobs,
-        metric=metric,
-        label="compare",
-    )
+    with Store(store) as kept:
+        result = run_comparison(
+            chosen,
+            of_queues,
+            tcps=of_tcps,
+            replications=replications,
+            first_seed=seed,
+            jobs=jobs,
+            metric=metric,
+            label="compare",
+            store=kept,
+        )
     written = comparison_text.write(result, out)
     if as_json:
         table = {
@@ -231,24 +235,25 @@ def calibrate_(
     replications: Annotated[int, typer.Option(min=2, help="Runs at each of three rates.")] = 5,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure even if the result is known.")] = False,
     jobs: Jobs = None,
+    store: StoreFolder = STORE,
 ) -> None:
     """Finds the rate of connections that offers a load, on a line where nothing queues."""
-    from aqmlab import calibrate
+    from aqmlab.calibrate import calibrate
     from aqmlab.metrics import finite
+    from aqmlab.store import Store
 
-    found = calibrate.calibrate(
-        load_scenario(scenario, settings, False),
-        load,
-        paths=vary or (),
-        links=link or (),
-        replications=replications,
-        jobs=jobs,
-        cache=calibrate.default_cache(),
-        fresh=fresh,
-        label="calibrate",
-    )
+    with Store(store) as kept:
+        found = calibrate(
+            load_scenario(scenario, settings, False),
+            load,
+            paths=vary or (),
+            links=link or (),
+            replications=replications,
+            jobs=jobs,
+            label="calibrate",
+            store=kept,
+        )
     if as_json:
         print(json.dumps(finite({**asdict(found), "settings": found.settings}), indent=2))
         return
@@ -270,13 +275,16 @@ def flow_level_(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Annotated[Path | None, typer.Option(help="A folder for the plots and their numbers.")] = None,
     jobs: Jobs = None,
+    store: StoreFolder = STORE,
 ) -> None:
     """Runs flows that share a link, without packets, and prints how many are in progress beside the law."""
     from aqmlab import flow_level_text
     from aqmlab.replications import replicate
+    from aqmlab.store import Store
 
     chosen = load_scenario(scenario, settings, False)
-    found = replicate(chosen, replications, first_seed=seed, jobs=jobs, label="flow-level")
+    with Store(store) as kept:
+        found = replicate(chosen, replications, first_seed=seed, jobs=jobs, label="flow-level", store=kept)
     written = flow_level_text.write(found, out) if out else []
     if as_json:
         print(json.dumps(flow_level_text.table(found), indent=2))
@@ -325,9 +333,9 @@ def show(name: str) -> None:
 @study_app.command("list")
 def study_list() -> None:
     """Lists the studies."""
-    from aqmlab.catalog import studies
+    from aqmlab.study import titles
 
-    for name, title in studies().items():
+    for name, title in titles().items():
         print(f"{name:<14} {title}")
 
 

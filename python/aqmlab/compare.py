@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
 from aqmlab.comparison import Comparison, Metric, Variant
+from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario, flat
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     import polars as pl
 
-    from aqmlab.run import Run
-
-Task = tuple[Variant, int]
-"""A variant and a seed."""
-Reduced = tuple[list[dict[str, Any]], "pl.DataFrame"]
-"""Rows of values, and times of transfers."""
+    from aqmlab.measure import View
+    from aqmlab.store import Store
 
 
 def compare(
@@ -33,6 +28,7 @@ def compare(
     jobs: int | None = None,
     metric: Metric = Metric.SUMMARY,
     label: str | None = None,
+    store: Store | None = None,
 ) -> Comparison:
     """Runs `scenario` with each of `queues`, each of `tcps` or each pair of both, `replications` times
     with common random numbers.
@@ -44,12 +40,13 @@ def compare(
     `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
     of response times, and the charts show where their distributions cross. With a `label` a bar
     shows how far it is. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps
-    what is finished (`interrupted`).
+    what is finished (`interrupted`). Runs that the `store` holds are not made again.
     """
     import polars as pl
 
+    from aqmlab import campaign
     from aqmlab.metrics import TIMED
-    from aqmlab.parallel import each
+    from aqmlab.store import Store
 
     if scenario.level != "packet":
         raise ValueError(
@@ -65,41 +62,50 @@ def compare(
     if kept and not set(kept) >= TIMED:
         raise ValueError(f"record.transfer_columns: a comparison needs {', '.join(sorted(TIMED))}")
     variants: dict[Variant, Scenario] = {(): scenario}
-    for change, names in ((with_queue, queues), (_with_tcp, tcps)):
+    for change, names in ((with_queue, queues), (with_tcp, tcps)):
         if names:
             variants = {
                 (*so_far, name): change(one, name) for so_far, one in variants.items() for name in names
             }
     factors = [factor for factor, names in (("queue", queues), ("tcp", tcps)) if names]
     seed = scenario.effective["seed"] if first_seed is None else first_seed
-    tasks = [(names, seed + k) for k in range(replications) for names in variants]
-    finished: dict[Task, Future[Reduced]] = {}
-
-    def one(task: Task, watch: _core.Watch) -> Reduced:
-        names, seed = task
-        run = variants[names].run(seed, watch=watch)
-        return _reduced(run, dict(zip(factors, names, strict=True)), seed, metric)
-
+    measures = _measures(metric)
+    canonical = {names: one.with_({"seed": 1}) for names, one in variants.items()}
+    tasks = {
+        (names, seed + k): campaign.Task(
+            scenario=one, seed=seed + k, measures=measures(one), name=", ".join(names)
+        )
+        for k in range(replications)
+        for names, one in canonical.items()
+    }
+    store = store or Store.in_memory()
+    account = campaign.Account()
     try:
-        each(tasks, one, finished.__setitem__, jobs=jobs, label=label)
+        campaign.execute(
+            tasks.values(),
+            store,
+            executor=campaign.Local(jobs=jobs),
+            label=label,
+            total=len(tasks),
+            account=account,
+            retry=True,
+        )
         interrupted = False
     except KeyboardInterrupt:
+        store.refresh()
         interrupted = True
     values: list[dict[str, Any]] = []
     times: list[pl.DataFrame] = []
-    failures: list[str] = []
+    kept = store.runs_of([one.digest for one in canonical.values()])
     # In the order in which they were asked for, not in that in which they were done.
-    for task in tasks:
-        if task not in finished:
+    for (names, seed), task in tasks.items():
+        record = kept.get(task.run)
+        if record is None or not campaign.settled(record, task.keys) or record.status != "done":
             continue
-        problem = finished[task].exception()
-        if problem is None:
-            rows, frame = finished[task].result()
-            values += rows
-            times.append(frame)
-        else:
-            names, seed = task
-            failures.append(f"{', '.join(names)}, seed {seed}: {problem}")
+        run = {**dict(zip(factors, names, strict=True)), "seed": seed}
+        found = {one.key: record.values[one.key] for one in task.measures if one.key in record.values}
+        values += [run | row for row in _rows(task.measures, found)]
+        times.append(_labelled(store.frame(record, TIMES.key), run))
     words = dict.fromkeys(factors, str)
     return Comparison(
         queues={names[0]: _queue_of(one) for names, one in variants.items()} if queues else {},
@@ -107,7 +113,7 @@ def compare(
         values=pl.DataFrame(values, schema={**words, **_VALUES}),
         times=pl.concat(times) if times else pl.DataFrame(schema={**words, **_TIMES}),
         replications=replications,
-        failures=tuple(failures),
+        failures=tuple(map(str, account.failures)),
         interrupted=interrupted,
         metric=metric,
         edges={
@@ -122,9 +128,9 @@ _VALUES = {"seed": int, "quantity": str, "unit": str, "value": float}
 _TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
-def with_queue(scenario: Scenario, name: str) -> Scenario:
-    """The scenario with another queue at its bottleneck, or at all its managed links: `queues.NAME` of the
-    scenario, or a kind with its defaults. Raises `ValueError` if there is no such queue."""
+def queue_named(scenario: Scenario, name: str) -> dict[str, Any]:
+    """The table of a queue: `queues.NAME` of the scenario, or a kind with its defaults. Raises `ValueError`
+    if there is no such queue."""
     from aqmlab.catalog import members
 
     own = scenario.given.get("queues", {})
@@ -134,7 +140,14 @@ def with_queue(scenario: Scenario, name: str) -> Scenario:
             f"no queue is named `{name}`: there is {', '.join([*own, *kinds])} "
             f"(what [queues] of the scenario holds, and kinds)"
         )
-    table = own.get(name, {"kind": name})
+    table: dict[str, Any] = own.get(name, {"kind": name})
+    return table
+
+
+def with_queue(scenario: Scenario, name: str) -> Scenario:
+    """The scenario with another queue at its bottleneck, or at all its managed links: `queues.NAME` of the
+    scenario, or a kind with its defaults. Raises `ValueError` if there is no such queue."""
+    table = queue_named(scenario, name)
     if "bottleneck" in scenario.given:
         return scenario.with_({"bottleneck.queue": table})
     managed = [link for link, one in scenario.given["links"].items() if "queue" in one]
@@ -148,7 +161,9 @@ def _queue_of(scenario: Scenario) -> dict[str, Any]:
     return queue
 
 
-def _with_tcp(scenario: Scenario, name: str) -> Scenario:
+def with_tcp(scenario: Scenario, name: str) -> Scenario:
+    """The scenario with another TCP laid over its own, as `aqmlab list tcp` names them. Raises `ValueError`
+    if there is none of this name, or if nobody would use it."""
     datagrams = _core.datagram_kinds()
     traffic = scenario.effective["traffic"]
     users = [one for one, table in traffic.items() if table["kind"] not in datagrams]
@@ -173,72 +188,76 @@ def _with_tcp(scenario: Scenario, name: str) -> Scenario:
     return changed
 
 
-def _reduced(run: Run, names: Mapping[str, str], seed: int, metric: Metric) -> Reduced:
-    from aqmlab import metrics, response_times
-
-    warm_up_s, _ = metrics.window(run.manifest)
-    found = (
-        response_times.quantities(run.transfers, warm_up_s)
-        if metric is Metric.RESPONSE_TIME
-        else _quantities(run.summary)
-    )
-    rows = [
-        {**names, "seed": seed, "quantity": quantity, "unit": unit, "value": float(value)}
-        for quantity, unit, value in found
-        if value is not None
-    ]
-    return rows, _times(run.transfers, warm_up_s, {**names, "seed": seed})
+def _measures(metric: Metric) -> Callable[[Scenario], tuple[Measure, ...]]:
+    if metric is Metric.RESPONSE_TIME:
+        return lambda scenario: (RESPONSE_TIMES, TIMES)
+    return lambda scenario: (*_told(scenario), TIMES)
 
 
-def _quantities(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
-    several = len(summary["links"]) > 1
-    found: list[tuple[str, str, float | None]] = []
-    for name, link in summary["links"].items():
-        where = f"{name} " if several else ""
-        found += [
-            (f"{where}utilisation", "%", _scaled(link["utilisation"], 100)),
-            (f"{where}packets dropped", "%", _scaled(link["drop_fraction"], 100)),
-            (f"{where}packets marked", "%", _scaled(link["mark_fraction"], 100)),
-            (f"{where}mean queue", "packets", link["mean_queue_packets"]),
-            (f"{where}mean queueing delay", "ms", _scaled(link["mean_queue_delay_s"], 1000)),
-        ]
-    for name, flows in summary["flows"].items():
-        found += [
-            (f"{name} goodput", "Mbps", _scaled(flows["goodput_bps"], 1e-6)),
-            (f"{name} packets dropped", "%", _scaled(flows["drop_fraction"], 100)),
-        ]
-        if flows["mean_delay_s"] is not None:
-            found.append((f"{name} delay, mean", "ms", _scaled(flows["mean_delay_s"], 1000)))
-        if name not in summary["transfers"]:
-            found.append((f"{name} Jain's index", "", flows["jain"]))
-    for name, transfers in summary["transfers"].items():
-        found += [
-            (f"{name} time, mean", "s", transfers["mean_s"]),
-            (f"{name} time, median", "s", transfers["p50_s"]),
-            (f"{name} time, 90th percentile", "s", transfers["p90_s"]),
-            (f"{name} time, 99th percentile", "s", transfers["p99_s"]),
-            (f"{name} transfers unfinished", "", transfers["unfinished"]),
-            (f"{name} transfers active, mean", "", transfers["mean_active"]),
-        ]
-    return found
+def _told(scenario: Scenario) -> list[Measure]:
+    """What a comparison tells: fairness of workloads without transfers, and pages nowhere."""
+    from aqmlab import measures
+
+    known = measures.of_scenario(scenario)
+
+    def told(name: str) -> bool:
+        about, _, what = name.rpartition(".")
+        if what == "jain":
+            return f"{about}.unfinished" not in known
+        return what not in _UNTOLD
+
+    return [one for name, one in known.items() if told(name)]
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
+_UNTOLD = frozenset({"timeouts", "fast-retransmits", "retransmitted", "mean-page", "median-page", "p90-page"})
 
 
-def _times(transfers: pl.DataFrame, warm_up_s: float, run: Mapping[str, Any]) -> pl.DataFrame:
-    """The times of completed transfers, with what names the `run` in columns before them."""
+def _rows(measures: Sequence[Measure], found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of quantity, unit and value."""
+    if RESPONSE_TIMES.key in found:
+        for quantity, unit, value in found[RESPONSE_TIMES.key]:
+            if value is not None:
+                yield {"quantity": quantity, "unit": unit, "value": float(value)}
+        return
+    for one in measures:
+        if found.get(one.key) is not None:
+            yield {"quantity": one.title, "unit": one.unit, "value": float(found[one.key])}
+
+
+def _response_times(view: View) -> list[list[Any]]:
+    from aqmlab import response_times
+    from aqmlab.metrics import finite
+
+    found = response_times.quantities(view.run.tables["transfers"], view.window[0])
+    rows: list[list[Any]] = finite([list(row) for row in found])
+    return rows
+
+
+def _times(view: View) -> pl.DataFrame:
+    """The times of completed transfers."""
     import polars as pl
 
     from aqmlab import metrics
 
-    done = metrics.measured(transfers, warm_up_s).filter(pl.col("complete"))
-    return done.select(
+    done = metrics.measured(view.run.tables["transfers"], view.window[0]).filter(pl.col("complete"))
+    return done.select(pl.col("traffic").cast(pl.String), pl.col("duration_s").alias("time_s"))
+
+
+def _labelled(times: pl.DataFrame, run: Mapping[str, Any]) -> pl.DataFrame:
+    """The times with what names the `run` in columns before them."""
+    import polars as pl
+
+    return times.select(
         *(
             pl.lit(value, dtype=pl.Int64 if isinstance(value, int) else pl.String).alias(name)
             for name, value in run.items()
         ),
-        pl.col("traffic").cast(pl.String),
-        pl.col("duration_s").alias("time_s"),
+        *times.columns,
     )
+
+
+RESPONSE_TIMES = Measure(name="response-times", compute=_response_times)
+"""Quantiles of response times: rows of quantity, unit and value."""
+
+TIMES = Measure(name="times", compute=_times)
+"""The time of each completed transfer."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.measure import Run
     from aqmlab.plot import Chart
     from aqmlab.scenario import Scenario
-    from aqmlab.sweep import Run
 
 Regime = Literal["transparent", "elastic", "overload"]
 

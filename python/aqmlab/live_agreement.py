@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab import live_runs, metrics, stats, summary
-from aqmlab.campaign import Failure, Store, collect, execute, plan_of, tasks_of
+from aqmlab.campaign import Account, Failure, Local, collect, execute, plan_of, settled, tasks_of
+from aqmlab.grid import Grid, Labels, Reduction, Results, Runs
+from aqmlab.measure import Run
 from aqmlab.scenario import Scenario, changed
-from aqmlab.sweep import Labels, Reduction, Results, Run, Runs, Sweep
+from aqmlab.store import Store
 
 _RED: Mapping[str, Any] = {"min_th": "20p", "max_th": "60p", "max_p": 0.1, "weight": 0.002, "limit": "120p"}
 
@@ -156,26 +158,37 @@ def run(
     def altered(**labels: Any) -> dict[str, Any]:
         return changed(scenario(**labels), simulated or {})
 
-    sweeps = [
-        Sweep(name=name, axes=axes, scenario=make, reduce=measures, seeds=replications, live=name == "live")
+    grids = [
+        Grid(name=name, axes=axes, scenario=make, reduce=measures, seeds=replications, live=name == "live")
         for name, make in (("simulated", altered), ("live", scenario))
     ]
     out.mkdir(parents=True, exist_ok=True)
     at_once = jobs or AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)
-    failures: list[Failure] = []
-    plans = [plan_of([sweep], Scenario.from_dict, quick=False) for sweep in sweeps]
-    with Store(out / "runs.jsonl") as store:
-        if any(task.key not in store.known for task in tasks_of(plans[1:])):
+    account = Account()
+    plans = [plan_of([grid], Scenario.from_dict, quick=False) for grid in grids]
+    with Store(out / "store") as store:
+        live = tasks_of(plans[1:])
+        kept = store.runs_of([task.scenario.digest for task in live])
+        if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live):
             live_runs.need()
-        for sweep, plan in zip(sweeps, plans, strict=True):
-            how = {"jobs": at_once, "apart_s": live_runs.APART_S} if sweep.live else {"jobs": None}
-            execute(tasks_of([plan]), store, failures, label=f"{sweep.name} runs", **how)
+        for grid, plan in zip(grids, plans, strict=True):
+            tasks = tasks_of([plan])
+            here = Local(jobs=at_once, apart_s=live_runs.APART_S) if grid.live else Local()
+            execute(
+                tasks,
+                store,
+                executor=here,
+                label=f"{grid.name} runs",
+                total=len(tasks),
+                account=account,
+                retry=True,
+            )
         results = collect([entry for plan in plans for entry in plan], store)
-        keys = [task.key for _, _, task in plans[1]]
-        facts = live_runs.together(store.known[key]["live"] for key in keys if key in store.known)
-    points = sweeps[0].points()
+        kept = store.runs_of([task.scenario.digest for task in live])
+        facts = live_runs.together(one.live for one in kept.values() if one.live is not None)
+    points = grids[0].points()
     compared = [one for labels in points for one in _compared(results, labels)]
-    return Agreement(compared=compared, replications=replications, failures=failures, live=facts)
+    return Agreement(compared=compared, replications=replications, failures=account.failures, live=facts)
 
 
 def _compared(results: Results, labels: Labels) -> Iterator[Compared]:

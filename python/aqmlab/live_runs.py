@@ -37,6 +37,11 @@ class ValidRuns:
         """That of the scenario, and the kernel."""
         return f"live-{platform.release()}-{self._scenario.digest}"
 
+    @property
+    def effective(self) -> Mapping[str, Any]:
+        """The scenario in full."""
+        return self._scenario.effective
+
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """A valid run, with the nearest TCP and until its work is done.
 
@@ -71,10 +76,12 @@ def need() -> None:
         raise live.NotLive("no live run is possible here: " + "; ".join(reasons))
 
 
-def facts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of `manifest["live"]`: how the run was made, and how much it may be believed."""
+def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a live run's manifest: what was run, how, and how much it may be believed."""
+    found = manifest["live"]
     shortfalls = [one for of_workload in found["tcp_shortfalls"].values() for one in of_workload]
     return {
+        "scenario": manifest["scenario"],
         "kernel": platform.release(),
         "ended_s": found["ended_s"],
         "late_p99_us": found["lateness"]["p99_us"],

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from typing import TypeVar
@@ -92,10 +92,11 @@ def watched(
 
 
 def each(
-    tasks: Sequence[T],
+    tasks: Iterable[T],
     work: Work[T, R],
     done: Callable[[T, Future[R]], None],
     *,
+    total: int = 0,
     jobs: int | None = None,
     label: str | None = None,
     already: int = 0,
@@ -103,12 +104,10 @@ def each(
 ) -> None:
     """Does `work` for each task, some at once, all cores by default, and tells `done` in the calling thread.
 
-    They begin at least `apart_s` after one another. With a `label` a bar shows how far all are, beside as
-    many as were `already` done. Ctrl-C stops those under way within a fifth of a second and is raised when
-    `done` knows of all that were finished.
+    Tasks are taken as there is room for them. They begin at least `apart_s` after one another. With a `label`
+    a bar shows how far all `total` are, `already` of them done before. Ctrl-C stops those under way within a
+    fifth of a second and is raised when `done` knows of all that were finished.
     """
-    if not tasks:
-        return
     threads = max(1, jobs or os.cpu_count() or 1)
     waiting = iter(tasks)
     # One more than there are threads, so that none waits for this loop; but it would begin with no distance.
@@ -116,10 +115,14 @@ def each(
     open_: dict[Future[R], tuple[T, _core.Watch]] = {}
     pool = ThreadPoolExecutor(max_workers=threads)
 
-    def submit(some: Iterable[T]) -> None:
-        for task in some:
+    def submit(most: int) -> int:
+        """Begins at most so many, and says how many there were."""
+        count = 0
+        for task in itertools.islice(waiting, most):
             watch = _core.Watch()
             open_[pool.submit(work, task, watch)] = (task, watch)
+            count += 1
+        return count
 
     def show(shown: Bar | None) -> None:
         if shown:
@@ -133,20 +136,22 @@ def each(
             count += 1
         return count
 
-    left, total, next_s = len(tasks), already + len(tasks), 0.0
+    more, next_s = True, 0.0
     with held_back() as look:
         try:
             with bar(label, total, already) if label else nullcontext() as shown:
-                while left or open_:
+                while more or open_:
                     look()
-                    room = min(left, most - len(open_))
+                    room = most - len(open_) if more else 0
                     if apart_s and room:
                         room = int(time.monotonic() >= next_s)
-                    submit(itertools.islice(waiting, room))
-                    left -= room
-                    next_s = time.monotonic() + apart_s if room else next_s
+                    begun = submit(room)
+                    more = more and begun == room
+                    next_s = time.monotonic() + apart_s if begun else next_s
                     if not open_:
-                        time.sleep(LOOK_S)
+                        if more:
+                            time.sleep(LOOK_S)
+                        continue
                     finished, _ = wait(open_, LOOK_S, FIRST_COMPLETED)
                     count = settle(finished)
                     if shown:

@@ -12,9 +12,9 @@ import polars as pl
 
 from aqmlab import notebook
 from aqmlab.campaign import Failure
+from aqmlab.grid import Grid, Results
 from aqmlab.plot import Chart
 from aqmlab.stats import Evidence
-from aqmlab.sweep import Results, Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Study:
     title: str
     paper: str
     question: str
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[Grid, ...]
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     claims: tuple[Claim, ...]
@@ -89,7 +89,7 @@ class Study:
     checks: Callable[[Results], list[str]] = lambda _: []
     """Warnings worth printing, such as a warm-up that was too short."""
     sensitivity: tuple[Variant, ...] = ()
-    sensitivity_sweeps: tuple[Sweep, ...] = ()
+    sensitivity_sweeps: tuple[Grid, ...] = ()
     sensitivity_claims: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core, flow_level
+from aqmlab import flow_level
+from aqmlab.measure import Measure
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.measure import View
     from aqmlab.plot import Chart
-    from aqmlab.run import Run
     from aqmlab.scenario import Scenario
     from aqmlab.stats import Interval
+    from aqmlab.store import Store
 
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2)
 """Loads that show the three regimes."""
@@ -155,39 +156,42 @@ def replicate(
     first_seed: int | None = None,
     jobs: int | None = None,
     label: str | None = None,
+    store: Store | None = None,
 ) -> Replications:
     """Runs a scenario of the flow level with seeds that follow one another, in parallel, with a bar if it has
-    a `label`; rows of flows are not kept."""
+    a `label`; rows of flows are not kept. Runs that the `store` holds are not made again."""
     import polars as pl
 
-    from aqmlab.parallel import each
+    from aqmlab import campaign
+    from aqmlab.store import Store
 
     if scenario.level != "flow":
         raise ValueError(f'{scenario.name} is of the level `{scenario.level}`: write level = "flow"')
     first = scenario.effective["seed"] if first_seed is None else first_seed
     seeds = tuple(range(first, first + replications))
-    sampled = scenario.with_({"record.flows": False})
+    sampled = scenario.with_({"record.flows": False, "seed": 1})
     # Samples of the first run are drawn; those of the others nobody looks at.
     lean = sampled.with_({"record.every": "0s"})
-    found: dict[int, Run] = {}
-
-    def one(seed: int, watch: _core.Watch) -> Run:
-        return (sampled if seed == first else lean).run(seed, watch=watch)
-
-    def done(seed: int, future: Future[Run]) -> None:
-        found[seed] = future.result()
-
-    each(seeds, one, done, jobs=jobs, label=label)
-    runs = [found[seed] for seed in seeds]
-
-    def shares(run: Run) -> list[float]:
-        table = run.tables["distribution"]
-        return table.filter(pl.col("traffic") == flow_level.ELASTIC)["share"].to_list()
+    tasks = [
+        campaign.Task(
+            scenario=sampled if seed == first else lean,
+            seed=seed,
+            measures=(ROWS, IN_PROGRESS) if seed == first else (ROWS,),
+            name=scenario.name,
+        )
+        for seed in seeds
+    ]
+    kept = store or Store.in_memory()
+    here = campaign.Local(jobs=jobs)
+    campaign.execute(tasks, kept, executor=here, label=label, total=len(tasks), retry=True, fail_fast=True)
+    found = kept.runs_of([sampled.digest, lean.digest])
+    records = [found[task.run] for task in tasks]
+    rows = [record.values[ROWS.key] for record in records]
 
     def together(name: str) -> pl.DataFrame:
         return pl.concat(
-            run.tables[name].with_columns(seed=pl.lit(seed, dtype=pl.Int64))
-            for seed, run in zip(seeds, runs, strict=True)
+            pl.DataFrame(one[name]).with_columns(seed=pl.lit(seed, dtype=pl.Int64))
+            for seed, one in zip(seeds, rows, strict=True)
         )
 
     return Replications(
@@ -195,12 +199,37 @@ def replicate(
         seeds=seeds,
         link=together("links"),
         classes=together("classes"),
-        shares={seed: shares(run) for seed, run in zip(seeds, runs, strict=True)},
-        throughputs_bps=tuple(flow_level.throughput_bps(run) for run in runs),
-        in_progress=runs[0].tables["in_progress"],
-        events=sum(int(run.performance["events"]) for run in runs),
-        cpu_s=math.fsum(run.performance["cpu_s"] for run in runs),
+        shares={seed: one["shares"] for seed, one in zip(seeds, rows, strict=True)},
+        throughputs_bps=tuple(
+            math.nan if one["throughput_bps"] is None else one["throughput_bps"] for one in rows
+        ),
+        in_progress=kept.frame(records[0], IN_PROGRESS.key),
+        events=sum(one["events"] for one in rows),
+        cpu_s=math.fsum(record.cpu_s or 0.0 for record in records),
     )
+
+
+def _rows(view: View) -> dict[str, Any]:
+    import polars as pl
+
+    from aqmlab.metrics import finite
+
+    tables = view.run.tables
+    at = tables["distribution"].filter(pl.col("traffic") == flow_level.ELASTIC)
+    return {
+        "links": finite(tables["links"].to_dicts()),
+        "classes": finite(tables["classes"].to_dicts()),
+        "shares": at["share"].to_list(),
+        "throughput_bps": finite(flow_level.throughput_bps(view.run)),
+        "events": int(view.run.performance["events"]),
+    }
+
+
+ROWS = Measure(name="flow-level.rows", compute=_rows)
+"""The tables of a run that have few rows, and what follows from those that have many."""
+
+IN_PROGRESS = Measure(name="flow-level.in-progress", compute=lambda view: view.run.tables["in_progress"])
+"""The samples of a run."""
 
 
 def regimes(
@@ -209,6 +238,7 @@ def regimes(
     *,
     replications: int = 5,
     jobs: int | None = None,
+    store: Store | None = None,
 ) -> pl.DataFrame:
     """The scenario at several loads: regime, throughput of a flow over its peak rate (over the capacity
     where it has none) with its interval and the law's, share of the time saturated, utilisation."""
@@ -217,7 +247,7 @@ def regimes(
     share = min(flow_level.peak_share(scenario), 1.0)
     rows = []
     for load in loads:
-        found = replicate(flow_level.at_load(scenario, load), replications, jobs=jobs)
+        found = replicate(flow_level.at_load(scenario, load), replications, jobs=jobs, store=store)
         throughput, scale = found.throughput_bps(), share * found.capacity_bps
         saturated = float(found.link["saturated"].to_numpy().mean())
         rows.append(

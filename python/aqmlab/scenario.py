@@ -87,6 +87,10 @@ class Scenario:
         """
         return self._read(changed(self.given, changes), {**self.files, **(files or {})}, self.name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Other processes make their own plan of the same tables.
+        return _made_again, (self.given, dict(self.files), self.name)
+
     @property
     def level(self) -> str:
         """`packet`, `flow` or `trace`."""
@@ -141,6 +145,10 @@ class Scenario:
 
         written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
         return notebook.section(f"Scenario {self.name}", written, notebook.folded("With every default", full))
+
+
+def _made_again(given: Table, files: dict[str, str], name: str) -> Scenario:
+    return Scenario.from_dict(given, files=files, name=name)
 
 
 def _json(given: Table) -> str:

@@ -1,9 +1,9 @@
-"""Runs studies: makes the runs of their sweeps, draws their figures, judges their claims.
+"""Runs studies: makes the runs of their grids, draws their figures, judges their claims.
 
 A [`Study`] is data and functions; [`run`] does the work. Each run is reduced at once to a small
-table of numbers by its sweep's `reduce`, and the reduction is written to `runs.jsonl` in the
-output folder as soon as it is known: whatever stops a study loses nothing, and the same command
-goes on where it stopped. A run that fails is reported and does not stop the others.
+table of numbers by its grid's `reduce`, which goes into the store in the output folder as soon as it is
+known: whatever stops a study loses nothing, and the same command goes on where it stopped. A run that
+fails is reported and does not stop the others.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from typing import Any
 import polars as pl
 
 from aqmlab import drawing, live_runs, report
-from aqmlab.campaign import Failure, Plan, Store, collect, execute, plan_of, tasks_of, version
+from aqmlab.campaign import Account, Local, Plan, collect, execute, plan_of, settled, tasks_of, version
 from aqmlab.files import write_csv, write_text
+from aqmlab.grid import Grid, Prepare, Results
 from aqmlab.metrics import finite
 from aqmlab.plot import Chart
 from aqmlab.publication import Claim, Drawn, Figure, Judged, Study, StudyResult, Table, Variant
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
-from aqmlab.sweep import Prepare, Results, Sweep
+from aqmlab.store import Store
 
 
 def load(name: str, *, live: bool = False) -> Study:
@@ -47,6 +48,13 @@ def load(name: str, *, live: bool = False) -> Study:
     return study
 
 
+def titles() -> dict[str, str]:
+    """The title of every study, by name."""
+    from aqmlab.studies import STUDIES
+
+    return {name: load(name).title for name in STUDIES}
+
+
 def run(
     study: Study,
     out: Path,
@@ -55,7 +63,7 @@ def run(
     jobs: int | None = None,
     prepare: Prepare | None = None,
 ) -> StudyResult:
-    """Runs a study and writes `report.html`, `claims.json`, `runs.jsonl` and `figures/` into `out`.
+    """Runs a study and writes `report.html`, `claims.json`, `figures/` and the folder `store` into `out`.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
     `live_runs.at_once` says. Runs that `out` already holds are not made again. Live runs have the machine to
@@ -67,24 +75,38 @@ def run(
     began = time.monotonic()
     main = plan_of(study.sweeps, make, quick)
     variants = [(variant, plan_of(_varied(study, variant), make, quick)) for variant in study.sensitivity]
-    store = Store(out / "runs.jsonl")
-    failures: list[Failure] = []
+    store = Store(out / "store")
     plans = [main, *(plan for _, plan in variants)]
     live = tasks_of([[entry for entry in plan if entry[0].live] for plan in plans])
     simulated = [[entry for entry in plan if not entry[0].live] for plan in plans]
-    if any(task.key not in store.known for task in live):
+    kept = store.runs_of([task.scenario.digest for task in live])
+    if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live):
         live_runs.need()
+    here = Local(jobs=jobs)
     stages = [
-        ("main grid", tasks_of(simulated[:1]), jobs, 0.0),
-        ("sensitivity", tasks_of(simulated[1:]), jobs, 0.0),
-        *([("live", live, jobs or live_runs.at_once(), live_runs.APART_S)] if live else []),
+        ("main grid", tasks_of(simulated[:1]), here),
+        ("sensitivity", tasks_of(simulated[1:]), here),
+        *(
+            [("live", live, Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S))]
+            if live
+            else []
+        ),
     ]
+    account = Account()
     timing: dict[str, Any] = {}
     with store:
-        for label, tasks, threads, apart_s in stages:
-            at = time.monotonic()
-            said = f"{study.name}: {label}"
-            made = execute(tasks, store, failures, jobs=threads, label=said, apart_s=apart_s)
+        for label, tasks, executor in stages:
+            at, before = time.monotonic(), account.made
+            execute(
+                tasks,
+                store,
+                executor=executor,
+                label=f"{study.name}: {label}",
+                total=len(tasks),
+                account=account,
+                retry=True,
+            )
+            made = account.made - before
             timing[label] = {"runs": len(tasks), "made now": made, "seconds": time.monotonic() - at}
     results = collect(main, store)
     evidence = {claim.id: _judge(claim, results) for claim in study.claims}
@@ -104,7 +126,7 @@ def run(
         drawn=drawn,
         tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
         sensitivity=tuple(sensitivity),
-        failures=tuple(failures),
+        failures=tuple(account.failures),
         warnings=tuple(_warn(study, results)),
         provenance=_provenance(main, store, timing, time.monotonic() - began),
         report=out / "report.html",
@@ -115,13 +137,13 @@ def run(
     return result
 
 
-def _varied(study: Study, variant: Variant) -> list[Sweep]:
-    """The sensitivity sweeps with every scenario changed."""
+def _varied(study: Study, variant: Variant) -> list[Grid]:
+    """The sensitivity grids with every scenario changed."""
 
     def changed(original: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
         return lambda **labels: variant.change(original(**labels))
 
-    return [replace(sweep, scenario=changed(sweep.scenario)) for sweep in study.sensitivity_sweeps]
+    return [replace(grid, scenario=changed(grid.scenario)) for grid in study.sensitivity_sweeps]
 
 
 # Judging
@@ -192,26 +214,28 @@ def _claim_record(judged: Judged) -> dict[str, Any]:
 
 def _provenance(main: Plan, store: Store, timing: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """What the report prints so that a reader can repeat and check every number."""
-    records = [store.known[task.key] for _, _, task in main if task.key in store.known]
+    kept = store.runs_of(list({task.scenario.digest for _, _, task in main}))
+    records = {task.run: kept[task.run] for _, _, task in main if task.run in kept}
     first: dict[str, dict[str, Any]] = {}
-    for sweep, labels, task in main:
-        record = store.known.get(task.key)
-        if record is not None and record["scenario"] is not None:
-            name = f"{sweep.name}: " + ", ".join(f"{key} {value}" for key, value in labels.items())
-            first.setdefault(name, {"digest": task.scenario.digest, "scenario": record["scenario"]})
-    cpu = [record["cpu_s"] for record in records if record["cpu_s"] is not None and "live" not in record]
+    for grid, labels, task in main:
+        if task.run in records and task.seed == 1:
+            name = f"{grid.name}: " + ", ".join(f"{key} {value}" for key, value in labels.items())
+            live = records[task.run].live or {}
+            said = live.get("scenario", task.scenario.effective)
+            first.setdefault(name, {"digest": task.scenario.digest, "scenario": said})
+    cpu = [one.cpu_s for one in records.values() if one.cpu_s is not None and one.live is None]
     return {
         "version": version(),
         "python": sys.version.split()[0],
         "polars": pl.__version__,
         "seeds": {
-            name: sorted({task.seed for sweep, _, task in main if sweep.name == name})
-            for name in dict.fromkeys(sweep.name for sweep, _, _ in main)
+            name: sorted({task.seed for grid, _, task in main if grid.name == name})
+            for name in dict.fromkeys(grid.name for grid, _, _ in main)
         },
         "scenarios": first,
-        "runs": len({record["key"] for record in records}),
+        "runs": len(records),
         "cpu_s": math.fsum(cpu) if cpu else None,
         "timing": timing,
         "seconds": seconds,
-        "live": live_runs.together(record["live"] for record in records if "live" in record),
+        "live": live_runs.together(one.live for one in records.values() if one.live is not None),
     }

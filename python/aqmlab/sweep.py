@@ -1,131 +1,330 @@
-"""Sweeps: scenarios labelled by axes, and what their runs were reduced to."""
+"""Sweeps: a scenario varied along axes, each point run with several seeds.
+
+An axis is a dotted path of the scenario with the values it takes: numbers, texts, or whole tables with names.
+Points are the product of the axes; axes that are zipped go together, and a filter leaves points out. A point
+is named by the digest of its scenario in full, so that an axis which is added later, with the value that
+held before among its own, finds the old runs.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import math
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import polars as pl
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
+from aqmlab.measure import Measure
+from aqmlab.scenario import Scenario, _check_plain
 
-Labels = Mapping[str, Any]
-Reduction = dict[str, Any]
+if TYPE_CHECKING:
+    import polars as pl
 
+    from aqmlab.precision import Precision
 
-class Run(Protocol):
-    """What a reduction may look at."""
+Value = str | int | float | bool
 
-    @property
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The run's tables, by name."""
+NAMED: Mapping[str, str] = {"queue": "a queue", "tcp": "a TCP"}
+"""Axes that are no path: a queue at every managed link, a TCP laid over that of the scenario."""
 
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """Effective scenario, seed, version, digest, facts."""
+MSER_5 = "mser-5"
 
-    @property
-    def performance(self) -> Mapping[str, Any]:
-        """Packets, events and CPU seconds."""
+OWN_SEEDS_APART = 1_000_003
+"""Seeds of points that do not share random numbers begin so far apart, times a number of 30 bits."""
 
 
-class Runnable(Protocol):
-    """A checked scenario."""
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """A path and the values it takes, by the word or number that names each."""
 
-    @property
-    def digest(self) -> str:
-        """The name of what it says, in full."""
-
-    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs it."""
+    path: str
+    values: Mapping[Value, Any]
+    label: str
+    """What it is called in results: the last word of the path, or all of it where that is not enough."""
 
 
-Prepare = Callable[[Mapping[str, Any]], Runnable]
-Reduce = Callable[[Run], Reduction]
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One scenario of a sweep."""
+
+    number: int
+    labels: Mapping[str, Value]
+    first_seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    """How narrow the intervals of which measures must be before a point has enough replications."""
+
+    rule: Precision
+    measures: Sequence[str]
+    baseline: Mapping[str, Value] = field(default_factory=dict)
+    """Labels of another point, whose others are the same: what is to be narrow is the interval of the
+    difference from it, seed by seed; a `relative` half-width is one of its mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """Scenarios labelled by the values of some axes, each run with the seeds 1 to `seeds`."""
+    """A scenario, its axes, what is measured, and how often each point is run.
 
-    name: str
-    axes: Mapping[str, Sequence[Any]]
-    scenario: Callable[..., dict[str, Any]]
-    """Makes the scenario from labels given by keyword."""
-    reduce: Reduce
-    seeds: int = 10
-    quick_axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Values of axes in the quick form, where fewer."""
-    quick_seeds: int = 3
-    by_seed: bool = False
-    """Whether `scenario` is told the `seed` as well: replications that differ in more than chance."""
-    live: bool = False
-    """Whether the runs are live ones, on the kernel's TCP, and not simulations."""
+    `axes` maps dotted paths to lists of values, or to tables of values by name. The path may also be `queue`
+    (names of `[queues.NAME]` or kinds, put at every managed link) or `tcp` (as `aqmlab list tcp` has them).
+    A path that ends in `queue` takes names, too. `zipped` names axes that go together, value by value.
+    `where` keeps the points for which it holds: a condition in SQL over the labels. All points share their
+    random numbers, seed by seed, so that differences are paired; those that differ in an axis of `own_seeds`
+    do not. `precision` replicates each point until intervals are narrow enough, and `replications` is then
+    where it begins. `warm_up = "mser-5"` takes the warm-up of each point from its first run.
 
-    def points(self, *, quick: bool = False) -> list[dict[str, Any]]:
-        """The labels of every scenario."""
-        axes = {
-            name: self.quick_axes.get(name, values) if quick else values for name, values in self.axes.items()
-        }
-        return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    Raises `ValueError`, which names the field, if anything is wrong, also with any point's scenario.
+    """
 
-    def replications(self, *, quick: bool = False) -> int:
-        """How many seeds each scenario is run with."""
-        return min(self.quick_seeds, self.seeds) if quick else self.seeds
+    scenario: Scenario
+    axes: Mapping[str, Sequence[Value] | Mapping[str, Any]]
+    measures: Sequence[str | Measure] = ("*",)
+    name: str = "sweep"
+    replications: int = 10
+    first_seed: int | None = None
+    zipped: Sequence[Sequence[str]] = ()
+    where: str | None = None
+    own_seeds: Sequence[str] = ()
+    precision: Stopping | None = None
+    warm_up: str | None = None
+    tables: Sequence[str] = ()
+    """Tables of each run that are kept as a whole, as Parquet: `("transfers", "queue")`."""
+    own_measures: Mapping[str, Measure] = field(default_factory=dict)
+    """Measures that `measures` may name beside those that the scenario has."""
 
+    def __post_init__(self) -> None:
+        if self.replications < 1:
+            raise ValueError(f"replications: must be at least 1, is {self.replications}")
+        if not self.name or not all(letter.isalnum() or letter in "-_." for letter in self.name):
+            raise ValueError(f"name: may hold letters, digits, `-`, `_` and `.`, is {self.name!r}")
+        if self.warm_up not in (None, MSER_5):
+            raise ValueError(
+                f'warm_up: must be "{MSER_5}", is {self.warm_up!r}: a time is a change of the base'
+            )
+        if not self.axes:
+            raise ValueError(
+                'axes: there is none: write one, such as "bottleneck.rate" = ["5Mbps", "10Mbps"]'
+            )
+        if self.warm_up and self.scenario.level != "packet":
+            raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
+        _ = self._axes, self.wanted, self.labels
+        self._check_precision()
+        if self.labels.height == 0:
+            raise ValueError(f"where: no point is left by {self.where!r}")
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One run: its labels, its seed, and what it was reduced to."""
+    @cached_property
+    def _axes(self) -> tuple[Axis, ...]:
+        paths = list(self.axes)
+        named = {path: _named(path, values) for path, values in self.axes.items()}
+        last = [path.rsplit(".", 1)[-1] for path in paths]
+        axes = tuple(
+            Axis(path=path, values=named[path], label=short if last.count(short) == 1 else path)
+            for path, short in zip(paths, last, strict=True)
+        )
+        zipped = [path for group in self.zipped for path in group]
+        for field_, used in (("zipped", zipped), ("own_seeds", self.own_seeds)):
+            for path in used:
+                if path not in self.axes:
+                    raise ValueError(f"{field_}: no axis is `{path}`: there is {', '.join(paths)}")
+        if len(set(zipped)) != len(zipped):
+            raise ValueError("zipped: an axis is in two groups: name each once")
+        for group in self.zipped:
+            lengths = {path: len(self.axes[path]) for path in group}
+            if len(set(lengths.values())) > 1:
+                said = ", ".join(f"{path} has {count}" for path, count in lengths.items())
+                raise ValueError(f"zipped: axes that go together need as many values each: {said}")
+        return axes
 
-    labels: Labels
-    seed: int
-    values: Reduction
+    @property
+    def all_axes(self) -> tuple[Axis, ...]:
+        """The axes, in order."""
+        return self._axes
 
+    @cached_property
+    def wanted(self) -> tuple[Measure, ...]:
+        """The measures, each of which exists for the scenario."""
+        from aqmlab import measures
 
-@dataclass(frozen=True, kw_only=True)
-class Runs:
-    """The finished runs of a sweep, in the order of points and seeds."""
+        own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
+        names = [one.name if isinstance(one, Measure) else one for one in self.measures]
+        whole = measures.tables(self._known_tables())
+        return (*measures.named(self.scenario, names, own), *whole)
 
-    rows: tuple[Row, ...]
+    def _check_precision(self) -> None:
+        if self.precision is None:
+            return
+        names = [one.name for one in self.wanted]
+        for name in self.precision.measures:
+            if name not in names:
+                raise ValueError(f"precision.measures: `{name}` is not measured: there is {', '.join(names)}")
+        if not self.precision.measures:
+            raise ValueError("precision.measures: name what is to be precise")
+        self.check_labels("precision.baseline", self.precision.baseline)
 
-    def where(self, **labels: Any) -> Runs:
-        """The runs that carry these labels; values must be equal."""
-        kept = (row for row in self.rows if all(row.labels.get(k) == v for k, v in labels.items()))
-        return Runs(rows=tuple(kept))
+    def check_labels(self, field_: str, labels: Mapping[str, Value]) -> None:
+        """Raises `ValueError` if there is no such axis or value."""
+        known = {axis.label: axis for axis in self._axes}
+        for label, value in labels.items():
+            if label not in known:
+                raise ValueError(f"{field_}: no axis is called `{label}`: there is {', '.join(known)}")
+            if value not in known[label].values:
+                values = ", ".join(map(str, known[label].values))
+                raise ValueError(f"{field_}: {label} is never {value!r}: it takes {values}")
 
-    def axis(self, label: str) -> list[Any]:
-        """The values of a label, each once, in order of appearance."""
-        return list(dict.fromkeys(row.labels[label] for row in self.rows if label in row.labels))
+    def _known_tables(self) -> Sequence[str]:
+        from aqmlab.catalog import members
 
-    def seeds(self) -> list[int]:
-        """The seeds there are, ascending."""
-        return sorted({row.seed for row in self.rows})
+        prefix = "" if self.scenario.level == "packet" else f"{self.scenario.level}."
+        level = "flow-level." if self.scenario.level == "flow" else prefix
+        names = [one.name for one in members("tables")]
+        known = [
+            one.removeprefix(level) for one in names if (one.startswith(level) if level else "." not in one)
+        ]
+        for name in self.tables:
+            if name not in known:
+                raise ValueError(f"tables: no table is named `{name}`: there is {', '.join(known)}")
+        return self.tables
 
-    def values(self, metric: str, seeds: Sequence[int] | None = None) -> list[float]:
-        """The metric by seed, averaged over the runs of a seed; NaN where a seed has none.
+    @cached_property
+    def labels(self) -> pl.DataFrame:
+        """The labels of all points, a row each, in order: `point` and a column for each axis."""
+        import polars as pl
 
-        A seed with fewer runs than another (one failed) is NaN too: its average would not compare.
+        groups = [list(group) for group in self.zipped]
+        together = {path for group in groups for path in group}
+        ordered: list[list[str]] = []
+        for path in self.axes:
+            if path not in together:
+                ordered.append([path])
+            elif not any(path in one for one in ordered):
+                ordered.append(next(group for group in groups if path in group))
+        by_path = {axis.path: axis for axis in self._axes}
+        steps = [list(zip(*(by_path[path].values for path in group), strict=True)) for group in ordered]
+        paths = [path for group in ordered for path in group]
+        rows = [tuple(itertools.chain(*one)) for one in itertools.product(*steps)]
+        columns = {by_path[path].label: [row[place] for row in rows] for place, path in enumerate(paths)}
+        frame = pl.DataFrame(columns, strict=False)
+        frame = frame.select(axis.label for axis in self._axes)
+        if self.where is not None:
+            try:
+                frame = frame.filter(pl.sql_expr(self.where))
+            except pl.exceptions.PolarsError as error:
+                raise ValueError(
+                    f"where: {str(error).splitlines()[0]}: a condition over {', '.join(frame.columns)}, "
+                    "such as load < 1 AND queue != 'red'"
+                ) from None
+        return frame.with_row_index("point")
+
+    def points(self) -> Iterator[Point]:
+        """Every point that the filter leaves, in order."""
+        first = self.scenario.effective["seed"] if self.first_seed is None else self.first_seed
+        own = [axis.label for axis in self._axes if axis.path in self.own_seeds]
+        for row in self.labels.iter_rows(named=True):
+            number = row.pop("point")
+            apart = OWN_SEEDS_APART * _hashed({label: row[label] for label in own}) if own else 0
+            yield Point(number=number, labels=row, first_seed=first + apart)
+
+    def scenario_of(self, point: Point) -> Scenario:
+        """The scenario of a point, with seed 1: seeds are those of its runs.
+
+        Raises `ValueError`, which names the point, if the core refuses it.
         """
-        chosen = self.seeds() if seeds is None else seeds
-        full = max((sum(row.seed == seed for row in self.rows) for seed in self.seeds()), default=0)
-        return [self._value(metric, seed, full) for seed in chosen]
+        changes: dict[str, Any] = {"seed": 1}
+        named: list[tuple[str, str]] = []
+        for axis in self._axes:
+            value = axis.values[point.labels[axis.label]]
+            if axis.path in NAMED:
+                named.append((axis.path, str(value)))
+            elif axis.path.endswith(".queue") and isinstance(value, str):
+                changes[axis.path] = _queue(self.scenario, value)
+            else:
+                changes[axis.path] = value
+        try:
+            made = self.scenario.with_(changes)
+            for path, value in named:
+                made = _put_named(made, path, value)
+            return made
+        except ValueError as error:
+            said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
+            raise ValueError(f"{self.name}, point {point.number} ({said}): {error}") from None
 
-    def _value(self, metric: str, seed: int, full: int) -> float:
-        found = [_as_float(row.values.get(metric)) for row in self.rows if row.seed == seed]
-        return math.fsum(found) / len(found) if len(found) == full and found else math.nan
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What makes its points, as plain JSON: not how often they are run, nor what is measured."""
+        return {
+            "scenario": self.scenario.given,
+            "axes": {axis.path: [[key, value] for key, value in axis.values.items()] for axis in self._axes},
+            "zipped": [list(group) for group in self.zipped],
+            "where": self.where,
+            "own_seeds": list(self.own_seeds),
+            "first_seed": self.first_seed,
+            "warm_up": self.warm_up,
+        }
 
-    def pair(self, metric: str, ours: Labels, theirs: Labels) -> tuple[list[float], list[float]]:
-        """The metric of two selections, seed by seed."""
-        seeds = self.seeds()
-        return self.where(**ours).values(metric, seeds), self.where(**theirs).values(metric, seeds)
+    @cached_property
+    def id(self) -> str:
+        """A name for its points: of the definition, the files that the scenario names, and the results
+        version."""
+        said = json.dumps(
+            [self.name, self.definition, dict(self.scenario.files), _core.RESULTS_VERSION], sort_keys=True
+        )
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        """How many points there are."""
+        return self.labels.height
 
 
-Results = Mapping[str, Runs]
+def _named(path: str, values: Sequence[Value] | Mapping[str, Any]) -> dict[Value, Any]:
+    if path == "seed" or not path:
+        raise ValueError("axes: seed is no axis: say how many with replications, and first_seed")
+    if isinstance(values, Mapping):
+        found: dict[Value, Any] = dict(values.items())
+    else:
+        for value in values:
+            if not isinstance(value, Value):
+                said = json.dumps(value, default=str)
+                raise ValueError(f"axes.{path}: {said} needs a name: write a table of values by name")
+        found = {value: value for value in values}
+        if len(found) != len(values):
+            raise ValueError(f"axes.{path}: a value stands there twice")
+    if not found:
+        raise ValueError(f"axes.{path}: has no value")
+    if path in NAMED and not all(isinstance(value, str) for value in found.values()):
+        raise ValueError(f"axes.{path}: takes names of {NAMED[path]}")
+    for value in found.values():
+        _check_plain(f"axes.{path}", value)
+    return _of_one_type(found)
 
 
-def _as_float(value: Any) -> float:
-    return math.nan if value is None else float(value)
+def _of_one_type(values: Mapping[Value, Any]) -> dict[Value, Any]:
+    """Names that are all numbers, all yes or no, or else all text."""
+    numbers = all(isinstance(name, int | float) and not isinstance(name, bool) for name in values)
+    if numbers and any(isinstance(name, float) for name in values):
+        return {float(name): value for name, value in values.items()}
+    if numbers or all(isinstance(name, bool) for name in values):
+        return dict(values)
+    return {name if isinstance(name, str) else json.dumps(name): value for name, value in values.items()}
+
+
+def _hashed(labels: Mapping[str, Value]) -> int:
+    """A number of 30 bits that these labels have on every machine."""
+    said = json.dumps(labels, sort_keys=True)
+    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big") >> 2
+
+
+def _queue(scenario: Scenario, name: str) -> dict[str, Any]:
+    from aqmlab.compare import queue_named
+
+    return queue_named(scenario, name)
+
+
+def _put_named(scenario: Scenario, path: str, name: str) -> Scenario:
+    from aqmlab.compare import with_queue, with_tcp
+
+    return with_queue(scenario, name) if path == "queue" else with_tcp(scenario, name)

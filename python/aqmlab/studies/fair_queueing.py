@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from aqmlab import stats
+from aqmlab.grid import Results, Runs
 from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.fair_queueing_figures import (
@@ -40,7 +41,6 @@ from aqmlab.studies.fair_queueing_runs import (
 )
 from aqmlab.studies.fair_queueing_tables import TABLES
 from aqmlab.studies.shared import tally
-from aqmlab.sweep import Results, Runs
 
 Judge = Callable[[Results], Evidence]
 Recovered = Callable[[Results, str], Evidence]

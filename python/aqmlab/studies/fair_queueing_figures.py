@@ -12,6 +12,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.flow_level import relative_load
+from aqmlab.grid import Reduction, Results, Runs
 from aqmlab.metrics import bits_per_second
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure
@@ -33,7 +34,6 @@ from aqmlab.studies.fair_queueing_runs import (
     WINDOW_STEP_S,
 )
 from aqmlab.studies.shared import estimates, means
-from aqmlab.sweep import Reduction, Results, Runs
 
 QUEUES = ("FIFO", "FQ")
 NAMES = {

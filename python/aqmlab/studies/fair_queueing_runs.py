@@ -12,9 +12,10 @@ import polars as pl
 
 from aqmlab import gauges, metrics
 from aqmlab.flow_level import demand, throughput_bps
+from aqmlab.grid import Grid, Reduction
+from aqmlab.measure import Run
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, constant, keep, tcp_with
-from aqmlab.sweep import Reduction, Run, Sweep
 
 RATE_MBPS = 50.0
 AVAILABLE_MBPS = 25.0
@@ -518,7 +519,7 @@ def _order(*, case: str, queue: str, recovery: str, end: int) -> dict[str, Any]:
     return scenario(flows=flows, background_kind=kind, queue=queue, buffer=buffer, recovery=recovery, end=end)
 
 
-ONE = Sweep(
+ONE = Grid(
     name="one",
     axes={
         "flows": ("1 Reno", "1 HighSpeed"),
@@ -534,7 +535,7 @@ ONE = Sweep(
     seeds=6,
     quick_seeds=3,
 )
-SEVERAL = Sweep(
+SEVERAL = Grid(
     name="several",
     axes={
         "flows": ("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed"),
@@ -553,7 +554,7 @@ SEVERAL = Sweep(
 SWEEPS = (
     ONE,
     SEVERAL,
-    Sweep(
+    Grid(
         name="baseline",
         axes={
             "flows": ("none",),
@@ -569,7 +570,7 @@ SWEEPS = (
         seeds=6,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="windows",
         axes={
             "flows": ("4 Reno", "4 HighSpeed"),
@@ -584,7 +585,7 @@ SWEEPS = (
         seeds=20,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="paths",
         axes={"plot": _PLOTS, "recovery": ("newreno",)},
         scenario=_path,
@@ -592,7 +593,7 @@ SWEEPS = (
         seeds=1,
         quick_seeds=1,
     ),
-    Sweep(
+    Grid(
         name="orders",
         axes={"case": tuple(CASES), "queue": ORDERS, "recovery": RECOVERIES, **_END},
         quick_axes=_QUICK,
@@ -602,7 +603,7 @@ SWEEPS = (
         quick_seeds=3,
     ),
     *(
-        Sweep(
+        Grid(
             name=name,
             axes={"pair": PAIRS, "queue": (queue,), "recovery": recoveries, **_END},
             quick_axes={**_QUICK, "recovery": recoveries[:1]},
@@ -616,7 +617,7 @@ SWEEPS = (
             ("pairs-fifo", "FIFO", RECOVERIES[:1], 1),
         )
     ),
-    Sweep(
+    Grid(
         name="delay",
         axes={
             "flows": ("none", "1 Reno"),
@@ -632,7 +633,7 @@ SWEEPS = (
         seeds=5,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="alone",
         axes={"mix": MIXES, "load": ALONE_LOADS, "queue": ("FIFO", "FQ"), "end": (520,)},
         quick_axes={"end": (100,), "load": (0.5, 0.6, 0.9)},
@@ -641,7 +642,7 @@ SWEEPS = (
         seeds=5,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="scale",
         axes={"mix": SCALE_MIXES, "load": SCALE_LOADS, "scale": SCALES, "end": (120,)},
         quick_axes={"end": (40,), "scale": (1, 4)},
@@ -650,7 +651,7 @@ SWEEPS = (
         seeds=5,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="trace",
         axes={"load": TRACE_LOADS, "seconds": (60,)},
         quick_axes={"load": (0.16, 0.85), "seconds": (10,)},
@@ -659,7 +660,7 @@ SWEEPS = (
         seeds=5,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="number",
         axes={"load": NUMBER_LOADS, "sizes": tuple(SIZES), "end": (200_000,)},
         quick_axes={"end": (20_000,)},
@@ -667,7 +668,7 @@ SWEEPS = (
         reduce=number_measures,
         seeds=10,
     ),
-    Sweep(
+    Grid(
         name="example",
         axes={"background": tuple(EXAMPLE_BACKGROUNDS), "end": (20_000,)},
         quick_axes={"end": (5000,)},
@@ -675,7 +676,7 @@ SWEEPS = (
         reduce=number_measures,
         seeds=10,
     ),
-    Sweep(
+    Grid(
         name="regimes",
         axes={"peak": tuple(PEAKS), "load": REGIME_LOADS, "end": (1000,)},
         quick_axes={"end": (200,)},
@@ -684,7 +685,7 @@ SWEEPS = (
         seeds=5,
         quick_seeds=3,
     ),
-    Sweep(
+    Grid(
         name="flow-paths",
         axes={"load": NUMBER_LOADS},
         scenario=_flow_path,
@@ -692,7 +693,7 @@ SWEEPS = (
         seeds=1,
         quick_seeds=1,
     ),
-    Sweep(
+    Grid(
         name="regime-paths",
         axes={"regime": tuple(THREE)},
         scenario=_regime_path,
@@ -757,7 +758,7 @@ VARIANTS = (
 _SENSITIVE = {"recovery": ("newreno",), "end": (320,)}
 
 SENSITIVITY_SWEEPS = (
-    Sweep(
+    Grid(
         name="one",
         axes={**ONE.axes, **_SENSITIVE, "background": ("flows",)},
         quick_axes={**_QUICK, "buffer": (20,)},
@@ -766,7 +767,7 @@ SENSITIVITY_SWEEPS = (
         seeds=4,
         quick_seeds=2,
     ),
-    Sweep(
+    Grid(
         name="several",
         axes={**SEVERAL.axes, **_SENSITIVE, "flows": ("HighSpeed + Reno", "4 Reno", "4 HighSpeed")},
         quick_axes={**_QUICK, "flows": ("HighSpeed + Reno",), "buffer": (625,)},

@@ -9,6 +9,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.flow_level import regime, throughput_law
+from aqmlab.grid import Results, Runs
 from aqmlab.publication import Table
 from aqmlab.studies.fair_queueing_figures import (
     BACKGROUND_NAMES,
@@ -35,7 +36,6 @@ from aqmlab.studies.fair_queueing_runs import (
     SCALE_MIXES,
 )
 from aqmlab.studies.shared import shown
-from aqmlab.sweep import Results, Runs
 
 
 def _grid(metric: str, digits: int, scale: float = 1.0) -> Callable[[Results], pl.DataFrame]:

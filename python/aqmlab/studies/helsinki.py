@@ -35,6 +35,7 @@ import numpy.typing as npt
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.grid import Results, Runs
 from aqmlab.publication import Claim, Decision, Study, Table
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies import helsinki_kernel as kernel
@@ -56,7 +57,6 @@ from aqmlab.studies.helsinki_runs import (
     VARIANTS,
 )
 from aqmlab.studies.shared import tally
-from aqmlab.sweep import Results, Runs
 
 Judge = Callable[[Results, str, str], Evidence]
 """Told the system and which Tail Drop."""

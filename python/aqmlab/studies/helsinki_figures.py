@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.grid import Labels, Results, Runs
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.studies import helsinki_kernel as kernel
@@ -23,7 +24,6 @@ from aqmlab.studies.helsinki_runs import (
     TRACED_BURSTS,
 )
 from aqmlab.studies.shared import Measure, estimates, shown
-from aqmlab.sweep import Labels, Results, Runs
 from aqmlab.time_sequence import time_sequence
 
 NAMES = {"tail": "Tail Drop, bytes", "ptail": "Tail Drop, packets", "red": "RED"}

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.sweep import Results, Row, Runs
+from aqmlab.grid import Results, Row, Runs
 
 LABELS = ("system", "queue", "classes", "third_s", "udp_s")
 

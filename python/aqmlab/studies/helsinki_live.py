@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from aqmlab.grid import Results
 from aqmlab.publication import Claim, Decision, Table
 from aqmlab.stats import Evidence
 from aqmlab.studies import helsinki
@@ -31,7 +32,6 @@ from aqmlab.studies.helsinki_live_runs import (
     sweep_of,
 )
 from aqmlab.studies.helsinki_runs import TAILS
-from aqmlab.sweep import Results
 
 # Claims: each by the study's own rule, for both units of Tail Drop and all sources
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from aqmlab.grid import Results
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.studies import helsinki_figures as study
@@ -23,7 +24,6 @@ from aqmlab.studies.helsinki_live_runs import (
     sweep_of,
 )
 from aqmlab.studies.helsinki_runs import QUEUES
-from aqmlab.sweep import Results
 
 _BESIDE = {RECORDED: RECORDED}
 """The recorded runs are hollow."""

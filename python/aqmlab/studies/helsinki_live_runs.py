@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from aqmlab.grid import Grid, Results, Row, Runs
 from aqmlab.studies import helsinki_kernel as kernel
 from aqmlab.studies import helsinki_runs as study
 from aqmlab.studies.helsinki_runs import QUEUES
-from aqmlab.sweep import Results, Row, Runs, Sweep
 
 SYSTEM = "linux-6"
 
@@ -67,7 +67,7 @@ UDP_STARTS = (0, 2, 7, 18)
 """The starts that were recorded, in seconds."""
 
 _SWEEPS = (
-    Sweep(
+    Grid(
         name="third",
         axes={"system": (SYSTEM,), "queue": QUEUES, "third_s": THIRD_STARTS},
         scenario=three_flows,
@@ -76,7 +76,7 @@ _SWEEPS = (
         quick_seeds=6,
         by_seed=True,
     ),
-    Sweep(
+    Grid(
         name="burst",
         axes={"system": (SYSTEM,), "classes": (1, 2), "queue": QUEUES, "udp_s": UDP_STARTS},
         scenario=with_burst,
@@ -85,7 +85,7 @@ _SWEEPS = (
         quick_seeds=4,
         by_seed=True,
     ),
-    Sweep(
+    Grid(
         name="traces",
         axes={"plot": TRACED},
         scenario=_traced,

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
+from aqmlab.grid import Grid, Reduction
+from aqmlab.measure import Run
 from aqmlab.publication import Variant
 from aqmlab.scenario import changed
 from aqmlab.studies.shared import Change, constant, keep
-from aqmlab.sweep import Reduction, Run, Sweep
 
 # The path of the testbed
 
@@ -344,7 +345,7 @@ _REMEMBERED = (
 SEEDS = 20
 _BOTH = {"system": tuple(SYSTEMS)}
 
-THIRD = Sweep(
+THIRD = Grid(
     name="third",
     axes={**_BOTH, "queue": QUEUES, "third_s": THIRD_STARTS},
     quick_axes={"third_s": PLOTTED_STARTS},
@@ -354,7 +355,7 @@ THIRD = Sweep(
     quick_seeds=8,
 )
 
-BURST = Sweep(
+BURST = Grid(
     name="burst",
     axes={**_BOTH, "classes": (1, 2), "queue": QUEUES, "udp_s": UDP_STARTS},
     quick_axes={"udp_s": (0, 2, 7, 18)},
@@ -367,7 +368,7 @@ BURST = Sweep(
 SWEEPS = (
     THIRD,
     BURST,
-    Sweep(
+    Grid(
         name="throughout",
         axes={**_BOTH, "classes": (1, 2), "queue": QUEUES, "udp_s": (0, 2, 7, 12)},
         quick_axes={"udp_s": (0, 7)},
@@ -376,8 +377,8 @@ SWEEPS = (
         seeds=SEEDS,
         quick_seeds=3,
     ),
-    Sweep(name="traces", axes={"plot": TRACED}, scenario=_traced, reduce=history, seeds=1),
-    Sweep(
+    Grid(name="traces", axes={"plot": TRACED}, scenario=_traced, reduce=history, seeds=1),
+    Grid(
         name="burst-traces",
         axes={"udp_s": TRACED_BURSTS},
         scenario=_traced_burst,
@@ -389,7 +390,7 @@ SWEEPS = (
 SENSITIVITY_SEEDS = 10
 
 SENSITIVITY_SWEEPS = (
-    Sweep(
+    Grid(
         name="third",
         axes={**THIRD.axes, "third_s": PLOTTED_STARTS},
         quick_axes={"third_s": (2, 5.5)},
@@ -398,7 +399,7 @@ SENSITIVITY_SWEEPS = (
         seeds=SENSITIVITY_SEEDS,
         quick_seeds=2,
     ),
-    Sweep(
+    Grid(
         name="burst",
         axes={**BURST.axes, "udp_s": (0, 2, 7, 18)},
         quick_axes={"udp_s": (0, 7)},

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 
 from aqmlab import stats
+from aqmlab.grid import Results, Runs
 from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Band, Evidence
 from aqmlab.studies.mice_elephants_figures import FIGURES, TABLES, equal_to_red, settled_after
@@ -25,7 +26,6 @@ from aqmlab.studies.mice_elephants_runs import (
     VARIANTS,
 )
 from aqmlab.studies.shared import gain, ratio, tally
-from aqmlab.sweep import Results, Runs
 
 OTHERS = ("RED", "Drop Tail")
 

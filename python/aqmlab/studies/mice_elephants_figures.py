@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from aqmlab import metrics, stats
+from aqmlab.grid import Results, Row, Runs
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.studies.latency_model import Path, latency
@@ -34,7 +35,6 @@ from aqmlab.studies.mice_elephants_runs import (
     discipline,
 )
 from aqmlab.studies.shared import Measure, average, drop_functions, estimates, means, overview, ratio, shown
-from aqmlab.sweep import Results, Row, Runs
 
 PUBLISHED: Mapping[tuple[float, str], Mapping[str, int]] = {
     (1.25, "Drop Tail"): {"all": 153_479, "short": 40_973, "long": 112_506},

@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 
 from aqmlab import gauges, metrics
+from aqmlab.grid import Grid, Reduction
+from aqmlab.measure import Run
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, constant, keep, mean, queue_with, rows_of, tcp_with
-from aqmlab.sweep import Reduction, Run, Sweep
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -525,7 +526,7 @@ QUICK_S = 600
 SEEDS = 20
 
 SWEEPS = (
-    Sweep(
+    Grid(
         name="exp-1",
         axes={"queue": QUEUES, "ito": INITIAL_RTOS, "end": (FULL_S,)},
         scenario=_exp_1,
@@ -533,7 +534,7 @@ SWEEPS = (
         seeds=SEEDS,
         quick_axes={"end": (QUICK_S,)},
     ),
-    Sweep(
+    Grid(
         name="exp-2",
         axes={"queue": QUEUES, "files": tuple(ONE_CLASS), "end": (FULL_S // 2,)},
         scenario=_exp_2,
@@ -542,7 +543,7 @@ SWEEPS = (
         quick_axes={"end": (QUICK_S,)},
     ),
     # The runs of the sensitivity analysis below, so they are made once for both.
-    Sweep(
+    Grid(
         name="exp-2-laws",
         axes={
             "queue": ("RED", "RIO-PS"),
@@ -556,21 +557,21 @@ SWEEPS = (
         quick_axes={"end": (QUICK_S,)},
         quick_seeds=2,
     ),
-    Sweep(
+    Grid(
         name="two-way",
         axes={"queue": QUEUES, "end": (FULL_S // 2,)},
         scenario=_two_way,
         reduce=web_measures,
         quick_axes={"end": (QUICK_S // 2,)},
     ),
-    Sweep(name="random-loss", axes={"loss": LOSSES}, scenario=_random_loss, reduce=loss_measures),
-    Sweep(
+    Grid(name="random-loss", axes={"loss": LOSSES}, scenario=_random_loss, reduce=loss_measures),
+    Grid(
         name="table-1",
         axes={"queue": QUEUES, "mbps": (1.25, 1.5)},
         scenario=_table_1,
         reduce=table_1_measures,
     ),
-    Sweep(
+    Grid(
         name="table-1-search",
         axes={
             "queue": QUEUES,
@@ -587,14 +588,14 @@ SWEEPS = (
 )
 
 SENSITIVITY_SWEEPS = (
-    Sweep(
+    Grid(
         name="exp-1",
         axes={"queue": QUEUES, "ito": (3,), "end": (FULL_S,)},
         scenario=_exp_1,
         reduce=web_measures,
         quick_axes={"end": (QUICK_S,)},
     ),
-    Sweep(
+    Grid(
         name="exp-2",
         axes={"queue": ("RED", "RIO-PS"), "files": tuple(ONE_CLASS), "end": (FULL_S // 2,)},
         scenario=_exp_2,

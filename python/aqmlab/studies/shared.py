@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from aqmlab import metrics, stats
+from aqmlab.grid import Runs
+from aqmlab.measure import Run
 from aqmlab.scenario import changed
-from aqmlab.sweep import Run, Runs
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 """Another answer to a question that the source leaves open: changes a scenario."""

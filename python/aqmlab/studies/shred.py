@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 
 from aqmlab import stats
+from aqmlab.grid import Results, Runs
 from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Evidence
 from aqmlab.studies.shared import gain, ratio, settled_after, tally
@@ -25,7 +26,6 @@ from aqmlab.studies.shred_runs import (
     VARIANTS,
     WARM_UP_S,
 )
-from aqmlab.sweep import Results, Runs
 
 # Claims: what is compared, and the bands, were written down before the first run
 

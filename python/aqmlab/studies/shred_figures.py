@@ -12,11 +12,11 @@ from collections.abc import Callable
 import polars as pl
 
 from aqmlab import metrics, stats
+from aqmlab.grid import Results, Row, Runs
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.studies.shared import average, drop_functions, means, overview, shown
 from aqmlab.studies.shred_runs import DISCIPLINES, DURATION_S, GRID, LONG_BIN_S, QUEUES, REFERENCE, WARM_UP_S
-from aqmlab.sweep import Results, Row, Runs
 
 TALK_ACTIVE = 140
 """Active flows at 100 % Web load, on slides 21 and 22."""

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
+from aqmlab.grid import Grid, Reduction
+from aqmlab.measure import Run
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, constant, keep, mean, queue_with, rows_of, tcp_with
-from aqmlab.sweep import Reduction, Run, Sweep
 
 QUEUES = ("Drop Tail", "RED", "SHRED")
 REFERENCE = "uncongested"
@@ -265,91 +266,91 @@ MIXES = ("Web 100 %", "Web 70 % + 10 FTP")
 LOST = ("none", "SYN", *(str(k) for k in range(1, 11)))
 
 SWEEPS = (
-    Sweep(
+    Grid(
         name="web-only",
         axes={"queue": WITH_REFERENCE, "web": (1.0,)},
         scenario=_web_only,
         reduce=web_measures,
     ),
-    Sweep(
+    Grid(
         name="sizes",
         axes={"sizes": tuple(SIZES), "queue": ("RED",), "web": (1.0,)},
         scenario=_sizes,
         reduce=web_measures,
     ),
-    Sweep(
+    Grid(
         name="web-only-pages",
         axes={"queue": WITH_REFERENCE, "objects": PAGES, "web": (1.0,)},
         scenario=_web_only,
         reduce=web_measures,
         quick_axes={"objects": (8, 32)},
     ),
-    Sweep(
+    Grid(
         name="web-mixed",
         axes={"queue": WITH_REFERENCE, "web": WEB_LOADS},
         scenario=_mixed,
         reduce=web_measures,
     ),
-    Sweep(
+    Grid(
         name="web-mixed-pages",
         axes={"queue": WITH_REFERENCE, "objects": PAGES, "web": (0.7,)},
         scenario=_mixed,
         reduce=web_measures,
         quick_axes={"objects": (8, 32)},
     ),
-    Sweep(
+    Grid(
         name="web-mixed-pages-by-load",
         axes={"queue": WITH_REFERENCE, "objects": (8,), "web": WEB_LOADS},
         scenario=_mixed,
         reduce=web_measures,
         quick_axes={"web": (0.4, 0.7)},
     ),
-    Sweep(
+    Grid(
         name="ftp-mixed",
         axes={"queue": WITH_REFERENCE, "ftp": FTP_MIXED},
         scenario=_ftp_mixed,
         reduce=web_measures,
         quick_axes={"ftp": (0, 10, 20, 40)},
     ),
-    Sweep(
+    Grid(
         name="ftp-only",
         axes={"queue": QUEUES, "ftp": FTP_ONLY},
         scenario=_ftp_only,
         reduce=ftp_measures,
         quick_axes={"ftp": (10, 40, 70, 100)},
     ),
-    Sweep(
+    Grid(
         name="hint-on-pi",
         axes={"queue": ("RED", "SHRED", *HINT_ON_PI)},
         scenario=_hint_on_pi,
         reduce=web_measures,
     ),
-    Sweep(name="long", axes={"mix": MIXES, "queue": QUEUES}, scenario=_long, reduce=long_measures, seeds=1),
-    Sweep(name="lost-packet", axes={"lost": LOST}, scenario=_lost, reduce=lost_measures, seeds=1),
+    Grid(name="long", axes={"mix": MIXES, "queue": QUEUES}, scenario=_long, reduce=long_measures, seeds=1),
+    Grid(name="lost-packet", axes={"lost": LOST}, scenario=_lost, reduce=lost_measures, seeds=1),
 )
 
 SENSITIVITY_SWEEPS = (
-    Sweep(
+    Grid(
         name="web-only",
         axes={"queue": WITH_REFERENCE, "web": (1.0,)},
         scenario=_web_only,
         reduce=web_measures,
         quick_axes={"queue": QUEUES},
     ),
-    Sweep(
+    Grid(
         name="web-mixed",
         axes={"queue": WITH_REFERENCE, "web": (0.5, 0.7, 0.8)},
         scenario=_mixed,
         reduce=web_measures,
         quick_axes={"web": (0.5, 0.7)},
     ),
-    Sweep(
+    Grid(
         name="ftp-mixed",
         axes={"queue": WITH_REFERENCE, "ftp": (10, 40)},
         scenario=_ftp_mixed,
         reduce=web_measures,
     ),
-    Sweep(
+    Grid(
         name="ftp-only",
         axes={"queue": QUEUES, "ftp": (20, 60, 100)},
         scenario=_ftp_only,

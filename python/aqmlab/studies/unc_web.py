@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping
 
 from aqmlab import stats
+from aqmlab.grid import Labels, Results, Runs
 from aqmlab.publication import Claim, Decision, Study
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.shared import settled_after, tally
@@ -40,7 +41,6 @@ from aqmlab.studies.unc_web_runs import (
     WARM_UP_S,
     named,
 )
-from aqmlab.sweep import Labels, Results, Runs
 
 Judge = Callable[[Results], Evidence]
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.grid import Labels, Results, Runs
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.response_times import (
@@ -43,7 +44,6 @@ from aqmlab.studies.unc_web_runs import (
     named,
     scenario,
 )
-from aqmlab.sweep import Labels, Results, Runs
 
 LEAST = 0.01
 """A difference of two distribution functions that counts: one response in a hundred."""

@@ -12,9 +12,10 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.calibrate import ROOM, UNCONGESTED
+from aqmlab.grid import Grid, Reduction
+from aqmlab.measure import Run
 from aqmlab.publication import Variant
 from aqmlab.studies.shared import Change, keep, mean, queue_with, rows_of, tcp_with
-from aqmlab.sweep import Reduction, Run, Sweep
 
 RATE_MBPS = 10
 WARM_UP_S = 120.0
@@ -267,7 +268,7 @@ CALIBRATED = (60, 80, 100, 120, 140)
 """New connections per second at which the load is measured."""
 
 SWEEPS = (
-    Sweep(
+    Grid(
         name="calibration",
         axes={"traffic": tuple(VARIED), "rate": CALIBRATED, "pairs": (FULL_PAIRS,)},
         scenario=_calibration,
@@ -275,7 +276,7 @@ SWEEPS = (
         quick_axes={"rate": (60, 100, 140), "pairs": (QUICK_PAIRS // 2,)},
         quick_seeds=2,
     ),
-    Sweep(
+    Grid(
         name="web",
         axes={"queue": QUEUES, "tcp": TCPS, "load": LOADS, "pairs": (FULL_PAIRS,)},
         scenario=scenario,
@@ -283,7 +284,7 @@ SWEEPS = (
         seeds=5,
         quick_axes={"load": (60, *PLOTTED), "pairs": (QUICK_PAIRS,)},
     ),
-    Sweep(
+    Grid(
         name="tuning",
         axes={"queue": TUNED, "tcp": ("Reno",), "load": (90, 95, 100, 105), "pairs": (FULL_PAIRS,)},
         scenario=scenario,
@@ -295,7 +296,7 @@ SWEEPS = (
 
 SENSITIVITY_PAIRS = 100_000
 SENSITIVITY_SWEEPS = tuple(
-    Sweep(
+    Grid(
         name="web",
         axes={"queue": queues, "tcp": (tcp,), "load": (80, 90, 105), "pairs": (SENSITIVITY_PAIRS,)},
         scenario=scenario,

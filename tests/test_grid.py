@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_study import MAIN
 
-from aqmlab.sweep import Row, Runs
+from aqmlab.grid import Row, Runs
 
 
 def test_a_sweep_is_the_product_of_its_axes() -> None:

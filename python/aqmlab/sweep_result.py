@@ -1,0 +1,291 @@
+"""What a sweep found: runs as a table, intervals, differences from a baseline, charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from aqmlab import _core, stats
+from aqmlab.measure import Measure
+from aqmlab.sweep import Sweep, Value
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.campaign import Failure
+    from aqmlab.plot import Chart
+    from aqmlab.stats import Interval
+    from aqmlab.store import Store
+    from aqmlab.sweep_run import Enough, Planned
+
+Against = Literal["difference", "ratio"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult:
+    """The finished runs of a sweep.
+
+    `runs` has a row for each: `point`, a column for each axis (its label), `seed`, `status`, `scenario` (the
+    digest) and a column for each measure, empty where the run has no such number. Of runs that failed the
+    measures are empty.
+    """
+
+    sweep: Sweep
+    runs: pl.DataFrame
+    failures: Sequence[Failure] = field(default_factory=tuple)
+    enough: Sequence[Enough] = field(default_factory=tuple)
+    interrupted: bool = False
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that are numbers."""
+        return tuple(one for one in self.sweep.wanted if one.name in self.runs.columns)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The labels of the axes."""
+        return tuple(axis.label for axis in self.sweep.all_axes)
+
+    def measure(self, name: str) -> Measure:
+        """The measure of this name; raises `ValueError` with those there are."""
+        known = {one.name: one for one in self.measures}
+        if name not in known:
+            raise ValueError(f"no measure is named `{name}`: there is {', '.join(known)}")
+        return known[name]
+
+    @cached_property
+    def _by_point(self) -> dict[int, dict[str, list[float]]]:
+        """By point and measure the values in the order of seeds, NaN where there is none; `seed`, too."""
+        names = ["seed", *(one.name for one in self.measures)]
+        found: dict[int, dict[str, list[float]]] = {}
+        for (point,), rows in self.runs.group_by("point", maintain_order=True):
+            ordered = rows.sort("seed")
+            found[int(point)] = {
+                name: [math.nan if one is None else float(one) for one in ordered[name]] for name in names
+            }
+        return found
+
+    def _points(self) -> Iterator[tuple[int, dict[str, Value]]]:
+        for row in self.sweep.labels.iter_rows(named=True):
+            yield row.pop("point"), row
+
+    def intervals(self, level: float | None = None) -> pl.DataFrame:
+        """Mean and interval of each measure at each point, over replications (Student's t): the labels,
+        `measure`, `unit`, `mean`, `low`, `high`, `replications`.
+
+        Of a sweep that stopped by precision the intervals are those of its rule, which allow for the looks.
+        """
+        import polars as pl
+
+        rows = []
+        for number, labels in self._points():
+            ours = self._by_point.get(number)
+            if ours is None:
+                continue
+            for one in self.measures:
+                interval = stats.mean_interval(ours[one.name], self._level(one, level))
+                rows.append(labels | _row(one, one.unit, interval))
+        return pl.DataFrame(rows, schema=self._schema())
+
+    def _level(self, measure: Measure, level: float | None) -> float:
+        stopping = self.sweep.precision
+        if level is not None or stopping is None or measure.name not in stopping.measures:
+            return stats.LEVEL if level is None else level
+        return stopping.rule.for_measures(len(stopping.measures)).look_level
+
+    def against(
+        self,
+        baseline: Mapping[str, Value],
+        how: Against = "difference",
+        *,
+        level: float = stats.LEVEL,
+        measures: Sequence[str] = (),
+    ) -> pl.DataFrame:
+        """How each point differs from the one with the labels of `baseline` and else the same, seed by seed:
+        as `intervals`, of differences in the measure's unit or of ratios.
+
+        Raises `ValueError` if there is no such label, or if the points do not share their random numbers.
+        """
+        import polars as pl
+
+        self.sweep.check_labels("baseline", baseline)
+        if not baseline:
+            raise ValueError("baseline: name one, such as queue=drop-tail")
+        paths = {axis.label: axis.path for axis in self.sweep.all_axes}
+        for label in baseline:
+            if paths[label] in self.sweep.own_seeds:
+                raise ValueError(f"baseline: points along {label} have seeds of their own, and are no pairs")
+        estimate = stats.paired_difference if how == "difference" else stats.paired_ratio
+        wanted = [self.measure(name) for name in measures] if measures else self.measures
+        numbers = {tuple(labels.items()): number for number, labels in self._points()}
+        rows = []
+        for number, labels in self._points():
+            other = numbers.get(tuple({**labels, **baseline}.items()))
+            if other is None or other == number:
+                continue
+            ours, theirs = self._by_point.get(number), self._by_point.get(other)
+            if ours is None or theirs is None:
+                continue
+            for one in wanted:
+                interval = estimate(*_paired(ours, theirs, one.name), level)
+                rows.append(labels | _row(one, one.unit if how == "difference" else "", interval))
+        return pl.DataFrame(rows, schema=self._schema())
+
+    def _schema(self) -> dict[str, Any]:
+        labels = {label: self.sweep.labels.schema[label] for label in self.axes}
+        numbers = {"mean": float, "low": float, "high": float, "replications": int}
+        return {**labels, "measure": str, "unit": str, **numbers}
+
+    def chart(
+        self,
+        measure: str,
+        *,
+        x: str | None = None,
+        by: str | None = None,
+        panel: str | None = None,
+        log_x: bool | None = None,
+    ) -> Chart:
+        """A measure against an axis: a line for each value of `by`, a panel for each of `panel`, with
+        intervals. Left out, `x` is the first axis of numbers, and `by` and `panel` the next others; axes
+        beyond those must be narrowed with `where` of the sweep.
+
+        Raises `ValueError` if there is no such axis or measure.
+        """
+        import polars as pl
+
+        from aqmlab.plot import Chart
+
+        one = self.measure(measure)
+        for name, label in (("x", x), ("by", by), ("panel", panel)):
+            if label is not None and label not in self.axes:
+                raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(self.axes)}")
+        x = x or next((label for label in self.axes if self._numeric(label)), self.axes[0])
+        rest = [label for label in self.axes if label not in (x, by, panel)]
+        varied = [label for label in rest if self.sweep.labels[label].n_unique() > 1]
+        if by is None and varied:
+            by = varied.pop(0)
+        if panel is None and varied:
+            panel = varied.pop(0)
+        if varied:
+            raise ValueError(
+                f"{', '.join(varied)}: no place is left for it in the chart: narrow it with where"
+            )
+        table = self.intervals().filter(pl.col("measure") == measure)
+        table, unit = self._with_numbers(table, x)
+        by_column = by or "measure"
+        table = table.with_columns(
+            pl.col(column).cast(pl.String) for column in (by_column, panel) if column is not None
+        )
+        values = table[x].to_list() if table.schema[x].is_numeric() else []
+        spread = bool(values) and min(values) > 0 and max(values) / min(values) >= 20
+        return Chart(
+            kind="line" if table.schema[x].is_numeric() else "bars",
+            table=table,
+            x=x,
+            y="mean",
+            by=by_column,
+            panel=panel,
+            x_label=f"{x} ({unit})" if unit else x,
+            y_label=one.label,
+            log_x=spread if log_x is None else log_x,
+        )
+
+    def _numeric(self, label: str) -> bool:
+        column = self.sweep.labels[label]
+        return column.dtype.is_numeric() or _quantities(column.to_list()) is not None
+
+    def _with_numbers(self, table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
+        """The table with the values of an axis as numbers if they are quantities, and their unit."""
+        import polars as pl
+
+        found = None if table.schema[label].is_numeric() else _quantities(table[label].to_list())
+        if found is None:
+            return table, ""
+        return table.with_columns(pl.Series(label, found[0])), found[1]
+
+
+def _quantities(values: Sequence[Any]) -> tuple[list[float], str] | None:
+    """Texts such as `10Mbps` as numbers in the base unit, and that unit; `None` if they are not all such."""
+    try:
+        found = [_core.quantity(str(value)) for value in values]
+    except ValueError:
+        return None
+    units = {unit for _, unit in found}
+    return ([number for number, _ in found], units.pop()) if len(units) == 1 else None
+
+
+def _paired(
+    ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[float]], name: str
+) -> tuple[list[float], list[float]]:
+    """The values of the seeds that both have."""
+    other = dict(zip(theirs["seed"], theirs[name], strict=True))
+    pairs = [
+        (value, other[seed]) for seed, value in zip(ours["seed"], ours[name], strict=True) if seed in other
+    ]
+    return [one for one, _ in pairs], [two for _, two in pairs]
+
+
+def _row(measure: Measure, unit: str, interval: Interval) -> dict[str, Any]:
+    return {
+        "measure": measure.name,
+        "unit": unit,
+        "mean": interval.value,
+        "low": interval.low,
+        "high": interval.high,
+        "replications": interval.count,
+    }
+
+
+def collect(
+    planned: Planned, store: Store, *, failures: Sequence[Failure] = (), interrupted: bool = False
+) -> SweepResult:
+    """The runs that the store holds of a sweep: of each point as many as are asked for, from its first seed
+    on, whatever else is kept."""
+    import polars as pl
+
+    from aqmlab.sweep_run import counted
+
+    sweep = planned.sweep
+    enough = counted(planned, store)
+    asked = pl.DataFrame(
+        [
+            (point.number, digest, point.first_seed, one.wanted)
+            for point, digest, one in zip(planned.points, planned.digests, enough, strict=True)
+        ],
+        schema={"point": pl.UInt32, "scenario": pl.String, "first_seed": pl.Int64, "wanted": pl.Int64},
+        orient="row",
+    )
+    runs = store.runs().select("scenario", "seed", "status", "error")
+    runs = asked.join(runs, on="scenario", how="inner").filter(
+        (pl.col("seed") >= pl.col("first_seed")) & (pl.col("seed") < pl.col("first_seed") + pl.col("wanted"))
+    )
+    names = {one.name: one.version for one in sweep.wanted}
+    versions = pl.DataFrame(
+        {"measure": list(names), "version": list(names.values())},
+        schema={"measure": pl.String, "version": pl.Int64},
+    )
+    values = (
+        store.values()
+        .join(asked.select("scenario").unique(), on="scenario", how="semi")
+        .with_columns(pl.col("measure").cast(pl.String), pl.col("version").cast(pl.Int64))
+        .join(versions, on=["measure", "version"], how="semi")
+        .drop_nulls("value")
+    )
+    wide = values.pivot(on="measure", index=["scenario", "seed"], values="value", on_columns=list(names))
+    numbers = [name for name in names if not name.startswith("tables/")]
+    runs = (
+        runs.join(wide, on=["scenario", "seed"], how="left")
+        .join(sweep.labels.with_columns(pl.col("point").cast(pl.UInt32)), on="point", how="left")
+        .sort("point", "seed")
+    )
+    labels = [axis.label for axis in sweep.all_axes]
+    return SweepResult(
+        sweep=sweep,
+        runs=runs.select("point", *labels, "seed", "status", "error", "scenario", *numbers),
+        failures=tuple(failures),
+        enough=tuple(enough),
+        interrupted=interrupted,
+    )

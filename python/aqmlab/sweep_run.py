@@ -1,0 +1,364 @@
+"""Runs sweeps: which runs of each point are missing, when a point has enough, and what was found."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core
+from aqmlab.campaign import Account, Executor, Local, Task, execute
+from aqmlab.measure import Measure, View
+from aqmlab.parallel import held_back
+from aqmlab.scenario import Scenario
+from aqmlab.sweep import Point, Stopping, Sweep
+
+if TYPE_CHECKING:
+    from aqmlab.precision import Look, Precision
+    from aqmlab.store import RunRecord, Store
+
+TOGETHER = 64
+"""Of so many points the scenarios are at hand at once, and their runs are made seed by seed."""
+
+
+class PointScenario:
+    """The scenario of a point, made when its first run is, and forgotten when many others were."""
+
+    def __init__(self, scenarios: Scenarios, point: Point, digest: str) -> None:
+        self._scenarios, self._point, self.digest = scenarios, point, digest
+
+    @property
+    def made(self) -> Scenario:
+        """The scenario."""
+        return self._scenarios.of(self._point)
+
+    @property
+    def effective(self) -> Mapping[str, Any]:
+        """The scenario in full."""
+        return self.made.effective
+
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Any:
+        """Runs it."""
+        return self.made.run(seed, watch=watch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Other processes get the scenario itself.
+        return _itself, (self.made,)
+
+
+def _itself(scenario: Scenario) -> Scenario:
+    return scenario
+
+
+class Scenarios:
+    """The scenarios of a sweep's points, the last ones used at hand."""
+
+    def __init__(self, sweep: Sweep, warm_ups: Mapping[int, str] | None = None) -> None:
+        self._sweep = sweep
+        self._warm_ups = warm_ups or {}
+        self._at_hand: OrderedDict[int, Scenario] = OrderedDict()
+
+    def of(self, point: Point) -> Scenario:
+        """That of a point."""
+        found = self._at_hand.get(point.number)
+        if found is None:
+            found = self._sweep.scenario_of(point)
+            if point.number in self._warm_ups:
+                found = found.with_({"warm_up": self._warm_ups[point.number]})
+            self._at_hand[point.number] = found
+            while len(self._at_hand) > 2 * TOGETHER:
+                self._at_hand.popitem(last=False)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The points of a sweep, each with the digest of its scenario."""
+
+    sweep: Sweep
+    points: Sequence[Point]
+    digests: Sequence[str]
+    scenarios: Scenarios
+
+    def task(self, place: int, replication: int) -> Task:
+        """A run of a point."""
+        point = self.points[place]
+        said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
+        return Task(
+            scenario=PointScenario(self.scenarios, point, self.digests[place]),
+            seed=point.first_seed + replication,
+            measures=self.sweep.wanted,
+            name=f"{self.sweep.name}: {said}",
+        )
+
+    def tasks(self, counts: Sequence[int]) -> Iterator[Task]:
+        """The runs of points that are to have so many."""
+        for first in range(0, len(self.points), TOGETHER):
+            block = range(first, min(first + TOGETHER, len(self.points)))
+            for replication in range(max(counts[place] for place in block)):
+                for place in block:
+                    if replication < counts[place]:
+                        yield self.task(place, replication)
+
+
+def plan(
+    sweep: Sweep, store: Store, *, executor: Executor | None = None, label: str | None = None
+) -> Planned:
+    """The points with their digests, which the store tells if it knows the sweep, and is told if not.
+
+    Raises `ValueError`, which names the point, if the core refuses one.
+    """
+    points = list(sweep.points())
+    warm_ups = _warm_ups(sweep, points, store, executor or Local()) if sweep.warm_up else {}
+    scenarios = Scenarios(sweep, warm_ups)
+    known = {row["number"]: row["scenario"] for row in store.records("point", sweep=sweep.id)}
+    digests = [known.get(point.number, "") for point in points]
+    missing = [place for place, digest in enumerate(digests) if not digest]
+    with held_back() as look:
+        for place in missing:
+            look()
+            digests[place] = scenarios.of(points[place]).digest
+    if missing:
+        _tell(sweep, points, digests, known, store)
+    return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)
+
+
+def _tell(
+    sweep: Sweep, points: Sequence[Point], digests: Sequence[str], known: Mapping[int, str], store: Store
+) -> None:
+    if store.read_only:
+        return
+    if not store.records("sweep", sweep=sweep.id):
+        record = {"kind": "sweep", "sweep": sweep.id, "name": sweep.name, "definition": sweep.definition}
+        store.add(record)
+    for point, digest in zip(points, digests, strict=True):
+        if point.number not in known:
+            store.add(
+                {
+                    "kind": "point",
+                    "sweep": sweep.id,
+                    "scenario": digest,
+                    "number": point.number,
+                    "labels": dict(point.labels),
+                    "first_seed": point.first_seed,
+                }
+            )
+
+
+def run(
+    sweep: Sweep,
+    store: Store,
+    *,
+    executor: Executor | None = None,
+    label: str | None = None,
+    retry: bool = False,
+    fail_fast: bool = False,
+    shard: tuple[int, int] = (1, 1),
+    account: Account | None = None,
+) -> Account:
+    """Makes the runs of a sweep that the store lacks.
+
+    With `shard = (i, n)` only those of every n-th point, beginning with the i-th: n such calls on as many
+    machines make all. Raises as `campaign.execute` does; Ctrl-C passes through, and what is finished is kept.
+    """
+    account = account or Account()
+    executor = executor or Local()
+    planned = plan(sweep, store, executor=executor, label=label)
+    mine = [place % shard[1] == shard[0] - 1 for place in range(len(planned.points))]
+    least = sweep.replications if sweep.precision is None else sweep.precision.rule.least
+    counts = [(least if one else 0) for one in mine]
+    found: int | None = None
+    while True:
+        execute(
+            planned.tasks(counts),
+            store,
+            executor=executor,
+            label=label,
+            total=sum(counts),
+            account=account,
+            retry=retry,
+            fail_fast=fail_fast,
+        )
+        # What the rounds before made is no news.
+        found = account.found = account.found if found is None else found
+        if sweep.precision is None:
+            break
+        following = [
+            enough.wanted if one else 0 for enough, one in zip(counted(planned, store), mine, strict=True)
+        ]
+        if following == counts:
+            break
+        counts = following
+    if shard == (1, 1):
+        _finish(planned, store, counts, account)
+    return account
+
+
+def _finish(planned: Planned, store: Store, counts: Sequence[int], account: Account) -> None:
+    done = {
+        "kind": "finished",
+        "sweep": planned.sweep.id,
+        "runs": sum(counts),
+        "failed": len(account.failures),
+    }
+    if account.made:
+        store.add(done)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enough:
+    """Whether a point has enough replications."""
+
+    wanted: int
+    """How many it is to have; as many as it has when nothing is left to be done."""
+    have: int
+    exhausted: bool = False
+    """Whether it has as many as it may, and intervals are still wider than asked."""
+
+
+def counted(planned: Planned, store: Store) -> list[Enough]:
+    """For each point how many replications it has and is to have.
+
+    What precision asks for is judged at its looks, one after the other, on the first replications, so that
+    the answer is the same whatever else the store holds.
+    """
+    sweep = planned.sweep
+    if sweep.precision is None:
+        return [Enough(wanted=sweep.replications, have=sweep.replications)] * len(planned.points)
+    stopping = sweep.precision
+    values = _values(planned, store, stopping)
+    places = {_named(point.labels): place for place, point in enumerate(planned.points)}
+    found: list[Enough] = []
+    partners: dict[int, int] = {}
+    for place, point in enumerate(planned.points):
+        partner = places.get(_named({**point.labels, **stopping.baseline})) if stopping.baseline else None
+        theirs = None if partner is None else values[partner]
+        enough = _enough(stopping, values[place], theirs, itself=partner == place)
+        found.append(enough)
+        if partner is not None:
+            partners[partner] = max(partners.get(partner, 0), enough.wanted)
+    return [replace(one, wanted=max(one.wanted, partners.get(place, 0))) for place, one in enumerate(found)]
+
+
+def _named(labels: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted(labels.items()))
+
+
+Values = Mapping[str, Sequence[float]]
+"""By measure, the values of the first replications, in the order of seeds; NaN where a run has none."""
+
+
+def _values(planned: Planned, store: Store, stopping: Stopping) -> list[Values]:
+    keys = {one.name: one.key for one in planned.sweep.wanted if one.name in stopping.measures}
+    found: list[Values] = []
+    for first in range(0, len(planned.points), TOGETHER):
+        block = range(first, min(first + TOGETHER, len(planned.points)))
+        kept = store.runs_of([planned.digests[place] for place in block])
+        for place in block:
+            first_seed = planned.points[place].first_seed
+            records: list[RunRecord] = []
+            for seed in range(first_seed, first_seed + stopping.rule.most):
+                record = kept.get((planned.digests[place], seed))
+                if record is None:
+                    break
+                records.append(record)
+            found.append(
+                {name: [_number(record.values.get(key)) for record in records] for name, key in keys.items()}
+            )
+    return found
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _enough(stopping: Stopping, ours: Values, theirs: Values | None, *, itself: bool) -> Enough:
+    """Judged at one look after the other, until the values are enough or no more are there."""
+    rule = stopping.rule.for_measures(len(ours))
+    counts = [ours, theirs] if theirs is not None else [ours]
+    have = min(len(values) for one in counts for values in one.values())
+    if itself:
+        return Enough(wanted=rule.least, have=have)
+    for count in rule.looks():
+        if count > have:
+            return Enough(wanted=count, have=have)
+        looks = [_look(rule, name, ours, theirs, count) for name in ours]
+        if all(look.enough for look in looks):
+            return Enough(wanted=count, have=have)
+    return Enough(wanted=rule.most, have=have, exhausted=True)
+
+
+def _look(rule: Precision, name: str, ours: Values, theirs: Values | None, count: int) -> Look:
+    values = list(ours[name][:count])
+    if theirs is None:
+        return rule.judge(values)
+    base = list(theirs[name][:count])
+    if rule.relative is not None:
+        known = [value for value in base if not math.isnan(value)]
+        mean = abs(math.fsum(known) / len(known)) if known else math.nan
+        if not mean > 0:
+            return rule.judge([math.nan] * count)
+        rule = replace(rule, relative=None, absolute=rule.relative * mean)
+    return rule.judge([a - b for a, b in zip(values, base, strict=True)])
+
+
+# Warm-up
+
+
+def _settled_s(view: View) -> float | None:
+    """How long (s) the queues and the number of open transfers take to settle, by MSER-5; `None` if they do
+    not within the run."""
+    import numpy as np
+    import polars as pl
+
+    from aqmlab import metrics
+
+    _, end_s = view.window
+    step_s = end_s / WARM_UP_SAMPLES
+    series = []
+    queue = view.run.tables["queue"]
+    for link in queue["link"].unique(maintain_order=True):
+        ours = queue.filter(pl.col("link") == link).sort("time_s")
+        series.append(ours["length_packets"].to_numpy().astype(np.float64))
+    transfers = view.run.tables["transfers"]
+    if transfers.height >= metrics.LEAST_TRANSFERS:
+        series.append(metrics.active_series(transfers, step_s, end_s).astype(np.float64))
+    cuts = [metrics.mser5(one) for one in series]
+    if any(cut is None for cut in cuts):
+        return None
+    return max((cut * step_s for cut in cuts if cut is not None), default=0.0)
+
+
+WARM_UP_SAMPLES = 400
+"""Of so many samples of a queue MSER-5 makes eighty batches."""
+
+WARM_UP = Measure(name="mser-5", title="warm-up by MSER-5", unit="s", compute=_settled_s)
+
+
+def _warm_ups(sweep: Sweep, points: Sequence[Point], store: Store, executor: Executor) -> dict[int, str]:
+    """The warm-up of each point by number, from one run each without a warm-up."""
+    from aqmlab.metrics import seconds
+
+    tasks = []
+    for point in points:
+        scenario = sweep.scenario_of(point)
+        every = seconds(scenario.effective["duration"]) / WARM_UP_SAMPLES
+        pilot = scenario.with_({"warm_up": "0s", "record.queue_every": f"{every * 1e3:.6g}ms"})
+        said = f"{sweep.name}, warm-up of point {point.number}"
+        tasks.append(Task(scenario=pilot, seed=point.first_seed, measures=(WARM_UP,), name=said))
+    label = f"{sweep.name}: warm-up"
+    execute(tasks, store, executor=executor, label=label, total=len(tasks), retry=True, fail_fast=True)
+    kept = store.runs_of([task.scenario.digest for task in tasks])
+    found = {}
+    for point, task in zip(points, tasks, strict=True):
+        settled_s = kept[task.run].values[WARM_UP.key]
+        if settled_s is None:
+            said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
+            raise ValueError(
+                f"warm_up: the run of point {point.number} ({said}) does not settle within its duration "
+                "(MSER-5): make it longer, or say a warm_up in the scenario"
+            )
+        found[point.number] = f"{math.ceil(settled_s * 1000):d}ms"
+    return found

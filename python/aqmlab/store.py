@@ -113,10 +113,7 @@ class Store:
             self._keep_in_memory(line)
             return
         try:
-            if self._writer is None:
-                self._make(self.folder)
-                self._writer = store_log.LogWriter(self.folder / "logs")
-            self._writer.append(line)
+            self._open(self.folder).append(line)
         except OSError as error:
             self._tell(error, self.folder)
             self._keep_in_memory(line)
@@ -134,7 +131,8 @@ class Store:
             self._unwritten_frames[path] = data
         else:
             try:
-                self._make(self.folder)
+                # With an open log nobody takes the table for one that no run has.
+                self._open(self.folder).open()
                 (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
                 replace(self.folder / path, [data])
             except OSError as error:
@@ -163,16 +161,18 @@ class Store:
         if self._contents is not None:
             self._contents.take(record)
 
-    def _make(self, folder: Path) -> None:
-        """Makes the folder of a store, or says why nothing can be written there."""
+    def _open(self, folder: Path) -> store_log.LogWriter:
+        """This process's log; makes the folder of the store if there is none."""
         if self.read_only:
-            raise OSError(errno.EROFS, "the store was opened for reading only", str(folder))
-        if (folder / "FORMAT").exists():
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        self._check_format(folder)
-        replace(folder / "FORMAT", [f"{FORMAT}\n".encode()])
-        sync_folder(folder.parent)
+            raise OSError(errno.EROFS, "The store was opened for reading only", str(folder))
+        if self._writer is None:
+            if not (folder / "FORMAT").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                self._check_format(folder)
+                replace(folder / "FORMAT", [f"{FORMAT}\n".encode()])
+                sync_folder(folder.parent)
+            self._writer = store_log.LogWriter(folder / "logs")
+        return self._writer
 
     @staticmethod
     def _check_format(folder: Path) -> None:
@@ -219,8 +219,8 @@ class Store:
         if self._since_index > max(INDEX_AFTER, self._indexed // 10):
             self._write_index()
 
-    def _read(self) -> Contents:
-        """The contents, with everything that this process added."""
+    def contents(self) -> Contents:
+        """What was read, and everything that this process added."""
         if self._stale:
             self.refresh()
         assert self._contents is not None
@@ -288,29 +288,29 @@ class Store:
 
     def runs_of(self, scenarios: Sequence[str]) -> dict[tuple[str, int], RunRecord]:
         """The runs of these scenarios (digests with seed 1), by scenario and seed."""
-        return {run.name: run for run in self._read().runs_of(scenarios)}
+        return {run.name: run for run in self.contents().runs_of(scenarios)}
 
     def records(self, kind: str, **equal: Any) -> list[dict[str, Any]]:
         """The records of a kind (`scenario`, `sweep`, `point`, `finished`, `adopted`), each once; those whose
         fields equal these."""
-        return self._read().others(kind, equal)
+        return self.contents().others(kind, equal)
 
     def runs(self) -> pl.DataFrame:
         """All runs, a row each: `scenario`, `seed`, `status`, `error`, `cpu_s`, `version`, and `facts` and
         `live` as JSON."""
         columns = ["scenario", "seed", "status", "error", "cpu_s", "version", "facts", "live"]
-        return self._read().runs().select(columns)
+        return self.contents().runs().select(columns)
 
     def values(self) -> pl.DataFrame:
         """All values, a row each: `scenario`, `seed`, `measure`, `version` of the measure, and `value`, which
         is null for what is not a number."""
         import polars as pl
 
-        contents = self._read()
+        contents = self.contents()
         rows = contents.runs().filter(pl.col("numbers").list.len() > 0)
         return (
             rows.select("scenario", "seed", "shape", "numbers")
-            .join(contents.shapes().drop("key"), on="shape", how="left", maintain_order="left")
+            .join(contents.shapes(), on="shape", how="left", maintain_order="left")
             .select("scenario", "seed", "measure", "version", value="numbers")
             .explode("measure", "version", "value")
         )

@@ -131,6 +131,24 @@ class Contents:
             yield run if new is None else merged(run, new)
         yield from newer.values()
 
+    def every_run(self) -> Iterator[RunRecord]:
+        """All runs."""
+        return self._records(self.runs())
+
+    def with_frames(self) -> Iterator[RunRecord]:
+        """The runs that keep tables."""
+        return self._records(self.runs().filter(pl.col("frames").is_not_null()))
+
+    def frame_bytes(self) -> int:
+        """The bytes of all tables that runs keep."""
+        sizes = self.runs()["frames"].drop_nulls().str.extract_all(r'"bytes":\d+').explode()
+        return int(sizes.str.strip_prefix('"bytes":').cast(pl.Int64).sum())
+
+    def every_other(self) -> Iterator[dict[str, Any]]:
+        """All other records."""
+        self._settle()
+        return (json.loads(text) for text in self._others["text"])
+
     def _records(self, rows: pl.DataFrame) -> Iterator[RunRecord]:
         shapes = list(self._shapes)
         for row in rows.iter_rows():
@@ -171,7 +189,8 @@ class Contents:
         return self._runs
 
     def shapes(self) -> pl.DataFrame:
-        """The shapes, a row each, with their measures and versions in the order of the numbers of a run."""
+        """The shapes, a row each: keys, measures, versions and which are numbers, in the order of a run's
+        numbers."""
         keys = [[key for key, _ in shape] for shape in self._shapes]
         names = [[_split(key) for key in one] for one in keys]
         return pl.DataFrame(
@@ -180,12 +199,14 @@ class Contents:
                 "key": keys,
                 "measure": [[name for name, _ in one] for one in names],
                 "version": [[version for _, version in one] for one in names],
+                "numeric": [[kind != "json" for _, kind in shape] for shape in self._shapes],
             },
             schema={
                 "shape": pl.UInt32,
                 "key": pl.List(pl.String),
                 "measure": pl.List(pl.String),
                 "version": pl.List(pl.Int64),
+                "numeric": pl.List(pl.Boolean),
             },
         )
 

@@ -143,6 +143,8 @@ class LogWriter:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.paths: list[Path] = []
+        """The logs that were written."""
         self._file: int | None = None
         self._length = 0
         self._after_fork()
@@ -157,6 +159,13 @@ class LogWriter:
             os.close(self._file)
             self._file = None
 
+    def open(self) -> None:
+        """Opens the log, so that others see that this process writes. Raises `OSError`."""
+        if self._process != os.getpid():
+            self._after_fork()
+        with self._lock:
+            self._opened()
+
     def append(self, line: bytes) -> None:
         """Writes a line: the operating system has it when this returns, and the disk soon after.
 
@@ -165,7 +174,7 @@ class LogWriter:
         if self._process != os.getpid():
             self._after_fork()
         with self._lock:
-            file = self._open_file()
+            file = self._opened()
             try:
                 self._write(file, line)
             except OSError:
@@ -191,7 +200,7 @@ class LogWriter:
             if self._file is not None:
                 self._end(self._file)
 
-    def _open_file(self) -> int:
+    def _opened(self) -> int:
         file = self._file
         # A log without a name was taken for ended and read to its end, where locks do not work.
         if file is not None and (self._length >= LOG_BYTES or not os.fstat(file).st_nlink):
@@ -207,6 +216,7 @@ class LogWriter:
                 file = None
                 continue
             self._file, self._length = file, 0
+            self.paths.append(path)
             sync_folder(self.folder)
         return file
 

@@ -1,0 +1,85 @@
+"""Queries in SQL over everything in a store, by DuckDB. Nothing is written, whatever the query says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import store_tables
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+    from aqmlab.store import Store
+
+
+class QueryError(ValueError):
+    """A query that DuckDB refuses: says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The columns of an answer and its rows."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+def query(store: Store, sql: str) -> Answer:
+    """Answers a query over `runs`, `values`, `scenarios`, `sweeps`, `points`, and a table for each sweep, of
+    its name, with its labels, the seed and a column for each measure. Raises `QueryError`."""
+    import duckdb
+
+    # Without access to files, a query can neither change the store nor read what is none of it.
+    with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
+        for name, make in _tables(store).items():
+            # What the query does not name need not be made.
+            if name.lower() in sql.lower():
+                _give(connection, name, make())
+        try:
+            connection.execute("SET lock_configuration = true")
+            answer = connection.execute(sql)
+            if answer is None or answer.description is None:
+                raise QueryError("the query is empty: write, for example, SELECT * FROM runs")
+            return Answer(columns=[one[0] for one in answer.description], rows=answer.fetchall())
+        except duckdb.Error as error:
+            raise QueryError(f"the query cannot be answered: {error}") from None
+
+
+def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:
+    of_sweeps = store_tables.sweeps(store)
+    wide = {
+        name: partial(store_tables.wide, store, sweep)
+        for sweep, name in store_tables.names(of_sweeps).items()
+    }
+    return wide | {
+        "runs": store.runs,
+        "values": store.values,
+        "scenarios": lambda: store_tables.scenarios(store),
+        "sweeps": lambda: of_sweeps,
+        "points": lambda: store_tables.points(store),
+    }
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A table as Arrow alone, which DuckDB reads without more packages."""
+
+    frame: pl.DataFrame
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+def _give(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
+    """Makes a table of DuckDB's own: some versions read a stream only once."""
+    connection.register("aqmlab_stream", _Stream(frame))
+    connection.execute(f"CREATE TABLE {_quoted(name)} AS FROM aqmlab_stream")
+    connection.unregister("aqmlab_stream")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

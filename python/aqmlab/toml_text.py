@@ -1,0 +1,41 @@
+"""Tables as TOML: what scenarios are written in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def written(table: Mapping[str, Any]) -> str:
+    """A table of plain values as TOML; what is `None` is left out, as TOML has no such value."""
+    return "\n".join(_lines(table, ())).lstrip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    own = {key: value for key, value in table.items() if value is not None and key not in inner}
+    if place and (own or not inner):
+        yield ""
+        yield f"[{'.'.join(map(_key, place))}]"
+    for key, value in own.items():
+        yield f"{_key(key)} = {_value(value)}"
+    for key, value in inner.items():
+        yield from _lines(value, (*place, key))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _value(key)

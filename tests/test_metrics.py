@@ -233,6 +233,29 @@ def test_mser5_cuts_a_transient_and_leaves_a_steady_series_alone() -> None:
     assert metrics.mser5([1.0] * 10) is None
 
 
+def test_the_warm_up_ends_at_the_time_where_mser5_cuts() -> None:
+    values = np.concatenate([np.linspace(0.0, 1.0, 100), np.ones(500)])
+    cut = metrics.mser5(values)
+    assert cut is not None
+    assert metrics.warm_up_end(np.arange(600) * 0.1 + 5.0, values) == pytest.approx(5.0 + 0.1 * cut)
+    assert metrics.warm_up_end(np.arange(400.0), np.linspace(0.0, 1.0, 400)) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "told"),
+    [
+        ([0.0, 1.0, 2.0], [1.0, 1.0], "not 3 and 2"),
+        ([0.0, 1.0, 3.0], [1.0, 1.0, 1.0], "evenly spaced"),
+        ([0.0, 1.0, 2.0], [1.0, math.nan, 1.0], "finite"),
+    ],
+)
+def test_a_series_that_mser5_cannot_judge_is_refused(
+    times: list[float], values: list[float], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        metrics.warm_up_end(times, values)
+
+
 def test_the_warm_up_warning_speaks_only_when_it_was_too_short() -> None:
     rng = np.random.default_rng(6)
     starts = np.sort(rng.uniform(0, 400, 40_000))

@@ -198,3 +198,28 @@ def test_a_bootstrap_of_one_replication_has_no_interval() -> None:
     found = stats.bootstrap(lambda picked: np.full(len(picked), 3.0), 1)
     assert found.value == 3.0
     assert not found.decided
+
+
+def test_intervals_at_the_simultaneous_level_hold_together_as_often_as_asked() -> None:
+    assert stats.simultaneous_level(0.95, 1) == 0.95
+    assert stats.simultaneous_level(0.95, 20) == pytest.approx(0.9975)
+    values = np.random.default_rng(3).normal(0, 1, (1000, 20, 10))
+    half = (
+        stats.t_quantile(stats.simultaneous_level(0.95, 20), 9) * values.std(axis=2, ddof=1) / math.sqrt(10)
+    )
+    together = (np.abs(values.mean(axis=2)) <= half).all(axis=1).mean()
+    assert 0.93 <= together <= 0.975
+
+
+def test_a_level_for_no_interval_is_refused() -> None:
+    with pytest.raises(ValueError, match="count = 0"):
+        stats.simultaneous_level(0.95, 0)
+
+
+def test_holm_corrects_p_values_as_in_the_textbook() -> None:
+    # The smallest by 4, the next by 3, 2 and 1; never below a smaller one's.
+    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert stats.holm([0.9, 0.8]) == [1.0, 1.0]
+    assert stats.holm([]) == []
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        stats.holm([0.5, math.nan])

@@ -329,6 +329,23 @@ def mser5(series: Sequence[float] | Floats) -> int | None:
     return None if cut >= count // 2 else cut * 5
 
 
+def warm_up_end(times: Sequence[float] | Floats, values: Sequence[float] | Floats) -> float | None:
+    """The time (s) from which a series is steady, by [`mser5`], or `None` if it does not settle.
+
+    `values` are measured at `times`. A `ValueError` if these are not evenly spaced or a value is not finite.
+    """
+    at, series = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if at.shape != series.shape:
+        raise ValueError(f"a series needs as many times as values, not {at.size} and {series.size}")
+    steps = np.diff(at)
+    if not np.allclose(steps, steps[:1], rtol=1e-6, atol=0.0) or not np.isfinite(series).all():
+        raise ValueError(
+            "a series needs finite values at evenly spaced times: sample it at regular intervals"
+        )
+    cut = mser5(series)
+    return None if cut is None else float(at[cut])
+
+
 TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
 """What must be kept of transfers (`record.transfer_columns`) to tell how long those of a workload took."""
 

@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aqmlab.stats import LEVEL, Interval, mean_interval
+from aqmlab.stats import LEVEL, Interval, mean_interval, simultaneous_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Precision:
     @property
     def look_level(self) -> float:
         """The level of Student's interval at one look."""
-        return 1 - (1 - self.level) / (len(self.looks()) * self.measures)
+        return simultaneous_level(self.level, len(self.looks()) * self.measures)
 
     def judge(self, values: Sequence[float]) -> Look:
         """Whether the values, one for each replication in the order of seeds, are enough.

@@ -8,18 +8,28 @@
 from aqmlab._core import RESULTS_VERSION, ScenarioError, __version__
 from aqmlab.catalog import Entry, catalog, entry
 from aqmlab.compare import compare
+from aqmlab.measure import Measure
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario, ScenarioFileError
+from aqmlab.store import Store
+from aqmlab.sweep import Sweep
+from aqmlab.sweep_file import load as load_sweep
+from aqmlab.sweep_result import run_sweep
 
 __all__ = [
     "RESULTS_VERSION",
     "Entry",
+    "Measure",
     "Run",
     "Scenario",
     "ScenarioError",
     "ScenarioFileError",
+    "Store",
+    "Sweep",
     "__version__",
     "catalog",
     "compare",
     "entry",
+    "load_sweep",
+    "run_sweep",
 ]

@@ -3,7 +3,7 @@ judgements there are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,8 +38,11 @@ class Claim:
     where: str | None = None
 
     @classmethod
-    def read(cls, field: str, table: Mapping[str, Any], sweep: Sweep) -> Claim:
-        """The claim of a table of a sweep file. Raises `ValueError`, which names the field."""
+    def read(
+        cls, field: str, table: Mapping[str, Any], sweep: Sweep, values: Mapping[str, Sequence[Value]]
+    ) -> Claim:
+        """The claim of a table of a sweep file, about these values of axes, by label. Raises `ValueError`,
+        which names the field."""
         for key in ("says", "measure"):
             if not isinstance(table.get(key), str):
                 raise ValueError(f"{field}.{key}: is missing, or no text")
@@ -59,13 +62,17 @@ class Claim:
         pair = table[how[0]]
         if not isinstance(pair, Mapping) or len(pair) != 1:
             raise ValueError(f'{field}.{how[0]}: must be as {{ queue = ["red", "drop-tail"] }}, is {pair!r}')
-        ((label, values),) = pair.items()
-        if not isinstance(values, list) or len(values) != 2:
-            raise ValueError(f"{field}.{how[0]}.{label}: must be two values, is {values!r}")
-        for value in values:
-            sweep.check_labels(f"{field}.{how[0]}", {label: value})
+        ((label, compared),) = pair.items()
+        if not isinstance(compared, list) or len(compared) != 2:
+            raise ValueError(f"{field}.{how[0]}.{label}: must be two values, is {compared!r}")
+        if label not in values:
+            raise ValueError(f"{field}.{how[0]}: no axis is called `{label}`: there is {', '.join(values)}")
+        for value in compared:
+            if value not in values[label]:
+                known = ", ".join(map(str, values[label]))
+                raise ValueError(f"{field}.{how[0]}: {label} is never {value!r}: it takes {known}")
         kind: Against = "ratio" if how[0] == "ratio" else "difference"
-        return cls(**about, band=band, how=kind, label=label, ours=values[0], theirs=values[1])
+        return cls(**about, band=band, how=kind, label=label, ours=compared[0], theirs=compared[1])
 
     @property
     def rule(self) -> str:
@@ -124,7 +131,7 @@ def judge(claims: tuple[Claim, ...], result: SweepResult) -> tuple[Judged, ...]:
     """Every claim at every point. The intervals of all hold together with 95 % (Bonferroni)."""
     first = [_rows(claim, result, stats.LEVEL) for claim in claims]
     count = sum(len(rows) for rows in first)
-    level = 1 - (1 - stats.LEVEL) / max(1, count)
+    level = stats.simultaneous_level(stats.LEVEL, max(1, count))
     return tuple(
         Judged(claim=claim, level=level, judgements=tuple(_judged(claim, row) for row in rows))
         for claim, rows in zip(claims, (_rows(claim, result, level) for claim in claims), strict=True)
@@ -139,8 +146,11 @@ def _judged(claim: Claim, row: Mapping[str, Any]) -> Judgement:
 def _rows(claim: Claim, result: SweepResult, level: float) -> list[dict[str, Any]]:
     import polars as pl
 
+    values = {axis.label: axis.values for axis in result.sweep.all_axes}
     if claim.how is None:
         table = result.intervals(level).filter(pl.col("measure") == claim.measure)
+    elif claim.theirs not in values[claim.label]:
+        return []  # A command line left it out.
     else:
         table = result.against(
             {claim.label: claim.theirs}, claim.how, level=level, measures=[claim.measure]

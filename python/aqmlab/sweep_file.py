@@ -100,6 +100,7 @@ def _of_table(
     _check_keys("", table, KEYS)
     changes = dict(_of("set", table, dict, {}))
     axes = {one: _values(f"axes.{one}", given) for one, given in _of("axes", table, dict, {}).items()}
+    written = {path: list(values) for path, values in axes.items()}
     _override(axes, changes, overrides)
     scenario = Scenario.load(path.parent / _of("scenario", table, str, ""), _flattened(changes))
     own = _own_measures(_of("measure", table, dict, {}))
@@ -109,7 +110,7 @@ def _of_table(
         name=_of("name", table, str, path.stem),
         replications=replications or _of("replications", table, int, 10),
         first_seed=_of("first_seed", table, int, None),
-        measures=tuple(measures) or _texts("measures", table, ("*",)),
+        measures=(*(measures or _texts("measures", table, ("*",))), *_needed(table)),
         own_measures=own,
         zipped=tuple(tuple(group) for group in _of("zip", table, list, [])),
         where=_of("where", table, str, None),
@@ -118,7 +119,16 @@ def _of_table(
         warm_up=_of("warm_up", table, str, None),
         precision=_precision(_of("precision", table, dict, None)),
     )
-    return SweepFile(sweep=sweep, claims=_claims(sweep, _of("claims", table, list, [])), path=path)
+    return SweepFile(sweep=sweep, claims=_claims(sweep, written, _of("claims", table, list, [])), path=path)
+
+
+def _needed(table: Mapping[str, Any]) -> list[str]:
+    """The measures of claims and of precision, which need not be named again."""
+    tables = [one for one in table.get("claims", ()) if isinstance(one, Mapping)]
+    names = [one.get("measure") for one in tables]
+    if isinstance(table.get("precision"), Mapping):
+        names += table["precision"].get("measures", ())
+    return [name for name in names if isinstance(name, str)]
 
 
 def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -300,14 +310,16 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
     )
 
 
-def _claims(sweep: Sweep, tables: Sequence[Any]) -> tuple[Claim, ...]:
+def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence[Any]) -> tuple[Claim, ...]:
+    """The claims, about values that the axes have or had before a command line narrowed them."""
     from aqmlab.sweep_claims import Claim
 
+    values = {axis.label: [*axis.values, *written.get(axis.path, ())] for axis in sweep.all_axes}
     found = []
     for number, table in enumerate(tables):
         field = f"claims.{number}"
         _check_keys(f"{field}.", table, Claim.KEYS)
-        found.append(Claim.read(field, table, sweep))
+        found.append(Claim.read(field, table, sweep, values))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from aqmlab.sweep import Sweep, Value
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.campaign import Failure
+    from aqmlab.campaign import Executor, Failure
     from aqmlab.plot import Chart
     from aqmlab.stats import Interval
     from aqmlab.store import Store
@@ -289,3 +289,40 @@ def collect(
         enough=tuple(enough),
         interrupted=interrupted,
     )
+
+
+def run_sweep(
+    sweep: Sweep,
+    store: Store | None = None,
+    *,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    label: str | None = None,
+    retry: bool = False,
+    fail_fast: bool = False,
+) -> SweepResult:
+    """Makes the runs of a sweep that the store lacks, and returns what all of them say.
+
+    Without a `store` nothing is kept. Runs are made by `executor`, by default `jobs` at once on this machine.
+    With a `label` a bar shows how far it is. Ctrl-C keeps what is finished (`interrupted`).
+    """
+    from aqmlab.campaign import Account, Local
+    from aqmlab.store import Store
+    from aqmlab.sweep_run import plan, run
+
+    kept, account, interrupted = store or Store.in_memory(), Account(), False
+    here = executor or Local(jobs=jobs)
+    try:
+        run(
+            sweep,
+            kept,
+            executor=here,
+            label=label,
+            retry=retry,
+            fail_fast=fail_fast,
+            account=account,
+        )
+    except KeyboardInterrupt:
+        interrupted = True
+    planned = plan(sweep, kept, executor=here)
+    return collect(planned, kept, failures=account.failures, interrupted=interrupted)

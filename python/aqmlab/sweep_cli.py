@@ -1,0 +1,360 @@
+"""The commands `aqmlab sweep`: many runs of a scenario along axes."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aqmlab.options import STORE, StoreFolder
+from aqmlab.sweep_file import SweepFile, load
+
+if TYPE_CHECKING:
+    from aqmlab.sweep import Value
+    from aqmlab.sweep_result import SweepResult
+
+app = typer.Typer(
+    help="A scenario along axes, with replications: run, resumed, judged.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+File = Annotated[
+    Path, typer.Argument(metavar="SWEEP.toml", help="A sweep file, or a scenario file with axes behind it.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH=VALUE,...]...",
+        help="Values of an axis instead of those of the file; one value for any other path changes the "
+        "scenario, several make an axis.",
+    ),
+]
+Replications = Annotated[
+    int | None, typer.Option(min=1, help="Runs of each point; by default those of the file, or 10.")
+]
+Measures = Annotated[
+    list[str] | None,
+    typer.Option("--measure", metavar="NAME", help="What to measure; `aqmlab sweep measures` lists all."),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option("--keep", metavar="TABLE", help="A table of each run that is kept whole, as Parquet."),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(metavar="AXIS=VALUE", help="Also differences from points with this value, seed by seed."),
+]
+Ratio = Annotated[bool, typer.Option("--ratio", help="Ratios to the baseline, not differences.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at once; all cores by default.")]
+
+
+def _load(
+    file: Path,
+    overrides: list[str] | None,
+    replications: int | None,
+    measures: list[str] | None,
+    keep: list[str] | None = None,
+) -> SweepFile:
+    found = load(file, overrides or (), replications=replications, measures=measures or (), tables=keep or ())
+    for warning in found.sweep.scenario.warnings:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    return found
+
+
+@app.command()
+def run(
+    file: File,
+    overrides: Overrides = None,
+    replications: Replications = None,
+    measure: Measures = None,
+    keep: Keep = None,
+    baseline: Baseline = None,
+    ratio: Ratio = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many runs there are, how many exist, and the time.")
+    ] = False,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast/--keep-going", help="Stop at the first run that fails, or go on.")
+    ] = False,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Only every N-th point from the I-th on: one call of N.")
+    ] = "1/1",
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    store: StoreFolder = STORE,
+) -> None:
+    """Makes the runs that the store lacks, and prints what all of them say."""
+    _run(
+        _load(file, overrides, replications, measure, keep),
+        store,
+        baseline=baseline,
+        ratio=ratio,
+        dry_run=dry_run,
+        fail_fast=fail_fast,
+        shard=_shard(shard),
+        jobs=jobs,
+        as_json=as_json,
+        retry=False,
+    )
+
+
+@app.command()
+def retry(
+    file: File,
+    overrides: Overrides = None,
+    replications: Replications = None,
+    measure: Measures = None,
+    keep: Keep = None,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    store: StoreFolder = STORE,
+) -> None:
+    """Makes the runs that failed again, and those that are missing."""
+    _run(_load(file, overrides, replications, measure, keep), store, jobs=jobs, as_json=as_json, retry=True)
+
+
+def _run(
+    chosen: SweepFile,
+    folder: Path,
+    *,
+    jobs: int | None,
+    as_json: bool,
+    retry: bool,
+    baseline: str | None = None,
+    ratio: bool = False,
+    dry_run: bool = False,
+    fail_fast: bool = False,
+    shard: tuple[int, int] = (1, 1),
+) -> None:
+    from aqmlab import sweep_estimate, sweep_result, sweep_run, sweep_text
+    from aqmlab.campaign import Account, FirstFailureError, Local
+    from aqmlab.store import Store
+
+    sweep, here = chosen.sweep, Local(jobs=jobs)
+    if dry_run:
+        with Store(folder, read_only=True) as kept:
+            print("\n".join(sweep_text.estimate(sweep_estimate.of(sweep, kept, jobs=jobs))))
+        return
+    account, interrupted = Account(), False
+    with Store(folder) as kept:
+        try:
+            sweep_run.run(
+                sweep,
+                kept,
+                executor=here,
+                label=sweep.name,
+                retry=retry,
+                fail_fast=fail_fast,
+                shard=shard,
+                account=account,
+            )
+        except KeyboardInterrupt:
+            interrupted = True
+        except FirstFailureError as error:
+            print(f"aqmlab: {error}", file=sys.stderr)
+            print(f"aqmlab: stopped; {account.made} runs were made and are kept in {folder}", file=sys.stderr)
+            raise typer.Exit(1) from None
+        planned = sweep_run.plan(sweep, kept, executor=here)
+        result = sweep_result.collect(planned, kept, failures=account.failures, interrupted=interrupted)
+    _show(chosen, result, baseline, ratio, as_json, ())
+    if not as_json:
+        print(f"\n{account.made} runs made, {account.found} kept before, in {folder}")
+    _end(result, folder)
+
+
+def _end(result: "SweepResult", folder: Path) -> None:
+    from aqmlab import sweep_text
+
+    sweep_text.print_failures(result)
+    if result.interrupted:
+        print(
+            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(INTERRUPTED)
+    short = [one for one in result.enough if one.exhausted]
+    if short:
+        print(
+            f"aqmlab: {len(short)} of {len(result.enough)} points have all the replications that precision "
+            "allows, and are wider than asked: raise precision.most",
+            file=sys.stderr,
+        )
+    if result.failures:
+        print(
+            f"aqmlab: {len(result.failures)} runs failed; `aqmlab sweep retry` makes them again",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+
+
+def _show(
+    chosen: SweepFile,
+    result: "SweepResult",
+    baseline: str | None,
+    ratio: bool,
+    as_json: bool,
+    measures: list[str] | tuple[str, ...],
+) -> None:
+    from aqmlab import sweep_claims, sweep_text
+
+    differences = None
+    if baseline is not None:
+        labels = _labels(result, baseline)
+        differences = result.against(labels, "ratio" if ratio else "difference", measures=measures)
+    judged = sweep_claims.judge(chosen.claims, result)
+    if as_json:
+        print(json.dumps(sweep_text.table(result, judged, differences), indent=2))
+        return
+    sweep_text.print_intervals(result, measures)
+    if differences is not None:
+        what = "Ratio to" if ratio else "Difference from"
+        wanted = [result.measure(name) for name in measures] or list(result.measures)
+        title = f"{what} {baseline}, seed by seed, and its 95 % interval"
+        sweep_text.print_estimates(result, differences, wanted, title)
+    sweep_text.print_judged(judged)
+
+
+def _labels(result: "SweepResult", text: str) -> dict[str, "Value"]:
+    """The labels of `axis=value,axis=value`, as the axes have them."""
+    known = {axis.label: axis for axis in result.sweep.all_axes}
+    found: dict[str, Value] = {}
+    for part in text.split(","):
+        label, separator, value = part.partition("=")
+        if not separator:
+            raise ValueError(f"--baseline {text}: write AXIS=VALUE, such as queue=drop-tail")
+        values = known[label].values if label in known else {}
+        found[label] = next((one for one in values if str(one) == value), value)
+    return found
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, whole = text.partition("/")
+    if not (part.isdigit() and whole.isdigit() and 1 <= int(part) <= int(whole)):
+        raise ValueError(f"--shard {text}: write I/N with I from 1 to N, such as 3/10")
+    return int(part), int(whole)
+
+
+@app.command()
+def show(
+    file: File,
+    overrides: Overrides = None,
+    replications: Replications = None,
+    measure: Measures = None,
+    baseline: Baseline = None,
+    ratio: Ratio = False,
+    as_json: AsJson = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print a row for each run as CSV: labels, seed, measures.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Draw each measure against an axis, as SVG, PNG and CSV."),
+    ] = None,
+    x: Annotated[str | None, typer.Option(help="The axis along which is drawn.")] = None,
+    by: Annotated[str | None, typer.Option(help="The axis with a line for each value.")] = None,
+    panel: Annotated[str | None, typer.Option(help="The axis with a panel for each value.")] = None,
+    store: StoreFolder = STORE,
+) -> None:
+    """Prints and draws what the store holds of a sweep, without running anything."""
+    from aqmlab import sweep_result, sweep_run
+    from aqmlab.campaign import FirstFailureError
+    from aqmlab.store import Store
+
+    chosen = _load(file, overrides, replications, None)
+    with Store(store, read_only=True) as kept:
+        try:
+            planned = sweep_run.plan(chosen.sweep, kept)
+        except FirstFailureError as error:
+            raise ValueError(str(error)) from None
+        result = sweep_result.collect(planned, kept)
+    names = measure or []
+    for name in names:
+        result.measure(name)
+    if csv:
+        print(result.runs.write_csv(), end="")
+    else:
+        _show(chosen, result, baseline, ratio, as_json, names)
+    if plot is not None:
+        from aqmlab import drawing
+
+        wanted = names or [one.name for one in result.measures]
+        charts = {name: result.chart(name, x=x, by=by, panel=panel) for name in wanted}
+        orders = [drawing.Order(chart, plot, name.replace("/", "-")) for name, chart in charts.items()]
+        for saved in drawing.save_each(orders):
+            if isinstance(saved, str):
+                print(f"aqmlab: {saved}", file=sys.stderr)
+            elif not (csv or as_json):
+                print(f"Drawn: {saved['png']}")
+    wanted_runs = sum(one.wanted for one in result.enough)
+    done = result.runs.filter(result.runs["status"] == "done").height
+    if done < wanted_runs:
+        print(f"aqmlab: {wanted_runs - done} of {wanted_runs} runs are not there", file=sys.stderr)
+
+
+@app.command()
+def why(
+    file: File,
+    overrides: Overrides = None,
+    replications: Replications = None,
+    measure: Measures = None,
+    points: Annotated[
+        bool, typer.Option("--points", help="A line for each point, not for each reason.")
+    ] = False,
+    store: StoreFolder = STORE,
+) -> None:
+    """Says which runs would be made, and why: what is new, and what has changed since it was made."""
+    from aqmlab import sweep_run, sweep_text, sweep_why
+    from aqmlab.store import Store
+
+    sweep = _load(file, overrides, replications, measure).sweep
+    with Store(store, read_only=True) as kept:
+        planned = sweep_run.plan(sweep, kept)
+        found: Counter[str] = Counter()
+        for one in sweep_why.missing(planned, kept):
+            labels = ", ".join(f"{label} = {value}" for label, value in one.point.labels.items())
+            found[f"{labels}: {one.why}" if points else one.why] += 1
+    if not found:
+        print("No run would be made: the store holds all.")
+    for line in sweep_text.reasons(found.most_common()):
+        print(line)
+
+
+@app.command()
+def adopt(
+    file: File,
+    overrides: Overrides = None,
+    replications: Replications = None,
+    measure: Measures = None,
+    store: StoreFolder = STORE,
+) -> None:
+    """Declares results that were made before a change to be those of now: see `aqmlab sweep why` first."""
+    from aqmlab import sweep_run, sweep_why
+    from aqmlab.store import Store
+
+    sweep = _load(file, overrides, replications, measure).sweep
+    with Store(store) as kept:
+        taken = sweep_why.adopt(sweep_run.plan(sweep, kept), kept)
+        kept.refresh()
+    for reason, count in Counter(one.why for one in taken).most_common():
+        print(f"{count} runs adopted although {reason}")
+    if not taken:
+        print("Nothing to adopt: no missing run has one before it that measured the same.")
+
+
+@app.command()
+def measures(file: File, overrides: Overrides = None) -> None:
+    """Lists the measures of a sweep's scenario, with their units."""
+    from aqmlab.measures import of_scenario
+
+    sweep = _load(file, overrides, None, None).sweep
+    known = of_scenario(sweep.scenario) | dict(sweep.own_measures)
+    width = max(map(len, known))
+    for name, one in known.items():
+        print(f"{name:<{width}}  {one.label}")

@@ -1,0 +1,169 @@
+"""What is printed of a sweep."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import stats
+from aqmlab.measure import Measure
+from aqmlab.metrics import finite
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.sweep_claims import Judged
+    from aqmlab.sweep_estimate import Estimate
+    from aqmlab.sweep_result import SweepResult
+
+ROWS = 60
+"""So many points are printed; of more, the first ones."""
+
+
+def print_intervals(result: SweepResult, measures: Sequence[str] = ()) -> None:
+    """A row for each point, a column for each measure: mean and half its interval."""
+    wanted = [result.measure(name) for name in measures] if measures else list(result.measures)
+    print_estimates(result, result.intervals(), wanted, f"Mean and 95 % interval over {_counts(result)}")
+
+
+def print_estimates(
+    result: SweepResult, estimates: pl.DataFrame, measures: Sequence[Measure], title: str
+) -> None:
+    """A row for each point, a column for each measure; no unit where they are ratios."""
+    cells: dict[tuple[Any, ...], dict[str, str]] = {}
+    units: dict[str, str] = {}
+    for row in estimates.iter_rows(named=True):
+        labels = tuple(row[label] for label in result.axes)
+        cells.setdefault(labels, {})[row["measure"]] = _cell(row, result.measure(row["measure"]).digits)
+        units[row["measure"]] = row["unit"]
+    names = [one.name for one in measures if one.name in units]
+    heads = [f"{name}\n({units[name]})" if units[name] else name for name in names]
+    rows = [
+        [*map(_label, labels), *(found.get(name, "-") for name in names)] for labels, found in cells.items()
+    ]
+    _print_table(title, [*result.axes, *heads], rows, left=len(result.axes))
+
+
+def print_judged(judged: Iterable[Judged]) -> None:
+    """A line for each claim, and below it one for each point."""
+    for one in judged:
+        holding = sum(judgement.verdict == "holds" for judgement in one.judgements)
+        print(f"{one.verdict:<10} {one.claim.says}")
+        print(f"           {one.claim.rule}: so at {holding} of {len(one.judgements)} points")
+        for judgement in one.judgements:
+            where = ", ".join(f"{label} = {_label(value)}" for label, value in judgement.labels.items())
+            print(f"           {judgement.verdict:<10} {where or 'everywhere'}: {judgement.interval}")
+    if any(one.judgements for one in judged):
+        level = next(one.level for one in judged)
+        print(f"           Each interval has {100 * level:.4g} %, so that all hold together with 95 %.")
+
+
+def print_failures(result: SweepResult, most: int = 5) -> None:
+    """The first runs that failed, on standard error."""
+    for failure in result.failures[:most]:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    if len(result.failures) > most:
+        print(f"aqmlab: and {len(result.failures) - most} more", file=sys.stderr)
+
+
+def table(result: SweepResult, judged: Iterable[Judged] = (), differences: Any = None) -> dict[str, Any]:
+    """What `--json` prints."""
+    found = {
+        "sweep": result.sweep.name,
+        "id": result.sweep.id,
+        "measures": [
+            {"name": one.name, "title": one.title, "unit": one.unit, "version": one.version}
+            for one in result.measures
+        ],
+        "intervals": finite(result.intervals().to_dicts()),
+        "failures": [
+            {"name": one.name, "seed": one.seed, "scenario": one.scenario, "problem": one.problem}
+            for one in result.failures
+        ],
+        "claims": [
+            {
+                "says": one.claim.says,
+                "rule": one.claim.rule,
+                "verdict": one.verdict,
+                "level": one.level,
+                "points": [
+                    {
+                        **judgement.labels,
+                        "verdict": judgement.verdict,
+                        **finite({key: getattr(judgement.interval, key) for key in ("value", "low", "high")}),
+                    }
+                    for judgement in one.judgements
+                ],
+            }
+            for one in judged
+        ],
+    }
+    return found if differences is None else found | {"differences": finite(differences.to_dicts())}
+
+
+def estimate(found: Estimate) -> Iterator[str]:
+    """The estimate in words."""
+    runs = f"{found.runs} runs" if found.most == found.runs else f"{found.runs} to {found.most} runs"
+    yield f"{found.points} points, {runs}: {found.existing} exist, {found.missing} are to be made"
+    if not found.run_s:
+        return
+    low, high = min(found.run_s), max(found.run_s)
+    yield f"A run takes {seconds(low)} to {seconds(high)} ({len(found.run_s)} probes, which are not kept)"
+    time = seconds(found.time_s(found.missing))
+    if found.most > found.runs:
+        time += f" to {seconds(found.time_s(found.most - found.existing))}"
+    yield f"About {time} on {found.jobs} cores"
+
+
+def seconds(time_s: float) -> str:
+    """A time as a person says it."""
+    if time_s < 90:
+        return f"{time_s:.2g} s" if time_s < 10 else f"{time_s:.0f} s"
+    if time_s < 5400:
+        return f"{time_s / 60:.0f} min"
+    return f"{time_s / 3600:.1f} h"
+
+
+def _counts(result: SweepResult) -> str:
+    done = result.runs.filter(result.runs["status"] == "done")
+    counts = done.group_by("point").len()["len"].to_list()
+    if not counts:
+        return "no replications"
+    low, high = min(counts), max(counts)
+    return f"{low} replications" if low == high else f"{low} to {high} replications"
+
+
+def _cell(row: Mapping[str, Any], digits: int) -> str:
+    mean, low, high = row["mean"], row["low"], row["high"]
+    if mean is None or math.isnan(mean):
+        return "-"
+    if low is None or math.isnan(low) or high == low:
+        return f"{mean:.{digits}g}"
+    return stats.plus_minus(mean, (high - low) / 2)
+
+
+def _label(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title)
+    for place, head in enumerate(heads):
+        shown.add_column(head, justify="left" if place < left else "right")
+    for row in rows[:ROWS]:
+        shown.add_row(*row)
+    width = None if sys.stdout.isatty() else 24 * len(heads) + 24
+    Console(width=width, highlight=False).print(shown)
+    if len(rows) > ROWS:
+        print(f"and {len(rows) - ROWS} points more: aqmlab sweep show --csv has all")
+
+
+def reasons(lines: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """What `sweep why` prints: a line for each reason, with how many runs it is the reason of."""
+    for said, count in lines:
+        yield f"{count:>7} {'run ' if count == 1 else 'runs'}  {said}"

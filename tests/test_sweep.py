@@ -1,0 +1,526 @@
+"""Sweeps: their points, their files, what is run of them and what is not run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import Cli
+
+import aqmlab as al
+from aqmlab import sweep_claims, sweep_file, sweep_result, sweep_run, sweep_why
+from aqmlab.campaign import Account, FirstFailureError, Local
+from aqmlab.measure import Measure
+from aqmlab.precision import Precision
+from aqmlab.scenario import ScenarioFileError
+from aqmlab.store import Store
+from aqmlab.sweep import Stopping, Sweep
+
+FILE = """\
+scenario = "small.toml"
+replications = 3
+measures = ["bottleneck.utilisation", "web.p90-time"]
+
+[set]
+duration = "6s"
+
+[axes]
+queue = ["red", "short"]
+"traffic.web.load" = { from = 0.2, to = 0.4, steps = 2 }
+
+[[claims]]
+says = "A short queue carries less"
+measure = "bottleneck.utilisation"
+ratio = { queue = ["short", "red"] }
+below = 1.0
+"""
+
+
+@pytest.fixture
+def file(small: Path) -> Path:
+    path = small.parent / "sweep.toml"
+    path.write_text(FILE)
+    return path
+
+
+def swept(sweep: Sweep, store: Store, **more: object) -> tuple[sweep_result.SweepResult, Account]:
+    account = sweep_run.run(sweep, store, executor=Local(jobs=2), **more)  # type: ignore[arg-type]
+    return sweep_result.collect(sweep_run.plan(sweep, store), store), account
+
+
+# Points
+
+
+def test_points_are_the_product_of_the_axes_in_their_order(file: Path) -> None:
+    sweep = sweep_file.load(file).sweep
+    assert [dict(point.labels) for point in sweep.points()] == [
+        {"queue": "red", "load": 0.2},
+        {"queue": "red", "load": 0.4},
+        {"queue": "short", "load": 0.2},
+        {"queue": "short", "load": 0.4},
+    ]
+    assert {point.first_seed for point in sweep.points()} == {3}
+
+
+def test_zipped_axes_go_together_and_a_filter_leaves_points_out(small: Path) -> None:
+    sweep = Sweep(
+        scenario=al.Scenario.load(small),
+        axes={
+            "bottleneck.rate": ["1Mbps", "2Mbps", "4Mbps"],
+            "traffic.web.load": [0.2, 0.3],
+            "bottleneck.delay": ["40ms", "20ms", "10ms"],
+        },
+        zipped=[["bottleneck.rate", "bottleneck.delay"]],
+        where="load < 0.3 OR rate = '4Mbps'",
+    )
+    assert [tuple(point.labels.values()) for point in sweep.points()] == [
+        ("1Mbps", 0.2, "40ms"),
+        ("2Mbps", 0.2, "20ms"),
+        ("4Mbps", 0.2, "10ms"),
+        ("4Mbps", 0.3, "10ms"),
+    ]
+    assert len(sweep) == 4
+
+
+def test_axes_with_the_same_last_word_are_called_by_their_paths(small: Path) -> None:
+    axes = {"traffic.ftp.stagger": ["1s"], "bottleneck.queue.limit": ["9p"], "traffic.ftp.hosts": ["own"]}
+    one = Sweep(scenario=al.Scenario.load(small), axes=axes)
+    assert [axis.label for axis in one.all_axes] == ["stagger", "limit", "hosts"]
+    both = {"bottleneck.queue.min_th": ["5p"], "queues.short.limit": ["5p"], "bottleneck.queue.limit": ["9p"]}
+    two = Sweep(scenario=al.Scenario.load(small), axes=both)
+    assert [axis.label for axis in two.all_axes] == ["min_th", "queues.short.limit", "bottleneck.queue.limit"]
+
+
+def test_points_share_random_numbers_except_along_the_axes_that_have_their_own(small: Path) -> None:
+    axes = {"traffic.web.load": [0.2, 0.3], "queue": ["red", "short"]}
+    sweep = Sweep(scenario=al.Scenario.load(small), axes=axes, own_seeds=["traffic.web.load"])
+    seeds = {tuple(point.labels.values()): point.first_seed for point in sweep.points()}
+    assert seeds[0.2, "red"] == seeds[0.2, "short"] != seeds[0.3, "red"] == seeds[0.3, "short"]
+    # They stay when a value or an axis comes later.
+    more = Sweep(
+        scenario=al.Scenario.load(small),
+        axes={"bottleneck.rate": ["2Mbps"], "traffic.web.load": [0.1, 0.2], "queue": ["red"]},
+        own_seeds=["traffic.web.load"],
+    )
+    assert {point.labels["load"]: point.first_seed for point in more.points()}[0.2] == seeds[0.2, "red"]
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ("{ from = 1, to = 4, steps = 4 }", [1, 2, 3, 4]),
+        ('{ from = "1Mbps", to = "100Mbps", steps = 3, scale = "log" }', ["1Mbps", "10Mbps", "100Mbps"]),
+        ('{ from = "10ms", to = "35ms", step = "10ms" }', ["10ms", "20ms", "30ms"]),
+        ('{ from = "500kbps", to = "2Mbps", steps = 2 }', ["500kbps", "2000kbps"]),
+        ("{ from = 0.1, to = 0.3, step = 0.1 }", [0.1, 0.2, 0.3]),
+    ],
+)
+def test_a_range_has_the_values_that_a_person_would_write(
+    given: str, values: list[object], file: Path
+) -> None:
+    text = FILE.replace('queue = ["red", "short"]', f'"bottleneck.delay" = {given}')
+    assert sweep_file._values("axes.x", __import__("tomllib").loads(f"x = {given}")["x"]) == values
+    assert text != FILE
+
+
+def test_an_axis_of_named_tables_puts_them_whole(small: Path) -> None:
+    queues = {"small": {"kind": "drop-tail", "limit": "4p"}, "large": {"kind": "drop-tail", "limit": "90p"}}
+    sweep = Sweep(scenario=al.Scenario.load(small), axes={"bottleneck.queue": queues})
+    limits = [sweep.scenario_of(point).effective["bottleneck"]["queue"]["limit"] for point in sweep.points()]
+    assert limits == ["4p", "90p"]
+
+
+def test_overrides_choose_replace_add_and_set(file: Path) -> None:
+    asked = ["queue=short", "load=0.1,0.2,0.3", "bottleneck.delay=10ms", "bottleneck.rate=1Mbps,3Mbps"]
+    sweep = sweep_file.load(file, asked).sweep
+    assert {axis.label: list(axis.values) for axis in sweep.all_axes} == {
+        "queue": ["short"],
+        "load": [0.1, 0.2, 0.3],
+        "rate": ["1Mbps", "3Mbps"],
+    }
+    assert sweep.scenario.effective["bottleneck"]["delay"] == "10ms"
+
+
+def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
+    sweep = sweep_file.load(small, ["traffic.ftp.flows=1,2"], replications=2).sweep
+    assert [dict(point.labels) for point in sweep.points()] == [{"flows": 1}, {"flows": 2}]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('scenario = "small.toml"', 'scenario = "none.toml"'), "none.toml: cannot be read"),
+        (("replications = 3", "replications = 0"), "replications: must be at least 1, is 0"),
+        (("replications = 3", 'replications = "3"'), "replications: must be a whole number"),
+        (("replications", "replication"), "replication: is unknown: did you mean `replications`?"),
+        (('"web.p90-time"', '"web.p90-tme"'), "no measure is named `web.p90-tme`: did you mean web.p90-time"),
+        (('"web.p90-time"', '"ftp.p90-time"'), "no measure is named `ftp.p90-time`"),
+        (('short"', 'blue"'), "no queue is named `blue`"),
+        (("traffic.web.load", "traffic.web.lod"), "did you mean `load`"),
+        (("steps = 2", "steps = 1"), "axes.traffic.web.load.steps: must be a whole number of at least 2"),
+        (("to = 0.4", 'to = "4ms"'), "axes.traffic.web.load: "),
+        (("to = 0.4", "to = 0.1"), "axes.traffic.web.load.to: must not be below from"),
+        (("replications = 3", 'where = "lod < 1"'), "where: "),
+        (("replications = 3", 'where = "load > 1"'), "where: no point is left"),
+        (("replications = 3", 'zip = [["queue", "delay"]]'), "zipped: no axis is `delay`"),
+        (("replications = 3", 'tables = ["flow"]'), "tables: no table is named `flow`"),
+        (("replications = 3", "[measure.x]\nunit = 's'"), "measure.x.sql: is missing"),
+        (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean `below`?"),
+        (('["short", "red"]', '["short", "blue"]'), "claims.0.ratio: queue is never 'blue'"),
+        (
+            ("replications = 3", "[precision]\nrelative = 0.1\nabsolute = 1\nmeasures = ['web.p90-time']"),
+            "give either relative or absolute",
+        ),
+        (("replications = 3", "[precision]\nrelative = 0.1"), "precision.measures: name what"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_place(
+    change: tuple[str, str], told: str, file: Path, cli: Cli
+) -> None:
+    text = FILE.replace(*change)
+    assert text != FILE
+    if change[1].startswith(
+        ("[measure", "[precision")
+    ):  # A table goes behind the keys that belong to no table.
+        text = FILE.replace(change[0], "") + change[1]
+    file.write_text(text)
+    with pytest.raises((ScenarioFileError, ValueError)) as error:
+        sweep_run.plan(sweep_file.load(file).sweep, Store.in_memory())
+    assert told in str(error.value)
+
+
+# Runs
+
+
+def test_a_second_call_makes_nothing_and_an_axis_with_the_old_value_keeps_what_there_is(
+    file: Path, tmp_path: Path
+) -> None:
+    sweep = sweep_file.load(file).sweep
+    with Store(tmp_path / "store") as store:
+        first, did = swept(sweep, store)
+        assert (did.made, did.found) == (12, 0)
+        again, did = swept(sweep, store)
+        assert (did.made, did.found) == (0, 12)
+        assert again.runs.equals(first.runs)
+        wider = sweep_file.load(file, ["traffic.ftp.flows=3,4"]).sweep
+        _, did = swept(wider, store)
+        assert (did.made, did.found) == (12, 12)
+        more = sweep_file.load(file, replications=4).sweep
+        _, did = swept(more, store)
+        assert (did.made, did.found) == (4, 12)
+
+
+def test_values_are_those_of_single_runs_and_differences_are_paired(file: Path, tmp_path: Path) -> None:
+    chosen = sweep_file.load(file)
+    with Store(tmp_path / "store") as store:
+        result, _ = swept(chosen.sweep, store)
+    changes = {"duration": "6s", "traffic.web.load": 0.4, "bottleneck.queue": {"kind": "red"}}
+    run = al.Scenario.load(file.parent / "small.toml", changes).run(4)
+    row = result.runs.filter(queue="red", load=0.4, seed=4).row(0, named=True)
+    assert row["bottleneck.utilisation"] == run.summary["links"]["bottleneck"]["utilisation"] * 100
+    assert row["web.p90-time"] == run.summary["transfers"]["web"]["p90_s"]
+    differences = result.against({"queue": "red"}, measures=["bottleneck.utilisation"])
+    assert differences["queue"].to_list() == ["short", "short"]
+    pair = {
+        queue: result.runs.filter(queue=queue, load=0.2).sort("seed")["bottleneck.utilisation"]
+        for queue in ("red", "short")
+    }
+    assert differences["mean"][0] == pytest.approx((pair["short"] - pair["red"]).mean())
+    (judged,) = sweep_claims.judge(chosen.claims, result)
+    assert judged.level == pytest.approx(0.975)
+    assert [one.labels for one in judged.judgements] == [{"load": 0.2}, {"load": 0.4}]
+    assert judged.claim.rule == "bottleneck.utilisation: short/red is below 1"
+
+
+def test_a_measure_of_ones_own_is_made_by_python_or_sql_and_only_when_it_is_new(
+    file: Path, tmp_path: Path
+) -> None:
+    file.write_text(
+        FILE + '\n[measure.sent]\nsql = "select sum(packets_sent) from flows"\nunit = "packets"\n'
+    )
+    asked = ["sent", "bottleneck.drops"]
+    sweep = sweep_file.load(file, measures=asked).sweep
+    with Store(tmp_path / "store") as store:
+        swept(sweep_file.load(file).sweep, store)
+        result, did = swept(sweep, store)
+        assert did.made == 12
+        assert result.runs["sent"].min() > 100
+        assert swept(sweep, store)[1].made == 0
+        file.write_text(file.read_text().replace("sum(packets_sent)", "max(packets_sent)"))
+        assert swept(sweep_file.load(file, measures=asked).sweep, store)[1].made == 12
+    most = Measure(name="most", compute=lambda view: view.flows("ftp")["packets_sent"].max())
+    chosen = sweep.__class__(
+        scenario=sweep.scenario, axes={"queue": ["red"]}, measures=[most], replications=1
+    )
+    result, _ = swept(chosen, Store.in_memory())
+    assert result.runs["most"][0] > 10
+
+
+def test_a_raised_version_makes_runs_again_and_adopting_does_not(small: Path, tmp_path: Path) -> None:
+    def sweep(version: int, title: str = "one") -> Sweep:
+        one = Measure(name="one", title=title, version=version, compute=lambda view: float(version))
+        axes = {"traffic.web.load": [0.1, 0.2]}
+        scenario = al.Scenario.load(small, {"duration": "3s"})
+        return Sweep(scenario=scenario, axes=axes, measures=[one], replications=2, name="versions")
+
+    with Store(tmp_path / "store") as store:
+        swept(sweep(1), store)
+        assert swept(sweep(1, "another title"), store)[1].made == 0
+        planned = sweep_run.plan(sweep(2), store)
+        whys = {one.why for one in sweep_why.missing(planned, store)}
+        assert whys == {"one is of version 2, and 1 is kept"}
+        assert len(sweep_why.adopt(planned, store)) == 4
+        result, did = swept(sweep(2), store)
+        assert did.made == 0
+        assert result.runs["one"].to_list() == [1.0] * 4
+        assert list(sweep_why.missing(planned, store)) == []
+
+
+def test_why_names_the_parameter_that_changed(file: Path, tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store:
+        swept(sweep_file.load(file).sweep, store)
+        changed = sweep_file.load(file, ["bottleneck.delay=30ms", "load=0.2,0.5"]).sweep
+        whys = [one.why for one in sweep_why.missing(sweep_run.plan(changed, store), store)]
+        assert whys.count("bottleneck.delay was 20ms, is 30ms") == 6
+        assert whys.count("it was never made") == 6
+        taken = sweep_why.adopt(sweep_run.plan(changed, store), store)
+        assert len(taken) == 6
+        assert swept(changed, store)[1].made == 6
+
+
+def test_shards_together_make_every_run_once(file: Path, tmp_path: Path) -> None:
+    sweep = sweep_file.load(file).sweep
+    made = []
+    for part in (1, 2, 3):
+        with Store(tmp_path / "store") as store:
+            made.append(sweep_run.run(sweep, store, shard=(part, 3)).made)
+    assert made == [6, 3, 3]
+    with Store(tmp_path / "store") as store:
+        assert swept(sweep, store)[1].made == 0
+
+
+def test_tables_are_kept_whole_on_request(file: Path, tmp_path: Path) -> None:
+    sweep = sweep_file.load(file, ["queue=red", "load=0.2"], tables=["transfers"], replications=1).sweep
+    with Store(tmp_path / "store") as store:
+        swept(sweep, store)
+        planned = sweep_run.plan(sweep, store)
+        (record,) = store.runs_of(planned.digests).values()
+        kept = store.frame(record, "tables/transfers@1")
+    assert kept.equals(planned.scenarios.of(planned.points[0]).run(3).transfers)
+
+
+# Failures
+
+
+def failing(small: Path, *seeds: int) -> Sweep:
+    def compute(view: object) -> float:
+        seed = view.run.manifest["seed"]  # type: ignore[attr-defined]
+        if seed in seeds:
+            raise RuntimeError(f"seed {seed} is unlucky")
+        return float(seed)
+
+    return Sweep(
+        scenario=al.Scenario.load(small, {"duration": "3s"}),
+        axes={"traffic.web.load": [0.1, 0.2]},
+        measures=[Measure(name="one", compute=compute)],
+        replications=3,
+        name="failing",
+    )
+
+
+def test_a_run_that_fails_is_kept_with_its_error_and_made_again_only_on_request(
+    small: Path, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store") as store:
+        account = sweep_run.run(failing(small, 4), store)
+        assert (account.made, len(account.failures)) == (6, 2)
+        assert str(account.failures[0]) == "failing: load = 0.1, seed 4: RuntimeError: seed 4 is unlucky"
+        again = sweep_run.run(failing(small), store)
+        assert (again.made, len(again.failures)) == (0, 2)
+        result = sweep_result.collect(sweep_run.plan(failing(small), store), store)
+        assert result.runs.filter(status="failed")["error"].to_list() == 2 * [
+            "RuntimeError: seed 4 is unlucky"
+        ]
+        assert result.intervals()["replications"].to_list() == [2, 2]
+        healed = sweep_run.run(failing(small), store, retry=True)
+        assert (healed.made, healed.failures) == (2, [])
+
+
+def test_the_first_failure_stops_a_sweep_if_asked(small: Path) -> None:
+    store = Store.in_memory()
+    with pytest.raises(FirstFailureError, match=r"load = 0.1, seed 3: RuntimeError"):
+        sweep_run.run(failing(small, 3), store, executor=Local(jobs=1), fail_fast=True)
+    assert store.runs().height < 6
+
+
+# Precision
+
+
+def test_each_point_is_replicated_until_its_interval_is_narrow(small: Path, tmp_path: Path) -> None:
+    def compute(view: object) -> float:
+        table = view.run.manifest  # type: ignore[attr-defined]
+        wide = table["scenario"]["traffic"]["web"]["load"]
+        return 10 + wide * ((table["seed"] * 7919) % 11 - 5)
+
+    def sweep(most: int) -> Sweep:
+        return Sweep(
+            scenario=al.Scenario.load(small, {"duration": "1s", "warm_up": "0s"}),
+            axes={"traffic.web.load": [0.01, 0.3, 0.9]},
+            measures=[Measure(name="noisy", compute=compute)],
+            precision=Stopping(rule=Precision(relative=0.1, least=5, most=most), measures=["noisy"]),
+            name="precise",
+        )
+
+    with Store(tmp_path / "store") as store:
+        result, _ = swept(sweep(200), store)
+        counts = [one.wanted for one in result.enough]
+        assert counts[0] == 5
+        assert counts[0] <= counts[1] < counts[2] < 200
+        assert set(counts) <= set(Precision(relative=0.1, least=5, most=200).looks())
+        for row in result.intervals().iter_rows(named=True):
+            assert (row["high"] - row["low"]) / 2 <= 0.1 * row["mean"]
+        assert swept(sweep(200), store)[1].made == 0
+        short, _ = swept(sweep(7), store)
+        assert [one.exhausted for one in short.enough] == [False, False, True]
+
+
+def test_precision_of_a_difference_asks_the_same_seeds_of_the_baseline(small: Path) -> None:
+    sweep = Sweep(
+        scenario=al.Scenario.load(small, {"duration": "6s"}),
+        axes={"queue": ["red", "short"]},
+        measures=["bottleneck.utilisation"],
+        precision=Stopping(
+            rule=Precision(absolute=4.0, least=4, most=40),
+            measures=["bottleneck.utilisation"],
+            baseline={"queue": "red"},
+        ),
+    )
+    result, _ = swept(sweep, Store.in_memory())
+    ours, theirs = (result.runs.filter(queue=queue).height for queue in ("short", "red"))
+    assert ours == theirs >= 4
+
+
+def test_a_warm_up_by_mser_5_is_taken_from_a_run_of_each_point(small: Path, tmp_path: Path) -> None:
+    sweep = Sweep(
+        scenario=al.Scenario.load(small, {"duration": "30s"}),
+        axes={"traffic.web.load": [0.1, 0.3]},
+        measures=["bottleneck.utilisation"],
+        replications=2,
+        warm_up="mser-5",
+    )
+    with Store(tmp_path / "store") as store:
+        planned = sweep_run.plan(sweep, store)
+        found = [planned.scenarios.of(point).effective["warm_up"] for point in planned.points]
+        assert all(one.endswith("ms") and 0 <= int(one.removesuffix("ms")) < 15000 for one in found)
+        before = store.runs().height
+        assert [one.digest for one in map(planned.scenarios.of, planned.points)] == list(planned.digests)
+        sweep_run.plan(sweep, store)
+        assert store.runs().height == before == 2
+
+
+# The command
+
+
+def test_the_command_prints_intervals_claims_and_where_runs_are(cli: Cli, file: Path) -> None:
+    done = cli("sweep", "run", file, "--baseline", "queue=red")
+    assert done.returncode == 0, done.stderr
+    for part in (
+        "over 3 replications",
+        "Difference from queue=red",
+        "12 runs made, 0 kept before",
+        "below 1",
+    ):
+        assert part in done.stdout, part
+    printed = cli("sweep", "run", file, "--json")
+    found = json.loads(printed.stdout)
+    assert len(found["intervals"]) == 8
+    assert found["claims"][0]["verdict"] in ("holds", "undecided", "fails")
+    rows = pl.read_csv(cli("sweep", "show", file, "--csv").stdout.encode())
+    assert rows.shape == (12, 9)
+    assert "No run would be made" in cli("sweep", "why", file).stdout
+    assert "bottleneck.mean-queue" in cli("sweep", "measures", file).stdout
+
+
+def test_a_dry_run_counts_and_estimates_and_writes_nothing(cli: Cli, file: Path) -> None:
+    said = cli("sweep", "run", file, "--dry-run").stdout
+    assert "4 points, 12 runs: 0 exist, 12 are to be made" in said
+    assert "About " in said
+    assert not (file.parent / "out").exists()
+
+
+def test_show_draws_what_is_there_and_says_what_is_not(cli: Cli, file: Path) -> None:
+    cli("sweep", "run", file, "load=0.2")
+    done = cli("sweep", "show", file, "--measure", "web.p90-time", "--plot", "drawn")
+    assert "6 of 12 runs are not there" in done.stderr
+    assert (file.parent / "drawn" / "web.p90-time.svg").exists()
+
+
+def test_bad_words_on_the_command_line_are_refused(cli: Cli, file: Path) -> None:
+    for words, told in (
+        (["--baseline", "queue"], "write AXIS=VALUE"),
+        (["--baseline", "queue=blue"], "queue is never 'blue'"),
+        (["--shard", "3/2"], "--shard 3/2: write I/N"),
+        (["load"], "is not of the form path=value"),
+        (["--measure", "none"], "no measure is named `none`"),
+    ):
+        done = cli("sweep", "run", file, *words)
+        assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
+
+
+LONG = """\
+import sys
+from aqmlab.cli import main
+sys.argv = ["aqmlab", "sweep", "run", sys.argv[1], "duration=20s", "--replications", "200", "--store", "kept"]
+main()
+"""
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(file: Path, cli: Cli) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", LONG, str(file)],
+        cwd=file.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_runs(file.parent / "kept", 20)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=20)
+    assert child.returncode == 130, said
+    assert "finished runs are kept in kept" in said
+    kept = Store(file.parent / "kept", read_only=True).runs().height
+    assert 20 <= kept < 800
+
+
+def test_kill_9_loses_no_run_that_was_kept(file: Path) -> None:
+    kept = file.parent / "kept"
+    before = 0
+    for round_ in range(4):
+        child = subprocess.Popen(
+            [sys.executable, "-c", LONG, str(file)],
+            cwd=file.parent,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_runs(kept, before + 5 + 7 * round_)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        now = Store(kept, read_only=True).runs().height
+        assert now >= before + 5
+        before = now
+
+
+def wait_for_runs(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if folder.exists() and Store(folder, read_only=True).runs().height >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no {count} runs in {folder}")

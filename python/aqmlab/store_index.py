@@ -42,8 +42,13 @@ _RUNS: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 _OTHERS = pl.Schema({"kind": pl.String, "sweep": pl.String, "scenario": pl.String, "text": pl.String})
 
-Shape = tuple[tuple[str, str], ...]
-"""The keys of a run's values, each with its type: `float`, `int`, or `json` for what is not a number."""
+Shape = tuple[tuple[str, ...], tuple[str, ...]]
+"""The keys of a run's values, and the kind of each: `float`, `int`, or `json` for what is not a number."""
+
+_KINDS = {float: "float", type(None): "float", int: "int"}
+
+_EXACT = 2**53
+"""Up to here every whole number has a float of its own."""
 
 
 class Contents:
@@ -83,8 +88,7 @@ class Contents:
                 for run in self._records(known):
                     self._new_runs[run.name] = merged(run, self._new_runs[run.name])
                 self._runs = self._runs.join(news, on=["scenario", "seed"], how="anti")
-            rows = [self._row(run) for run in self._new_runs.values()]
-            self._runs = pl.concat([self._runs, pl.DataFrame(rows, schema=_RUNS, orient="row")])
+            self._runs = pl.concat([self._runs, *self._columns(self._new_runs.values())])
             self._new_runs = {}
         if self._new_others:
             others = [(*columns, text) for text, columns in self._new_others.items()]
@@ -92,32 +96,20 @@ class Contents:
             self._others = pl.concat([self._others, more]).unique(maintain_order=True)
             self._new_others = {}
 
-    def _row(self, run: RunRecord) -> tuple[Any, ...]:
-        shape, numbers, structured = [], [], {}
-        for key, value in run.values.items():
-            kind = "json"
-            if value is None or isinstance(value, float):
-                kind = "float"
-            elif isinstance(value, int) and not isinstance(value, bool) and int(float(value)) == value:
-                kind = "int"
-            shape.append((key, kind))
-            numbers.append(None if kind == "json" or value is None else float(value))
-            if kind == "json":
-                structured[key] = value
-        return (
-            run.scenario,
-            run.seed,
-            run.status,
-            run.error,
-            run.cpu_s,
-            run.version,
-            self._shapes.setdefault(tuple(shape), len(self._shapes)),
-            numbers,
-            _text(structured) if structured else None,
-            _text(run.frames) if run.frames else None,
-            _text(run.facts) if run.facts else None,
-            None if run.live is None else _text(run.live),
-        )
+    def _columns(self, runs: Iterable[RunRecord]) -> Iterator[pl.DataFrame]:
+        """Runs in columns, a frame for each shape."""
+        by_shape: dict[Shape, list[RunRecord]] = {}
+        for run in runs:
+            by_shape.setdefault(_shape(run.values), []).append(run)
+        for shape, alike in by_shape.items():
+            texts = [_texts(run, shape) for run in alike]
+            columns = {
+                **{name: [getattr(run, name) for run in alike] for name in list(_RUNS)[:6]},
+                "shape": [self._shapes.setdefault(shape, len(self._shapes))] * len(alike),
+                "numbers": _numbers(alike, shape),
+                **{name: [one[place] for one in texts] for place, name in enumerate(list(_RUNS)[8:])},
+            }
+            yield pl.DataFrame(columns, schema=_RUNS)
 
     # Asking
 
@@ -155,7 +147,7 @@ class Contents:
             scenario, seed, status, error, cpu_s, version, shape, numbers, *texts = row
             structured, frames, facts, live = ({} if text is None else json.loads(text) for text in texts)
             values: dict[str, Any] = {}
-            for (key, kind), number in zip(shapes[shape], numbers, strict=True):
+            for key, kind, number in zip(*shapes[shape], numbers, strict=True):
                 if kind == "json":
                     values[key] = structured[key]
                 else:
@@ -191,7 +183,7 @@ class Contents:
     def shapes(self) -> pl.DataFrame:
         """The shapes, a row each: keys, measures, versions and which are numbers, in the order of a run's
         numbers."""
-        keys = [[key for key, _ in shape] for shape in self._shapes]
+        keys = [list(of_shape) for of_shape, _ in self._shapes]
         names = [[_split(key) for key in one] for one in keys]
         return pl.DataFrame(
             {
@@ -199,7 +191,7 @@ class Contents:
                 "key": keys,
                 "measure": [[name for name, _ in one] for one in names],
                 "version": [[version for _, version in one] for one in names],
-                "numeric": [[kind != "json" for _, kind in shape] for shape in self._shapes],
+                "numeric": [[kind != "json" for kind in kinds] for _, kinds in self._shapes],
             },
             schema={
                 "shape": pl.UInt32,
@@ -242,8 +234,8 @@ class Contents:
         runs, others = (io.BytesIO(part) for part in _cut(body[end:], about["parts"]))
         found = cls()
         found._runs, found._others = pl.read_parquet(runs), pl.read_parquet(others)
-        for number, shape in enumerate(about["shapes"]):
-            found._shapes[tuple((key, kind) for key, kind in shape)] = number
+        for number, (keys, kinds) in enumerate(about["shapes"]):
+            found._shapes[tuple(keys), tuple(kinds)] = number
         return found, about["logs"]
 
 
@@ -267,8 +259,36 @@ def _parquet(frame: pl.DataFrame) -> bytes:
     return file.getvalue()
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+_text = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _shape(values: Mapping[str, Any]) -> Shape:
+    kinds = [_KINDS.get(type(value), "json") for value in values.values()]
+    if "int" in kinds:
+        kinds = [
+            "json" if kind == "int" and abs(value) > _EXACT else kind
+            for kind, value in zip(kinds, values.values(), strict=True)
+        ]
+    return tuple(values), tuple(kinds)
+
+
+def _numbers(runs: Sequence[RunRecord], shape: Shape) -> pl.Series:
+    """The numbers of runs of one shape, a list each."""
+    _, kinds = shape
+    if not kinds:
+        return pl.Series([[] for _ in runs], dtype=pl.List(pl.Float64))
+    flat = [
+        None if kind == "json" or value is None else float(value)
+        for run in runs
+        for kind, value in zip(kinds, run.values.values(), strict=True)
+    ]
+    return pl.Series(flat, dtype=pl.Float64).reshape((len(runs), len(kinds))).arr.to_list()
+
+
+def _texts(run: RunRecord, shape: Shape) -> tuple[str | None, ...]:
+    """What a run has beside numbers, as JSON: structured values, tables, facts, what is live."""
+    structured = {key: run.values[key] for key, kind in zip(*shape, strict=True) if kind == "json"}
+    return tuple(_text(one) if one else None for one in (structured, run.frames, run.facts, run.live))
 
 
 def _split(key: str) -> tuple[str, int | None]:

@@ -32,6 +32,8 @@ SILENT_S = 3600.0
 
 _BLOCK = 8 << 20
 
+_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 
 # Lines
 
@@ -41,7 +43,7 @@ def framed(record: Mapping[str, Any]) -> bytes:
 
     Raises `ValueError` for what JSON does not know, such as NaN, and `TypeError` for objects of a program.
     """
-    text = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+    text = _JSON.encode(record).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
@@ -51,7 +53,7 @@ def unframed(line: bytes) -> dict[str, Any] | None:
     if line[:9] != b"%08x " % zlib.crc32(text):
         return None
     try:
-        record = json.loads(text)
+        record = json.loads(text.decode())
     except ValueError:
         return None
     return record if isinstance(record, dict) else None

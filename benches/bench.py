@@ -6,9 +6,10 @@
 
 Prints, part by part, W1 to W3 beside ns-2, ns-3 and htsim where they are installed (`peers`); instructions
 for a packet where valgrind is (`instructions`); what other TCPs, queues and rates cost (`transports`,
-`queues`, `rates`); what very many flows and Web objects cost (`scale`); and what it takes to begin
-(`starts`). Nothing of this passes or fails: machines are noisy. `--check` counts instructions of three short
-workloads instead, and fails if one takes 2 % more than on record (`instruction_counts.py`).
+`queues`, `rates`); what very many flows and Web objects cost (`scale`); what it takes to begin (`starts`);
+and what keeping runs costs (`store`). Nothing of this passes or fails: machines are noisy. `--check` counts
+instructions of three short workloads instead, and fails if one takes 2 % more than on record
+(`instruction_counts.py`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ import instruction_counts
 import scale
 import simulators
 import startup
+import store
 from history import Measured
 from program import Program
 
-PARTS = ("peers", "instructions", "transports", "queues", "rates", "scale", "starts")
+PARTS = ("peers", "instructions", "transports", "queues", "rates", "scale", "starts", "store")
 OUT = Path("out/bench.json")
 
 
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--turns", type=int, default=3, help="runs of each program, made in turn")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help="these parts")
-    parser.add_argument("--million", action="store_true", help="a million flows and Web objects, too")
+    parser.add_argument("--million", action="store_true", help="a million flows, Web objects and kept runs")
     parser.add_argument("--count-peers", action="store_true", help="instructions of peers, too: takes long")
     parser.add_argument("--record", metavar="NAME", help="keep every run in benches/history/")
     parser.add_argument("--show", type=Path, metavar="FILE", help="print what was kept, and measure nothing")
@@ -71,6 +73,7 @@ def measure(program: Program, options: argparse.Namespace) -> None:
         "rates": lambda: Measured(samples=costs.rates(program, turns)),
         "scale": lambda: Measured(samples=scale.measure(program, turns, million=options.million)),
         "starts": lambda: Measured(starts=startup.measure()),
+        "store": lambda: Measured(kept=store.measure(store.MILLION if options.million else store.RUNS)),
     }
     found = Measured()
     for part in PARTS:
@@ -99,6 +102,9 @@ def show(found: Measured) -> None:
         print()
     if found.starts:
         startup.print_table(found.starts)
+        print()
+    if found.kept:
+        store.print_table(found.kept)
         print()
 
 

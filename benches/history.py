@@ -20,6 +20,7 @@ from instruction_counts import tools
 from samples import ROOT, Sample
 from simulators import Count
 from startup import Start
+from store import Kept
 
 HISTORY = Path(__file__).resolve().parent / "history"
 FORMAT = 2
@@ -32,12 +33,14 @@ class Measured:
     samples: list[Sample] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
 
     def __add__(self, other: Measured) -> Measured:
         return Measured(
             samples=self.samples + other.samples,
             counts=self.counts + other.counts,
             starts=self.starts + other.starts,
+            kept=self.kept + other.kept,
         )
 
 
@@ -65,6 +68,7 @@ def read(path: Path) -> Measured:
         samples=[Sample(**one) for one in kept["samples"]],
         counts=[Count(**one) for one in kept["counts"]],
         starts=[Start(**one) for one in kept["starts"]],
+        kept=[Kept(**one) for one in kept.get("kept", [])],  # Files from before there were stores have none.
     )
 
 

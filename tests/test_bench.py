@@ -19,6 +19,7 @@ import instruction_counts
 import page
 import scale
 import simulators
+import store
 import workloads
 from history import Measured
 from instruction_counts import Change
@@ -26,6 +27,7 @@ from program import Program
 from samples import Sample, cost, counted, ratio
 from simulators import Count
 from startup import Start
+from store import Kept
 
 BENCHES = Path(bench.__file__).parent
 
@@ -131,6 +133,7 @@ def test_files_of_the_history_keep_every_run(tmp_path: Path) -> None:
         samples=[sample(turn=turn, cpu_s=0.25) for turn in range(3)],
         counts=[count],
         starts=[Start(case="python", cpu_s=0.5, wall_s=1.0)],
+        kept=[Kept(case="ls", runs=10, cpu_s=0.5, wall_s=1.0, peak_bytes=7)],
     )
     history.write(found, {"ns-2": "2.35"}, path)
     assert history.read(path) == found
@@ -213,6 +216,14 @@ def test_programs_for_ns3_and_htsim_have_the_lines_of_the_scenarios() -> None:
         assert f'{{"{line["rate"]}", "{line["delay"]}", "{access["rate"]}"' in ns3
         rate, delay = line["rate"].removesuffix("Mbps"), line["delay"].removesuffix("ms")
         assert f"{name.upper()} = {{{rate}, {delay}, " in htsim
+
+
+def test_the_benchmark_of_the_store_measures_every_case(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = store.measure(runs=20)
+    assert [one.case for one in kept] == ["add", "ls, no index", "ls", "sql"]
+    assert all(one.runs == 20 and one.wall_s > 0 and one.peak_bytes > 1e6 for one in kept)
+    store.print_table(kept)
+    assert capsys.readouterr().out.count("\n") == len(kept) + 1
 
 
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: run, live, sweep, compare, calibrate, plot, flow-level, trace, check, list, show,
+"""The command line: run, live, sweep, explore, compare, calibrate, plot, flow-level, trace, check, list, show,
 study, store."""
 
 import json
@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab import __version__, live_cli, plot_cli, store_cli, sweep_cli, trace_cli
+from aqmlab import __version__, explore_cli, live_cli, plot_cli, store_cli, sweep_cli, trace_cli
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
 from aqmlab.options import STORE, Settings, StoreFolder, load_scenario
@@ -32,6 +32,7 @@ app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
 app.add_typer(sweep_cli.app, name="sweep")
 app.add_typer(store_cli.app, name="store")
+app.command("explore")(explore_cli.explore)
 
 USAGE = 2
 """Exit status of bad input."""

@@ -110,12 +110,14 @@ function valuesAt(sweep, measure, point, like) {
   return sweep.seed_lists[sweep.seeds[like]].map((seed) => bySeed.get(seed) ?? null);
 }
 
-// The mean over points, replication by replication; none where one of them has none.
-function averaged(all) {
-  if (all.length === 1) return all[0];
-  const longest = Math.max(...all.map((values) => values.length));
-  return Array.from({ length: longest }, (_, k) => {
-    const these = all.map((values) => values[k] ?? null);
+// The mean over points, replication by replication, as of the first; none where one of them has none. A seed
+// less the first one of its point is the number of a replication, as points may have seeds of their own.
+function averaged(sweep, points, all) {
+  if (points.length === 1) return all[0];
+  const seeds = points.map((point) => sweep.seed_lists[sweep.seeds[point]]);
+  const byNumber = all.map((values, p) => new Map(values.map((value, k) => [seeds[p][k] - seeds[p][0], value])));
+  return seeds[0].map((seed) => {
+    const these = byNumber.map((values) => values.get(seed - seeds[0][0]) ?? null);
     return these.includes(null) ? null : sum(these) / these.length;
   });
 }
@@ -126,9 +128,9 @@ function selection(sweep, state, t) {
   const how = COMPARED[state.mode];
   const { cells, alone } = cellsOf(sweep, state);
   for (const cell of cells) {
-    const ours = averaged(cell.points.map((point) => valuesOf(sweep, measure, point)));
-    const theirs = averaged(cell.partners.map((other, k) => valuesAt(sweep, measure, other, cell.points[k])).concat(
-      cell.partners.length ? [] : [ours]));
+    const ours = averaged(sweep, cell.points, cell.points.map((point) => valuesOf(sweep, measure, point)));
+    const theirs = cell.partners.length === 0 ? ours : averaged(sweep, cell.points,
+      cell.partners.map((other, k) => valuesAt(sweep, measure, other, cell.points[k])));
     cell.each = ours.map((a, k) => (a === null || (theirs[k] ?? null) === null ? null : how.one(a, theirs[k])));
     cell.interval = how.of(ours, theirs, t);
     const runs = [...new Set([...cell.points, ...cell.partners])];

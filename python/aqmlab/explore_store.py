@@ -1,0 +1,242 @@
+"""What a store holds of sweeps, for a page to explore."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core
+from aqmlab.explore import Axis, Exploration, MeasureInfo, PointData
+from aqmlab.sweep import OWN_SEEDS_APART
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.measure import Measure
+    from aqmlab.store import Store
+    from aqmlab.sweep import Sweep
+
+SHORT = 12
+"""Letters of a digest that name a scenario well enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """A point, and which of its scenario's runs are meant: so many seeds from the first on."""
+
+    labels: Mapping[str, Any]
+    scenario: str
+    first_seed: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """A measure, and the version whose values are meant."""
+
+    info: MeasureInfo
+    version: int
+
+    @classmethod
+    def of(cls, measure: Measure) -> _Measured:
+        info = MeasureInfo(name=measure.name, title=measure.title, unit=measure.unit, digits=measure.digits)
+        return cls(info=info, version=measure.version)
+
+
+def of_sweep(sweep: Sweep, store: Store) -> Exploration:
+    """A sweep with the runs that the store holds of it.
+
+    Raises `ValueError` if there is none, or if the core refuses a point.
+    """
+    from aqmlab import sweep_run
+
+    planned = sweep_run.plan(sweep, store)
+    wanted = [
+        _Wanted(labels=point.labels, scenario=digest, first_seed=point.first_seed, count=enough.wanted)
+        for point, digest, enough in zip(
+            planned.points, planned.digests, sweep_run.counted(planned, store), strict=True
+        )
+    ]
+    axes = [(axis.label, list(axis.values)) for axis in sweep.all_axes]
+    measured = [_Measured.of(one) for one in sweep.wanted]
+    return _exploration(sweep.name, sweep.id, axes, wanted, measured, store)
+
+
+def of_store(store: Store, name: str | None = None) -> list[Exploration]:
+    """The sweeps that a store holds runs of, or those of this name or identity.
+
+    Raises `ValueError` if there is none.
+    """
+    records = store.records("sweep")
+    chosen = [one for one in records if name in (None, one["name"], one["sweep"])]
+    if name is not None and not chosen:
+        known = ", ".join(dict.fromkeys(one["name"] for one in records)) or "none"
+        raise ValueError(f"{store.folder}: no sweep is named `{name}`: there is {known}")
+    names = [one["name"] for one in chosen]
+    found = []
+    for one in chosen:
+        title = one["name"] if names.count(one["name"]) == 1 else f"{one['name']} ({one['sweep'][:SHORT]})"
+        points = _points(store, one["sweep"])
+        if points and _runs(store, points).height:
+            axes = _axes(one["definition"]["axes"], points)
+            found.append(_exploration(title, one["sweep"], axes, points, _measures(store, points), store))
+    if not found:
+        raise ValueError(f"{store.folder}: holds no run of a sweep yet: make some with aqmlab sweep run")
+    return found
+
+
+def _points(store: Store, sweep: str) -> list[_Wanted]:
+    """The points that a sweep told, with all runs from the first seed on that may be its own."""
+    by_number = {one["number"]: one for one in store.records("point", sweep=sweep)}
+    return [
+        _Wanted(
+            labels=one["labels"],
+            scenario=one["scenario"],
+            first_seed=one["first_seed"],
+            count=OWN_SEEDS_APART,
+        )
+        for _, one in sorted(by_number.items())
+    ]
+
+
+def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[_Wanted]) -> list[tuple[str, list[Any]]]:
+    """The labels and values of axes from their paths: the last word is the label if it is enough."""
+    labels = points[0].labels
+    short = {path: path.rsplit(".", 1)[-1] for path in written}
+    return [
+        (short[path] if short[path] in labels else path, [value for value, _ in values])
+        for path, values in written.items()
+    ]
+
+
+def _measures(store: Store, points: Sequence[_Wanted]) -> list[_Measured]:
+    """What was measured of these points, in the newest version, with titles where the scenario tells them."""
+    known = _known_measures(store, points)
+    newest: dict[str, int] = {}
+    for name, version in _values(store, points).select("measure", "version").unique().iter_rows():
+        newest[name] = max(version, newest.get(name, 0))
+    order = {name: place for place, name in enumerate(known)}
+    return [
+        _Measured.of(known[name])
+        if name in known and known[name].version == version
+        else _Measured(info=MeasureInfo(name=name), version=version)
+        for name, version in sorted(newest.items(), key=lambda one: (order.get(one[0], len(order)), one[0]))
+    ]
+
+
+def _known_measures(store: Store, points: Sequence[_Wanted]) -> dict[str, Measure]:
+    from aqmlab import measures
+    from aqmlab.scenario import Scenario
+
+    for record in store.records("scenario", scenario=points[0].scenario):
+        try:
+            scenario = Scenario.from_dict(record["given"], files=record["files"], name=record["name"])
+        except _core.ScenarioError:  # Of another version, whose runs can be shown all the same.
+            continue
+        return measures.of_scenario(scenario)
+    return {}
+
+
+def _runs(store: Store, points: Sequence[_Wanted]) -> pl.DataFrame:
+    return store.runs().join(_scenarios(points), on="scenario", how="semi")
+
+
+def _values(store: Store, points: Sequence[_Wanted]) -> pl.DataFrame:
+    import polars as pl
+
+    return (
+        store.values()
+        .with_columns(pl.col("measure").cast(pl.String), pl.col("version").cast(pl.Int64))
+        .drop_nulls("value")
+        .join(_scenarios(points), on="scenario", how="semi")
+    )
+
+
+def _scenarios(points: Sequence[_Wanted]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame({"scenario": list({one.scenario for one in points})}, schema={"scenario": pl.String})
+
+
+def _exploration(
+    title: str,
+    identity: str,
+    axes: Sequence[tuple[str, list[Any]]],
+    points: Sequence[_Wanted],
+    measures: Sequence[_Measured],
+    store: Store,
+) -> Exploration:
+    import polars as pl
+
+    runs = _runs(store, points).select("scenario", "seed", "status", "error", "version")
+    if runs.height == 0:
+        raise ValueError(f"{title}: {store.folder} holds no run of it yet: make some with aqmlab sweep run")
+    versions = pl.DataFrame(
+        [(one.info.name, one.version) for one in measures],
+        schema={"measure": pl.String, "version": pl.Int64},
+        orient="row",
+    )
+    values = _values(store, points).join(versions, on=["measure", "version"], how="semi")
+    measured = set(values["measure"].unique())
+    shown = [one.info for one in measures if one.info.name in measured]
+    wide = values.pivot(
+        on="measure", index=["scenario", "seed"], values="value", on_columns=[one.name for one in shown]
+    )
+    whole = runs.join(wide, on=["scenario", "seed"], how="left").sort("seed")
+    by_scenario = {str(key): frame for (key,), frame in whole.partition_by("scenario", as_dict=True).items()}
+    told = {record["scenario"]: record for record in store.records("scenario")}
+    used = {label: {one.labels[label] for one in points} for label, _ in axes}
+    results = {told[one.scenario]["results_version"] for one in points if one.scenario in told}
+    return Exploration(
+        title=title,
+        axes=tuple(
+            Axis.of(label, [value for value in values if value in used[label]]) for label, values in axes
+        ),
+        measures=tuple(shown),
+        points=tuple(
+            _point(one, by_scenario.get(one.scenario, whole.clear()), shown, told, store) for one in points
+        ),
+        provenance={
+            "aqmlab": ", ".join(sorted(filter(None, runs["version"].unique()))),
+            "results version": ", ".join(map(str, sorted(results))),
+            "store": str(store.folder),
+            "sweep": identity,
+        },
+    )
+
+
+def _point(
+    one: _Wanted,
+    runs: pl.DataFrame,
+    measures: Sequence[MeasureInfo],
+    told: Mapping[str, Mapping[str, Any]],
+    store: Store,
+) -> PointData:
+    import polars as pl
+
+    runs = runs.filter(pl.col("seed").is_between(one.first_seed, one.first_seed + one.count, closed="left"))
+    failed = runs.filter(pl.col("status") != "done")
+    return PointData(
+        labels=one.labels,
+        scenario=one.scenario,
+        given=told.get(one.scenario, {}).get("given", {}),
+        seeds=runs["seed"].to_list(),
+        values={measure.name: runs[measure.name].to_list() for measure in measures},
+        failures={
+            seed: f"{status}: {error}" if error else status
+            for seed, status, error in failed.select("seed", "status", "error").iter_rows()
+        },
+        command=command(one.scenario, one.first_seed, store),
+    )
+
+
+def command(scenario: str, seed: int, store: Store) -> str:
+    """What makes a run of a scenario again in a shell, from what the store holds."""
+    name = scenario[:SHORT]
+    folder = shlex.quote(str(store.folder))
+    return (
+        f"aqmlab store show {name} --store {folder} --toml > {name}.toml\n"
+        f"aqmlab run {name}.toml --seed {seed}"
+    )

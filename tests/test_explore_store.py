@@ -1,0 +1,152 @@
+"""Sweeps of a store as a page: of a sweep file, of a whole store, from the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, Cli
+
+from aqmlab import campaign, explore, explore_store, sweep_run
+from aqmlab.explore import Exploration
+from aqmlab.scenario import Scenario
+from aqmlab.store import Store
+from aqmlab.sweep import Sweep
+from aqmlab.sweep_result import collect
+
+FILE = """\
+scenario = "small.toml"
+replications = 3
+measures = ["bottleneck.utilisation", "web.mean-time"]
+
+[axes]
+"bottleneck.rate" = ["1Mbps", "2Mbps"]
+"bottleneck.queue" = ["short", "red"]
+"""
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    path = tmp_path_factory.mktemp("scenario") / "small.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    return Sweep(
+        scenario=Scenario.load(path),
+        axes={"bottleneck.rate": ["1Mbps", "2Mbps"], "bottleneck.queue": ["short", "red"]},
+        measures=["bottleneck.utilisation", "web.mean-time"],
+        name="lines",
+        replications=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def store(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The runs of a sweep, of which one failed."""
+    with Store(tmp_path_factory.mktemp("store") / "kept") as kept:
+        planned = sweep_run.plan(sweep, kept)
+        task = planned.task(3, 1)
+        campaign.keep_scenario(kept, task.scenario)
+        failed = {"status": "failed", "error": "a limit was reached", "facts": {"asked": list(task.keys)}}
+        kept.add({"kind": "run", "scenario": task.scenario.digest, "seed": 4, "values": {}, **failed})
+        sweep_run.run(sweep, kept)
+        yield kept
+
+
+def check(found: Exploration, sweep: Sweep, store: Store) -> None:
+    result = collect(sweep_run.plan(sweep, store), store)
+    rows = {(row["point"], row["seed"]): row for row in result.runs.iter_rows(named=True)}
+    assert [(axis.name, axis.values) for axis in found.axes] == [
+        ("rate", ("1Mbps", "2Mbps")),
+        ("queue", ("short", "red")),
+    ]
+    assert found.axes[0].numbers == (1e6, 2e6)
+    assert [measure.label for measure in found.measures] == ["utilisation (%)", "web time, mean (s)"]
+    assert [dict(point.labels) for point in found.points] == sweep.labels.drop("point").to_dicts()
+    for number, point in enumerate(found.points):
+        assert list(point.seeds) == [3, 4, 5]
+        for name, values in point.values.items():
+            for seed, value in zip(point.seeds, values, strict=True):
+                assert value == rows[number, seed][name]
+        assert point.given == sweep.scenario_of(list(sweep.points())[number]).given
+    assert [point.failures for point in found.points] == [{}, {}, {}, {4: "failed: a limit was reached"}]
+    assert all(
+        not math.isnan(value or 0.0) for point in found.points for value in point.values["web.mean-time"]
+    )
+
+
+def test_a_sweep_is_shown_with_the_runs_that_the_store_holds_of_it(sweep: Sweep, store: Store) -> None:
+    check(explore_store.of_sweep(sweep, store), sweep, store)
+
+
+def test_a_store_tells_its_sweeps_by_itself(sweep: Sweep, store: Store) -> None:
+    for name in (None, "lines", sweep.id):
+        (found,) = explore_store.of_store(store, name)
+        check(found, sweep, store)
+        assert found.title == "lines" and found.provenance["sweep"] == sweep.id
+    with pytest.raises(ValueError, match="no sweep is named `lanes`: there is lines"):
+        explore_store.of_store(store, "lanes")
+
+
+def test_sweeps_of_one_name_are_told_apart(sweep: Sweep, store: Store) -> None:
+    with Store.in_memory() as both:
+        for one in (sweep, Sweep(scenario=sweep.scenario, axes={"bottleneck.rate": ["1Mbps"]}, name="lines")):
+            planned = sweep_run.plan(one, both)
+            record = {
+                "kind": "run",
+                "scenario": planned.digests[0],
+                "seed": 3,
+                "values": {"x@2": 1.5, "x@1": 9.0},
+            }
+            both.add({**record, "version": "0.1.0"})
+        found = explore_store.of_store(both)
+    assert sorted(one.title for one in found) == sorted(
+        f"lines ({one.provenance['sweep'][:12]})" for one in found
+    )
+    assert len(found) == 2
+    assert explore.page(*found)
+    assert [list(one.points[0].values["x"]) for one in found] == [[1.5], [1.5]]
+
+
+def test_the_command_of_a_point_names_its_scenario_and_the_store(store: Store) -> None:
+    said = explore_store.command("a" * 64, 3, store)
+    assert "aqmlab store show aaaaaaaaaaaa --store" in said and str(store.folder) in said
+    assert said.endswith("aqmlab run aaaaaaaaaaaa.toml --seed 3")
+
+
+def test_a_store_without_runs_of_a_sweep_says_so(sweep: Sweep) -> None:
+    with Store.in_memory() as empty:
+        for call in (lambda: explore_store.of_store(empty), lambda: explore_store.of_sweep(sweep, empty)):
+            with pytest.raises(ValueError, match="aqmlab sweep run"):
+                call()
+
+
+def test_the_command_writes_the_page(store: Store, cli: Cli, small: Path) -> None:
+    done = cli("explore", str(store.folder), "-o", "page.html")
+    assert (done.returncode, done.stdout) == (0, "page.html: 1 sweep, 4 points, 12 runs, 1 failed\n"), (
+        done.stderr
+    )
+    assert "aqmlab sweep" in (small.parent / "page.html").read_text(encoding="utf-8")
+    (small.parent / "lines.toml").write_text(FILE, encoding="utf-8")
+    done = cli("explore", "lines.toml", "--store", str(store.folder), "-o", "file.html")
+    assert (done.returncode, done.stdout) == (0, "file.html: 1 sweep, 4 points, 12 runs, 1 failed\n"), (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("nowhere",), "nowhere: cannot be read"),
+        ((), "out/store: there is no such store"),
+        (("lines.toml", "--sweep", "lines"), "--sweep: chooses among the sweeps of a store"),
+        ((".",), "holds files, and is no store"),
+    ],
+)
+def test_what_cannot_be_explored_is_refused_in_a_line(
+    arguments: tuple[str, ...], told: str, cli: Cli, small: Path
+) -> None:
+    (small.parent / "lines.toml").write_text(FILE, encoding="utf-8")
+    done = cli("explore", *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr and len(done.stderr.splitlines()) == 1

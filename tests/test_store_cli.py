@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import store_care, toml_text
+from aqmlab import store_care, toml_writer
 from aqmlab.cli import main
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
@@ -161,7 +161,7 @@ def test_toml_of_a_table_reads_as_the_table() -> None:
         "deep": {"er": {"still": {"x": 1}}, "y": 2},
     }
     expected = {name: value for name, value in table.items() if value is not None}
-    assert tomllib.loads(toml_text.written(table)) == expected
+    assert tomllib.loads(toml_writer.written(table)) == expected
 
 
 def test_verify_finds_nothing_in_a_store_that_is_well(folder: Path, cli: Called) -> None:

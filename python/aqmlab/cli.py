@@ -1,5 +1,5 @@
-"""The command line: run, live, sweep, explore, compare, calibrate, plot, flow-level, trace, check, list, show,
-study, store."""
+"""The command line: run, live, sweep, explore, compare, calibrate, plot, flow-level, trace, check, list,
+show, study, store."""
 
 import json
 import os

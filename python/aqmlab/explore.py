@@ -19,15 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqmlab import _core, stats
-from aqmlab.scenario import flat
+from aqmlab import _core, stats, toml_writer
 
 TEMPLATE = "explore.html.jinja"
 STYLE = "explore.css"
 SCRIPTS = ("explore_data.js", "explore_figure.js", "explore.js")
 """In the order in which the page runs them."""
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+Label = str | int | float | bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class Axis:
 
     name: str
     label: str
-    values: tuple[Any, ...]
+    values: tuple[Label, ...]
     numbers: tuple[float, ...] | None = None
     log: bool = False
 
@@ -51,7 +50,7 @@ class Axis:
             raise ValueError(f"axis {self.name}: numbers: must be as many as the values, {len(self.values)}")
 
     @classmethod
-    def of(cls, name: str, values: Sequence[Any], *, title: str | None = None) -> Axis:
+    def of(cls, name: str, values: Sequence[Label], *, title: str | None = None) -> Axis:
         """The axis of these labels: to scale if all are numbers, or quantities of one unit (`10Mbps`).
 
         It begins logarithmic where the numbers are positive and span a factor of ten at least.
@@ -96,7 +95,7 @@ class PointData:
     the digest, `given` what its author wrote, `command` what makes the runs again in a shell.
     """
 
-    labels: Mapping[str, Any]
+    labels: Mapping[str, Label]
     scenario: str
     given: Mapping[str, Any]
     seeds: Sequence[int]
@@ -199,7 +198,6 @@ def packed(explorations: Sequence[Exploration]) -> str:
 def _columns(one: Exploration) -> dict[str, Any]:
     """A sweep by columns, each as long as there are points; what repeats stands once, and is numbered."""
     seeds: dict[tuple[int, ...], int] = {}
-    parameters, shared = _parameters([point.given for point in one.points])
     return {
         "title": one.title,
         "provenance": dict(one.provenance),
@@ -222,8 +220,7 @@ def _columns(one: Exploration) -> dict[str, Any]:
             {str(seed): text for seed, text in point.failures.items()} or None for point in one.points
         ],
         "commands": [point.command for point in one.points],
-        "shared": shared,
-        "parameters": parameters,
+        "given": [toml_writer.written(point.given) for point in one.points],
     }
 
 
@@ -252,29 +249,12 @@ def _values(point: PointData, measure: str) -> list[float | None] | None:
     return values if any(value is not None for value in values) else None
 
 
-def _parameters(tables: Sequence[Mapping[str, Any]]) -> tuple[list[list[str]], list[str]]:
-    """Scenarios as lines of a scenario file: those of each of its own, and those that all share."""
-    written = [[f"{path} = {_toml(value)}" for path, value in flat(table).items()] for table in tables]
-    shared = set(written[0]).intersection(*written[1:])
-    own = [[line for line in lines if line not in shared] for lines in written]
-    return own, [line for line in written[0] if line in shared]
-
-
-def _toml(value: Any) -> str:
-    """A value as a scenario file writes it."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return _ENCODE(value)
-
-
-def _text(label: Any) -> str:
+def _text(label: Label) -> str:
     """A label as people write it."""
-    return label if isinstance(label, str) else _toml(label)
+    return label if isinstance(label, str) else json.dumps(label)
 
 
-def _quantity(label: Any) -> tuple[float, str] | None:
+def _quantity(label: Label) -> tuple[float, str] | None:
     """The number of a label and its unit; `None` if it is no finite number."""
     if isinstance(label, bool):
         return None

@@ -101,7 +101,7 @@ def store_show(
 def _print_scenario(
     record: dict[str, Any], seed: int | None, name: str, *, as_toml: bool, file: str | None
 ) -> None:
-    from aqmlab import toml_text
+    from aqmlab import toml_writer
     from aqmlab.scenario import Scenario
 
     files = record["files"]
@@ -111,7 +111,7 @@ def _print_scenario(
             raise LookupError(f"{name}: names no file `{file}`: {', '.join(files) or 'none'}")
         print(files[file], end="")
     elif as_toml:
-        print(toml_text.written(given), end="")
+        print(toml_writer.written(given), end="")
         for one in files:
             print(f"aqmlab: the scenario names {one}: print it with --file {one}", file=sys.stderr)
     else:

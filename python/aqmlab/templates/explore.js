@@ -362,12 +362,15 @@ function pointCard(point, before, folded) {
   const failures = Object.entries(sweep.failures[point] ?? {});
   const said = h("span", { role: "status", class: "small" });
   const command = sweep.commands[point];
+  const given = sweep.given[point];
+  const file = `${sweep.scenario[point].slice(0, 12)}.toml`;
   const inside = [
     h("p", { class: "small" }, "Scenario ", h("code", {}, sweep.scenario[point])),
     ...failures.map(([seed, text]) => h("p", { class: "warning" }, `Seed ${seed} failed: ${text}`)),
     valuesTable(point, [measure]),
     ...(others.length ? [h("details", {}, h("summary", {}, "All measures"), valuesTable(point, sweep.measures))] : []),
-    h("details", {}, h("summary", {}, "The scenario as given"), h("pre", {}, [...sweep.shared, ...sweep.parameters[point]].sort().join("\n"))),
+    ...(given ? [h("details", {}, h("summary", {}, "The scenario as given"), h("pre", {}, given),
+      h("button", { type: "button", onclick: () => save(file, "application/toml", given) }, `Save ${file}`))] : []),
     ...(command ? [h("p", { class: "small" }, "Makes these runs again:"), h("pre", {}, command),
       h("p", {}, h("button", { type: "button", onclick: () => copy(command, said) }, "Copy command"), " ", said)] : []),
   ];

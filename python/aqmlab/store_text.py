@@ -10,14 +10,14 @@ import polars as pl
 
 from aqmlab.store_record import RunRecord
 
+_NUMBERS = (int, float, type(None))
+
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
     """Rows under the names of their columns; numbers stand at the right."""
     texts = [[_cell(value) for value in row] for row in rows]
     places = range(len(columns))
-    numeric = [
-        bool(rows) and all(isinstance(row[place], int | float | None) for row in rows) for place in places
-    ]
+    numeric = [bool(rows) and all(type(row[place]) in _NUMBERS for row in rows) for place in places]
     widths = [max(len(columns[place]), *(len(row[place]) for row in texts), 0) for place in places]
     for row in [list(columns), *texts]:
         cells = [

@@ -128,6 +128,9 @@ def test_the_command_writes_the_page(store: Store, cli: Cli, small: Path) -> Non
     )
     assert "aqmlab sweep" in (small.parent / "page.html").read_text(encoding="utf-8")
     (small.parent / "lines.toml").write_text(FILE, encoding="utf-8")
+    axes = ("bottleneck.rate=1Mbps", "bottleneck.queue=short,red", "--replications", "3")
+    done = cli("explore", "small.toml", *axes, "--store", str(store.folder))
+    assert (done.returncode, done.stdout) == (0, "explore.html: 1 sweep, 2 points, 6 runs\n"), done.stderr
     done = cli("explore", "lines.toml", "--store", str(store.folder), "-o", "file.html")
     assert (done.returncode, done.stdout) == (0, "file.html: 1 sweep, 4 points, 12 runs, 1 failed\n"), (
         done.stderr
@@ -140,6 +143,9 @@ def test_the_command_writes_the_page(store: Store, cli: Cli, small: Path) -> Non
         (("nowhere",), "nowhere: cannot be read"),
         ((), "out/store: there is no such store"),
         (("lines.toml", "--sweep", "lines"), "--sweep: chooses among the sweeps of a store"),
+        (("--replications", "3"), "a store holds sweeps as they were"),
+        (("small.toml",), "axes: there is none"),
+        (("lines.toml",), "out/store: there is no such store"),
         ((".",), "holds files, and is no store"),
     ],
 )

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aqmlab.options import STORE, StoreFolder
+from aqmlab.sweep_cli import Overrides, Replications
 
 if TYPE_CHECKING:
     from aqmlab.explore import Exploration
+    from aqmlab.store import Store
 
 
 def explore(
@@ -16,16 +18,18 @@ def explore(
         Path | None,
         typer.Argument(
             metavar="[SWEEP.toml|STORE]",
-            help="A sweep file, whose runs are in the store, or the folder of a store; by default that of "
-            "--store.",
+            help="A sweep file, or a scenario file with axes behind it, whose runs are in the store; or the "
+            "folder of a store, by default that of --store.",
         ),
     ] = None,
+    overrides: Overrides = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path(
         "explore.html"
     ),
     sweep: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of a store: this sweep alone, and not all.")
     ] = None,
+    replications: Replications = None,
     store: StoreFolder = STORE,
 ) -> None:
     """Writes one page that works offline, to look at sweeps: choose axes, measures and a baseline, and click
@@ -33,7 +37,16 @@ def explore(
     from aqmlab.explore import page
     from aqmlab.files import write_text
 
-    found = _found(source, store, sweep)
+    if source is None or source.is_dir():
+        if overrides or replications:
+            raise ValueError(
+                "axes and --replications: are those of a sweep file; a store holds sweeps as they were"
+            )
+        found = _of_store(source or store, sweep)
+    elif sweep is not None:
+        raise ValueError("--sweep: chooses among the sweeps of a store; a sweep file is one")
+    else:
+        found = [_of_file(source, overrides or [], replications, store)]
     write_text(out, page(*found))
     points = sum(len(one.points) for one in found)
     runs = sum(len(point.seeds) for one in found for point in one.points)
@@ -43,17 +56,24 @@ def explore(
     print(f"{out}: {sweeps}, {points} points, {runs} runs{lost}")
 
 
-def _found(source: Path | None, folder: Path, name: str | None) -> list["Exploration"]:
+def _of_store(folder: Path, name: str | None) -> "list[Exploration]":
+    from aqmlab import explore_store
+
+    with _opened(folder) as store:
+        return explore_store.of_store(store, name)
+
+
+def _of_file(path: Path, overrides: list[str], replications: int | None, folder: Path) -> "Exploration":
     from aqmlab import explore_store, sweep_file
+
+    sweep = sweep_file.load(path, overrides, replications=replications).sweep
+    with _opened(folder) as store:
+        return explore_store.of_sweep(sweep, store)
+
+
+def _opened(folder: Path) -> "Store":
     from aqmlab.store import Store
 
-    is_file = source is not None and not source.is_dir()
-    kept = folder if is_file or source is None else source
-    if source is not None and is_file:
-        if name is not None:
-            raise ValueError("--sweep: chooses among the sweeps of a store; a sweep file is one")
-        sweep = sweep_file.load(source).sweep
-    if not kept.is_dir():
-        raise ValueError(f"{kept}: there is no such store: make runs with aqmlab sweep run, or say --store")
-    with Store(kept, read_only=True) as store:
-        return [explore_store.of_sweep(sweep, store)] if is_file else explore_store.of_store(store, name)
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: there is no such store: make runs with aqmlab sweep run, or say --store")
+    return Store(folder, read_only=True)

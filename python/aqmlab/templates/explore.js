@@ -216,7 +216,7 @@ function caption() {
   const where = fixed.length ? `; only ${fixed.join(", ")}` : "";
   const mean = averaged.length ? `; averaged over ${averaged.join(" and ")}, replication by replication` : "";
   const percent = `${Math.round(data.level * 1000) / 10} %`;
-  const spread = state.runs === "each" ? "; a dot for each run" : `; mean and ${percent} interval (Student's t)`;
+  const spread = state.runs === "each" ? "; a dot for each run, and their mean" : `; mean and ${percent} interval (Student's t)`;
   const paired = state.mode === "value" ? "" : ", seed by seed";
   return `${yLabel()}${paired}, over ${axisOf(sweep, state.x).label}${where}${mean}${spread}.`;
 }
@@ -362,15 +362,16 @@ function pointCard(point, before, folded) {
   const failures = Object.entries(sweep.failures[point] ?? {});
   const said = h("span", { role: "status", class: "small" });
   const command = sweep.commands[point];
-  const given = sweep.given[point];
-  const file = `${sweep.scenario[point].slice(0, 12)}.toml`;
+  const digest = sweep.scenario[point];
+  const given = sweep.given[point].trim();
+  const file = `${digest.slice(0, 12) || "scenario"}.toml`;
   const inside = [
-    h("p", { class: "small" }, "Scenario ", h("code", {}, sweep.scenario[point])),
+    ...(digest ? [h("p", { class: "small" }, "Scenario ", h("code", {}, digest))] : []),
     ...failures.map(([seed, text]) => h("p", { class: "warning" }, `Seed ${seed} failed: ${text}`)),
     valuesTable(point, [measure]),
     ...(others.length ? [h("details", {}, h("summary", {}, "All measures"), valuesTable(point, sweep.measures))] : []),
     ...(given ? [h("details", {}, h("summary", {}, "The scenario as given"), h("pre", {}, given),
-      h("button", { type: "button", onclick: () => save(file, "application/toml", given) }, `Save ${file}`))] : []),
+      h("button", { type: "button", onclick: () => save(file, "application/toml", `${given}\n`) }, `Save ${file}`))] : []),
     ...(command ? [h("p", { class: "small" }, "Makes these runs again:"), h("pre", {}, command),
       h("p", {}, h("button", { type: "button", onclick: () => copy(command, said) }, "Copy command"), " ", said)] : []),
   ];

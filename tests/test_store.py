@@ -216,6 +216,16 @@ def test_a_frame_is_found_again_and_a_damaged_one_is_not_there(folder: Path) -> 
             store.frame(run, "other@1")
 
 
+def test_a_run_whose_table_is_gone_or_cut_off_has_the_others(folder: Path) -> None:
+    frame = pl.DataFrame({"x": [1, 2]})
+    with Store(folder) as store:
+        kept = {key: store.keep_frame(A, 1, key, frame) for key in ("a@1", "b@1", "c@1")}
+        store.add(record(frames=kept))
+        (folder / kept["a@1"]["file"]).unlink()
+        os.truncate(folder / kept["b@1"]["file"], 100)
+        assert list(store.runs_of([A])[A, 1].frames) == ["c@1"]
+
+
 def test_a_store_in_memory_answers_as_one_in_a_folder(folder: Path) -> None:
     frame = pl.DataFrame({"x": [1, 2]})
     with Store.in_memory() as kept, Store(folder) as written:

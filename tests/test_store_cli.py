@@ -18,6 +18,7 @@ from aqmlab import store_care, toml_writer
 from aqmlab.cli import main
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
+from aqmlab.sweep import OWN_SEEDS_APART
 
 LOADS = (0.5, 0.8)
 
@@ -123,6 +124,16 @@ def test_show_takes_the_beginning_of_a_digest_and_a_seed(
     assert [one["seed"] for one in found["runs"]] == [2]
     assert found["runs"][0]["values"] == run(digest, 2)["values"]
     assert found["scenario"]["given"] == scenarios[1].given
+
+
+def test_show_has_units_and_digits_where_a_measure_is_known(
+    folder: Path, cli: Called, scenarios: list[Scenario]
+) -> None:
+    digest = scenarios[0].digest
+    with Store(folder) as store:
+        store.add(run(digest, 8, values={"bottleneck.utilisation@1": 12.3456789, "my.own@1": 12.3456789}))
+    told = cli("store", "show", f"{digest}:8").stdout.splitlines()
+    assert told[-2:] == ["  bottleneck.utilisation@1  12.35 %", "  my.own@1                  12.3457"]
 
 
 @pytest.mark.parametrize(
@@ -344,6 +355,16 @@ def test_two_sweeps_of_one_name_are_told_apart_by_their_ids(folder: Path, cli: C
     assert told.stdout == "n\n5\n", told.stderr
     told = cli("store", "export", "x.csv", "--sweep", "loads")
     assert told.stderr == ("aqmlab: no sweep is named `loads`: write one of loads-01234567, loads-ffffffff\n")
+
+
+def test_runs_of_other_seeds_than_a_points_own_are_not_in_its_sweep(
+    folder: Path, cli: Called, scenarios: list[Scenario]
+) -> None:
+    with Store(folder) as store:
+        store.add(run(scenarios[0].digest, 1 + OWN_SEEDS_APART))
+        store.add(run(scenarios[0].digest, 0))
+    assert cli("store", "ls").stdout.splitlines()[1].split()[3] == "5"
+    assert cli("store", "export", "x.csv", "--sweep", "loads").stdout == "x.csv: 5 runs, 8 columns\n"
 
 
 def test_the_environment_names_the_store(

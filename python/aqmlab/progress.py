@@ -30,6 +30,11 @@ class Bar:
         parts = sum(part(watch) for watch in under_way)
         self._show(self._done + parts, f"{self._done} of {self._total} runs")
 
+    def advance_bytes(self, count: int) -> None:
+        """So many bytes more are read, of a total in bytes."""
+        self._done += count
+        self._show(self._done, f"{self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB")
+
     def show_watch(self, watch: _core.Watch) -> None:
         """Shows how far one run is: its simulated time, or what was read of a file."""
         self._show(part(watch), said(watch))

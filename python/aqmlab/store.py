@@ -7,6 +7,7 @@ written. Nothing is ever changed in place, and no clock decides anything.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import os
@@ -255,20 +256,25 @@ class Store:
 
     def _taken_in(self) -> bool:
         """Reads what is new in the logs; `False` if one that was read is gone, as its records may be."""
+        if self.folder is None:
+            return True
         logs = self._logs()
         if not _holds(logs, self._taken):
             return False
-        for name, size in sorted(logs.items()):
-            if size == self._seen.get(name, self._taken.get(name, 0)):
-                continue
-            assert self.folder is not None
-            try:
+        new = {
+            name: size - self._taken.get(name, 0)
+            for name, size in sorted(logs.items())
+            if size != self._seen.get(name, self._taken.get(name, 0))
+        }
+        with store_log.reading(sum(new.values())) as bar:
+            for name in new:
                 start = self._taken.get(name, 0)
-                self._taken[name], self._seen[name], _ = store_log.read(
-                    self.folder / "logs" / name, start, self._take
-                )
-            except FileNotFoundError:
-                return False
+                try:
+                    self._taken[name], self._seen[name], _ = store_log.read(
+                        self.folder / "logs" / name, start, self._take, bar
+                    )
+                except FileNotFoundError:
+                    return False
         return True
 
     def _take(self, record: dict[str, Any]) -> None:
@@ -287,8 +293,27 @@ class Store:
         self._indexed, self._since_index = self._contents.runs().height, 0
 
     def runs_of(self, scenarios: Sequence[str]) -> dict[tuple[str, int], RunRecord]:
-        """The runs of these scenarios (digests with seed 1), by scenario and seed."""
-        return {run.name: run for run in self.contents().runs_of(scenarios)}
+        """The runs of these scenarios (digests with seed 1), by scenario and seed.
+
+        A table whose file is gone, or was cut off, is not among a run's `frames`.
+        """
+        return {run.name: self._with_tables(run) for run in self.contents().runs_of(scenarios)}
+
+    def _with_tables(self, run: RunRecord) -> RunRecord:
+        if not run.frames or all(self._frame_there(entry) for entry in run.frames.values()):
+            return run
+        there = {key: entry for key, entry in run.frames.items() if self._frame_there(entry)}
+        return dataclasses.replace(run, frames=there)
+
+    def _frame_there(self, entry: Mapping[str, Any]) -> bool:
+        if entry["file"] in self._unwritten_frames:
+            return True
+        if self.folder is None:
+            return False
+        try:
+            return bool((self.folder / entry["file"]).stat().st_size == entry["bytes"])
+        except OSError:
+            return False
 
     def records(self, kind: str, **equal: Any) -> list[dict[str, Any]]:
         """The records of a kind (`scenario`, `sweep`, `point`, `finished`, `adopted`), each once; those whose

@@ -8,17 +8,20 @@ The logs of writers that live are left alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core, store_log
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
 from aqmlab.store_index import Contents
 from aqmlab.store_record import DONE, RunRecord, written
+
+if TYPE_CHECKING:
+    from aqmlab.progress import Bar
 
 Name = tuple[str, int]
 """Of a run: scenario and seed."""
@@ -54,20 +57,21 @@ def verify(store: Store) -> Found:
     found = Found()
     folder = _folder(store)
     contents = Contents()
-    for path in _logs(folder):
-        claim = store_log.claimed(path)
-        try:
-            _, _, damaged = store_log.read(path, 0, lambda one: _count(one, found, contents))
-            # A writer that lives may be in the middle of a line.
-            torn = claim is not None and _torn(path)
-        except FileNotFoundError:
-            continue
-        finally:
-            if claim is not None:
-                os.close(claim)
-        found.logs += 1
-        if damaged or torn:
-            found.damaged_lines[path.name] = damaged + torn
+    with _reading(_logs(folder)) as (paths, bar):
+        for path in paths:
+            claim = store_log.claimed(path)
+            try:
+                _, _, damaged = store_log.read(path, 0, lambda one: _count(one, found, contents), bar)
+                # A writer that lives may be in the middle of a line.
+                torn = claim is not None and _torn(path)
+            except FileNotFoundError:
+                continue
+            finally:
+                if claim is not None:
+                    os.close(claim)
+            found.logs += 1
+            if damaged or torn:
+                found.damaged_lines[path.name] = damaged + torn
     if (folder / "index").exists():
         found.index = "damaged" if Contents.load(folder / "index") is None else "well"
     for run in contents.with_frames():
@@ -152,8 +156,9 @@ def _rewrite(
         if len(claims) < least:
             return Compacted(before=len(claims), after=len(claims), left=left)
         contents = Contents()
-        for path in claims:
-            store_log.read(path, 0, contents.take)
+        with _reading(claims) as (paths, bar):
+            for path in paths:
+                store_log.read(path, 0, contents.take, bar)
         try:
             for record in _kept(contents, keep_run, keep_other):
                 fresh.append(store_log.framed(record))
@@ -302,6 +307,17 @@ def size(store: Store) -> int:
 def _folder(store: Store) -> Path:
     assert store.folder is not None, "a store in memory needs no care"
     return store.folder
+
+
+@contextmanager
+def _reading(paths: Iterable[Path]) -> Iterator[tuple[list[Path], Bar | None]]:
+    """These logs, as far as they are there, with a bar for their bytes."""
+    sizes = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            sizes[path] = path.stat().st_size
+    with store_log.reading(sum(sizes.values())) as bar:
+        yield list(sizes), bar
 
 
 def _logs(folder: Path) -> list[Path]:

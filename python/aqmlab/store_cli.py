@@ -14,6 +14,7 @@ from aqmlab.options import STORE, StoreFolder
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.measure import Measure
     from aqmlab.store import Store
     from aqmlab.store_record import RunRecord
 
@@ -94,8 +95,9 @@ def store_show(
         if record is not None:
             print(f"{record['name']} ({record['level']}), results version {record['results_version']}")
         print(digest)
+        known = {} if record is None else _measures(record)
         for run in runs:
-            print("\n".join(store_text.run(run)))
+            print("\n".join(store_text.run(run, known)))
 
 
 def _print_scenario(
@@ -310,6 +312,18 @@ def _resolved(store: "Store", name: str) -> tuple[str, int | None]:
         several = f"{len(found)} begin so: {', '.join(one[:16] for one in found[:5])}"
         raise LookupError(f"{name}: " + (several if len(found) else "the store has no such scenario"))
     return str(found[0]), int(seed) if seed else None
+
+
+def _measures(record: dict[str, Any]) -> "dict[str, Measure]":
+    """The measures of a scenario by key; none if this version refuses the scenario."""
+    from aqmlab import measures
+    from aqmlab.scenario import Scenario
+
+    try:
+        scenario = Scenario.from_dict(record["given"], files=record["files"])
+    except ValueError:
+        return {}
+    return {one.key: one for one in measures.of_scenario(scenario).values()}
 
 
 def _table(run: "RunRecord") -> dict[str, Any]:

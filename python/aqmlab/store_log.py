@@ -15,11 +15,15 @@ import re
 import secrets
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aqmlab.files import sync_folder
+
+if TYPE_CHECKING:
+    from aqmlab.progress import Bar
 
 LOG_BYTES = 64 << 20
 """A log that is longer is not written to any more."""
@@ -31,6 +35,7 @@ SILENT_S = 3600.0
 """How long a log must have been silent to be taken for ended where its writer's lock cannot be seen."""
 
 _BLOCK = 8 << 20
+_LONG = 32 << 20
 
 _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -59,7 +64,9 @@ def unframed(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read(path: Path, start: int, take: Callable[[dict[str, Any]], None]) -> tuple[int, int, int]:
+def read(
+    path: Path, start: int, take: Callable[[dict[str, Any]], None], bar: Bar | None = None
+) -> tuple[int, int, int]:
     """Gives every whole record from byte `start` on to `take`.
 
     Returns up to which byte all was well, how many bytes there were, and how many lines before the last
@@ -81,7 +88,21 @@ def read(path: Path, start: int, take: Callable[[dict[str, Any]], None]) -> tupl
                     take(record)
                     if not damaged:
                         well = end
+            if bar:
+                bar.advance_bytes(len(block))
     return well, end + len(rest), damaged
+
+
+@contextmanager
+def reading(count: int) -> Iterator[Bar | None]:
+    """A bar for so many bytes of logs, if reading them takes a while."""
+    if count < _LONG:
+        yield None
+        return
+    from aqmlab import progress
+
+    with progress.bar("store", count) as bar:
+        yield bar
 
 
 # Locks, which say whether a writer lives

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from aqmlab.sweep import OWN_SEEDS_APART
+
 if TYPE_CHECKING:
     from aqmlab.store import Store
+
+_OWN = pl.col("seed").is_between("first_seed", pl.col("first_seed") + OWN_SEEDS_APART, closed="left")
+"""Which runs of a scenario are those of a point."""
 
 
 def scenarios(store: Store) -> pl.DataFrame:
@@ -66,7 +71,7 @@ def sweeps(store: Store) -> pl.DataFrame:
         of_points.select("sweep", "scenario", "first_seed")
         .unique()
         .join(store.runs().select("scenario", "seed", "status"), on="scenario")
-        .filter(pl.col("seed") >= pl.col("first_seed"))
+        .filter(_OWN)
         .unique(["sweep", "scenario", "seed"])
         .group_by("sweep")
         .agg(runs=pl.len(), failed=(pl.col("status") != "done").sum())
@@ -123,7 +128,7 @@ def wide(store: Store, sweep: str | None = None) -> pl.DataFrame:
     else:
         before = _labels(store.records("point", sweep=sweep)).with_row_index("point")
         rows = before.join(rows, on="scenario").sort("point", "seed")
-        rows = rows.filter(pl.col("seed") >= pl.col("first_seed"))
+        rows = rows.filter(_OWN)
     first = ["seed", "scenario", "status"]
     measures, columns = _measures(rows, store.contents().shapes())
     taken = {*first, *measures}

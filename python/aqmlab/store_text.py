@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from aqmlab.measure import Measure
 from aqmlab.store_record import RunRecord
 
 _NUMBERS = (int, float, type(None))
@@ -58,8 +59,8 @@ def sweeps(found: pl.DataFrame) -> Iterator[str]:
     yield from table(columns, found.select(columns).rows())
 
 
-def run(record: RunRecord) -> Iterator[str]:
-    """A run with its values."""
+def run(record: RunRecord, measures: Mapping[str, Measure]) -> Iterator[str]:
+    """A run with its values; with units and digits where a measure is known, by key."""
     cost = "" if record.cpu_s is None else f", {record.cpu_s:.3g} CPU s"
     version = f", aqmlab {record.version}" if record.version else ""
     yield f"seed {record.seed}: {record.status}{cost}{version}"
@@ -67,11 +68,18 @@ def run(record: RunRecord) -> Iterator[str]:
         yield f"  {record.error}"
     width = max((len(key) for key in record.values), default=0)
     for key, value in record.values.items():
-        simple = value is None or isinstance(value, int | float | str)
-        shown = _cell(value) if simple else "structured: see --json"
-        yield f"  {key:<{width}}  {shown}"
+        yield f"  {key:<{width}}  {_value(value, measures.get(key))}"
     for key, entry in record.frames.items():
         yield f"  table {key}: {octets(entry['bytes'])} in {entry['file']}"
+
+
+def _value(value: Any, measure: Measure | None) -> str:
+    if not isinstance(value, int | float | str | None):
+        return "structured: see --json"
+    if measure is None or value is None:
+        return _cell(value)
+    shown = f"{value:.{measure.digits}g}" if isinstance(value, float) else _cell(value)
+    return f"{shown} {measure.unit}".rstrip()
 
 
 def finite(value: Any) -> Any:

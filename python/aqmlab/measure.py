@@ -7,7 +7,6 @@ anew.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -131,13 +130,10 @@ class Measure:
         return f"{title} ({self.unit})" if self.unit else title
 
     def of(self, view: View) -> Any:
-        """Its value; `None` for a number that does not exist."""
-        value = self.compute(view)
-        if isinstance(value, bool) or value is None:
-            return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None
-        return value
+        """Its value; `None` for each number that does not exist, also within lists and tables."""
+        from aqmlab.metrics import finite
+
+        return finite(self.compute(view))
 
 
 def name_of(key: str) -> tuple[str, int]:

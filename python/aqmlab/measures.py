@@ -319,9 +319,9 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
         try:
             found = pl.SQLContext(frames).execute(sql, eager=True)
         except pl.exceptions.PolarsError as error:
-            raise ValueError(f"measures.{name}.sql: {error}") from None
+            raise ValueError(f"measure.{name}.sql: {error}") from None
         if found.shape != (1, 1):
-            raise ValueError(f"measures.{name}.sql: must give one number, gives {found.shape} of a table")
+            raise ValueError(f"measure.{name}.sql: must give one number, gives {found.shape} of a table")
         value = found.item()
         return None if value is None else float(value)
 

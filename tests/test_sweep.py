@@ -226,7 +226,7 @@ def test_values_are_those_of_single_runs_and_differences_are_paired(file: Path, 
     row = result.runs.filter(queue="red", load=0.4, seed=4).row(0, named=True)
     assert row["bottleneck.utilisation"] == run.summary["links"]["bottleneck"]["utilisation"] * 100
     assert row["web.p90-time"] == run.summary["transfers"]["web"]["p90_s"]
-    differences = result.against({"queue": "red"}, measures=["bottleneck.utilisation"])
+    differences = result.against({"queue": "red"}, wanted=["bottleneck.utilisation"])
     assert differences["queue"].to_list() == ["short", "short"]
     pair = {
         queue: result.runs.filter(queue=queue, load=0.2).sort("seed")["bottleneck.utilisation"]
@@ -423,6 +423,42 @@ def test_a_warm_up_by_mser_5_is_taken_from_a_run_of_each_point(small: Path, tmp_
         assert [one.digest for one in map(planned.scenarios.of, planned.points)] == list(planned.digests)
         sweep_run.plan(sweep, store)
         assert store.runs().height == before == 2
+
+
+def test_one_long_run_has_intervals_by_batch_means_and_doubts_are_told(small: Path) -> None:
+    scenario = al.Scenario.load(small, {"duration": "120s", "record.queue_every": "20ms"})
+    sweep = Sweep(
+        scenario=scenario,
+        axes={"traffic.web.load": [0.3]},
+        measures=["web.mean-time", "bottleneck.mean-queue", "bottleneck.utilisation"],
+        replications=1,
+    )
+    result = al.run_sweep(sweep)
+    rows = {row["measure"]: row for row in result.intervals().iter_rows(named=True)}
+    assert set(rows) == {"web.mean-time", "bottleneck.mean-queue", "bottleneck.utilisation"}
+    for name in ("web.mean-time", "bottleneck.mean-queue"):
+        assert rows[name]["low"] < rows[name]["mean"] < rows[name]["high"]
+    assert rows["bottleneck.utilisation"]["low"] != rows["bottleneck.utilisation"]["low"]
+    short = Sweep(
+        scenario=scenario.with_({"duration": "3s"}),
+        axes=sweep.axes,
+        measures=["web.mean-time"],
+        replications=1,
+    )
+    assert "too few values" in " ".join(al.run_sweep(short).doubts)
+
+
+def test_medians_and_distributions_over_replications_have_intervals_and_bands(file: Path) -> None:
+    result = al.run_sweep(sweep_file.load(file, ["load=0.2"], replications=8).sweep)
+    medians = result.intervals(quantile=0.5)
+    values = result.runs.filter(queue="red")["web.p90-time"]
+    assert medians["low"][1] in values.to_list()
+    assert medians["low"][1] <= medians["mean"][1] <= medians["high"][1]
+    band = result.distribution("web.p90-time").filter(queue="short")
+    assert band["share"][-1] == 1.0
+    assert band["low"][-1] == pytest.approx(1 - 0.4802, abs=1e-3)  # sqrt(ln(40) / 16)
+    chart = result.distribution_chart("web.p90-time")
+    assert (chart.by, chart.y_label) == ("queue", "Share of runs")
 
 
 # The command

@@ -89,11 +89,16 @@ def neighbour_correlation(values: npt.NDArray[np.float64]) -> float:
     return 1 - steps / squares / 2 if squares > 0 else 0.0
 
 
+def limit(count: int) -> float:
+    """The correlation of neighbours among so many batches from which independence is doubted."""
+    return DOUBT * math.sqrt((count - 2) / (count**2 - 1))
+
+
 def _warning(correlation: float, count: int) -> str | None:
-    limit = DOUBT * math.sqrt((count - 2) / (count**2 - 1))
-    if correlation <= limit:
+    most = limit(count)
+    if correlation <= most:
         return None
     return (
         f"too short for batch means: neighbouring batches are correlated ({correlation:.2f}, at most "
-        f"{limit:.2f} is expected of independent ones), so that the interval is too narrow"
+        f"{most:.2f} is expected of independent ones), so that the interval is too narrow"
     )

@@ -256,6 +256,8 @@ def execute(
     if first:
         executor.each(_chain(first, waiting), done, total=total, already=account.found, label=label)
     store.refresh()
+    # In an order that does not depend on who was faster.
+    account.failures.sort(key=lambda failure: (failure.name, failure.seed))
     return account
 
 

@@ -60,7 +60,7 @@ def of_sweep(sweep: Sweep, store: Store) -> Exploration:
         )
     ]
     axes = [(axis.label, list(axis.values)) for axis in sweep.all_axes]
-    measured = [_Measured.of(one) for one in sweep.wanted]
+    measured = [_Measured.of(one) for one in sweep.wanted if "/" not in one.name]
     return _exploration(sweep.name, sweep.id, axes, wanted, measured, store)
 
 

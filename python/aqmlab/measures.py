@@ -302,6 +302,47 @@ def tables(names: Iterable[str]) -> list[Measure]:
     return [Measure(name=f"tables/{name}", title=name, compute=whole(name)) for name in names]
 
 
+STANDARD_ERROR, CORRELATION = "/standard-error", "/correlation"
+"""What follows the name of a measure whose one long run is cut into batches."""
+
+
+def batched(measure: Measure) -> list[Measure]:
+    """Measures of one long run by batch means, of a measure that is a mean over time: the standard error of
+    the mean, and the correlation of neighbouring batches; none of any other measure."""
+    series = measure.series
+    if series is None:
+        return []
+
+    def of(view: View) -> Any:
+        from aqmlab.batch_means import batch_means
+
+        return batch_means(series(view))
+
+    def standard_error(view: View) -> float | None:
+        from aqmlab.stats import t_quantile
+
+        interval = of(view).interval
+        return (
+            interval.half_width / t_quantile(interval.level, interval.count - 1) if interval.count else None
+        )
+
+    return [
+        Measure(
+            name=f"{measure.name}{STANDARD_ERROR}",
+            title=f"{measure.title}, standard error by batch means",
+            unit=measure.unit,
+            compute=standard_error,
+            columns=measure.columns,
+        ),
+        Measure(
+            name=f"{measure.name}{CORRELATION}",
+            title=f"{measure.title}, correlation of neighbouring batches",
+            compute=lambda view: of(view).correlation,
+            columns=measure.columns,
+        ),
+    ]
+
+
 def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int = 4) -> Measure:
     """A measure that is one number of a query over the run's tables (`flows`, `transfers` and so on, whole,
     and `warm_up_s` and `end_s` in the table `run`), in the SQL of polars.

@@ -152,8 +152,10 @@ class Sweep:
 
         own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
         names = [one.name if isinstance(one, Measure) else one for one in self.measures]
+        found = measures.named(self.scenario, names, own)
         whole = measures.tables(self._known_tables())
-        return (*measures.named(self.scenario, names, own), *whole)
+        lone = self.replications == 1 and self.precision is None
+        return (*found, *(more for one in found for more in measures.batched(one) if lone), *whole)
 
     def _check_precision(self) -> None:
         if self.precision is None:

@@ -153,7 +153,7 @@ def _rows(claim: Claim, result: SweepResult, level: float) -> list[dict[str, Any
         return []  # A command line left it out.
     else:
         table = result.against(
-            {claim.label: claim.theirs}, claim.how, level=level, measures=[claim.measure]
+            {claim.label: claim.theirs}, claim.how, level=level, wanted=[claim.measure]
         ).filter(pl.col(claim.label) == claim.ours)
     if claim.where is not None:
         table = table.filter(pl.sql_expr(claim.where))

@@ -201,21 +201,22 @@ def _show(
     ratio: bool,
     as_json: bool,
     measures: list[str] | tuple[str, ...],
+    quantile: float | None = None,
 ) -> None:
     from aqmlab import sweep_claims, sweep_text
 
     differences = None
     if baseline is not None:
         labels = _labels(result, baseline)
-        differences = result.against(labels, "ratio" if ratio else "difference", measures=measures)
+        differences = result.against(labels, "ratio" if ratio else "difference", wanted=measures)
     judged = sweep_claims.judge(chosen.claims, result)
     if as_json:
         print(json.dumps(sweep_text.table(result, judged, differences), indent=2))
         return
-    sweep_text.print_intervals(result, measures)
+    sweep_text.print_intervals(result, measures, quantile=quantile)
     if differences is not None:
         what = "Ratio to" if ratio else "Difference from"
-        wanted = [result.measure(name) for name in measures] or list(result.measures)
+        wanted = [result.measure(name) for name in measures] or list(result.measured)
         title = f"{what} {baseline}, seed by seed, and its 95 % interval"
         sweep_text.print_estimates(result, differences, wanted, title)
     sweep_text.print_judged(judged)
@@ -249,6 +250,16 @@ def show(
     measure: Measures = None,
     baseline: Baseline = None,
     ratio: Ratio = False,
+    quantile: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="This quantile over replications instead of the mean, as 0.5."),
+    ] = None,
+    distribution: Annotated[
+        bool,
+        typer.Option(
+            "--distribution", help="Draw how measures are distributed over replications, with their bands."
+        ),
+    ] = False,
     as_json: AsJson = False,
     csv: Annotated[
         bool, typer.Option("--csv", help="Print a row for each run as CSV: labels, seed, measures.")
@@ -280,12 +291,13 @@ def show(
     if csv:
         print(result.runs.write_csv(), end="")
     else:
-        _show(chosen, result, baseline, ratio, as_json, names)
+        _show(chosen, result, baseline, ratio, as_json, names, quantile)
     if plot is not None:
         from aqmlab import drawing
 
-        wanted = names or [one.name for one in result.measures]
-        charts = {name: result.chart(name, x=x, by=by, panel=panel) for name in wanted}
+        wanted = names or [one.name for one in result.measured]
+        draw = result.distribution_chart if distribution else result.chart
+        charts = {name: draw(name, x=x, by=by, panel=panel) for name in wanted}
         orders = [drawing.Order(chart, plot, name.replace("/", "-")) for name, chart in charts.items()]
         for saved in drawing.save_each(orders):
             if isinstance(saved, str):

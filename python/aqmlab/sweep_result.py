@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from aqmlab import _core, stats
+from aqmlab import _core, measures, stats
 from aqmlab.measure import Measure
 from aqmlab.sweep import Sweep, Value
 
@@ -40,9 +40,11 @@ class SweepResult:
     interrupted: bool = False
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
+    def measured(self) -> tuple[Measure, ...]:
         """The measures that are numbers."""
-        return tuple(one for one in self.sweep.wanted if one.name in self.runs.columns)
+        beside = (measures.STANDARD_ERROR, measures.CORRELATION)
+        found = (one for one in self.sweep.wanted if one.name in self.runs.columns)
+        return tuple(one for one in found if not one.name.endswith(beside))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -51,7 +53,7 @@ class SweepResult:
 
     def measure(self, name: str) -> Measure:
         """The measure of this name; raises `ValueError` with those there are."""
-        known = {one.name: one for one in self.measures}
+        known = {one.name: one for one in self.measured}
         if name not in known:
             raise ValueError(f"no measure is named `{name}`: there is {', '.join(known)}")
         return known[name]
@@ -59,7 +61,7 @@ class SweepResult:
     @cached_property
     def _by_point(self) -> dict[int, dict[str, list[float]]]:
         """By point and measure the values in the order of seeds, NaN where there is none; `seed`, too."""
-        names = ["seed", *(one.name for one in self.measures)]
+        names = ["seed", *(one.name for one in self.sweep.wanted if one.name in self.runs.columns)]
         found: dict[int, dict[str, list[float]]] = {}
         for (point,), rows in self.runs.group_by("point", maintain_order=True):
             ordered = rows.sort("seed")
@@ -72,11 +74,13 @@ class SweepResult:
         for row in self.sweep.labels.iter_rows(named=True):
             yield row.pop("point"), row
 
-    def intervals(self, level: float | None = None) -> pl.DataFrame:
+    def intervals(self, level: float | None = None, *, quantile: float | None = None) -> pl.DataFrame:
         """Mean and interval of each measure at each point, over replications (Student's t): the labels,
         `measure`, `unit`, `mean`, `low`, `high`, `replications`.
 
-        Of a sweep that stopped by precision the intervals are those of its rule, which allow for the looks.
+        Of a sweep that stopped by precision they are those of its rule, which allow for the looks. Of
+        one run alone they are by batch means, where the measure is a mean over time. With `quantile` this
+        quantile over replications stands for the mean, with an interval by order statistics.
         """
         import polars as pl
 
@@ -85,10 +89,113 @@ class SweepResult:
             ours = self._by_point.get(number)
             if ours is None:
                 continue
-            for one in self.measures:
-                interval = stats.mean_interval(ours[one.name], self._level(one, level))
+            for one in self.measured:
+                interval = self._interval(one, ours, self._level(one, level), quantile)
                 rows.append(labels | _row(one, one.unit, interval))
         return pl.DataFrame(rows, schema=self._schema())
+
+    def _interval(
+        self, measure: Measure, values: Mapping[str, Sequence[float]], level: float, quantile: float | None
+    ) -> Interval:
+        from aqmlab import batch_means
+        from aqmlab.quantiles import quantile_interval
+
+        if quantile is not None:
+            return quantile_interval(values[measure.name], quantile, level)
+        (error, *more) = values.get(measure.name + measures.STANDARD_ERROR, [math.nan])
+        if more or math.isnan(error):
+            return stats.mean_interval(values[measure.name], level)
+        value, half = values[measure.name][0], stats.t_quantile(level, batch_means.BATCHES - 1) * error
+        return stats.Interval(value=value, low=value - half, high=value + half, count=1, level=level)
+
+    @property
+    def doubts(self) -> list[str]:
+        """What speaks against intervals by batch means: a sentence for each measure whose batches depend on
+        each other somewhere."""
+        from aqmlab.batch_means import BATCHES, limit
+
+        found = []
+        for one in self.measured:
+            name = one.name + measures.CORRELATION
+            if name not in self.runs.columns:
+                continue
+            much = self.runs.filter(self.runs[name] > limit(BATCHES)).height
+            none = self.runs.filter(self.runs[name].is_null() & (self.runs["status"] == "done")).height
+            if much:
+                found.append(
+                    f"{one.name}: at {much} of {self.runs.height} points batches of the run depend on each "
+                    "other, and the interval is too narrow: make the run longer, or replicate"
+                )
+            if none:
+                found.append(
+                    f"{one.name}: {none} of {self.runs.height} runs have too few values for an interval by "
+                    "batch means: replicate, make runs longer, or record more (record.queue_every)"
+                )
+        return found
+
+    def distribution(self, measure: str, level: float = stats.LEVEL) -> pl.DataFrame:
+        """How a measure is distributed over the replications of each point: the labels, `x`, and the `share`
+        of runs up to it, with a band (`low`, `high`) that holds the whole function (`quantiles.dkw_band`)."""
+        import polars as pl
+
+        from aqmlab.quantiles import dkw_band
+
+        self.measure(measure)
+        parts = []
+        for number, labels in self._points():
+            if number in self._by_point:
+                band = dkw_band(self._by_point[number][measure], level)
+                parts.append(
+                    band.select(*(pl.lit(value).alias(key) for key, value in labels.items()), pl.all())
+                )
+        return pl.concat(parts)
+
+    def distribution_chart(
+        self, measure: str, *, x: str | None = None, by: str | None = None, panel: str | None = None
+    ) -> Chart:
+        """The distribution of a measure over replications: a line with its band for each value of `by` (by
+        default the first axis), a panel for each of `panel` (the second). `x` is the measure itself.
+
+        Raises `ValueError` if there is no such axis or measure, or if an axis has no place.
+        """
+        import polars as pl
+
+        from aqmlab.plot import Chart
+
+        if x is not None:
+            raise ValueError("x: is the measure itself in a distribution: leave it out")
+        one, (_, by, panel) = self.measure(measure), self._places("", by, panel)
+        table = self.distribution(measure).with_columns(
+            pl.col(column).cast(pl.String) for column in (by, panel) if column
+        )
+        return Chart(
+            kind="curve",
+            table=table,
+            x="x",
+            y="share",
+            by=by or self.axes[0],
+            panel=panel,
+            x_label=one.label,
+            y_label="Share of runs",
+            y_limits=(0.0, 1.0),
+        )
+
+    def _places(self, x: str | None, by: str | None, panel: str | None) -> tuple[str, str | None, str | None]:
+        """The axes along which is drawn; those not said are taken in turn."""
+        for name, label in (("x", x), ("by", by), ("panel", panel)):
+            if label and label not in self.axes:
+                raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(self.axes)}")
+        if x is None:
+            x = next((label for label in self.axes if self._numeric(label)), self.axes[0])
+        rest = [label for label in self.axes if label not in (x, by, panel)]
+        varied = [label for label in rest if self.sweep.labels[label].n_unique() > 1]
+        if by is None and varied:
+            by = varied.pop(0)
+        if panel is None and varied:
+            panel = varied.pop(0)
+        if varied:
+            raise ValueError(f"{', '.join(varied)}: has no place in the chart: narrow it with where")
+        return x, by, panel
 
     def _level(self, measure: Measure, level: float | None) -> float:
         stopping = self.sweep.precision
@@ -102,7 +209,7 @@ class SweepResult:
         how: Against = "difference",
         *,
         level: float = stats.LEVEL,
-        measures: Sequence[str] = (),
+        wanted: Sequence[str] = (),
     ) -> pl.DataFrame:
         """How each point differs from the one with the labels of `baseline` and else the same, seed by seed:
         as `intervals`, of differences in the measure's unit or of ratios.
@@ -119,7 +226,7 @@ class SweepResult:
             if paths[label] in self.sweep.own_seeds:
                 raise ValueError(f"baseline: points along {label} have seeds of their own, and are no pairs")
         estimate = stats.paired_difference if how == "difference" else stats.paired_ratio
-        wanted = [self.measure(name) for name in measures] if measures else self.measures
+        chosen = [self.measure(name) for name in wanted] if wanted else self.measured
         numbers = {tuple(labels.items()): number for number, labels in self._points()}
         rows = []
         for number, labels in self._points():
@@ -129,7 +236,7 @@ class SweepResult:
             ours, theirs = self._by_point.get(number), self._by_point.get(other)
             if ours is None or theirs is None:
                 continue
-            for one in wanted:
+            for one in chosen:
                 interval = estimate(*_paired(ours, theirs, one.name), level)
                 rows.append(labels | _row(one, one.unit if how == "difference" else "", interval))
         return pl.DataFrame(rows, schema=self._schema())
@@ -159,20 +266,7 @@ class SweepResult:
         from aqmlab.plot import Chart
 
         one = self.measure(measure)
-        for name, label in (("x", x), ("by", by), ("panel", panel)):
-            if label is not None and label not in self.axes:
-                raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(self.axes)}")
-        x = x or next((label for label in self.axes if self._numeric(label)), self.axes[0])
-        rest = [label for label in self.axes if label not in (x, by, panel)]
-        varied = [label for label in rest if self.sweep.labels[label].n_unique() > 1]
-        if by is None and varied:
-            by = varied.pop(0)
-        if panel is None and varied:
-            panel = varied.pop(0)
-        if varied:
-            raise ValueError(
-                f"{', '.join(varied)}: no place is left for it in the chart: narrow it with where"
-            )
+        x, by, panel = self._places(x, by, panel)
         table = self.intervals().filter(pl.col("measure") == measure)
         table, unit = self._with_numbers(table, x)
         by_column = by or "measure"

@@ -22,10 +22,17 @@ ROWS = 60
 """So many points are printed; of more, the first ones."""
 
 
-def print_intervals(result: SweepResult, measures: Sequence[str] = ()) -> None:
-    """A row for each point, a column for each measure: mean and half its interval."""
-    wanted = [result.measure(name) for name in measures] if measures else list(result.measures)
-    print_estimates(result, result.intervals(), wanted, f"Mean and 95 % interval over {_counts(result)}")
+def print_intervals(
+    result: SweepResult, measures: Sequence[str] = (), *, quantile: float | None = None
+) -> None:
+    """A row for each point, a column for each measure: mean and half its interval, or a quantile over
+    replications and the ends of its interval."""
+    wanted = [result.measure(name) for name in measures] if measures else list(result.measured)
+    what = "Mean" if quantile is None else f"Quantile {quantile:g}"
+    title = f"{what} and 95 % interval over {_counts(result)}"
+    print_estimates(result, result.intervals(quantile=quantile), wanted, title)
+    for doubt in result.doubts:
+        print(f"aqmlab: {doubt}", file=sys.stderr)
 
 
 def print_estimates(
@@ -75,7 +82,7 @@ def table(result: SweepResult, judged: Iterable[Judged] = (), differences: Any =
         "id": result.sweep.id,
         "measures": [
             {"name": one.name, "title": one.title, "unit": one.unit, "version": one.version}
-            for one in result.measures
+            for one in result.measured
         ],
         "intervals": finite(result.intervals().to_dicts()),
         "failures": [
@@ -132,6 +139,8 @@ def _counts(result: SweepResult) -> str:
     if not counts:
         return "no replications"
     low, high = min(counts), max(counts)
+    if high == 1:
+        return "one run of each, by batch means where it is a mean over time"
     return f"{low} replications" if low == high else f"{low} to {high} replications"
 
 
@@ -141,6 +150,9 @@ def _cell(row: Mapping[str, Any], digits: int) -> str:
         return "-"
     if low is None or math.isnan(low) or high == low:
         return f"{mean:.{digits}g}"
+    if abs((high + low) / 2 - mean) > 1e-9 * (high - low):
+        places = stats.decimals((high - low) / 2)
+        return f"{mean:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
     return stats.plus_minus(mean, (high - low) / 2)
 
 

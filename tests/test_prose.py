@@ -64,7 +64,8 @@ AMERICAN = {
 
 TITLES = re.compile(
     r"Generalized processor sharing|Modeling TCP|Simulation Modeling|(?:Stationary|Macroscopic) Behavior"
-    r"|Selective Acknowledgment|queuing discipline manual|realizing fair statistical",
+    r"|Selective Acknowledgment|queuing discipline manual|realizing fair statistical"
+    r"|hyper-parameter optimization",
     re.IGNORECASE,
 )
 """Titles and names that are quoted as they were printed."""
@@ -78,6 +79,7 @@ FOREIGN = re.compile(
     | (?<=[._"'])colors?\b | \bcolors?(?=[=:-]) | \.colors\b                    # matplotlib, CSS
     | \bcolor_scheme\b                        # Playwright
     | \.acknowledgment_number\b                # etherparse
+    | \.analyze\b                              # SALib
     | scroll-behavior | (?:text-align:\s*|["'])center\b
     """
 )

@@ -1,0 +1,111 @@
+"""Numbers of a scenario that are varied between two ends: what sensitivity analysis and tuning move."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Scale = Literal["linear", "log"]
+
+STEPS = 10_000
+"""A range has at least so many values: rounded ones have few digits, and the same digest each time."""
+
+WHOLE_UNITS = frozenset({"p", "B"})
+"""Units that are counted: there is no half packet and no half byte."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """A number at `path` of a scenario, from `low` to `high` in `unit` (such as `ms`; empty for none).
+
+    With the scale `log` equal ratios count the same; both ends must then be above zero. An `integer` takes
+    whole numbers only.
+    """
+
+    path: str
+    low: float
+    high: float
+    scale: Scale = "linear"
+    unit: str = ""
+    integer: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ValueError(
+                f"{self.path}: from {self.low:g} to {self.high:g} is no range: low < high is needed"
+            )
+        if self.scale not in ("linear", "log"):
+            raise ValueError(f"{self.path}: scale = {self.scale!r} must be linear or log")
+        if self.scale == "log" and self.low <= 0:
+            raise ValueError(f"{self.path}: a log scale begins above 0, not at {self.low:g}")
+        if self.integer and not (self.low == int(self.low) and self.high == int(self.high)):
+            raise ValueError(
+                f"{self.path}: whole numbers need whole ends, not {self.low:g} and {self.high:g}"
+            )
+
+    @staticmethod
+    def between(path: str, low: float | str, high: float | str, scale: Scale = "linear") -> Factor:
+        """A factor whose ends are written as in a scenario: `"30p"`, `"1.5ms"`, `0.02`.
+
+        It takes whole numbers if both ends are whole numbers (`1`, not `1.0`), or count packets or bytes.
+        """
+        (first, unit), (last, other) = _number_of(path, low), _number_of(path, high)
+        if unit != other:
+            raise ValueError(f"{path}: {low} and {high} need the same unit")
+        integer = unit in WHOLE_UNITS or (isinstance(low, int) and isinstance(high, int))
+        return Factor(path=path, low=first, high=last, scale=scale, unit=unit, integer=integer)
+
+    def at(self, share: float) -> float | int | str:
+        """The value at a `share` of the way from low (0) to high (1), as in a scenario."""
+        if self.scale == "log":
+            return self.written(self.low * (self.high / self.low) ** share)
+        # Whole numbers are equally likely, the ends too.
+        room = 0.5 if self.integer else 0.0
+        return self.written(self.low - room + share * (self.high - self.low + 2 * room))
+
+    def written(self, number: float) -> float | int | str:
+        """A number as it is written in a scenario: within the range, rounded, with its unit."""
+        within = min(max(number, self.low), self.high)
+        value: float | int
+        if self.integer:
+            value = min(max(math.floor(within + 0.5), int(self.low)), int(self.high))
+        else:
+            width = self.high - self.low
+            if self.scale == "log":
+                width = within * math.log(self.high / self.low)
+            places = math.ceil(-math.log10(width / STEPS))
+            value = min(max(round(within, places) + 0.0, self.low), self.high)  # Never -0.
+        return f"{_plain(value)}{self.unit}" if self.unit else value
+
+
+def check(factors: Sequence[Factor]) -> tuple[Factor, ...]:
+    """The factors, of which there must be one or more, at paths of their own."""
+    paths = [factor.path for factor in factors]
+    if not paths:
+        raise ValueError("factors: at least one is needed")
+    twice = sorted({path for path in paths if paths.count(path) > 1})
+    if twice:
+        raise ValueError(f"factors: {twice[0]} stands there more than once")
+    return tuple(factors)
+
+
+def _plain(value: float) -> str:
+    """Digits without an exponent, which units do not go with."""
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.15f}".rstrip("0") if abs(value) < 1e-4 else repr(value)
+
+
+def _number_of(path: str, written: Any) -> tuple[float, str]:
+    found = re.fullmatch(r"\s*([-+]?[0-9_.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%/]*)\s*", str(written))
+    try:
+        if found is None or isinstance(written, bool):
+            raise ValueError
+        return float(found[1]), found[2]
+    except ValueError:
+        raise ValueError(
+            f"{path}: {written!r} is no number, alone or with a unit such as 30p or 1.5ms"
+        ) from None

@@ -326,6 +326,18 @@ class Store:
         columns = ["scenario", "seed", "status", "error", "cpu_s", "version", "facts", "live"]
         return self.contents().runs().select(columns)
 
+    def holding(self, keys: Sequence[str]) -> pl.DataFrame:
+        """The runs that are done and have a value, not a table, under each of these keys: `scenario`,
+        `seed`."""
+        import polars as pl
+
+        contents = self.contents()
+        runs = contents.runs()
+        kinds = contents.shapes().select("shape", "key").iter_rows()
+        whole = [shape for shape, known in kinds if set(keys) <= set(known)]
+        held = runs.filter((pl.col("status") == "done") & pl.col("shape").is_in(whole))
+        return held.select("scenario", "seed")
+
     def values(self) -> pl.DataFrame:
         """All values, a row each: `scenario`, `seed`, `measure`, `version` of the measure, and `value`, which
         is null for what is not a number."""

@@ -61,14 +61,15 @@ class SweepResult:
     @cached_property
     def _by_point(self) -> dict[int, dict[str, list[float]]]:
         """By point and measure the values in the order of seeds, NaN where there is none; `seed`, too."""
+        import polars as pl
+
         names = ["seed", *(one.name for one in self.sweep.wanted if one.name in self.runs.columns)]
-        found: dict[int, dict[str, list[float]]] = {}
-        for (point,), rows in self.runs.group_by("point", maintain_order=True):
-            ordered = rows.sort("seed")
-            found[int(point)] = {
-                name: [math.nan if one is None else float(one) for one in ordered[name]] for name in names
-            }
-        return found
+        ordered = self.runs.sort("point", "seed")
+        values = ordered.select(
+            "point", *(pl.col(name).cast(pl.Float64).fill_null(math.nan) for name in names)
+        )
+        lists = values.group_by("point", maintain_order=True).agg(pl.all())
+        return {row.pop("point"): row for row in lists.iter_rows(named=True)}
 
     def _points(self) -> Iterator[tuple[int, dict[str, Value]]]:
         for row in self.sweep.labels.iter_rows(named=True):

@@ -171,16 +171,19 @@ def run(
     counts = [(least if one else 0) for one in mine]
     found: int | None = None
     while True:
-        execute(
-            planned.tasks(counts),
-            store,
-            executor=executor,
-            label=label,
-            total=sum(counts),
-            account=account,
-            retry=retry,
-            fail_fast=fail_fast,
-        )
+        if all_there(planned, store, counts):
+            account.found += sum(counts)
+        else:
+            execute(
+                planned.tasks(counts),
+                store,
+                executor=executor,
+                label=label,
+                total=sum(counts),
+                account=account,
+                retry=retry,
+                fail_fast=fail_fast,
+            )
         # What the rounds before made is no news.
         found = account.found = account.found if found is None else found
         if sweep.precision is None:
@@ -194,6 +197,26 @@ def run(
     if shard == (1, 1):
         _finish(planned, store, counts, account)
     return account
+
+
+def all_there(planned: Planned, store: Store, counts: Sequence[int]) -> bool:
+    """Whether the store holds so many runs of each point, with all that is asked of them: answered at once,
+    however many there are."""
+    import polars as pl
+
+    asked = pl.DataFrame(
+        {
+            "scenario": list(planned.digests),
+            "first": [point.first_seed for point in planned.points],
+            "count": list(counts),
+        },
+        schema={"scenario": pl.String, "first": pl.Int64, "count": pl.Int64},
+    )
+    held = store.holding([one.key for one in planned.sweep.wanted])
+    there = asked.join(held, on="scenario").filter(
+        (pl.col("seed") >= pl.col("first")) & (pl.col("seed") < pl.col("first") + pl.col("count"))
+    )
+    return there.height == sum(counts)
 
 
 def _finish(planned: Planned, store: Store, counts: Sequence[int], account: Account) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from aqmlab import stats
-from aqmlab.precision import Look, Precision, next_count
+from aqmlab.precision import Look, Precision
 
 SEQUENCES = 3000
 
@@ -137,14 +137,6 @@ def test_an_infinite_value_is_never_enough() -> None:
         found = Precision(relative=0.5).judge(values)
         assert (found.enough, found.next_count) == (False, 8)
         assert not found.interval.decided
-
-
-def test_several_measures_go_on_until_each_is_precise_or_exhausted() -> None:
-    precise = Precision(absolute=1).judge([1.0] * 5)
-    vague = Precision(absolute=0.1).judge([0.0, 1.0, 0.0, 1.0, 0.0])
-    spent = Precision(absolute=0.1, most=5).judge([0.0, 1.0, 0.0, 1.0, 0.0])
-    assert next_count([precise, vague]) == 8
-    assert next_count([precise, spent]) is None
 
 
 @pytest.mark.parametrize(

@@ -133,13 +133,5 @@ class Precision:
         return self.relative is not None and interval.half_width <= self.relative * abs(interval.value)
 
 
-def next_count(looks: Sequence[Look]) -> int | None:
-    """The number of replications at the next look of several measures, or `None` when it is over for all.
-
-    It goes on until all are precise enough at one look, or those that are not are exhausted.
-    """
-    return min((look.next_count for look in looks if look.next_count is not None), default=None)
-
-
 def _no_interval(count: int) -> Interval:
     return Interval(value=math.nan, low=math.nan, high=math.nan, count=count)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -83,6 +85,19 @@ def test_values_of_any_kind_come_back_from_the_index_as_they_were(
     assert (folder / "index").exists()
     found = reader(folder).runs_of([A])[A, 1].values
     assert json.dumps(found) == json.dumps({"first@1": 0.5, "value@1": value, "last@1": 1})
+
+
+def test_numbers_of_numpy_are_numbers_and_those_that_do_not_exist_are_null(folder: Path) -> None:
+    odd = {
+        "whole@1": np.int64(3),
+        "array@1": np.array([0.5, np.nan]),
+        "nan@1": math.nan,
+        "rows@1": [{"x": math.inf}],
+    }
+    with Store(folder) as store:
+        store.add(record(values=odd))
+        found = store.runs_of([A])[A, 1].values
+    assert found == {"whole@1": 3, "array@1": [0.5, None], "nan@1": None, "rows@1": [{"x": None}]}
 
 
 def test_records_of_one_run_merge_by_measure_whatever_was_read_when(folder: Path, eager_index: None) -> None:
@@ -286,7 +301,7 @@ def test_a_store_of_an_unknown_format_is_refused_with_the_cure(folder: Path) -> 
         ({"seed": 2**63}, "seed: `9223372036854775808` must be 0 to 9223372036854775807"),
         ({"scenario": 5}, "scenario: `5` must be of the type str"),
         ({"status": "well"}, "status: `well` is none of done, failed, crashed"),
-        ({"values": {"x@1": float("nan")}}, "not JSON compliant"),
+        ({"values": {"x@1": object()}}, "is a object, which no record holds"),
     ],
 )
 def test_what_could_not_be_read_again_is_not_added(folder: Path, wrong: dict[str, Any], said: str) -> None:

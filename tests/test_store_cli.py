@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import threading
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -252,7 +255,7 @@ def test_compact_makes_one_log_and_leaves_those_of_living_writers(folder: Path, 
     after = Store(folder).values().filter(pl.col("scenario") != "live-there")
     assert after.sort(after.columns).equals(before.sort(before.columns))
     assert cli("store", "compact").stdout == "2 logs made 1\n"
-    assert cli("store", "compact").stdout == "1 log made 1\n"
+    assert cli("store", "compact").stdout == "1 log: nothing to make fewer\n"
 
 
 def test_a_log_of_another_machine_is_left_alone_until_it_is_silent(
@@ -335,6 +338,18 @@ def test_a_wrong_query_is_one_clear_error(folder: Path, cli: Called, query: str,
     assert told.stderr.startswith("aqmlab: the query ")
     assert said in told.stderr
     assert "Traceback" not in told.stderr and "leaked" not in told.stderr
+
+
+def test_an_interrupted_query_says_so(folder: Path, cli: Called) -> None:
+    endless = "SELECT count(*) FROM range(10000000) a, range(10000000) b, runs"
+    interrupt = threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT])
+    interrupt.start()
+    try:
+        told = cli("store", "sql", endless, "--csv")
+    finally:
+        interrupt.cancel()
+        interrupt.join()
+    assert (told.returncode, told.stdout, told.stderr) == (130, "", "aqmlab: interrupted\n")
 
 
 def test_sql_writes_nothing(folder: Path, cli: Called, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,8 @@ class Store:
         self._since_index = 0
         self._may_index = not self.read_only
         self._stale = True
-        self._writer: store_log.LogWriter | None = None
+        self._writer = None if self.folder is None else store_log.LogWriter(self.folder / "logs")
+        self._made = False
         self._unwritten: list[dict[str, Any]] = []
         self._unwritten_frames: dict[str, bytes] = {}
         self._warned = False
@@ -145,12 +146,11 @@ class Store:
         """Puts everything on the disk, tries once more what could not be written, and ends the log."""
         if self._writer is None or self.folder is None:
             return
-        writer, self._writer = self._writer, None
         try:
             for record in self._unwritten:
-                writer.append(store_log.framed(record))
+                self._writer.append(store_log.framed(record))
             self._unwritten = []
-            writer.close()
+            self._writer.close()
         except OSError as error:
             self._tell(error, self.folder)
 
@@ -166,13 +166,14 @@ class Store:
         """This process's log; makes the folder of the store if there is none."""
         if self.read_only:
             raise OSError(errno.EROFS, "The store was opened for reading only", str(folder))
-        if self._writer is None:
+        assert self._writer is not None
+        if not self._made:
             if not (folder / "FORMAT").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 self._check_format(folder)
                 replace(folder / "FORMAT", [f"{FORMAT}\n".encode()])
                 sync_folder(folder.parent)
-            self._writer = store_log.LogWriter(folder / "logs")
+            self._made = True
         return self._writer
 
     @staticmethod

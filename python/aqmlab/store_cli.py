@@ -212,7 +212,8 @@ def store_compact(store: StoreFolder = STORE) -> None:
 
     with _existing(store) as opened:
         done = store_care.compact(opened)
-    print(f"{store_text.amount(done.before, 'log', 'logs')} made {done.after}")
+    logs = store_text.amount(done.before, "log", "logs")
+    print(f"{logs} made {done.after}" if done.after < done.before else f"{logs}: nothing to make fewer")
     _tell_left(done.left)
 
 

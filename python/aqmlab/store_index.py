@@ -142,21 +142,18 @@ class Contents:
         return (json.loads(text) for text in self._others["text"])
 
     def _records(self, rows: pl.DataFrame) -> Iterator[RunRecord]:
-        shapes = list(self._shapes)
+        shapes = [(keys, kinds, set(kinds) == {"float"}) for keys, kinds in self._shapes]
         for row in rows.iter_rows():
-            scenario, seed, status, error, cpu_s, version, shape, numbers, *texts = row
-            structured, frames, facts, live = ({} if text is None else json.loads(text) for text in texts)
-            values: dict[str, Any] = {}
-            for key, kind, number in zip(*shapes[shape], numbers, strict=True):
-                if kind == "json":
-                    values[key] = structured[key]
-                else:
-                    values[key] = int(number) if kind == "int" else number
+            scenario, seed, status, error, cpu_s, version, shape, numbers, structured, *texts = row
+            frames, facts, live = [json.loads(text) if text else {} for text in texts]
+            keys, kinds, plain = shapes[shape]
             yield RunRecord(
                 scenario=scenario,
                 seed=seed,
                 status=status,
-                values=values,
+                values=dict(zip(keys, numbers, strict=True))
+                if plain
+                else _values(keys, kinds, numbers, json.loads(structured) if structured else {}),
                 frames=frames,
                 error=error,
                 cpu_s=cpu_s,
@@ -270,6 +267,19 @@ def _shape(values: Mapping[str, Any]) -> Shape:
             for kind, value in zip(kinds, values.values(), strict=True)
         ]
     return tuple(values), tuple(kinds)
+
+
+def _values(
+    keys: Sequence[str], kinds: Sequence[str], numbers: Sequence[float | None], structured: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of a run as they were recorded."""
+    found: dict[str, Any] = {}
+    for key, kind, number in zip(keys, kinds, numbers, strict=True):
+        if kind == "json":
+            found[key] = structured[key]
+        else:
+            found[key] = int(number) if kind == "int" and number is not None else number
+    return found
 
 
 def _numbers(runs: Sequence[RunRecord], shape: Shape) -> pl.Series:

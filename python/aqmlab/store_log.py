@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import platform
 import re
@@ -37,19 +38,38 @@ SILENT_S = 3600.0
 _BLOCK = 8 << 20
 _LONG = 32 << 20
 
-_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
 
 # Lines
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
-    """The line of a record.
+    """The line of a record. A number that does not exist (NaN, infinity) is null, as JSON has no such number.
 
-    Raises `ValueError` for what JSON does not know, such as NaN, and `TypeError` for objects of a program.
+    Raises `ValueError` for what no JSON holds.
     """
-    text = _JSON.encode(record).encode()
+    try:
+        text = _JSON.encode(record).encode()
+    except ValueError:
+        text = _JSON.encode(_finite(record)).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _of_numpy(value: Any) -> Any:
+    """Arrays and their numbers as JSON has them."""
+    if hasattr(value, "tolist"):
+        return _finite(value.tolist())
+    raise ValueError(f"`{value}` is a {type(value).__name__}, which no record holds")
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_of_numpy)
 
 
 def unframed(line: bytes) -> dict[str, Any] | None:
@@ -162,7 +182,8 @@ def _unique() -> str:
 
 
 class LogWriter:
-    """The logs of one process, in a folder. A line is one write; lines reach the disk in groups."""
+    """The logs of one process, in a folder whose parent is there. A line is one write; lines reach the disk
+    in groups."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -181,6 +202,10 @@ class LogWriter:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
 
     def open(self) -> None:
         """Opens the log, so that others see that this process writes. Raises `OSError`."""
@@ -230,7 +255,7 @@ class LogWriter:
             self._end(file)
             file = None
         while file is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
             path = self.folder / f"{_unique()}.log"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
             file = os.open(path, flags, 0o666)

@@ -35,11 +35,12 @@ def query(store: Store, sql: str) -> Answer:
 
     # Without access to files, a query can neither change the store nor read what is none of it.
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
-        for name, make in _tables(store).items():
-            # What the query does not name need not be made.
-            if name.lower() in sql.lower():
-                _give(connection, name, make())
         try:
+            connection.execute("SET enable_progress_bar = false")  # It would stand amid the answer.
+            for name, make in _tables(store).items():
+                # What the query does not name need not be made.
+                if name.lower() in sql.lower():
+                    _give(connection, name, make())
             connection.execute("SET lock_configuration = true")
             answer = connection.execute(sql)
             if answer is None or answer.description is None:
@@ -47,6 +48,8 @@ def query(store: Store, sql: str) -> Answer:
             return Answer(columns=[one[0] for one in answer.description], rows=answer.fetchall())
         except duckdb.Error as error:
             raise QueryError(f"the query cannot be answered: {error}") from None
+        except RuntimeError as error:  # What DuckDB makes of Ctrl-C.
+            raise KeyboardInterrupt from error
 
 
 def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:

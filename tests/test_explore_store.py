@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,10 +110,36 @@ def test_sweeps_of_one_name_are_told_apart(sweep: Sweep, store: Store) -> None:
     assert [list(one.points[0].values["x"]) for one in found] == [[1.5], [1.5]]
 
 
-def test_the_command_of_a_point_names_its_scenario_and_the_store(store: Store) -> None:
-    said = explore_store.command("a" * 64, 3, store)
-    assert "aqmlab store show aaaaaaaaaaaa --store" in said and str(store.folder) in said
-    assert said.endswith("aqmlab run aaaaaaaaaaaa.toml --seed 3")
+def test_a_program_may_tell_a_sweep_without_axes() -> None:
+    with Store.in_memory() as kept:
+        kept.add({"kind": "sweep", "sweep": "0" * 16, "name": "loads", "definition": {}})
+        for number, load in enumerate((0.9, 0.3)):
+            point = {
+                "scenario": f"{number}" * 64,
+                "number": number,
+                "labels": {"load": load},
+                "first_seed": 1,
+            }
+            kept.add({"kind": "point", "sweep": "0" * 16, **point})
+            kept.add({"kind": "run", "scenario": f"{number}" * 64, "seed": 1, "values": {"x@1": load}})
+        (found,) = explore_store.of_store(kept)
+    assert [(axis.name, axis.values) for axis in found.axes] == [("load", (0.9, 0.3))]
+    assert [list(point.values["x"]) for point in found.points] == [[0.9], [0.3]]
+    assert explore.page(found)
+
+
+def test_the_commands_of_a_point_make_its_run_again(
+    sweep: Sweep, store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    point = explore_store.of_sweep(sweep, store).points[2]
+    show, run = point.command.splitlines()
+    words, _, file = show.partition(" > ")
+    shown = cli(*shlex.split(words)[1:])
+    assert shown.returncode == 0, shown.stderr
+    (tmp_path / file).write_text(shown.stdout, encoding="utf-8")
+    again = json.loads(cli(*shlex.split(run)[1:], "--json").stdout)
+    utilisation = again["summary"]["links"]["bottleneck"]["utilisation"]
+    assert 100 * utilisation == point.values["bottleneck.utilisation"][0]
 
 
 def test_a_store_without_runs_of_a_sweep_says_so(sweep: Sweep) -> None:

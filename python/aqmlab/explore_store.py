@@ -80,7 +80,7 @@ def of_store(store: Store, name: str | None = None) -> list[Exploration]:
         title = one["name"] if names.count(one["name"]) == 1 else f"{one['name']} ({one['sweep'][:SHORT]})"
         points = _points(store, one["sweep"])
         if points and _runs(store, points).height:
-            axes = _axes(one["definition"]["axes"], points)
+            axes = _axes(one["definition"].get("axes", {}), points)
             found.append(_exploration(title, one["sweep"], axes, points, _measures(store, points), store))
     if not found:
         raise ValueError(f"{store.folder}: holds no run of a sweep yet: make some with aqmlab sweep run")
@@ -102,12 +102,17 @@ def _points(store: Store, sweep: str) -> list[_Wanted]:
 
 
 def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[_Wanted]) -> list[tuple[str, list[Any]]]:
-    """The labels and values of axes from their paths: the last word is the label if it is enough."""
+    """The labels and values of axes, in the order of the sweep, or of points if it tells none.
+
+    Axes are told by path, and the last word of a path is the label if it is enough.
+    """
     labels = points[0].labels
-    short = {path: path.rsplit(".", 1)[-1] for path in written}
+    told = {path.rsplit(".", 1)[-1]: values for path, values in written.items()} | dict(written)
     return [
-        (short[path] if short[path] in labels else path, [value for value, _ in values])
-        for path, values in written.items()
+        (label, [value for value, _ in told[label]])
+        if label in told
+        else (label, list(dict.fromkeys(one.labels.get(label) for one in points)))
+        for label in labels
     ]
 
 

@@ -336,7 +336,7 @@ def plan_of(grids: Iterable[Grid], prepare: Prepare, quick: bool) -> Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Refused:
+class Refused:
     """A scenario that did not pass its checks: it fails when run, as one of many."""
 
     problem: Exception
@@ -355,7 +355,7 @@ def _made(prepare: Prepare, table: Mapping[str, Any]) -> Runnable:
         return prepare(table)
     except Exception as problem:
         text = json.dumps(table, sort_keys=True, default=str)
-        return _Refused(problem=problem, digest=f"refused-{hashlib.sha256(text.encode()).hexdigest()}")
+        return Refused(problem=problem, digest=f"refused-{hashlib.sha256(text.encode()).hexdigest()}")
 
 
 def collect(plan: Plan, store: Store) -> dict[str, Runs]:

@@ -110,6 +110,28 @@ def test_sweeps_of_one_name_are_told_apart(sweep: Sweep, store: Store) -> None:
     assert [list(one.points[0].values["x"]) for one in found] == [[1.5], [1.5]]
 
 
+def test_a_sweep_whose_runs_all_failed_shows_its_failures(sweep: Sweep) -> None:
+    with Store.in_memory() as kept:
+        task = sweep_run.plan(sweep, kept).task(0, 0)
+        campaign.keep_scenario(kept, task.scenario)
+        failed = {"status": "crashed", "error": "it killed three workers", "values": {}}
+        kept.add({"kind": "run", "scenario": task.scenario.digest, "seed": 3, **failed})
+        for found in (explore_store.of_sweep(sweep, kept), *explore_store.of_store(kept)):
+            assert found.points[0].failures == {3: "crashed: it killed three workers"}
+            assert "web.mean-time" in [measure.name for measure in found.measures]
+            assert explore.page(found)
+
+
+def test_a_measure_may_be_named_like_anything() -> None:
+    with Store.in_memory() as kept:
+        kept.add({"kind": "sweep", "sweep": "0" * 16, "name": "one", "definition": {}})
+        point = {"scenario": "a" * 64, "number": 0, "labels": {"load": 1}, "first_seed": 1}
+        kept.add({"kind": "point", "sweep": "0" * 16, **point})
+        kept.add({"kind": "run", "scenario": "a" * 64, "seed": 1, "values": {"seed@1": 7, "status@1": 8}})
+        (found,) = explore_store.of_store(kept)
+    assert found.points[0].values == {"seed": [7.0], "status": [8.0]}
+
+
 def test_a_program_may_tell_a_sweep_without_axes() -> None:
     with Store.in_memory() as kept:
         kept.add({"kind": "sweep", "sweep": "0" * 16, "name": "loads", "definition": {}})

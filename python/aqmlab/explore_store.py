@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,8 @@ def _measures(store: Store, points: Sequence[_Wanted]) -> list[_Measured]:
     newest: dict[str, int] = {}
     for name, version in _values(store, points).select("measure", "version").unique().iter_rows():
         newest[name] = max(version, newest.get(name, 0))
+    if not newest:
+        return [_Measured.of(one) for one in known.values()]
     order = {name: place for place, name in enumerate(known)}
     return [
         _Measured.of(known[name])
@@ -185,12 +188,15 @@ def _exploration(
     )
     values = _values(store, points).join(versions, on=["measure", "version"], how="semi")
     measured = set(values["measure"].unique())
-    shown = [one.info for one in measures if one.info.name in measured]
-    wide = values.pivot(
-        on="measure", index=["scenario", "seed"], values="value", on_columns=[one.name for one in shown]
+    # Of a sweep whose runs all failed there is no number, and its failures are to be seen.
+    shown = [one.info for one in measures if one.info.name in measured or not measured]
+    wide = values.with_columns(measure=pl.lit(_COLUMN) + pl.col("measure")).pivot(
+        on="measure",
+        index=["scenario", "seed"],
+        values="value",
+        on_columns=[_COLUMN + one.name for one in shown],
     )
-    whole = runs.join(wide, on=["scenario", "seed"], how="left").sort("seed")
-    by_scenario = {str(key): frame for (key,), frame in whole.partition_by("scenario", as_dict=True).items()}
+    kept = _Kept(runs.join(wide, on=["scenario", "seed"], how="left").sort("scenario", "seed"))
     told = {record["scenario"]: record for record in store.records("scenario")}
     used = {label: {one.labels[label] for one in points} for label, _ in axes}
     results = {told[one.scenario]["results_version"] for one in points if one.scenario in told}
@@ -200,9 +206,7 @@ def _exploration(
             Axis.of(label, [value for value in values if value in used[label]]) for label, values in axes
         ),
         measures=tuple(shown),
-        points=tuple(
-            _point(one, by_scenario.get(one.scenario, whole.clear()), shown, told, store) for one in points
-        ),
+        points=tuple(_point(one, kept, shown, told, store) for one in points),
         provenance={
             "aqmlab": ", ".join(sorted(filter(None, runs["version"].unique()))),
             "results version": ", ".join(map(str, sorted(results))),
@@ -212,26 +216,53 @@ def _exploration(
     )
 
 
+_COLUMN = "measure "
+"""Columns of measures begin so, as any other column's name may be a measure's."""
+
+
+class _Kept:
+    """Runs of all points, sorted by scenario and seed: as lists, as many frames take longer."""
+
+    def __init__(self, runs: pl.DataFrame) -> None:
+        self._columns = runs.to_dict(as_series=False)
+        self._rows: dict[str, range] = {}
+        first = 0
+        for scenario, count in runs.group_by("scenario", maintain_order=True).len().iter_rows():
+            self._rows[scenario] = range(first, first + count)
+            first += count
+
+    def of(self, one: _Wanted) -> slice:
+        """The rows of a point."""
+        rows = self._rows.get(one.scenario, range(0))
+        seeds = self._columns["seed"]
+        first = bisect_left(seeds, one.first_seed, rows.start, rows.stop)
+        return slice(first, bisect_left(seeds, one.first_seed + one.count, first, rows.stop))
+
+    def column(self, name: str, rows: slice) -> list[Any]:
+        """Some of a column."""
+        found: list[Any] = self._columns[name][rows]
+        return found
+
+
 def _point(
     one: _Wanted,
-    runs: pl.DataFrame,
+    kept: _Kept,
     measures: Sequence[MeasureInfo],
     told: Mapping[str, Mapping[str, Any]],
     store: Store,
 ) -> PointData:
-    import polars as pl
-
-    runs = runs.filter(pl.col("seed").is_between(one.first_seed, one.first_seed + one.count, closed="left"))
-    failed = runs.filter(pl.col("status") != "done")
+    rows = kept.of(one)
+    seeds, statuses, errors = (kept.column(name, rows) for name in ("seed", "status", "error"))
     return PointData(
         labels=one.labels,
         scenario=one.scenario,
         given=told.get(one.scenario, {}).get("given", {}),
-        seeds=runs["seed"].to_list(),
-        values={measure.name: runs[measure.name].to_list() for measure in measures},
+        seeds=seeds,
+        values={measure.name: kept.column(_COLUMN + measure.name, rows) for measure in measures},
         failures={
             seed: f"{status}: {error}" if error else status
-            for seed, status, error in failed.select("seed", "status", "error").iter_rows()
+            for seed, status, error in zip(seeds, statuses, errors, strict=True)
+            if status != "done"
         },
         command=command(one.scenario, one.first_seed, store),
     )

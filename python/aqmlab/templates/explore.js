@@ -372,7 +372,7 @@ function pointCard(point, before, folded) {
     ...(others.length ? [h("details", {}, h("summary", {}, "All measures"), valuesTable(point, sweep.measures))] : []),
     ...(given ? [h("details", {}, h("summary", {}, "The scenario as given"), h("pre", {}, given),
       h("button", { type: "button", onclick: () => save(file, "application/toml", `${given}\n`) }, `Save ${file}`))] : []),
-    ...(command ? [h("p", { class: "small" }, "Makes these runs again:"), h("pre", {}, command),
+    ...(command ? [h("p", { class: "small" }, "Makes a run again; the other seeds are those above:"), h("pre", {}, command),
       h("p", {}, h("button", { type: "button", onclick: () => copy(command, said) }, "Copy command"), " ", said)] : []),
   ];
   const title = `${before}${labelsOf(point)}`;

@@ -7,6 +7,11 @@ const MARKERS = [
   "M0-5.4L1.3-1.8 5.1-1.7 2.1.7 3.2 4.4 0 2.2-3.2 4.4-2.1.7-5.1-1.7-1.3-1.8z",
 ];
 const DASHES = ["none", "9 3", "2.2 2.2", "9 2.7 2.2 2.7"];
+// Whoever has the colour and mark of another has other dashes.
+function dash(place) {
+  return DASHES[(place + Math.floor(place / MARKERS.length)) % DASHES.length];
+}
+
 const FAILED = "#a3271c";
 const FONT = '"DejaVu Sans", "Liberation Sans", system-ui, sans-serif';
 
@@ -129,9 +134,9 @@ function legend(axis, shown, width) {
     const text = clipped(axis.values[place], width - 60, 12);
     const room = 40 + widthOf(text, 12) + 16;
     if (x + room > width && x > 4) [x, y] = [4, y + 20];
-    const line = { stroke: axis.colours[place], "stroke-width": 1.8, "stroke-dasharray": DASHES[place % 4] };
+    const line = { stroke: axis.colours[place], "stroke-width": 1.8, "stroke-dasharray": dash(place) };
     drawn += tag("line", { x1: x, x2: x + 30, y1: y - 4, y2: y - 4, ...line });
-    drawn += tag("path", { d: MARKERS[place % 8], fill: axis.colours[place], transform: `translate(${x + 15},${y - 4})` });
+    drawn += tag("path", { d: MARKERS[place % MARKERS.length], fill: axis.colours[place], transform: `translate(${x + 15},${y - 4})` });
     drawn += words(text, x + 36, y, 12);
     x += room;
   }
@@ -227,14 +232,14 @@ function series(shown, state, axis, where, y, high, panel, spots, across, down, 
       if (state.runs === "each") for (const one of cell.each) if (drawable(one)) dots += `M${px},${rounded(y(one))}h0`;
       const hollow = cell.failed ? { fill: "#ffffff", stroke: colour, "stroke-width": 1.8 } : { fill: colour, stroke: "#ffffff", "stroke-width": 0.6 };
       const mark = drawable(value)
-        ? tag("path", { d: MARKERS[line % 8], ...hollow })
+        ? tag("path", { d: MARKERS[line % MARKERS.length], ...hollow })
         : tag("path", { d: "M-4-4L4 4M4-4L-4 4", stroke: FAILED, "stroke-width": 2.2 });
       const hit = tag("circle", { r: 10, fill: "none", "pointer-events": "all", class: "hit" });
       marks += tag("g", { class: "point", role: "button", tabindex: -1, "data-cell": at, "aria-label": says(cell), transform: `translate(${px},${py})` }, hit + mark);
       spots.push({ at, panel, line, x: cell.x, px: across + px, py: down + py });
     });
     const faint = state.runs === "each" ? { "stroke-opacity": 0.45 } : {};
-    if (where.band === null) drawn += tag("path", { d: path || "M0,0", fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": DASHES[line % 4], ...faint });
+    if (where.band === null) drawn += tag("path", { d: path || "M0,0", fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": dash(line), ...faint });
     if (bars) drawn += tag("path", { d: bars, fill: "none", stroke: colour, "stroke-width": 1.1 });
     if (dots) drawn += tag("path", { d: dots, fill: "none", stroke: colour, "stroke-width": 5, "stroke-linecap": "round", "stroke-opacity": 0.4 });
   }

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -31,56 +32,72 @@ RETRIES = 1
 by one."""
 
 
-@contextmanager
-def connect(
-    address: str | None = None, *, slurm: bool = False, ssh: Sequence[str] = (), workers: int | None = None
-) -> Iterator[Dask]:
-    """The executor that makes runs on one of these, which is closed afterwards if it was made here:
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Which cluster is asked for: exactly one of `address`, `slurm` and `ssh`.
 
-    - the cluster of the scheduler at `address` (`tcp://HOST:PORT`, or `tls://` as Dask is configured);
-    - with `local:N` as the address, N processes on this machine;
-    - with `slurm`, `workers` processes in jobs of Slurm, as dask-jobqueue is configured;
-    - with `ssh`, `workers` processes on each of these hosts, by default as many as this machine has cores.
-
-    Raises `ClusterError` if it cannot be reached or started, or has workers that differ from this process.
+    Raises `ClusterError` if it cannot be.
     """
-    given = [bool(address), slurm, bool(ssh)].count(True)
-    if given != 1:
-        raise ClusterError("name one cluster: a scheduler's address, or Slurm, or hosts for SSH")
-    if slurm and workers is None:
-        raise ClusterError("workers: say how many processes Slurm is to start, such as --dask-workers 40")
-    if address and workers is not None:
-        raise ClusterError(f"workers: only Slurm and SSH start them; {address} has its own, or says how many")
-    if workers is not None and workers < 1:
-        raise ClusterError(f"workers: must be at least 1, is {workers}")
-    if address and "://" not in address and not address.startswith(LOCAL):
-        raise ClusterError(
-            f"`{address}` is no address of a scheduler: tcp://HOST:PORT, or local:N for processes here"
-        )
-    try:
-        import distributed  # noqa: F401
-    except ModuleNotFoundError:
-        raise ClusterError("Dask is not installed: pip install 'aqmlab[cluster]'") from None
-    with _quiet(), ExitStack() as stack:
-        if slurm:
-            client = stack.enter_context(_slurm(workers or 1))
-        elif ssh:
-            client = stack.enter_context(_ssh(ssh, workers or os.cpu_count() or 1))
-        elif address and address.startswith(LOCAL):
-            client = stack.enter_context(_local(_count(address)))
-        else:
-            client = stack.enter_context(_client(address))
-        check(client)
+
+    address: str | None = None
+    """`tcp://HOST:PORT` of a scheduler (or `tls://`, as Dask is configured), or `local:N`: processes here."""
+    slurm: bool = False
+    """Jobs of Slurm, as dask-jobqueue is configured."""
+    ssh: Sequence[str] = ()
+    """Hosts; the scheduler is put on the first one."""
+    workers: int | None = None
+    """With Slurm all processes; with SSH those of each host, by default as many as this machine has cores."""
+
+    def __post_init__(self) -> None:
+        if [bool(self.address), self.slurm, bool(self.ssh)].count(True) != 1:
+            raise ClusterError("name one cluster: a scheduler's address, or Slurm, or hosts for SSH")
+        if self.slurm and self.workers is None:
+            raise ClusterError("workers: say how many processes Slurm is to start, such as --dask-workers 40")
+        if self.address and self.workers is not None:
+            raise ClusterError(f"workers: only Slurm and SSH start them, not {self.address}")
+        if self.workers is not None and self.workers < 1:
+            raise ClusterError(f"workers: must be at least 1, is {self.workers}")
+        if self.address and self.address.startswith(LOCAL):
+            count = self.address.removeprefix(LOCAL)
+            if not count.isdecimal() or not int(count):
+                raise ClusterError(f"`{self.address}`: write local:N with a number of processes, as local:4")
+        elif self.address and "://" not in self.address:
+            raise ClusterError(
+                f"`{self.address}` is no address of a scheduler: write tcp://HOST:PORT, or local:N for "
+                "processes here"
+            )
+        try:
+            import distributed  # noqa: F401
+        except ModuleNotFoundError:
+            raise ClusterError("Dask is not installed: pip install 'aqmlab[cluster]'") from None
+
+    @contextmanager
+    def connect(self) -> Iterator[Dask]:
+        """The executor that makes runs there. What is started for it is ended afterwards.
+
+        Raises `ClusterError` if the cluster cannot be reached or started, or if workers differ from this
+        process.
+        """
         from aqmlab.dask_executor import Dask
 
-        yield Dask(client=client)
+        with _quiet(), ExitStack() as stack:
+            if self.slurm:
+                client = stack.enter_context(_slurm(self.workers or 1))
+            elif self.ssh:
+                client = stack.enter_context(_ssh(self.ssh, self.workers or os.cpu_count() or 1))
+            elif self.address and self.address.startswith(LOCAL):
+                client = stack.enter_context(_local(int(self.address.removeprefix(LOCAL))))
+            else:
+                client = stack.enter_context(_client(self.address))
+            check(client)
+            yield Dask(client=client)
 
 
-def _count(address: str) -> int:
-    text = address.removeprefix(LOCAL)
-    if not text.isdecimal() or not int(text):
-        raise ClusterError(f"`{address}`: local:N needs a number of processes of at least 1, such as local:4")
-    return int(text)
+def connect(
+    address: str | None = None, *, slurm: bool = False, ssh: Sequence[str] = (), workers: int | None = None
+) -> AbstractContextManager[Dask]:
+    """The executor that makes runs on a cluster, while the context lasts: see `Request`."""
+    return Request(address=address, slurm=slurm, ssh=ssh, workers=workers).connect()
 
 
 @contextmanager

@@ -3,15 +3,19 @@
 import json
 import sys
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aqmlab import dask_options
+from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.options import STORE, StoreFolder
 from aqmlab.sweep_file import SweepFile, load
 
 if TYPE_CHECKING:
+    from aqmlab.campaign import Executor
     from aqmlab.sweep import Value
     from aqmlab.sweep_result import SweepResult
 
@@ -52,7 +56,6 @@ Baseline = Annotated[
 ]
 Ratio = Annotated[bool, typer.Option("--ratio", help="Ratios to the baseline, not differences.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at once; all cores by default.")]
 
 
 def _load(
@@ -87,6 +90,10 @@ def run(
         str, typer.Option(metavar="I/N", help="Only every N-th point from the I-th on: one call of N.")
     ] = "1/1",
     jobs: Jobs = None,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
     as_json: AsJson = False,
     store: StoreFolder = STORE,
 ) -> None:
@@ -100,6 +107,7 @@ def run(
         fail_fast=fail_fast,
         shard=_shard(shard),
         jobs=jobs,
+        executor=dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers),
         as_json=as_json,
         retry=False,
     )
@@ -113,11 +121,22 @@ def retry(
     measure: Measures = None,
     keep: Keep = None,
     jobs: Jobs = None,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
     as_json: AsJson = False,
     store: StoreFolder = STORE,
 ) -> None:
     """Makes the runs that failed again, and those that are missing."""
-    _run(_load(file, overrides, replications, measure, keep), store, jobs=jobs, as_json=as_json, retry=True)
+    _run(
+        _load(file, overrides, replications, measure, keep),
+        store,
+        jobs=jobs,
+        executor=dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers),
+        as_json=as_json,
+        retry=True,
+    )
 
 
 def _run(
@@ -125,6 +144,7 @@ def _run(
     folder: Path,
     *,
     jobs: int | None,
+    executor: "AbstractContextManager[Executor]",
     as_json: bool,
     retry: bool,
     baseline: str | None = None,
@@ -134,21 +154,21 @@ def _run(
     shard: tuple[int, int] = (1, 1),
 ) -> None:
     from aqmlab import sweep_estimate, sweep_result, sweep_run, sweep_text
-    from aqmlab.campaign import Account, FirstFailureError, Local
+    from aqmlab.campaign import Account, FirstFailureError
     from aqmlab.store import Store
 
-    sweep, here = chosen.sweep, Local(jobs=jobs)
+    sweep = chosen.sweep
     if dry_run:
         with Store(folder, read_only=True) as kept:
             print("\n".join(sweep_text.estimate(sweep_estimate.of(sweep, kept, jobs=jobs))))
         return
     account, interrupted = Account(), False
-    with Store(folder) as kept:
+    with executor as makes, Store(folder) as kept:
         try:
             sweep_run.run(
                 sweep,
                 kept,
-                executor=here,
+                executor=makes,
                 label=sweep.name,
                 retry=retry,
                 fail_fast=fail_fast,
@@ -161,7 +181,7 @@ def _run(
             print(f"aqmlab: {error}", file=sys.stderr)
             print(f"aqmlab: stopped; {account.made} runs were made and are kept in {folder}", file=sys.stderr)
             raise typer.Exit(1) from None
-        planned = sweep_run.plan(sweep, kept, executor=here)
+        planned = sweep_run.plan(sweep, kept, executor=makes)
         result = sweep_result.collect(planned, kept, failures=account.failures, interrupted=interrupted)
     _show(chosen, result, baseline, ratio, as_json, ())
     if not as_json:

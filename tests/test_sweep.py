@@ -42,6 +42,8 @@ ratio = { queue = ["short", "red"] }
 below = 1.0
 """
 
+COME_WITH_US = sorted((Path(__file__).parent.parent / "scenarios" / "sweeps").glob("*.toml"))
+
 
 @pytest.fixture
 def file(small: Path) -> Path:
@@ -194,6 +196,13 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
     with pytest.raises((ScenarioFileError, ValueError)) as error:
         sweep_run.plan(sweep_file.load(file).sweep, Store.in_memory())
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("path", COME_WITH_US, ids=lambda path: path.stem)
+def test_a_sweep_that_comes_with_us_is_right(path: Path) -> None:
+    chosen = sweep_file.load(path)
+    planned = sweep_run.plan(chosen.sweep, Store.in_memory())
+    assert len(set(planned.digests)) == len(planned.points) > 1
 
 
 # Runs
@@ -387,6 +396,7 @@ def test_each_point_is_replicated_until_its_interval_is_narrow(small: Path, tmp_
         for row in result.intervals().iter_rows(named=True):
             assert (row["high"] - row["low"]) / 2 <= 0.1 * row["mean"]
         assert swept(sweep(200), store)[1].made == 0
+        assert result.level() == Precision(relative=0.1, least=5, most=200).look_level > 0.99
         short, _ = swept(sweep(7), store)
         assert [one.exhausted for one in short.enough] == [False, False, True]
 

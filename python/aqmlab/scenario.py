@@ -45,11 +45,14 @@ class Scenario:
     name: str = "scenario"
 
     @classmethod
-    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    def load(
+        cls, path: str | Path, changes: Mapping[str, Any] | None = None, *, changed_by: str = "--set"
+    ) -> Scenario:
         """Reads a TOML file and the files it names (relative to itself), makes `changes` as `with_` does, and
         checks everything.
 
-        Raises `ScenarioFileError`, which names the file, the places, what is wrong and what is allowed.
+        Raises `ScenarioFileError`, which names the file, what changed it, the places, what is wrong and what
+        is allowed.
         """
         path = Path(path)
         text = _read_text(path)
@@ -65,7 +68,7 @@ class Scenario:
             files = {name: _read_text(path.parent / name) for name in document.files}
             return cls(given=given, plan=document.plan(files), files=files, name=path.stem)
         except _core.ScenarioError as error:
-            where = f"{path} with --set" if changes else path
+            where = f"{path} with {changed_by}" if changes else path
             raise ScenarioFileError.of(where, error) from None
 
     @classmethod

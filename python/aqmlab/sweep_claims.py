@@ -128,10 +128,10 @@ class Judged:
 
 
 def judge(claims: tuple[Claim, ...], result: SweepResult) -> tuple[Judged, ...]:
-    """Every claim at every point. The intervals of all hold together with 95 % (Bonferroni)."""
+    """Every claim at every point. The intervals of all hold together with 95 % (Bonferroni), also where
+    precision looked at the runs more than once."""
     first = [_rows(claim, result, stats.LEVEL) for claim in claims]
-    count = sum(len(rows) for rows in first)
-    level = stats.simultaneous_level(stats.LEVEL, max(1, count))
+    level = result.level(count=max(1, sum(len(rows) for rows in first)))
     return tuple(
         Judged(claim=claim, level=level, judgements=tuple(_judged(claim, row) for row in rows))
         for claim, rows in zip(claims, (_rows(claim, result, level) for claim in claims), strict=True)

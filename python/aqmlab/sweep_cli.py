@@ -274,6 +274,7 @@ def show(
         float | None,
         typer.Option(min=0.0, max=1.0, help="This quantile over replications instead of the mean, as 0.5."),
     ] = None,
+    log_y: Annotated[bool, typer.Option("--log-y", help="Draw measures on a logarithmic axis.")] = False,
     distribution: Annotated[
         bool,
         typer.Option(
@@ -316,8 +317,12 @@ def show(
         from aqmlab import drawing
 
         wanted = names or [one.name for one in result.measured]
-        draw = result.distribution_chart if distribution else result.chart
-        charts = {name: draw(name, x=x, by=by, panel=panel) for name in wanted}
+        charts = {
+            name: result.distribution_chart(name, x=x, by=by, panel=panel)
+            if distribution
+            else result.chart(name, x=x, by=by, panel=panel, log_y=log_y)
+            for name in wanted
+        }
         orders = [drawing.Order(chart, plot, name.replace("/", "-")) for name, chart in charts.items()]
         for saved in drawing.save_each(orders):
             if isinstance(saved, str):

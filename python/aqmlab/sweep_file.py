@@ -7,6 +7,7 @@ a command line gives it an axis.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -102,7 +103,8 @@ def _of_table(
     axes = {one: _values(f"axes.{one}", given) for one, given in _of("axes", table, dict, {}).items()}
     written = {path: list(values) for path, values in axes.items()}
     _override(axes, changes, overrides)
-    scenario = Scenario.load(path.parent / _of("scenario", table, str, ""), _flattened(changes))
+    base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
+    scenario = Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
     own = _own_measures(_of("measure", table, dict, {}))
     sweep = Sweep(
         scenario=scenario,

@@ -91,7 +91,7 @@ class SweepResult:
             if ours is None:
                 continue
             for one in self.measured:
-                interval = self._interval(one, ours, self._level(one, level), quantile)
+                interval = self._interval(one, ours, level or self.level(), quantile)
                 rows.append(labels | _row(one, one.unit, interval))
         return pl.DataFrame(rows, schema=self._schema())
 
@@ -198,18 +198,19 @@ class SweepResult:
             raise ValueError(f"{', '.join(varied)}: has no place in the chart: narrow it with where")
         return x, by, panel
 
-    def _level(self, measure: Measure, level: float | None) -> float:
+    def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
+        """The level of each of `count` intervals that shall hold together with this one: higher where
+        precision decided how many runs there are, as it looked at them more than once."""
         stopping = self.sweep.precision
-        if level is not None or stopping is None or measure.name not in stopping.measures:
-            return stats.LEVEL if level is None else level
-        return stopping.rule.for_measures(len(stopping.measures)).look_level
+        looks = 1 if stopping is None else len(stopping.rule.looks()) * len(stopping.measures)
+        return stats.simultaneous_level(level, count * looks)
 
     def against(
         self,
         baseline: Mapping[str, Value],
         how: Against = "difference",
         *,
-        level: float = stats.LEVEL,
+        level: float | None = None,
         wanted: Sequence[str] = (),
     ) -> pl.DataFrame:
         """How each point differs from the one with the labels of `baseline` and else the same, seed by seed:
@@ -238,7 +239,7 @@ class SweepResult:
             if ours is None or theirs is None:
                 continue
             for one in chosen:
-                interval = estimate(*_paired(ours, theirs, one.name), level)
+                interval = estimate(*_paired(ours, theirs, one.name), level or self.level())
                 rows.append(labels | _row(one, one.unit if how == "difference" else "", interval))
         return pl.DataFrame(rows, schema=self._schema())
 
@@ -255,6 +256,7 @@ class SweepResult:
         by: str | None = None,
         panel: str | None = None,
         log_x: bool | None = None,
+        log_y: bool = False,
     ) -> Chart:
         """A measure against an axis: a line for each value of `by`, a panel for each of `panel`, with
         intervals. Left out, `x` is the first axis of numbers, and `by` and `panel` the next others; axes
@@ -275,7 +277,7 @@ class SweepResult:
             pl.col(column).cast(pl.String) for column in (by_column, panel) if column is not None
         )
         values = table[x].to_list() if table.schema[x].is_numeric() else []
-        spread = bool(values) and min(values) > 0 and max(values) / min(values) >= 20
+        spread = bool(values) and min(values) > 0 and max(values) / min(values) >= 10
         return Chart(
             kind="line" if table.schema[x].is_numeric() else "bars",
             table=table,
@@ -286,6 +288,7 @@ class SweepResult:
             x_label=f"{x} ({unit})" if unit else x,
             y_label=one.label,
             log_x=spread if log_x is None else log_x,
+            log_y=log_y,
         )
 
     def _numeric(self, label: str) -> bool:
@@ -299,7 +302,8 @@ class SweepResult:
         found = None if table.schema[label].is_numeric() else _quantities(table[label].to_list())
         if found is None:
             return table, ""
-        return table.with_columns(pl.Series(label, found[0])), found[1]
+        values, unit = _readable(*found)
+        return table.with_columns(pl.Series(label, values)), unit
 
 
 def _quantities(values: Sequence[Any]) -> tuple[list[float], str] | None:
@@ -310,6 +314,22 @@ def _quantities(values: Sequence[Any]) -> tuple[list[float], str] | None:
         return None
     units = {unit for _, unit in found}
     return ([number for number, _ in found], units.pop()) if len(units) == 1 else None
+
+
+_PREFIXES = {
+    "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps")),
+    "B": ((1e6, "MB"), (1e3, "kB")),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
+}
+
+
+def _readable(values: list[float], unit: str) -> tuple[list[float], str]:
+    """The numbers in the largest unit in which the largest is at least one."""
+    most = max(map(abs, values), default=0.0)
+    for size, name in _PREFIXES.get(unit, ()):
+        if most >= size:
+            return [value / size for value in values], name
+    return values, unit
 
 
 def _paired(

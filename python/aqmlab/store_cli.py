@@ -2,8 +2,10 @@
 
 import csv
 import json
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -265,7 +267,7 @@ def store_sql(
 
     if as_csv and as_json:
         raise ValueError("--csv and --json: give one of them")
-    with _existing(store, read_only=True) as opened:
+    with _existing(store, read_only=True) as opened, _ended_by_ctrl_c():
         answer = queries.query(opened, query)
     if as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -279,6 +281,16 @@ def store_sql(
         print(json.dumps(rows, indent=2, default=str))
     else:
         print("\n".join(store_text.table(answer.columns, answer.rows)))
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process: DuckDB looks for it now and then only, and there is nothing to be lost."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _existing(folder: Path, *, read_only: bool = False) -> "Store":

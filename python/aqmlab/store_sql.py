@@ -48,8 +48,6 @@ def query(store: Store, sql: str) -> Answer:
             return Answer(columns=[one[0] for one in answer.description], rows=answer.fetchall())
         except duckdb.Error as error:
             raise QueryError(f"the query cannot be answered: {error}") from None
-        except RuntimeError as error:  # What DuckDB makes of Ctrl-C.
-            raise KeyboardInterrupt from error
 
 
 def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:

@@ -15,7 +15,7 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import sweep_claims, sweep_file, sweep_result, sweep_run, sweep_why
+from aqmlab import sweep_charts, sweep_claims, sweep_file, sweep_result, sweep_run, sweep_why
 from aqmlab.campaign import Account, FirstFailureError, Local
 from aqmlab.measure import Measure
 from aqmlab.precision import Precision
@@ -467,7 +467,7 @@ def test_medians_and_distributions_over_replications_have_intervals_and_bands(fi
     band = result.distribution("web.p90-time").filter(queue="short")
     assert band["share"][-1] == 1.0
     assert band["low"][-1] == pytest.approx(1 - 0.4802, abs=1e-3)  # sqrt(ln(40) / 16)
-    chart = result.distribution_chart("web.p90-time")
+    chart = sweep_charts.distribution(result, "web.p90-time")
     assert (chart.by, chart.y_label) == ("queue", "Share of runs")
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqmlab import _core, stats, toml_writer
+from aqmlab import quantities, stats, toml_writer
 
 TEMPLATE = "explore.html.jinja"
 STYLE = "explore.css"
@@ -55,18 +55,16 @@ class Axis:
 
         It begins logarithmic where the numbers are positive and span a factor of ten at least.
         """
-        found = [_quantity(value) for value in values]
-        units = {unit for _, unit in filter(None, found)}
-        if None in found or len(units) != 1:
+        found = quantities.numbers_of(values)
+        if found is None:
             return cls(name=name, label=title or name, values=tuple(values))
-        numbers = tuple(number for number, _ in filter(None, found))
-        unit = units.pop()
+        numbers, unit = found
         return cls(
             name=name,
             label=f"{title or name} ({unit})" if unit else title or name,
             values=tuple(values),
-            numbers=numbers,
-            log=min(numbers) > 0 and max(numbers) >= 10 * min(numbers),
+            numbers=tuple(numbers),
+            log=quantities.spread(numbers),
         )
 
 
@@ -252,15 +250,3 @@ def _values(point: PointData, measure: str) -> list[float | None] | None:
 def _text(label: Label) -> str:
     """A label as people write it."""
     return label if isinstance(label, str) else json.dumps(label)
-
-
-def _quantity(label: Label) -> tuple[float, str] | None:
-    """The number of a label and its unit; `None` if it is no finite number."""
-    if isinstance(label, bool):
-        return None
-    if isinstance(label, int | float):
-        return (float(label), "") if math.isfinite(label) else None
-    try:
-        return _core.quantity(label) if isinstance(label, str) else None
-    except _core.ScenarioError:
-        return None

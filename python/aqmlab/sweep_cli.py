@@ -314,13 +314,13 @@ def show(
     else:
         _show(chosen, result, baseline, ratio, as_json, names, quantile)
     if plot is not None:
-        from aqmlab import drawing
+        from aqmlab import drawing, sweep_charts
 
         wanted = names or [one.name for one in result.measured]
         charts = {
-            name: result.distribution_chart(name, x=x, by=by, panel=panel)
+            name: sweep_charts.distribution(result, name, by=by, panel=panel)
             if distribution
-            else result.chart(name, x=x, by=by, panel=panel, log_y=log_y)
+            else sweep_charts.against_axis(result, name, x=x, by=by, panel=panel, log_y=log_y)
             for name in wanted
         }
         orders = [drawing.Order(chart, plot, name.replace("/", "-")) for name, chart in charts.items()]

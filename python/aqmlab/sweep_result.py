@@ -1,4 +1,4 @@
-"""What a sweep found: runs as a table, intervals, differences from a baseline, charts."""
+"""What a sweep found: runs as a table, intervals, differences from a baseline, distributions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from aqmlab import _core, measures, stats
+from aqmlab import measures, stats
 from aqmlab.measure import Measure
 from aqmlab.sweep import Sweep, Value
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.campaign import Executor, Failure
-    from aqmlab.plot import Chart
     from aqmlab.stats import Interval
     from aqmlab.store import Store
     from aqmlab.sweep_run import Enough, Planned
@@ -151,53 +150,6 @@ class SweepResult:
                 )
         return pl.concat(parts)
 
-    def distribution_chart(
-        self, measure: str, *, x: str | None = None, by: str | None = None, panel: str | None = None
-    ) -> Chart:
-        """The distribution of a measure over replications: a line with its band for each value of `by` (by
-        default the first axis), a panel for each of `panel` (the second). `x` is the measure itself.
-
-        Raises `ValueError` if there is no such axis or measure, or if an axis has no place.
-        """
-        import polars as pl
-
-        from aqmlab.plot import Chart
-
-        if x is not None:
-            raise ValueError("x: is the measure itself in a distribution: leave it out")
-        one, (_, by, panel) = self.measure(measure), self._places("", by, panel)
-        table = self.distribution(measure).with_columns(
-            pl.col(column).cast(pl.String) for column in (by, panel) if column
-        )
-        return Chart(
-            kind="curve",
-            table=table,
-            x="x",
-            y="share",
-            by=by or self.axes[0],
-            panel=panel,
-            x_label=one.label,
-            y_label="Share of runs",
-            y_limits=(0.0, 1.0),
-        )
-
-    def _places(self, x: str | None, by: str | None, panel: str | None) -> tuple[str, str | None, str | None]:
-        """The axes along which is drawn; those not said are taken in turn."""
-        for name, label in (("x", x), ("by", by), ("panel", panel)):
-            if label and label not in self.axes:
-                raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(self.axes)}")
-        if x is None:
-            x = next((label for label in self.axes if self._numeric(label)), self.axes[0])
-        rest = [label for label in self.axes if label not in (x, by, panel)]
-        varied = [label for label in rest if self.sweep.labels[label].n_unique() > 1]
-        if by is None and varied:
-            by = varied.pop(0)
-        if panel is None and varied:
-            panel = varied.pop(0)
-        if varied:
-            raise ValueError(f"{', '.join(varied)}: has no place in the chart: narrow it with where")
-        return x, by, panel
-
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
         """The level of each of `count` intervals that shall hold together with this one: higher where
         precision decided how many runs there are, as it looked at them more than once."""
@@ -247,89 +199,6 @@ class SweepResult:
         labels = {label: self.sweep.labels.schema[label] for label in self.axes}
         numbers = {"mean": float, "low": float, "high": float, "replications": int}
         return {**labels, "measure": str, "unit": str, **numbers}
-
-    def chart(
-        self,
-        measure: str,
-        *,
-        x: str | None = None,
-        by: str | None = None,
-        panel: str | None = None,
-        log_x: bool | None = None,
-        log_y: bool = False,
-    ) -> Chart:
-        """A measure against an axis: a line for each value of `by`, a panel for each of `panel`, with
-        intervals. Left out, `x` is the first axis of numbers, and `by` and `panel` the next others; axes
-        beyond those must be narrowed with `where` of the sweep.
-
-        Raises `ValueError` if there is no such axis or measure.
-        """
-        import polars as pl
-
-        from aqmlab.plot import Chart
-
-        one = self.measure(measure)
-        x, by, panel = self._places(x, by, panel)
-        table = self.intervals().filter(pl.col("measure") == measure)
-        table, unit = self._with_numbers(table, x)
-        by_column = by or "measure"
-        table = table.with_columns(
-            pl.col(column).cast(pl.String) for column in (by_column, panel) if column is not None
-        )
-        values = table[x].to_list() if table.schema[x].is_numeric() else []
-        spread = bool(values) and min(values) > 0 and max(values) / min(values) >= 10
-        return Chart(
-            kind="line" if table.schema[x].is_numeric() else "bars",
-            table=table,
-            x=x,
-            y="mean",
-            by=by_column,
-            panel=panel,
-            x_label=f"{x} ({unit})" if unit else x,
-            y_label=one.label,
-            log_x=spread if log_x is None else log_x,
-            log_y=log_y,
-        )
-
-    def _numeric(self, label: str) -> bool:
-        column = self.sweep.labels[label]
-        return column.dtype.is_numeric() or _quantities(column.to_list()) is not None
-
-    def _with_numbers(self, table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
-        """The table with the values of an axis as numbers if they are quantities, and their unit."""
-        import polars as pl
-
-        found = None if table.schema[label].is_numeric() else _quantities(table[label].to_list())
-        if found is None:
-            return table, ""
-        values, unit = _readable(*found)
-        return table.with_columns(pl.Series(label, values)), unit
-
-
-def _quantities(values: Sequence[Any]) -> tuple[list[float], str] | None:
-    """Texts such as `10Mbps` as numbers in the base unit, and that unit; `None` if they are not all such."""
-    try:
-        found = [_core.quantity(str(value)) for value in values]
-    except ValueError:
-        return None
-    units = {unit for _, unit in found}
-    return ([number for number, _ in found], units.pop()) if len(units) == 1 else None
-
-
-_PREFIXES = {
-    "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps")),
-    "B": ((1e6, "MB"), (1e3, "kB")),
-    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
-}
-
-
-def _readable(values: list[float], unit: str) -> tuple[list[float], str]:
-    """The numbers in the largest unit in which the largest is at least one."""
-    most = max(map(abs, values), default=0.0)
-    for size, name in _PREFIXES.get(unit, ()):
-        if most >= size:
-            return [value / size for value in values], name
-    return values, unit
 
 
 def _paired(

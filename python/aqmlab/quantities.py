@@ -1,0 +1,54 @@
+"""Labels that are numbers, or quantities such as `10Mbps`, as numbers of one unit: what an axis of a chart
+needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from aqmlab import _core
+
+SPREAD = 10
+"""Positive numbers over this factor are drawn on a logarithmic axis."""
+
+_PREFIXES = {
+    "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps")),
+    "B": ((1e6, "MB"), (1e3, "kB")),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
+}
+
+
+def numbers_of(labels: Sequence[object]) -> tuple[list[float], str] | None:
+    """The labels as numbers in their base unit, and that unit; `None` unless all are finite numbers of one
+    unit."""
+    found = [_number(label) for label in labels]
+    known = [one for one in found if one is not None]
+    units = {unit for _, unit in known}
+    if len(known) < len(found) or len(units) != 1:
+        return None
+    return [number for number, _ in known], units.pop()
+
+
+def _number(label: object) -> tuple[float, str] | None:
+    if isinstance(label, bool):
+        return None
+    if isinstance(label, int | float):
+        return (float(label), "") if math.isfinite(label) else None
+    try:
+        return _core.quantity(label) if isinstance(label, str) else None
+    except _core.ScenarioError:
+        return None
+
+
+def readable(numbers: Sequence[float], unit: str) -> tuple[list[float], str]:
+    """The numbers in the largest unit in which the largest of them is at least one, and that unit."""
+    most = max(map(abs, numbers), default=0.0)
+    for size, name in _PREFIXES.get(unit, ()):
+        if most >= size:
+            return [number / size for number in numbers], name
+    return list(numbers), unit
+
+
+def spread(numbers: Sequence[float]) -> bool:
+    """Whether a logarithmic axis suits them."""
+    return bool(numbers) and min(numbers) > 0 and max(numbers) >= SPREAD * min(numbers)

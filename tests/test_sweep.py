@@ -362,6 +362,20 @@ def test_a_run_that_fails_is_kept_with_its_error_and_made_again_only_on_request(
         assert (healed.made, healed.failures) == (2, [])
 
 
+def test_a_measure_that_gives_what_no_store_keeps_fails_its_run_and_no_other(small: Path) -> None:
+    odd = Measure(name="odd", compute=lambda view: object() if view.run.manifest["seed"] == 4 else 1.0)
+    sweep = Sweep(
+        scenario=al.Scenario.load(small, {"duration": "3s"}),
+        axes={"traffic.web.load": [0.1]},
+        measures=[odd],
+        replications=3,
+    )
+    result = al.run_sweep(sweep)
+    assert [failure.seed for failure in result.failures] == [4]
+    assert "object" in result.failures[0].problem
+    assert result.runs["odd"].to_list() == [1.0, None, 1.0]
+
+
 def test_the_first_failure_stops_a_sweep_if_asked(small: Path) -> None:
     store = Store.in_memory()
     with pytest.raises(FirstFailureError, match=r"load = 0\.[12], seed 3: RuntimeError"):

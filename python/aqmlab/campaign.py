@@ -19,6 +19,7 @@ from aqmlab import _core, live_runs
 from aqmlab.grid import Grid, Prepare, Row, Runnable, Runs
 from aqmlab.measure import Measure, View
 from aqmlab.parallel import each
+from aqmlab.store_log import framed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -133,13 +134,17 @@ def make(task: Task, watch: _core.Watch) -> Made:
         run = task.scenario.run(task.seed, watch=watch)
         view = View(run)
         found = {one.key: one.of(view) for one in task.measures}
+        frames = {key: value for key, value in found.items() if isinstance(value, pl.DataFrame)}
+        values = {key: value for key, value in found.items() if key not in frames}
+        # What no store could keep is a mistake of the measure, and not of the store.
+        framed(values)
     except Exception as problem:
         return Made(record=about | _failed(task, "".join(traceback.format_exception_only(problem)).strip()))
     manifest = run.manifest
     record = {
         **about,
         "status": "done",
-        "values": {key: value for key, value in found.items() if not isinstance(value, pl.DataFrame)},
+        "values": values,
         "frames": {},
         "error": None,
         "cpu_s": run.performance.get("cpu_s"),
@@ -148,9 +153,7 @@ def make(task: Task, watch: _core.Watch) -> Made:
     }
     if "live" in manifest:
         record["live"] = live_runs.facts(manifest)
-    return Made(
-        record=record, frames={key: one for key, one in found.items() if isinstance(one, pl.DataFrame)}
-    )
+    return Made(record=record, frames=frames)
 
 
 def crashed(task: Task, problem: str) -> Made:

@@ -10,10 +10,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab import __version__, explore_cli, live_cli, plot_cli, store_cli, sweep_cli, trace_cli
+from aqmlab import (
+    __version__,
+    dask_options,
+    explore_cli,
+    live_cli,
+    plot_cli,
+    store_cli,
+    study_cli,
+    sweep_cli,
+    trace_cli,
+)
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
-from aqmlab.options import STORE, Settings, StoreFolder, load_scenario
+from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
+from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario
 from aqmlab.scenario import ScenarioFileError
 
 app = typer.Typer(
@@ -23,10 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-study_app = typer.Typer(
-    help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(study_app, name="study")
+app.add_typer(study_cli.app, name="study")
 app.add_typer(trace_cli.app, name="trace")
 app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
@@ -37,15 +45,11 @@ app.command("explore")(explore_cli.explore)
 USAGE = 2
 """Exit status of bad input."""
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
-
 INTERRUPTION = "aqmlab: interrupted"
 """What is said then."""
 
 ScenarioPath = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")]
 Out = Annotated[Path | None, typer.Option(help="A folder to write to.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at once; all cores by default.")]
 ReverseTies = Annotated[
     bool, typer.Option("--reverse-ties", help="Turn the rule for simultaneous events upside down.")
 ]
@@ -173,6 +177,10 @@ def compare(
     ] = Metric.SUMMARY,
     reverse_ties: ReverseTies = False,
     store: StoreFolder = STORE,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
 ) -> None:
     """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
     from aqmlab import comparison_text
@@ -184,7 +192,10 @@ def compare(
     of_queues, of_tcps = _names(queues), _names(tcp)
     if not of_queues and not of_tcps:
         raise ValueError("name what to compare: --queues, --tcp or both")
-    with Store(store) as kept:
+    with (
+        Store(store) as kept,
+        dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+    ):
         result = run_comparison(
             chosen,
             of_queues,
@@ -195,6 +206,7 @@ def compare(
             metric=metric,
             label="compare",
             store=kept,
+            executor=executor,
         )
     written = comparison_text.write(result, out)
     if as_json:
@@ -320,7 +332,7 @@ def list_(
     from aqmlab.catalog import families
 
     if family == "studies":
-        return study_list()
+        return study_cli.list_()
     if family not in families():
         raise ValueError(f"no family is named `{family}`: write one of {', '.join(families())}, studies")
     print("\n".join(reference.tcp_lists() if family == "tcp" else reference.listed(family)))
@@ -332,57 +344,6 @@ def show(name: str) -> None:
     from aqmlab.reference import describe
 
     print(describe(name))
-
-
-@study_app.command("list")
-def study_list() -> None:
-    """Lists the studies."""
-    from aqmlab.study import titles
-
-    for name, title in titles().items():
-        print(f"{name:<14} {title}")
-
-
-@study_app.command("run")
-def study_run(
-    name: str,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many runs at once; by default all cores, of live runs 16 on each."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="A folder; by default out/NAME, and -live, -quick behind it.")
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")
-    ] = False,
-) -> None:
-    """Runs a study: figures, tables, claims with verdicts, and a report."""
-    # Runs and figures take all cores: more threads of polars' would only take turns with them.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from aqmlab import study
-
-    chosen = study.load(name, live=live)
-    if live:
-        live_cli.prepare()
-    folder = out or Path("out") / f"{name}{'-live' if live else ''}{'-quick' if quick else ''}"
-    try:
-        result = study.run(chosen, folder, quick=quick, jobs=jobs)
-    except KeyboardInterrupt:
-        print(
-            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    width = max(8, *(len(id) for id in result.verdicts))
-    for judged in result.judged:
-        print(f"{judged.claim.id:<{width}} {judged.evidence.verdict:<10} {judged.evidence.measured}")
-    for failure in result.failures:
-        print(f"aqmlab: {failure}", file=sys.stderr)
-    print(f"\nReport: {result.report}")
-    if result.failures:
-        raise typer.Exit(1)
 
 
 def _fail(message: str) -> NoReturn:

@@ -14,6 +14,7 @@ from aqmlab.scenario import Scenario, flat
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.campaign import Executor
     from aqmlab.measure import View
     from aqmlab.store import Store
 
@@ -29,6 +30,7 @@ def compare(
     metric: Metric = Metric.SUMMARY,
     label: str | None = None,
     store: Store | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
     """Runs `scenario` with each of `queues`, each of `tcps` or each pair of both, `replications` times
     with common random numbers.
@@ -40,7 +42,8 @@ def compare(
     `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
     of response times, and the charts show where their distributions cross. With a `label` a bar
     shows how far it is. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps
-    what is finished (`interrupted`). Runs that the `store` holds are not made again.
+    what is finished (`interrupted`). Runs that the `store` holds are not made again; others are made by
+    `executor`, or else on this machine.
     """
     import polars as pl
 
@@ -84,7 +87,7 @@ def compare(
         campaign.execute(
             tasks.values(),
             store,
-            executor=campaign.Local(jobs=jobs),
+            executor=executor or campaign.Local(jobs=jobs),
             label=label,
             total=len(tasks),
             account=account,

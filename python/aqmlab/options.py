@@ -23,6 +23,9 @@ StoreFolder = Annotated[
         help="Where runs are kept.",
     ),
 ]
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
 STORE = Path("out/store")
 """Where they are kept unless `--store` or AQMLAB_STORE says otherwise."""
 

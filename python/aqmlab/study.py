@@ -21,7 +21,18 @@ from typing import Any
 import polars as pl
 
 from aqmlab import drawing, live_runs, report
-from aqmlab.campaign import Account, Local, Plan, collect, execute, plan_of, settled, tasks_of, version
+from aqmlab.campaign import (
+    Account,
+    Executor,
+    Local,
+    Plan,
+    collect,
+    execute,
+    plan_of,
+    settled,
+    tasks_of,
+    version,
+)
 from aqmlab.files import write_csv, write_text
 from aqmlab.grid import Grid, Prepare, Results
 from aqmlab.metrics import finite
@@ -62,12 +73,14 @@ def run(
     quick: bool = False,
     jobs: int | None = None,
     prepare: Prepare | None = None,
+    executor: Executor | None = None,
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `figures/` and the folder `store` into `out`.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
-    `live_runs.at_once` says. Runs that `out` already holds are not made again. Live runs have the machine to
-    themselves. Raises `NotLive` before any run if they are impossible here.
+    `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
+    holds are not made again. Live runs have the machine to themselves. Raises `NotLive` before any run if
+    they are impossible here.
     `KeyboardInterrupt` passes through; what is finished by then is kept.
     """
     make = prepare or Scenario.from_dict
@@ -82,7 +95,7 @@ def run(
     kept = store.runs_of([task.scenario.digest for task in live])
     if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live):
         live_runs.need()
-    here = Local(jobs=jobs)
+    here = executor or Local(jobs=jobs)
     stages = [
         ("main grid", tasks_of(simulated[:1]), here),
         ("sensitivity", tasks_of(simulated[1:]), here),

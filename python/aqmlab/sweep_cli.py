@@ -11,7 +11,7 @@ import typer
 
 from aqmlab import dask_options
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import STORE, StoreFolder
+from aqmlab.options import INTERRUPTED, STORE, StoreFolder
 from aqmlab.sweep_file import SweepFile, load
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
 
 File = Annotated[
     Path, typer.Argument(metavar="SWEEP.toml", help="A sweep file, or a scenario file with axes behind it.")

@@ -1,0 +1,70 @@
+"""The commands `aqmlab study`: published studies, run and judged."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aqmlab import dask_options, live_cli
+from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers
+from aqmlab.options import INTERRUPTED
+
+app = typer.Typer(help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_() -> None:
+    """Lists the studies."""
+    from aqmlab.study import titles
+
+    for name, title in titles().items():
+        print(f"{name:<14} {title}")
+
+
+@app.command("run")
+def run(
+    name: str,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many runs at once; by default all cores, of live runs 16 on each."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder; by default out/NAME, and -live, -quick behind it.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")
+    ] = False,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
+) -> None:
+    """Runs a study: figures, tables, claims with verdicts, and a report."""
+    # Runs and figures take all cores: more threads of polars' would only take turns with them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from aqmlab import study
+
+    chosen = study.load(name, live=live)
+    if live:
+        live_cli.prepare()
+    folder = out or Path("out") / f"{name}{'-live' if live else ''}{'-quick' if quick else ''}"
+    try:
+        with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
+            result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor)
+    except KeyboardInterrupt:
+        print(
+            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    width = max(8, *(len(id) for id in result.verdicts))
+    for judged in result.judged:
+        print(f"{judged.claim.id:<{width}} {judged.evidence.verdict:<10} {judged.evidence.measured}")
+    for failure in result.failures:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    print(f"\nReport: {result.report}")
+    if result.failures:
+        raise typer.Exit(1)

@@ -20,6 +20,7 @@ from aqmlab import (
     study_cli,
     sweep_cli,
     trace_cli,
+    tuning_cli,
 )
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
@@ -41,6 +42,8 @@ app.add_typer(live_cli.app, name="live")
 app.add_typer(sweep_cli.app, name="sweep")
 app.add_typer(store_cli.app, name="store")
 app.command("explore")(explore_cli.explore)
+app.command("sensitivity")(tuning_cli.sensitivity)
+app.command("tune")(tuning_cli.tune)
 
 USAGE = 2
 """Exit status of bad input."""

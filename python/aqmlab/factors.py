@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from aqmlab.scenario import parse_setting
+
 Scale = Literal["linear", "log"]
 
 STEPS = 10_000
@@ -57,6 +59,21 @@ class Factor:
             raise ValueError(f"{path}: {low} and {high} need the same unit")
         integer = unit in WHOLE_UNITS or (isinstance(low, int) and isinstance(high, int))
         return Factor(path=path, low=first, high=last, scale=scale, unit=unit, integer=integer)
+
+    @staticmethod
+    def parsed(text: str) -> Factor:
+        """The factor that `PATH=LOW..HIGH` asks for, as typed on a command line; `:log` may follow."""
+        path, equals, range_ = text.partition("=")
+        range_, colon, scale = range_.partition(":")
+        low, dots, high = range_.partition("..")
+        if not (equals and dots and path.strip() and low.strip() and high.strip()):
+            raise ValueError(
+                f"`{text}` is not of the form PATH=LOW..HIGH, such as bottleneck.queue.max_p=0.01..0.5:log"
+            )
+        if colon and scale not in ("linear", "log"):
+            raise ValueError(f"`{text}`: the scale {scale!r} must be linear or log")
+        first, last = (parse_setting(f"end={end}")[1] for end in (low, high))
+        return Factor.between(path.strip(), first, last, "log" if scale == "log" else "linear")
 
     def at(self, share: float) -> float | int | str:
         """The value at a `share` of the way from low (0) to high (1), as in a scenario."""

@@ -77,6 +77,14 @@ def load(
         raise ScenarioFileError.of(path, error) from None
 
 
+def is_sweep(path: Path) -> bool:
+    """Whether a file says a sweep; what is no TOML, or cannot be read, does not."""
+    try:
+        return "scenario" in _read(path)
+    except ScenarioFileError:
+        return False
+
+
 def _read(path: Path) -> dict[str, Any]:
     import tomllib
 

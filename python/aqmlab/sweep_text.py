@@ -50,7 +50,7 @@ def print_estimates(
     rows = [
         [*map(_label, labels), *(found.get(name, "-") for name in names)] for labels, found in cells.items()
     ]
-    _print_table(title, [*result.axes, *heads], rows, left=len(result.axes))
+    print_table(title, [*result.axes, *heads], rows, left=len(result.axes))
 
 
 def print_judged(judged: Iterable[Judged]) -> None:
@@ -160,7 +160,8 @@ def _label(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
+def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
+    """A table whose first columns are words, `left` of them, and whose others are numbers."""
     from rich.console import Console
     from rich.table import Table
 

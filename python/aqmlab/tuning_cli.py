@@ -1,0 +1,282 @@
+"""The commands `aqmlab sensitivity` and `aqmlab tune`: which parameters matter, and the best ones."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aqmlab import dask_options
+from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
+from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario
+
+if TYPE_CHECKING:
+    from aqmlab.campaign import Failure
+    from aqmlab.factors import Factor
+    from aqmlab.measure import Measure
+    from aqmlab.scenario import Scenario
+    from aqmlab.stats import Band
+
+
+class Method(StrEnum):
+    """How sensitivity is measured."""
+
+    SOBOL = "sobol"
+    MORRIS = "morris"
+
+
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="PATH=LOW..HIGH[:log]",
+        help="A number between two ends, such as bottleneck.queue.max_p=0.01..0.5:log; repeat it for more.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, help="First seed, which chooses what is tried, too; by default the scenario's."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and make none.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")]
+
+
+def sensitivity(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCENARIO.toml|SWEEP.toml",
+            help="A scenario file, or a sweep file, of which the scenario and the measures are taken.",
+        ),
+    ],
+    vary: Vary = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", metavar="NAME", help="What to measure, as `aqmlab sweep measures` lists."),
+    ] = None,
+    method: Annotated[
+        Method, typer.Option(help="Shares of the variance, or mean effects by far fewer runs.")
+    ] = Method.SOBOL,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Base samples of sobol, a power of 2 (64), each of which takes as many samples as there are "
+            "factors and two more; or trajectories of morris (10), with as many and one more.",
+        ),
+    ] = None,
+    replications: Annotated[
+        int, typer.Option(min=1, help="Runs of each sample, with the same seeds: their mean counts.")
+    ] = 3,
+    seed: Seed = None,
+    settings: Settings = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print a row for each measure and factor.")] = False,
+    out: Out = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
+    store: StoreFolder = STORE,
+) -> None:
+    """Tells which parameters matter for which measure: varies all at once, and shares out what changes."""
+    from aqmlab import sensitivity_run, tuning_text
+    from aqmlab.store import Store
+
+    scenario, measures = _source(file, settings, measure)
+    if not measures:
+        raise ValueError("--measure: name what to measure; `aqmlab sweep measures` lists what there is")
+    plan = sensitivity_run.plan(
+        scenario,
+        _factors(vary),
+        measures,
+        method=method.value,
+        samples=samples,
+        replications=replications,
+        seed=seed,
+    )
+    executor = dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers)
+    with executor as here, Store(store, read_only=dry_run) as kept:
+        if dry_run or not (as_json or csv):
+            print(tuning_text.planned(plan, plan.trials.held(plan.scenarios, kept)), flush=True)
+        if dry_run:
+            return
+        with _resumable(store):
+            found = sensitivity_run.run(plan, kept, executor=here, label="sensitivity")
+    if as_json:
+        print(json.dumps(tuning_text.sensitivity_table(found), indent=2))
+    elif csv:
+        print(found.table().write_csv(), end="")
+    else:
+        tuning_text.print_sensitivity(found)
+    if out is not None:
+        _tell_written(tuning_text.write_sensitivity(found, out), as_json or csv)
+    for name, problem in found.problems.items():
+        print(f"aqmlab: {name}: {problem}", file=sys.stderr)
+    _end(found.failures, failed=bool(found.problems))
+
+
+def tune(
+    file: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")],
+    vary: Vary = None,
+    minimise: Annotated[
+        str | None, typer.Option(metavar="MEASURE", help="What is to be as small as may be.")
+    ] = None,
+    maximise: Annotated[str | None, typer.Option(metavar="MEASURE", help="Or as large.")] = None,
+    subject_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIMIT",
+            help='What must be kept, in the unit of the measure, such as "bottleneck.drops<1" (in %); '
+            "several times.",
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="How many values are tried.")] = 40,
+    replications: Annotated[
+        int, typer.Option(min=1, help="Runs of each trial, with the same seeds: their mean counts.")
+    ] = 5,
+    fresh: Annotated[
+        int, typer.Option(min=2, help="Seeds beyond those, which judge the best values found.")
+    ] = 10,
+    at_once: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Trials that run together: more keep more cores busy, and know less of each other."
+        ),
+    ] = 4,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", metavar="NAME", help="What to tell beside on the fresh seeds."),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Queues to compare with on the fresh seeds, beside the scenario as it was: kinds, or "
+            "[queues.NAME].",
+        ),
+    ] = "",
+    seed: Seed = None,
+    settings: Settings = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    out: Out = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
+    store: StoreFolder = STORE,
+) -> None:
+    """Looks for the values that minimise or maximise a measure within limits, and judges them on fresh
+    seeds."""
+    from aqmlab import tuning_text
+    from aqmlab.store import Store
+    from aqmlab.tune_run import Tuning, run_tuning
+
+    if (minimise is None) == (maximise is None):
+        raise ValueError("name one measure to --minimise or to --maximise")
+    tuning = Tuning(
+        scenario=load_scenario(file, settings, False),
+        factors=_factors(vary),
+        objective=minimise or maximise or "",
+        goal="maximise" if minimise is None else "minimise",
+        limits=_limits(subject_to or ()),
+        trials=trials,
+        replications=replications,
+        fresh=fresh,
+        seed=seed,
+        at_once=at_once,
+        also=measure or (),
+        against=[name.strip() for name in against.split(",") if name.strip()],
+    )
+    if dry_run or not as_json:
+        print(tuning_text.planned_tuning(tuning), flush=True)
+    if dry_run:
+        return
+    executor = dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers)
+    with executor as here, Store(store) as kept, _resumable(store):
+        found = run_tuning(tuning, kept, executor=here, label="tune")
+    if as_json:
+        print(json.dumps(tuning_text.tuning_table(found), indent=2))
+    else:
+        tuning_text.print_tuning(found)
+    if out is not None:
+        _tell_written(tuning_text.write_tuning(found, out), as_json)
+    _end(found.failures, failed=found.best is None)
+
+
+def _source(
+    file: Path, settings: list[str] | None, measures: list[str] | None
+) -> "tuple[Scenario, Sequence[str | Measure]]":
+    """The scenario of a file, and what is measured of it."""
+    from aqmlab import sweep_file
+    from aqmlab.scenario import settings_of
+
+    if not sweep_file.is_sweep(file):
+        return load_scenario(file, settings, False), measures or ()
+    sweep = sweep_file.load(file).sweep
+    for warning in sweep.scenario.warnings:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    own = dict(sweep.own_measures)
+    chosen = [own.get(name, name) for name in measures] if measures else _numbers(sweep.wanted)
+    return sweep.scenario.with_(settings_of(settings or ())), chosen
+
+
+def _numbers(measures: "Sequence[Measure]") -> "list[Measure]":
+    """Those that are no tables."""
+    return [one for one in measures if not one.name.startswith("tables/")]
+
+
+def _factors(texts: list[str] | None) -> "list[Factor]":
+    from aqmlab.factors import Factor
+
+    if not texts:
+        raise ValueError("--vary: name what to vary, such as --vary bottleneck.queue.max_p=0.01..0.5:log")
+    return [Factor.parsed(text) for text in texts]
+
+
+def _limits(texts: Sequence[str]) -> "dict[str, Band]":
+    from aqmlab.tune_run import limit
+
+    found: dict[str, Band] = {}
+    for text in texts:
+        name, band = limit(text)
+        if name in found:
+            raise ValueError(f"--subject-to {text}: {name} has a limit already: one for each measure")
+        found[name] = band
+    return found
+
+
+@contextmanager
+def _resumable(store: Path) -> Iterator[None]:
+    """Says after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(
+            f"aqmlab: interrupted; finished runs are kept in {store}, the same command goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _tell_written(files: Sequence[Path], quiet: bool) -> None:
+    if not quiet:
+        print("\nPlots and numbers: " + ", ".join(map(str, files)))
+
+
+def _end(failures: "Sequence[Failure]", *, failed: bool) -> None:
+    for failure in failures[:5]:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    if len(failures) > 5:
+        print(f"aqmlab: and {len(failures) - 5} more", file=sys.stderr)
+    if failures or failed:
+        raise typer.Exit(1)

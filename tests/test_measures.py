@@ -133,11 +133,15 @@ def test_reductions_of_studies_keep_their_code_under_their_key() -> None:
     pinned("reductions.json", found, cure)
 
 
+NUMBERS = {f"aqmlab.{name}" for name in ("flow_level", "metrics", "response_times", "stats", "summary")}
+"""Modules of the library that make numbers of tables."""
+
+
 def code_of(module: str) -> str:
-    """A digest of the statements of a module and of those of ours that it takes names from: not of comments,
-    of docstrings, or of how it is laid out."""
+    """A digest of the statements of a module, and of studies and modules of numbers that it takes names from:
+    not of comments, of docstrings, or of how it is laid out."""
     names = {getattr(one, "__module__", None) or "" for one in vars(sys.modules[module]).values()}
-    ours = {name for name in names if name.startswith("aqmlab.") and name != "aqmlab.measure"}
+    ours = {name for name in names if name.startswith("aqmlab.studies.") or name in NUMBERS}
     digest = hashlib.sha256()
     for name in sorted({*ours, metrics.__name__, module}):
         path = Path(sys.modules[name].__file__ or "")

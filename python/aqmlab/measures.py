@@ -280,8 +280,25 @@ def _flow_level(scenario: Scenario) -> list[Measure]:
 def _trace_level(scenario: Scenario) -> list[Measure]:
     from aqmlab.catalog import entry
 
-    columns = [row["name"] for row in entry("trace.summary").parameters]
-    return [Measure(name=f"trace.{one}", title=one, compute=_row("summary", one)) for one in columns]
+    found = []
+    for row in entry("trace.summary").parameters:
+        column = row["name"]
+        ending = next((one for one in _UNITS if column.endswith(one)), "")
+        unit, factor = _UNITS.get(ending, ("", 1.0))
+        said = column.removesuffix(ending)
+        found.append(
+            Measure(
+                name=f"trace.{said.replace('_', '-')}",
+                title=said.replace("_", " "),
+                unit=unit,
+                compute=_row("summary", column, factor),
+            )
+        )
+    return found
+
+
+_UNITS = {"_bps": ("Mbps", 1e-6), "_packets": ("packets", 1.0), "_bytes": ("B", 1.0), "_s": ("ms", 1e3)}
+"""What columns of traces end in, and the unit and the factor of their measures."""
 
 
 # Looked up by name

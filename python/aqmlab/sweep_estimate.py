@@ -6,15 +6,15 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aqmlab import _core
 from aqmlab.parallel import held_back
 from aqmlab.progress import part
+from aqmlab.store import Store
 
 if TYPE_CHECKING:
-    from aqmlab.store import Store
     from aqmlab.sweep import Sweep
     from aqmlab.sweep_run import Planned
     from aqmlab.sweep_why import Missing
@@ -51,10 +51,14 @@ class Estimate:
 
 
 def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
-    """The estimate of a sweep; nothing is written."""
+    """The estimate of a sweep; nothing is written. Where the warm-up is not known yet, no run exists."""
     from aqmlab import sweep_run, sweep_why
 
-    planned = sweep_run.plan(sweep, store)
+    try:
+        planned = sweep_run.plan(sweep, store)
+    except sweep_run.NoWarmUpError:
+        planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
+        store = Store.in_memory()
     enough = sweep_run.counted(planned, store)
     missing = list(sweep_why.missing(planned, store))
     runs = sum(one.wanted for one in enough)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
-from aqmlab.campaign import Account, Executor, Local, Task, execute
+from aqmlab.campaign import Account, Executor, Local, Task, execute, settled
 from aqmlab.measure import Measure, View
 from aqmlab.parallel import held_back
 from aqmlab.scenario import Scenario
@@ -169,7 +169,6 @@ def run(
     mine = [place % shard[1] == shard[0] - 1 for place in range(len(planned.points))]
     least = sweep.replications if sweep.precision is None else sweep.precision.rule.least
     counts = [(least if one else 0) for one in mine]
-    found: int | None = None
     while True:
         if all_there(planned, store, counts):
             account.found += sum(counts)
@@ -184,8 +183,8 @@ def run(
                 retry=retry,
                 fail_fast=fail_fast,
             )
-        # What the rounds before made is no news.
-        found = account.found = account.found if found is None else found
+        # Each round finds again what the rounds before it made.
+        account.found = sum(counts) - account.made
         if sweep.precision is None:
             break
         following = [
@@ -354,6 +353,15 @@ def _settled_s(view: View) -> float | None:
     return max((cut * step_s for cut in cuts if cut is not None), default=0.0)
 
 
+class NoWarmUpError(ValueError):
+    """The warm-up of points is not known, and nothing is to be run."""
+
+
+def _made(tasks: Sequence[Task], store: Store) -> bool:
+    kept = store.runs_of([task.scenario.digest for task in tasks])
+    return all(settled(kept.get(task.run), task.keys, retry=True) for task in tasks)
+
+
 WARM_UP_SAMPLES = 400
 """Of so many samples of a queue MSER-5 makes eighty batches."""
 
@@ -371,6 +379,10 @@ def _warm_ups(sweep: Sweep, points: Sequence[Point], store: Store, executor: Exe
         pilot = scenario.with_({"warm_up": "0s", "record.queue_every": f"{every * 1e3:.6g}ms"})
         said = f"{sweep.name}, warm-up of point {point.number}"
         tasks.append(Task(scenario=pilot, seed=point.first_seed, measures=(WARM_UP,), name=said))
+    if store.read_only and not _made(tasks, store):
+        raise NoWarmUpError(
+            f"{sweep.name}: warm_up: the runs that tell it are not made: `aqmlab sweep run` makes them"
+        )
     label = f"{sweep.name}: warm-up"
     execute(tasks, store, executor=executor, label=label, total=len(tasks), retry=True, fail_fast=True)
     kept = store.runs_of([task.scenario.digest for task in tasks])

@@ -307,9 +307,9 @@ def test_the_formulas_of_the_page_are_those_of_python(opened: Opened) -> None:
             for _ in "ab"
         )
         for script, found in (
-            ("meanInterval(a, data.t)", stats.mean_interval(ours)),
-            ("pairedDifference(a, b, data.t)", stats.paired_difference(ours, theirs)),
-            ("pairedRatio(a, b, data.t)", stats.paired_ratio(ours, theirs)),
+            ("meanInterval(a, data.sweeps[0].t)", stats.mean_interval(ours)),
+            ("pairedDifference(a, b, data.sweeps[0].t)", stats.paired_difference(ours, theirs)),
+            ("pairedRatio(a, b, data.sweeps[0].t)", stats.paired_ratio(ours, theirs)),
         ):
             given = [[None if math.isnan(value) else value for value in side] for side in (ours, theirs)]
             told = opened.page.evaluate(f"([a, b]) => {script}", given)

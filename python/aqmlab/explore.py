@@ -104,13 +104,15 @@ class PointData:
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """A sweep and its runs. `provenance` are lines of what and when, such as version and store."""
+    """A sweep and its runs. `provenance` are lines of what and when, such as version and store; `level` is
+    that of each interval, above 95 % where precision decided how many runs there are."""
 
     title: str
     axes: tuple[Axis, ...]
     measures: tuple[MeasureInfo, ...]
     points: tuple[PointData, ...]
     provenance: Mapping[str, str] = field(default_factory=dict)
+    level: float = stats.LEVEL
 
     def __post_init__(self) -> None:
         for what, found in (("axis", self.axes), ("measure", self.measures), ("point", self.points)):
@@ -183,12 +185,7 @@ def page(*explorations: Exploration) -> str:
 
 def packed(explorations: Sequence[Exploration]) -> str:
     """What the page knows: JSON, gzipped, in base64. The same for the same runs."""
-    most = max(len(point.seeds) for one in explorations for point in one.points)
-    data = {
-        "level": stats.LEVEL,
-        "t": [stats.t_quantile(stats.LEVEL, freedom) for freedom in range(1, most)],
-        "sweeps": [_columns(one) for one in explorations],
-    }
+    data = {"sweeps": [_columns(one) for one in explorations]}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode("ascii")
 
@@ -196,8 +193,11 @@ def packed(explorations: Sequence[Exploration]) -> str:
 def _columns(one: Exploration) -> dict[str, Any]:
     """A sweep by columns, each as long as there are points; what repeats stands once, and is numbered."""
     seeds: dict[tuple[int, ...], int] = {}
+    most = max(len(point.seeds) for point in one.points)
     return {
         "title": one.title,
+        "level": one.level,
+        "t": [stats.t_quantile(one.level, freedom) for freedom in range(1, most)],
         "provenance": dict(one.provenance),
         "axes": [_axis(axis, one.points) for axis in one.axes],
         "measures": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
@@ -62,7 +62,8 @@ def of_sweep(sweep: Sweep, store: Store) -> Exploration:
     ]
     axes = [(axis.label, list(axis.values)) for axis in sweep.all_axes]
     measured = [_Measured.of(one) for one in sweep.wanted if "/" not in one.name]
-    return _exploration(sweep.name, sweep.id, axes, wanted, measured, store)
+    found = _exploration(sweep.name, sweep.id, axes, wanted, measured, store)
+    return found if sweep.precision is None else replace(found, level=sweep.precision.level())
 
 
 def of_store(store: Store, name: str | None = None) -> list[Exploration]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core
+from aqmlab import _core, stats
 from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario, _check_plain
 
@@ -64,6 +64,10 @@ class Stopping:
     baseline: Mapping[str, Value] = field(default_factory=dict)
     """Labels of another point, whose others are the same: what is to be narrow is the interval of the
     difference from it, seed by seed; a `relative` half-width is one of its mean."""
+
+    def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
+        """The level of each of `count` intervals at each look, so that all hold together with this one."""
+        return stats.simultaneous_level(level, count * len(self.rule.looks()) * len(self.measures))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,8 +154,7 @@ class SweepResult:
         """The level of each of `count` intervals that shall hold together with this one: higher where
         precision decided how many runs there are, as it looked at them more than once."""
         stopping = self.sweep.precision
-        looks = 1 if stopping is None else len(stopping.rule.looks()) * len(stopping.measures)
-        return stats.simultaneous_level(level, count * looks)
+        return stats.simultaneous_level(level, count) if stopping is None else stopping.level(level, count)
 
     def against(
         self,

@@ -215,7 +215,7 @@ function caption() {
   const averaged = others.filter((axis) => state.fixed[axis.name] === null).map((axis) => `${axis.name} (${axis.values.length} values)`);
   const where = fixed.length ? `; only ${fixed.join(", ")}` : "";
   const mean = averaged.length ? `; averaged over ${averaged.join(" and ")}, replication by replication` : "";
-  const percent = `${Math.round(data.level * 1000) / 10} %`;
+  const percent = `${Math.round(sweep.level * 10000) / 100} %`;
   const spread = state.runs === "each" ? "; a dot for each run, and their mean" : `; mean and ${percent} interval (Student's t)`;
   const paired = state.mode === "value" ? "" : ", seed by seed";
   return `${yLabel()}${paired}, over ${axisOf(sweep, state.x).label}${where}${mean}${spread}.`;
@@ -239,7 +239,7 @@ function notes() {
 }
 
 function show() {
-  shown = selection(sweep, state, data.t);
+  shown = selection(sweep, state, sweep.t);
   showControls();
   showHead();
   by("shown").textContent = caption();
@@ -386,7 +386,7 @@ function valuesTable(point, measures) {
   const value = (one, found, seed) => (found === null ? (failures[seed] ? "failed" : "–") : plain(found, Math.max(one.digits, 6)));
   const head = h("tr", {}, h("th", { scope: "col" }, "seed"), ...columns.map(([one]) => h("th", { scope: "col" }, one.label)));
   const rows = seeds.map((seed, k) => h("tr", {}, h("td", {}, String(seed)), ...columns.map(([one, found]) => h("td", {}, value(one, found[k], seed)))));
-  const means = columns.map(([one, found]) => h("td", {}, told(meanInterval(found, data.t), one.digits)));
+  const means = columns.map(([one, found]) => h("td", {}, told(meanInterval(found, sweep.t), one.digits)));
   const foot = h("tr", {}, h("th", { scope: "row" }, "mean"), ...means);
   return h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, head), h("tbody", {}, ...rows), h("tfoot", {}, foot)));
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from aqmlab import _core
 from aqmlab.scenario import parse_setting
 
 Scale = Literal["linear", "log"]
@@ -52,9 +53,10 @@ class Factor:
     def between(path: str, low: float | str, high: float | str, scale: Scale = "linear") -> Factor:
         """A factor whose ends are written as in a scenario: `"30p"`, `"1.5ms"`, `0.02`.
 
-        It takes whole numbers if both ends are whole numbers (`1`, not `1.0`), or count packets or bytes.
+        It takes whole numbers if both ends are whole numbers (`1`, not `1.0`), or count packets or bytes, as
+        `5kB` does, too.
         """
-        (first, unit), (last, other) = _number_of(path, low), _number_of(path, high)
+        (first, unit), (last, other) = _bytes(*_number_of(path, low)), _bytes(*_number_of(path, high))
         if unit != other:
             raise ValueError(f"{path}: {low} and {high} need the same unit")
         integer = unit in WHOLE_UNITS or (isinstance(low, int) and isinstance(high, int))
@@ -114,6 +116,15 @@ def _plain(value: float) -> str:
     if value == int(value):
         return str(int(value))
     return f"{value:.15f}".rstrip("0") if abs(value) < 1e-4 else repr(value)
+
+
+def _bytes(number: float, unit: str) -> tuple[float, str]:
+    """A size in bytes, of which there is no part; anything else as it is."""
+    try:
+        size, base = _core.quantity(f"1{unit}")
+    except ValueError:
+        return number, unit
+    return (round(number * size, 6), base) if base == "B" else (number, unit)
 
 
 def _number_of(path: str, written: Any) -> tuple[float, str]:

@@ -184,10 +184,11 @@ class TuningResult:
             return "worse"
         return "better" if found == "holds" else "not distinguishable"
 
-    def limit_verdict(self, measure: str) -> stats.Verdict:
-        """Whether the tuned scenario keeps a limit on fresh seeds."""
-        compared = next(one for one in self.comparisons if one.measure.name == measure)
-        return stats.verdict(compared.tuned, self.tuning.limits[measure])
+    def limit_verdict(self, measure: str, rival: str | None = None) -> stats.Verdict:
+        """Whether the tuned scenario, or a rival, keeps a limit on fresh seeds."""
+        wanted = rival or AS_IT_WAS
+        compared = next(one for one in self.comparisons if (one.measure.name, one.rival) == (measure, wanted))
+        return stats.verdict(compared.other if rival else compared.tuned, self.tuning.limits[measure])
 
     def trials(self) -> pl.DataFrame:
         """A row for each trial: `trial`, its values by path, the mean of each measure, `feasible`,

@@ -16,7 +16,7 @@ from aqmlab.metrics import finite
 from aqmlab.sensitivity_run import Plan, Sensitivity
 from aqmlab.sweep_text import print_table
 from aqmlab.trials import mean, said
-from aqmlab.tune_run import AS_IT_WAS, Comparison, Tuning, TuningResult
+from aqmlab.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,6 +27,12 @@ WIDE = 0.3
 METHODS: Mapping[str, str] = {
     "sobol": "Sobol's shares of the variance",
     "morris": "Morris's effects of a factor's whole range",
+}
+
+_LIMIT: Mapping[stats.Verdict, str] = {
+    "holds": "is kept on fresh seeds.",
+    "fails": "is broken on fresh seeds: tune with a stricter one, or with more --replications.",
+    "undecided": "may be kept or broken on fresh seeds: tune with a margin, or with more --replications.",
 }
 
 # Sensitivity analysis
@@ -133,16 +139,18 @@ def print_tuning(found: TuningResult) -> None:
     print("\n".join(_searched(found)))
     if found.best is None:
         return
-    rows, rivals = [], list(found.tuning.rivals)
-    for one in found.tuning.judged:
-        ours = {compared.rival: compared for compared in found.comparisons if compared.measure is one}
-        unit = f" ({one.unit})" if one.unit else ""
-        rows.append([f"{one.name}{unit}", _interval(ours[AS_IT_WAS].tuned)])
-        for rival in rivals:
-            rows[-1] += [_interval(ours[rival].other), _interval(ours[rival].difference)]
-    heads = ["measure", "tuned", *(head for rival in rivals for head in (rival, f"tuned less\n{rival}"))]
+    judged, rivals = found.tuning.judged, list(found.tuning.rivals)
+    of = {(one.rival, one.measure.name): one for one in found.comparisons}
+    heads = ["", *(f"{one.name}\n({one.unit})" if one.unit else one.name for one in judged)]
     first, last = found.tuning.fresh_seeds[0], found.tuning.fresh_seeds[-1]
-    print_table(f"Fresh seeds {first} to {last}: mean and 95 % interval", heads, rows, left=1)
+    means = [[TUNED, *(_interval(of[AS_IT_WAS, one.name].tuned) for one in judged)]]
+    means += [[rival, *(_interval(of[rival, one.name].other) for one in judged)] for rival in rivals]
+    print_table(f"Fresh seeds {first} to {last}: mean and 95 % interval", heads, means, left=1)
+    less = [
+        [f"{TUNED} - {rival}", *(_interval(of[rival, one.name].difference) for one in judged)]
+        for rival in rivals
+    ]
+    print_table("Differences, seed by seed, and their 95 % intervals", heads, less, left=1)
     print("\n".join(_judged(found)))
 
 
@@ -175,20 +183,25 @@ def _judged(found: TuningResult) -> Iterator[str]:
             yield _sentence(found, compared)
     for name, band in found.tuning.limits.items():
         verdict = found.limit_verdict(name)
-        words = {"holds": "is kept", "fails": "is broken", "undecided": "may be kept or broken"}[verdict]
-        yield f"The limit {name} {band} {words} on fresh seeds ({verdict})."
+        yield f"The limit {name} {band} {_LIMIT[verdict]}"
     yield f"Best values: {said(found.settings)}"
     yield " ".join(f"--set {path}={value}" for path, value in found.settings.items())
 
 
 def _sentence(found: TuningResult, compared: Comparison) -> str:
     other = "the scenario as it was" if compared.rival == AS_IT_WAS else compared.rival
-    unit = f" {compared.measure.unit}".rstrip()
+    difference = f"{_interval(compared.difference)} {compared.measure.unit}".rstrip()
+    by = f"{compared.measure.name} differs by {difference}"
+    broken = [
+        f"{name} {band}"
+        for name, band in found.tuning.limits.items()
+        if found.limit_verdict(name, compared.rival) == "fails"
+    ]
+    but = f"; but {other} does not keep {' and '.join(broken)}" if broken else ""
     outcome = found.outcome(compared)
-    by = f"{compared.measure.name} differs by {_interval(compared.difference)}{unit}"
     if outcome == "not distinguishable":
-        return f"Tuned and {other} are not distinguishable: {by}, which may be nothing at all."
-    return f"Tuned is {outcome} than {other}: {by}."
+        return f"Tuned and {other} are not distinguishable: {by}, which may be nothing at all{but}."
+    return f"Tuned is {outcome} than {other}: {by}{but}."
 
 
 def tuning_table(found: TuningResult) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
         (["queues.short.limit=1p..5p"], {}, "no line has it"),
         (["seed=1..5"], {}, "is chance"),
         (["bottleneck.queue.min_th=1p..30p", "bottleneck.queue.max_th=20p..40p"], {}, "all go together"),
-        (["bottleneck.queue.max_p=0.1..0.5"], {"samples": 10}, "power of 2"),
+        (["bottleneck.queue.max_p=0.1..0.5"], {"samples": 10}, "samples: .* power of 2"),
         (["bottleneck.queue.max_p=0.1..0.5"], {"measure": ["web.p90"]}, "did you mean web.p90"),
         (["bottleneck.queue.max_p=0.1..0.5"], {"measure": []}, "--measure: name what"),
     ],

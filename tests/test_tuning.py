@@ -290,6 +290,30 @@ def test_a_program_gets_json_and_a_dry_run_makes_nothing(
     assert set(found["best"]["values"]) == {"bottleneck.queue.max_p"}
 
 
+def test_a_sweep_file_gives_its_scenario_and_the_measures_that_are_its_own(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = small.parent / "sweep.toml"
+    file.write_text(
+        'scenario = "small.toml"\n[set]\nduration = "4s"\n[axes]\n"bottleneck.rate" = ["1Mbps", "2Mbps"]\n'
+        '[measure.longest]\nsql = "SELECT max(duration_s) FROM transfers"\nunit = "s"\n',
+        encoding="utf-8",
+    )
+    tuning_cli.tune(
+        file,
+        vary=["bottleneck.queue.limit=20p..60p"],
+        minimise="longest",
+        trials=2,
+        replications=1,
+        fresh=2,
+        as_json=True,
+        store=tmp_path / "kept",
+    )
+    assert json.loads(capsys.readouterr().out)["objective"] == "longest"
+    given = Store(tmp_path / "kept", read_only=True).records("scenario")[0]["given"]
+    assert given["duration"] == "4s"
+
+
 def test_ctrl_c_keeps_what_is_done_and_says_so(small: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", COMMAND, "tune", str(small), *WORDS, "--trials", "2000", "--store", "kept"],

@@ -194,7 +194,10 @@ def plan(
     wanted = known_measures.named(scenario, names, own)
     first = int(scenario.effective["seed"]) if seed is None else seed
     seeds = seeds_from(first, replications)
-    design = Design(method=method, factors=factors, count=samples or SAMPLES[method], seed=first)
+    try:
+        design = Design(method=method, factors=factors, count=samples or SAMPLES[method], seed=first)
+    except ValueError as error:
+        raise ValueError(f"samples: {error}") from None
     values = design.samples()
     return Plan(
         scenario=scenario,

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +29,13 @@ class Method(StrEnum):
     MORRIS = "morris"
 
 
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO.toml|SWEEP.toml",
+        help="A scenario file, or a sweep file, of which the scenario and the measures are taken.",
+    ),
+]
 Vary = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,13 +54,7 @@ Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder for t
 
 
 def sensitivity(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SCENARIO.toml|SWEEP.toml",
-            help="A scenario file, or a sweep file, of which the scenario and the measures are taken.",
-        ),
-    ],
+    file: File,
     vary: Vary = None,
     measure: Annotated[
         list[str] | None,
@@ -90,7 +91,8 @@ def sensitivity(
     from aqmlab import sensitivity_run, tuning_text
     from aqmlab.store import Store
 
-    scenario, measures = _source(file, settings, measure)
+    scenario, own, measures = _source(file, settings)
+    measures = [own.get(name, name) for name in measure] if measure else measures
     if not measures:
         raise ValueError("--measure: name what to measure; `aqmlab sweep measures` lists what there is")
     plan = sensitivity_run.plan(
@@ -124,7 +126,7 @@ def sensitivity(
 
 
 def tune(
-    file: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")],
+    file: File,
     vary: Vary = None,
     minimise: Annotated[
         str | None, typer.Option(metavar="MEASURE", help="What is to be as small as may be.")
@@ -183,8 +185,9 @@ def tune(
 
     if (minimise is None) == (maximise is None):
         raise ValueError("name one measure to --minimise or to --maximise")
+    scenario, own, _ = _source(file, settings)
     tuning = Tuning(
-        scenario=load_scenario(file, settings, False),
+        scenario=scenario,
         factors=_factors(vary),
         objective=minimise or maximise or "",
         goal="maximise" if minimise is None else "minimise",
@@ -196,6 +199,7 @@ def tune(
         at_once=at_once,
         also=measure or (),
         against=[name.strip() for name in against.split(",") if name.strip()],
+        own_measures=own,
     )
     if dry_run or not as_json:
         print(tuning_text.planned_tuning(tuning), flush=True)
@@ -214,25 +218,19 @@ def tune(
 
 
 def _source(
-    file: Path, settings: list[str] | None, measures: list[str] | None
-) -> "tuple[Scenario, Sequence[str | Measure]]":
-    """The scenario of a file, and what is measured of it."""
+    file: Path, settings: list[str] | None
+) -> "tuple[Scenario, Mapping[str, Measure], Sequence[str | Measure]]":
+    """The scenario of a file, and of a sweep file its own measures and those that are numbers."""
     from aqmlab import sweep_file
     from aqmlab.scenario import settings_of
 
     if not sweep_file.is_sweep(file):
-        return load_scenario(file, settings, False), measures or ()
+        return load_scenario(file, settings, False), {}, ()
     sweep = sweep_file.load(file).sweep
     for warning in sweep.scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
-    own = dict(sweep.own_measures)
-    chosen = [own.get(name, name) for name in measures] if measures else _numbers(sweep.wanted)
-    return sweep.scenario.with_(settings_of(settings or ())), chosen
-
-
-def _numbers(measures: "Sequence[Measure]") -> "list[Measure]":
-    """Those that are no tables."""
-    return [one for one in measures if not one.name.startswith("tables/")]
+    numbers = [one for one in sweep.wanted if not one.name.startswith("tables/")]
+    return sweep.scenario.with_(settings_of(settings or ())), sweep.own_measures, numbers
 
 
 def _factors(texts: list[str] | None) -> "list[Factor]":

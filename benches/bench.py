@@ -7,9 +7,9 @@
 Prints, part by part, W1 to W3 beside ns-2, ns-3 and htsim where they are installed (`peers`); instructions
 for a packet where valgrind is (`instructions`); what other TCPs, queues and rates cost (`transports`,
 `queues`, `rates`); what very many flows and Web objects cost (`scale`); what it takes to begin (`starts`);
-and what keeping runs costs (`store`). Nothing of this passes or fails: machines are noisy. `--check` counts
-instructions of three short workloads instead, and fails if one takes 2 % more than on record
-(`instruction_counts.py`).
+what keeping runs costs (`store`); and what making many costs beside the runs, here and through Dask
+(`sweeps`). Nothing of this passes or fails: machines are noisy. `--check` counts instructions of three short
+workloads instead, and fails if one takes 2 % more than on record (`instruction_counts.py`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ import scale
 import simulators
 import startup
 import store
+import sweeps
 from history import Measured
 from program import Program
 
-PARTS = ("peers", "instructions", "transports", "queues", "rates", "scale", "starts", "store")
+PARTS = ("peers", "instructions", "transports", "queues", "rates", "scale", "starts", "store", "sweeps")
 OUT = Path("out/bench.json")
 
 
@@ -74,6 +75,7 @@ def measure(program: Program, options: argparse.Namespace) -> None:
         "scale": lambda: Measured(samples=scale.measure(program, turns, million=options.million)),
         "starts": lambda: Measured(starts=startup.measure()),
         "store": lambda: Measured(kept=store.measure(store.MILLION if options.million else store.RUNS)),
+        "sweeps": lambda: Measured(sweeps=sweeps.measure()),
     }
     found = Measured()
     for part in PARTS:
@@ -105,6 +107,9 @@ def show(found: Measured) -> None:
         print()
     if found.kept:
         store.print_table(found.kept)
+        print()
+    if found.sweeps:
+        sweeps.print_table(found.sweeps)
         print()
 
 

@@ -21,6 +21,7 @@ from samples import ROOT, Sample
 from simulators import Count
 from startup import Start
 from store import Kept
+from sweeps import Figure
 
 HISTORY = Path(__file__).resolve().parent / "history"
 FORMAT = 2
@@ -34,6 +35,7 @@ class Measured:
     counts: list[Count] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    sweeps: list[Figure] = field(default_factory=list)
 
     def __add__(self, other: Measured) -> Measured:
         return Measured(
@@ -41,6 +43,7 @@ class Measured:
             counts=self.counts + other.counts,
             starts=self.starts + other.starts,
             kept=self.kept + other.kept,
+            sweeps=self.sweeps + other.sweeps,
         )
 
 
@@ -69,6 +72,7 @@ def read(path: Path) -> Measured:
         counts=[Count(**one) for one in kept["counts"]],
         starts=[Start(**one) for one in kept["starts"]],
         kept=[Kept(**one) for one in kept.get("kept", [])],  # Files from before there were stores have none.
+        sweeps=[Figure(**one) for one in kept.get("sweeps", [])],
     )
 
 

@@ -113,7 +113,7 @@ def test_every_value_seed_and_failure_is_in_the_page() -> None:
             assert measure["values"][at] == (values if any(value is not None for value in values) else None)
         assert sweep["failures"][at] == ({str(k): text for k, text in one.failures.items()} or None)
         assert tomllib.loads(sweep["given"][at]) == one.given
-    assert data["t"] == [stats.t_quantile(0.95, freedom) for freedom in range(1, len(SEEDS))]
+    assert data["sweeps"][0]["t"] == [stats.t_quantile(0.95, freedom) for freedom in range(1, len(SEEDS))]
 
 
 def test_a_value_that_is_no_number_is_a_missing_one() -> None:

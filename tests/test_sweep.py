@@ -323,6 +323,9 @@ def test_tables_are_kept_whole_on_request(file: Path, tmp_path: Path) -> None:
         (record,) = store.runs_of(planned.digests).values()
         kept = store.frame(record, "tables/transfers@1")
     assert kept.equals(planned.scenarios.of(planned.points[0]).run(3).transfers)
+    all_ = sweep_file.load(file, ["queue=red", "load=0.2"], tables=["tables"], replications=1).sweep
+    names = {one.name for one in all_.wanted if one.name.startswith("tables/")}
+    assert names == {f"tables/{name}" for name in planned.scenarios.of(planned.points[0]).run(3).tables}
 
 
 # Failures

@@ -32,6 +32,9 @@ NAMED: Mapping[str, str] = {"queue": "a queue", "tcp": "a TCP"}
 
 MSER_5 = "mser-5"
 
+ALL_TABLES = "tables"
+"""The word for every table of a run."""
+
 OWN_SEEDS_APART = 1_000_003
 """Seeds of points that do not share random numbers begin so far apart, times a number of 30 bits."""
 
@@ -97,7 +100,7 @@ class Sweep:
     precision: Stopping | None = None
     warm_up: str | None = None
     tables: Sequence[str] = ()
-    """Tables of each run that are kept as a whole, as Parquet: `("transfers", "queue")`."""
+    """Tables of each run that are kept whole, as Parquet: `("transfers", "queue")`; `"tables"` is all."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
     """Measures that `measures` may name beside those that the scenario has."""
 
@@ -192,9 +195,11 @@ class Sweep:
             one.removeprefix(level) for one in names if (one.startswith(level) if level else "." not in one)
         ]
         for name in self.tables:
-            if name not in known:
-                raise ValueError(f"tables: no table is named `{name}`: there is {', '.join(known)}")
-        return self.tables
+            if name not in (*known, ALL_TABLES):
+                raise ValueError(
+                    f"tables: no table is named `{name}`: there is {', '.join(known)}, or tables"
+                )
+        return known if ALL_TABLES in self.tables else self.tables
 
     @cached_property
     def labels(self) -> pl.DataFrame:

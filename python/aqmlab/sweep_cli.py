@@ -45,7 +45,7 @@ Measures = Annotated[
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option("--keep", metavar="TABLE", help="A table of each run that is kept whole, as Parquet."),
+    typer.Option("--keep", metavar="TABLE", help="A table of each run to keep as Parquet; `tables` is all."),
 ]
 Baseline = Annotated[
     str | None,

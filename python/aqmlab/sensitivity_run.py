@@ -171,8 +171,9 @@ def _bars(indices: pl.DataFrame, bars: Mapping[str, str]) -> pl.DataFrame:
 
 def _limits(table: pl.DataFrame) -> tuple[float, float]:
     """Shares from 0 to 1, and the ends of intervals beyond, which estimates may have."""
-    low, high = table["low"].to_numpy(), table["high"].to_numpy()
-    return min(0.0, 1.05 * float(low.min())), max(1.0, 1.05 * float(high.max()))
+    low, high = float(table["low"].to_numpy().min()), float(table["high"].to_numpy().max())
+    room = 0.05 * max(high - low, 1.0)
+    return min(0.0, low - room), max(1.0, high + room)
 
 
 def plan(

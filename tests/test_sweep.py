@@ -122,6 +122,11 @@ def test_points_share_random_numbers_except_along_the_axes_that_have_their_own(s
         ('{ from = "10ms", to = "35ms", step = "10ms" }', ["10ms", "20ms", "30ms"]),
         ('{ from = "500kbps", to = "2Mbps", steps = 2 }', ["500kbps", "2000kbps"]),
         ("{ from = 0.1, to = 0.3, step = 0.1 }", [0.1, 0.2, 0.3]),
+        (
+            '{ from = "3kB", to = "300kB", steps = 5, scale = "log" }',
+            ["3kB", "9487B", "30kB", "94868B", "300kB"],
+        ),
+        ('{ from = "10p", to = "25p", steps = 3 }', ["10p", "18p", "25p"]),
     ],
 )
 def test_a_range_has_the_values_that_a_person_would_write(

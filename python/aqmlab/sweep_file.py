@@ -281,12 +281,20 @@ def _factor(field: str, unit: str, wanted: str) -> float:
 
 
 def _written(value: float, unit: str) -> Value:
-    """As a person writes it: with at most six digits, and a whole number where it is one."""
+    """As a person writes it: with at most six digits, and a whole number where it is one. Packets and bytes
+    are whole."""
     rounded = float(f"{value:.6g}")
+    count = rounded * _COUNTED.get(unit, 0)
+    if abs(count - round(count)) > 1e-6:
+        return f"{round(value * _COUNTED[unit])}{'p' if unit == 'p' else 'B'}"
     whole = rounded == int(rounded)
     if unit:
         return f"{int(rounded) if whole else rounded}{unit}"
     return int(rounded) if whole else rounded
+
+
+_COUNTED = {"p": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+"""Units of what is counted, and how many each is."""
 
 
 # Other fields

@@ -215,8 +215,10 @@ def execute(
 
     def missing() -> Iterator[Task]:
         seen: set[int] = set()
+        store.refresh()
         for block in _blocks(tasks):
-            kept = store.runs_of(list({task.scenario.digest for task in block}))
+            # As it was in the beginning: what is made meanwhile need not be read back, and fills no memory.
+            kept = store.runs_of(list({task.scenario.digest for task in block}), as_read=True)
             known.update(digest for digest, _ in kept)
             lacking = []
             for task in block:

@@ -293,12 +293,14 @@ class Store:
             self._may_index = False
         self._indexed, self._since_index = self._contents.runs().height, 0
 
-    def runs_of(self, scenarios: Sequence[str]) -> dict[tuple[str, int], RunRecord]:
-        """The runs of these scenarios (digests with seed 1), by scenario and seed.
+    def runs_of(self, scenarios: Sequence[str], *, as_read: bool = False) -> dict[tuple[str, int], RunRecord]:
+        """The runs of these scenarios (digests with seed 1), by scenario and seed; `as_read` those that were
+        there when the store was last read, without what was added since.
 
         A table whose file is gone, or was cut off, is not among a run's `frames`.
         """
-        return {run.name: self._with_tables(run) for run in self.contents().runs_of(scenarios)}
+        contents = self._contents if as_read and self._contents is not None else self.contents()
+        return {run.name: self._with_tables(run) for run in contents.runs_of(scenarios)}
 
     def _with_tables(self, run: RunRecord) -> RunRecord:
         if not run.frames or all(self._frame_there(entry) for entry in run.frames.values()):

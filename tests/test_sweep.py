@@ -15,7 +15,7 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import sweep_charts, sweep_claims, sweep_file, sweep_result, sweep_run, sweep_why
+from aqmlab import progress, sweep_charts, sweep_claims, sweep_file, sweep_result, sweep_run, sweep_why
 from aqmlab.campaign import Account, FirstFailureError, Local
 from aqmlab.measure import Measure
 from aqmlab.precision import Precision
@@ -593,3 +593,11 @@ def wait_for_runs(folder: Path, count: int) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"no {count} runs in {folder}")
+
+
+def test_the_bar_tells_how_many_runs_failed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(progress.Bar, "_show", lambda self, completed, words: said.append(words))
+    sweep_run.run(failing(small, 4), Store.in_memory(), label="failing")
+    assert said[-1] == "6 of 6 runs, 2 failed"

@@ -79,13 +79,14 @@ class Executor(Protocol):
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Made], bool],
         *,
         total: int,
         already: int,
         label: str | None,
     ) -> None:
-        """Makes the runs and tells of each in the calling thread, in any order.
+        """Makes the runs and tells of each in the calling thread, in any order; `done` answers whether the
+        run failed, which the bar shows.
 
         Ctrl-C stops those under way, and is raised when `done` knows of all that were finished.
         """
@@ -101,7 +102,7 @@ class Local:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Made], bool],
         *,
         total: int,
         already: int,
@@ -109,8 +110,8 @@ class Local:
     ) -> None:
         """See `Executor.each`."""
 
-        def told(task: Task, future: Future[Made]) -> None:
-            done(task, future.result())
+        def told(task: Task, future: Future[Made]) -> bool:
+            return done(task, future.result())
 
         each(
             tasks,
@@ -243,7 +244,7 @@ def execute(
         if fail_fast:
             raise FirstFailureError(failure)
 
-    def done(task: Task, made: Made) -> None:
+    def done(task: Task, made: Made) -> bool:
         record = dict(made.record)
         if task.scenario.digest not in known:
             known.add(task.scenario.digest)
@@ -254,8 +255,10 @@ def execute(
             }
         store.add(record)
         account.made += 1
-        if record["status"] != "done":
+        failed = bool(record["status"] != "done")
+        if failed:
             fail(task, record["status"], record["error"])
+        return failed
 
     first = list(islice(waiting := missing(), 1))
     if first:

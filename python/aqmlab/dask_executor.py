@@ -69,7 +69,7 @@ class Dask:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Made], bool],
         *,
         total: int,
         already: int,
@@ -118,7 +118,7 @@ class _Work:
 
     client: Client
     waiting: Iterator[Task]
-    done: Callable[[Task, Made], None]
+    done: Callable[[Task, Made], bool]
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     sent: dict[int, _Sent] = field(default_factory=dict)
     again: deque[Task] = field(default_factory=deque)
@@ -268,9 +268,9 @@ class _Work:
             self.size = min(wanted, 2 * self.size)
 
     def _tell_one(self, task: Task, made: Made, shown: Bar | None) -> None:
-        self.done(task, made)
+        failed = self.done(task, made)
         if shown:
-            shown.advance(1)
+            shown.advance(1, int(failed))
 
     def _suspect(self, sent: _Sent, shown: Bar | None, *, deaths: int) -> None:
         """Its worker died: alone on it a run is to blame, and else all are suspects."""

@@ -67,7 +67,7 @@ class _WhenNeeded:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Made], bool],
         *,
         total: int,
         already: int,

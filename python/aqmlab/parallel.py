@@ -94,7 +94,7 @@ def watched(
 def each(
     tasks: Iterable[T],
     work: Work[T, R],
-    done: Callable[[T, Future[R]], None],
+    done: Callable[[T, Future[R]], object],
     *,
     total: int = 0,
     jobs: int | None = None,
@@ -102,7 +102,8 @@ def each(
     already: int = 0,
     apart_s: float = 0.0,
 ) -> None:
-    """Does `work` for each task, some at once, all cores by default, and tells `done` in the calling thread.
+    """Does `work` for each task, some at once, all cores by default, and tells `done` in the calling thread,
+    which answers with something true if the task failed.
 
     Tasks are taken as there is room for them. They begin at least `apart_s` after one another. With a `label`
     a bar shows how far all `total` are, `already` of them done before. Ctrl-C stops those under way within a
@@ -128,13 +129,13 @@ def each(
         if shown:
             shown.show_runs([watch for _, watch in open_.values()])
 
-    def settle(futures: Iterable[Future[R]]) -> int:
-        count = 0
+    def settle(futures: Iterable[Future[R]]) -> tuple[int, int]:
+        count = failed = 0
         for future in futures:
             task, _ = open_.pop(future)
-            done(task, future)
+            failed += bool(done(task, future))
             count += 1
-        return count
+        return count, failed
 
     more, next_s = True, 0.0
     with held_back() as look:
@@ -153,9 +154,9 @@ def each(
                             time.sleep(LOOK_S)
                         continue
                     finished, _ = wait(open_, LOOK_S, FIRST_COMPLETED)
-                    count = settle(finished)
+                    counts = settle(finished)
                     if shown:
-                        shown.advance(count)
+                        shown.advance(*counts)
                     show(shown)
         except KeyboardInterrupt:
             for _, watch in open_.values():

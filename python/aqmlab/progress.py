@@ -17,18 +17,20 @@ class Bar:
     """A bar that shows how far runs are, from when that is first told: what is over at once needs none."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
-        self._label, self._total, self._done = label, total, done
+        self._label, self._total, self._done, self._failed = label, total, done, 0
         self._hidden = done >= total or not sys.stderr.isatty()
         self._drawn: tuple[Progress, TaskID] | None = None
 
-    def advance(self, count: int) -> None:
-        """So many runs more are done."""
+    def advance(self, count: int, failed: int = 0) -> None:
+        """So many runs more are done, of which so many failed."""
         self._done += count
+        self._failed += failed
 
     def show_runs(self, under_way: Sequence[_core.Watch]) -> None:
         """Shows what is done, and the parts of the runs under way."""
         parts = sum(part(watch) for watch in under_way)
-        self._show(self._done + parts, f"{self._done} of {self._total} runs")
+        failed = f", {self._failed} failed" if self._failed else ""
+        self._show(self._done + parts, f"{self._done} of {self._total} runs{failed}")
 
     def advance_bytes(self, count: int) -> None:
         """So many bytes more are read, of a total in bytes."""

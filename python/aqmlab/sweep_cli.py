@@ -180,7 +180,8 @@ def _run(
             raise typer.Exit(1) from None
         planned = sweep_run.plan(sweep, kept, executor=makes)
         result = sweep_result.collect(planned, kept, failures=account.failures, interrupted=interrupted)
-    _show(chosen, result, baseline, ratio, as_json, ())
+    if result.runs.height or as_json:
+        _show(chosen, result, baseline, ratio, as_json, ())
     if not as_json:
         print(f"\n{account.made} runs made, {account.found} kept before, in {folder}")
     _end(result, folder)

@@ -66,11 +66,11 @@ reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with 
 	$(PYTHON) reference/agreement.py
 
 .PHONY: bench
-bench: $(CORE)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.
+bench: $(CORE) $(CHECKERS)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.
 	$(PYTHON) benches/bench.py
 
 .PHONY: bench-check
-bench-check: $(CORE)  ## Count instructions, and fail if a packet takes 2 % more than on record.
+bench-check: $(CORE) $(CHECKERS)  ## Count instructions, and fail if a packet takes 2 % more than on record.
 	$(PYTHON) benches/bench.py --check
 
 .PHONY: bench-live

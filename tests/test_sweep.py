@@ -203,6 +203,67 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
     assert told in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("replications = 3", "zip = [1]"), "zip: must be lists of axes"),
+        (("replications = 3", 'zip = ["queue", "load"]'), "zip: must be lists of axes"),
+        (("[set]", "[precision]\nmeasures = 5\n[set]"), "precision.measures: must be a list"),
+        (("[set]", '[precision]\nrelative = "x"\n[set]'), "precision.relative: must be a number"),
+        (("[set]", "[precision]\nleast = 5.5\n[set]"), "precision.least: must be a whole number"),
+        (("[set]", "[measure.x]\nsql = 5\n[set]"), "measure.x.sql: must be text"),
+        (("[set]", '[measure.x]\nsql = ""\ndigits = 0\n[set]'), "measure.x.digits: must be at least 1"),
+        (("to = 0.4, steps = 2", "to = inf, step = 1"), "axes.traffic.web.load: must be a number"),
+        (("from = 0.2", "from = nan"), "axes.traffic.web.load: must be a number"),
+        (("replications = 3", "first_seed = -1"), "first_seed: must be 0 to"),
+        (("below = 1.0", "below = 1.0\nwhere = 'lod < 1'"), "claims.0.where: "),
+        (("below = 1.0", "below = 1.0\nwhere = 5"), "claims.0.where: must be text"),
+        (("below = 1.0", "below = nan"), "claims.0.below: must be a number"),
+        (('["short", "red"] }', '["short", "short"] }'), "'short' is compared with itself"),
+        (("replications = 3", 'own_seeds = ["queue"]'), "claims.0.ratio: points along queue have seeds of"),
+    ],
+)
+def test_what_would_only_show_after_all_runs_is_told_before_the_first(
+    change: tuple[str, str], told: str, file: Path
+) -> None:
+    text = FILE.replace(*change)
+    assert text != FILE
+    file.write_text(text)
+    with pytest.raises(ScenarioFileError) as raised:
+        sweep_file.load(file)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["seed", "load"])
+def test_a_measure_is_not_called_as_an_axis_or_a_column_of_runs(name: str, small: Path) -> None:
+    measure = Measure(name=name, compute=lambda view: 1.0)
+    with pytest.raises(ValueError, match=f"measure.{name}: an axis, or what a run has, is called so"):
+        Sweep(scenario=al.Scenario.load(small), axes={"traffic.web.load": [0.1, 0.2]}, measures=[measure])
+
+
+def test_an_axis_whose_last_word_is_a_column_of_results_is_called_by_its_path(small: Path) -> None:
+    small.write_text(small.read_text().replace("traffic.web", "traffic.low"))
+    scenario = al.Scenario.load(small)
+    workload = scenario.given["traffic"]["low"]
+    axes = {"traffic.low": {"half": workload | {"load": 0.1}, "full": workload}}
+    sweep = Sweep(scenario=scenario, axes=axes, replications=2)
+    intervals = sweep_result.run_sweep(sweep, jobs=2).intervals()
+    assert intervals["traffic.low"].unique().sort().to_list() == ["full", "half"]
+    assert intervals["low"].dtype == pl.Float64
+
+
+def test_precision_asks_for_no_pairs_of_points_with_seeds_of_their_own(small: Path) -> None:
+    with pytest.raises(ValueError, match=r"precision\.baseline: points along load have seeds of their own"):
+        Sweep(
+            scenario=al.Scenario.load(small),
+            axes={"traffic.web.load": [0.1, 0.2]},
+            own_seeds=["traffic.web.load"],
+            precision=Stopping(
+                rule=Precision(relative=0.1), measures=["web.goodput"], baseline={"load": 0.1}
+            ),
+        )
+
+
 @pytest.mark.parametrize("path", COME_WITH_US, ids=lambda path: path.stem)
 def test_a_sweep_that_comes_with_us_is_right(path: Path) -> None:
     chosen = sweep_file.load(path)

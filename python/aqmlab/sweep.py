@@ -35,6 +35,15 @@ MSER_5 = "mser-5"
 ALL_TABLES = "tables"
 """The word for every table of a run."""
 
+OF_RUNS = frozenset({"point", "seed", "status", "error", "scenario"})
+"""Columns of a table of runs, beside labels and measures."""
+
+TAKEN = OF_RUNS | {"measure", "unit", "mean", "low", "high", "replications", "x", "share"}
+"""Columns of results: an axis whose last word is one of them is called by its whole path."""
+
+MOST_SEED = 2**62
+"""Seeds begin below, so that those of all replications have room."""
+
 OWN_SEEDS_APART = 1_000_003
 """Seeds of points that do not share random numbers begin so far apart, times a number of 30 bits."""
 
@@ -119,8 +128,11 @@ class Sweep:
             )
         if self.warm_up and self.scenario.level != "packet":
             raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
+        if not 0 <= self._first_seed < MOST_SEED:
+            raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1}, is {self._first_seed}")
         _ = self._axes, self.wanted, self.labels
         self._check_precision()
+        self._check_names()
         if self.labels.height == 0:
             raise ValueError(f"where: no point is left by {self.where!r}")
 
@@ -130,7 +142,11 @@ class Sweep:
         named = {path: _named(path, values) for path, values in self.axes.items()}
         last = [path.rsplit(".", 1)[-1] for path in paths]
         axes = tuple(
-            Axis(path=path, values=named[path], label=short if last.count(short) == 1 else path)
+            Axis(
+                path=path,
+                values=named[path],
+                label=short if last.count(short) == 1 and short not in TAKEN else path,
+            )
             for path, short in zip(paths, last, strict=True)
         )
         zipped = [path for group in self.zipped for path in group]
@@ -173,7 +189,21 @@ class Sweep:
                 raise ValueError(f"precision.measures: `{name}` is not measured: there is {', '.join(names)}")
         if not self.precision.measures:
             raise ValueError("precision.measures: name what is to be precise")
-        self.check_labels("precision.baseline", self.precision.baseline)
+        self.check_baseline("precision.baseline", self.precision.baseline)
+
+    def _check_names(self) -> None:
+        labels = {axis.label for axis in self._axes}
+        for one in self.wanted:
+            if one.name in OF_RUNS | labels:
+                raise ValueError(f"measure.{one.name}: an axis, or what a run has, is called so: rename it")
+
+    def check_baseline(self, field_: str, labels: Mapping[str, Value]) -> None:
+        """Raises `ValueError` if there is no such axis or value, or if points along the axis are no pairs."""
+        self.check_labels(field_, labels)
+        paths = {axis.label: axis.path for axis in self._axes}
+        for label in labels:
+            if paths[label] in self.own_seeds:
+                raise ValueError(f"{field_}: points along {label} have seeds of their own, and are no pairs")
 
     def check_labels(self, field_: str, labels: Mapping[str, Value]) -> None:
         """Raises `ValueError` if there is no such axis or value."""
@@ -181,7 +211,7 @@ class Sweep:
         for label, value in labels.items():
             if label not in known:
                 raise ValueError(f"{field_}: no axis is called `{label}`: there is {', '.join(known)}")
-            if value not in known[label].values:
+            if not isinstance(value, Value) or value not in known[label].values:
                 values = ", ".join(map(str, known[label].values))
                 raise ValueError(f"{field_}: {label} is never {value!r}: it takes {values}")
 
@@ -222,23 +252,20 @@ class Sweep:
         frame = pl.DataFrame(columns, strict=False)
         frame = frame.select(axis.label for axis in self._axes)
         if self.where is not None:
-            try:
-                frame = frame.filter(pl.sql_expr(self.where))
-            except pl.exceptions.PolarsError as error:
-                raise ValueError(
-                    f"where: {str(error).splitlines()[0]}: a condition over {', '.join(frame.columns)}, "
-                    "such as load < 1 AND queue != 'red'"
-                ) from None
+            frame = filtered("where", frame, self.where)
         return frame.with_row_index("point")
 
     def points(self) -> Iterator[Point]:
         """Every point that the filter leaves, in order."""
-        first = self.scenario.effective["seed"] if self.first_seed is None else self.first_seed
         own = [axis.label for axis in self._axes if axis.path in self.own_seeds]
         for row in self.labels.iter_rows(named=True):
             number = row.pop("point")
             apart = OWN_SEEDS_APART * _hashed({label: row[label] for label in own}) if own else 0
-            yield Point(number=number, labels=row, first_seed=first + apart)
+            yield Point(number=number, labels=row, first_seed=self._first_seed + apart)
+
+    @property
+    def _first_seed(self) -> int:
+        return int(self.scenario.effective["seed"] if self.first_seed is None else self.first_seed)
 
     def scenario_of(self, point: Point) -> Scenario:
         """The scenario of a point, with seed 1: seeds are those of its runs.
@@ -289,6 +316,19 @@ class Sweep:
     def __len__(self) -> int:
         """How many points there are."""
         return self.labels.height
+
+
+def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:
+    """The points for which a condition in SQL over their labels holds. Raises `ValueError`."""
+    import polars as pl
+
+    try:
+        return points.filter(pl.sql_expr(where))
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(
+            f"{field_}: {str(error).splitlines()[0]}: a condition over {', '.join(points.columns)}, "
+            "such as load < 1 AND queue != 'red'"
+        ) from None
 
 
 def _named(path: str, values: Sequence[Value] | Mapping[str, Any]) -> dict[Value, Any]:

@@ -3,13 +3,14 @@ judgements there are."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aqmlab import stats
 from aqmlab.stats import Band, Verdict
-from aqmlab.sweep import Sweep, Value
+from aqmlab.sweep import Sweep, Value, filtered
 
 if TYPE_CHECKING:
     from aqmlab.sweep_result import Against, SweepResult
@@ -53,10 +54,15 @@ class Claim:
         if len(bands) != 1:
             raise ValueError(f"{field}: give one of {', '.join(_BANDS)}")
         band = _band(f"{field}.{bands[0]}", bands[0], table[bands[0]])
+        where = table.get("where")
+        if where is not None:
+            if not isinstance(where, str):
+                raise ValueError(f"{field}.where: must be text, is {where!r}")
+            filtered(f"{field}.where", sweep.labels.drop("point"), where)
         how = [key for key in ("ratio", "difference") if key in table]
         if len(how) > 1:
             raise ValueError(f"{field}: give ratio or difference, not both")
-        about = {"says": table["says"], "measure": table["measure"], "where": table.get("where")}
+        about = {"says": table["says"], "measure": table["measure"], "where": where}
         if not how:
             return cls(**about, band=band)
         pair = table[how[0]]
@@ -71,6 +77,13 @@ class Claim:
             if value not in values[label]:
                 known = ", ".join(map(str, values[label]))
                 raise ValueError(f"{field}.{how[0]}: {label} is never {value!r}: it takes {known}")
+        if compared[0] == compared[1]:
+            raise ValueError(f"{field}.{how[0]}.{label}: {compared[0]!r} is compared with itself")
+        axis = next(one for one in sweep.all_axes if one.label == label)
+        if axis.path in sweep.own_seeds:
+            raise ValueError(
+                f"{field}.{how[0]}: points along {label} have seeds of their own, and are no pairs"
+            )
         kind: Against = "ratio" if how[0] == "ratio" else "difference"
         return cls(**about, band=band, how=kind, label=label, ours=compared[0], theirs=compared[1])
 
@@ -85,7 +98,7 @@ class Claim:
 
 def _band(field: str, name: str, given: Any) -> Band:
     def is_number(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
     if name == "within":
         if not isinstance(given, list) or len(given) != 2 or not all(map(is_number, given)):

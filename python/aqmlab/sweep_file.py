@@ -122,7 +122,7 @@ def _of_table(
         first_seed=_of("first_seed", table, int, None),
         measures=(*(measures or _texts("measures", table, ("*",))), *_needed(table)),
         own_measures=own,
-        zipped=tuple(tuple(group) for group in _of("zip", table, list, [])),
+        zipped=_groups(_of("zip", table, list, [])),
         where=_of("where", table, str, None),
         own_seeds=_texts("own_seeds", table, ()),
         tables=tuple(tables) or _texts("tables", table, ()),
@@ -137,7 +137,7 @@ def _needed(table: Mapping[str, Any]) -> list[str]:
     tables = [one for one in table.get("claims", ()) if isinstance(one, Mapping)]
     names = [one.get("measure") for one in tables]
     if isinstance(table.get("precision"), Mapping):
-        names += table["precision"].get("measures", ())
+        names += _texts("measures", table["precision"], (), within="precision.")
     return [name for name in names if isinstance(name, str)]
 
 
@@ -255,7 +255,7 @@ def _ends(field: str, low: Value, high: Value, unit: str | None = None) -> tuple
 
 def _number(field: str, value: Value) -> tuple[float, str]:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value), ""
+        return (float(value), "") if math.isfinite(value) else _refuse(field, value)
     match = re.fullmatch(r"\s*([-+0-9.eE_]+)\s*([A-Za-z%]+)\s*", value) if isinstance(value, str) else None
     try:
         return (float(match[1]), match[2]) if match else _refuse(field, value)
@@ -300,6 +300,13 @@ _COUNTED = {"p": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 # Other fields
 
 
+def _groups(groups: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
+    for group in groups:
+        if not isinstance(group, list) or not all(isinstance(one, str) for one in group):
+            raise ValueError(f'zip: must be lists of axes, such as [["load", "queue"]], has {group!r}')
+    return tuple(tuple(group) for group in groups)
+
+
 def _own_measures(tables: Mapping[str, Any]) -> dict[str, Measure]:
     from aqmlab import measures
 
@@ -310,7 +317,12 @@ def _own_measures(tables: Mapping[str, Any]) -> dict[str, Measure]:
             raise ValueError(
                 f"measure.{name}.sql: is missing: a query that gives one number of a run's tables"
             )
-        found[name] = measures.of_sql(name, **table)
+        within = f"measure.{name}."
+        digits = _of("digits", table, int, 4, within=within)
+        if digits < 1:
+            raise ValueError(f"{within}digits: must be at least 1, is {digits}")
+        texts = {key: _of(key, table, str, "", within=within) for key in ("sql", "title", "unit")}
+        found[name] = measures.of_sql(name, **texts, digits=digits)
     return found
 
 
@@ -319,10 +331,12 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
 
     if table is None:
         return None
-    rule = ("relative", "absolute", "level", "least", "most", "growth")
-    _check_keys("precision.", table, (*rule, "measures", "baseline"))
+    numbers, counts = ("relative", "absolute", "level", "growth"), ("least", "most")
+    _check_keys("precision.", table, (*numbers, *counts, "measures", "baseline"))
+    rule = {key: _of(key, table, int | float, None, within="precision.") for key in numbers if key in table}
+    rule |= {key: _of(key, table, int, None, within="precision.") for key in counts if key in table}
     return Stopping(
-        rule=Precision(**{key: table[key] for key in rule if key in table}),
+        rule=Precision(**rule),
         measures=_texts("measures", table, (), within="precision."),
         baseline=dict(_of("baseline", table, dict, {}, within="precision.")),
     )
@@ -353,10 +367,16 @@ def _check_keys(before: str, table: Mapping[str, Any], allowed: Sequence[str]) -
             raise ValueError(f"{before}{key}: is unknown: {hint}")
 
 
-_KINDS = {dict: "a table", list: "a list", str: "text", int: "a whole number"}
+_KINDS = {
+    dict: "a table",
+    list: "a list",
+    str: "text",
+    int: "a whole number",
+    int | float: "a number",
+}
 
 
-def _of(key: str, table: Mapping[str, Any], kind: type, default: Any, *, within: str = "") -> Any:
+def _of(key: str, table: Mapping[str, Any], kind: Any, default: Any, *, within: str = "") -> Any:
     value = table.get(key, default)
     if value is default:
         return default

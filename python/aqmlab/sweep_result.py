@@ -171,13 +171,9 @@ class SweepResult:
         """
         import polars as pl
 
-        self.sweep.check_labels("baseline", baseline)
+        self.sweep.check_baseline("baseline", baseline)
         if not baseline:
             raise ValueError("baseline: name one, such as queue=drop-tail")
-        paths = {axis.label: axis.path for axis in self.sweep.all_axes}
-        for label in baseline:
-            if paths[label] in self.sweep.own_seeds:
-                raise ValueError(f"baseline: points along {label} have seeds of their own, and are no pairs")
         estimate = stats.paired_difference if how == "difference" else stats.paired_ratio
         chosen = [self.measure(name) for name in wanted] if wanted else self.measured
         numbers = {tuple(labels.items()): number for number, labels in self._points()}

@@ -322,7 +322,10 @@ def test_sql_answers_over_every_table(folder: Path, cli: Called) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("SELECT * FROM nowhere", "Table with name nowhere does not exist"),
+        (
+            "SELECT * FROM nowhere",
+            "Table with name nowhere does not exist! There is loads, runs, values, scenarios, sweeps, points",
+        ),
         ("SELEC 1", "syntax error at or near"),
         ("", "the query is empty"),
         ("COPY runs TO 'runs.csv'", "file system operations are disabled"),
@@ -370,6 +373,8 @@ def test_two_sweeps_of_one_name_are_told_apart_by_their_ids(folder: Path, cli: C
         store.add({"kind": "sweep", "sweep": "f" * 16, "name": "loads", "definition": {}})
     told = cli("store", "sql", 'SELECT count(*) AS n FROM "loads-01234567"')
     assert told.stdout == "n\n5\n", told.stderr
+    assert '"loads-01234567", "loads-ffffffff"' in cli("store", "sql", "SELECT * FROM loads").stderr
+    assert "loads-ffffffff" in cli("store", "sql", "SHOW TABLES").stdout
     told = cli("store", "export", "x.csv", "--sweep", "loads")
     assert told.stderr == ("aqmlab: no sweep is named `loads`: write one of loads-01234567, loads-ffffffff\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,16 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import progress, sweep_charts, sweep_claims, sweep_file, sweep_result, sweep_run, sweep_why
+from aqmlab import (
+    progress,
+    sweep_charts,
+    sweep_claims,
+    sweep_file,
+    sweep_result,
+    sweep_run,
+    sweep_text,
+    sweep_why,
+)
 from aqmlab.campaign import Account, FirstFailureError, Local
 from aqmlab.measure import Measure
 from aqmlab.precision import Precision
@@ -180,7 +190,10 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("replications = 3", 'tables = ["flow"]'), "tables: no table is named `flow`"),
         (("replications = 3", "[measure.x]\nunit = 's'"), "measure.x.sql: is missing"),
         (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean `below`?"),
-        (('["short", "red"]', '["short", "blue"]'), "claims.0.ratio: queue is never 'blue'"),
+        (
+            ('["short", "red"]', '["short", "blue"]'),
+            "claims.0.ratio: queue is never 'blue': it takes red, short",
+        ),
         (
             ("replications = 3", "[precision]\nrelative = 0.1\nabsolute = 1\nmeasures = ['web.p90-time']"),
             "give either relative or absolute",
@@ -338,6 +351,15 @@ def test_a_measure_of_ones_own_is_made_by_python_or_sql_and_only_when_it_is_new(
     assert result.runs["most"][0] > 10
 
 
+def test_a_query_that_is_wrong_fails_its_runs_with_one_line(file: Path) -> None:
+    file.write_text(FILE + '\n[measure.bad]\nsql = "select max(nothing) from flows"\n')
+    _, did = swept(sweep_file.load(file, measures=["bad"]).sweep, Store.in_memory())
+    assert len(did.failures) == 12
+    (problem,) = {one.problem for one in did.failures}
+    assert "measure.bad.sql" in problem and "nothing" in problem
+    assert "\n" not in problem
+
+
 def test_a_raised_version_makes_runs_again_and_adopting_does_not(small: Path, tmp_path: Path) -> None:
     def sweep(version: int, title: str = "one") -> Sweep:
         one = Measure(name="one", title=title, version=version, compute=lambda view: float(version))
@@ -378,7 +400,11 @@ def test_shards_together_make_every_run_once(file: Path, tmp_path: Path) -> None
             made.append(sweep_run.run(sweep, store, shard=(part, 3)).made)
     assert made == [6, 3, 3]
     with Store(tmp_path / "store") as store:
+        assert not store.records("finished")
         assert swept(sweep, store)[1].made == 0
+        assert len(store.records("finished")) == 1
+        swept(sweep, store)
+        assert len(store.records("finished")) == 1
 
 
 def test_tables_are_kept_whole_on_request(file: Path, tmp_path: Path) -> None:
@@ -599,9 +625,43 @@ def test_bad_words_on_the_command_line_are_refused(cli: Cli, file: Path) -> None
         (["--shard", "3/2"], "--shard 3/2: write I/N"),
         (["load"], "is not of the form path=value"),
         (["--measure", "none"], "no measure is named `none`"),
+        (["--ratio"], "--ratio: goes with --baseline"),
     ):
         done = cli("sweep", "run", file, *words)
         assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
+    done = cli("sweep", "show", file, "--by", "queue")
+    assert (done.returncode, done.stderr) == (2, "aqmlab: --by: goes with --plot FOLDER\n")
+
+
+def test_measures_of_a_scenario_without_axes_are_listed(cli: Cli, small: Path) -> None:
+    done = cli("sweep", "measures", small)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "bottleneck.utilisation" in done.stdout
+
+
+def test_a_table_wider_than_the_terminal_becomes_several_that_fit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = ["queue", *(f"measure-{number}\n(ms)" for number in range(9))]
+    rows = [["red", *["1.25 ± 0.10"] * 9], ["drop-tail", *["3.50 ± 0.20"] * 9]]
+    sweep_text.print_table("means", heads, rows, left=1)
+    piped = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    sweep_text.print_table("means", heads, rows, left=1)
+    shown = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
+    assert len([line for line in piped.splitlines() if "drop-tail" in line]) == 1
+    assert max(map(len, shown.splitlines())) <= 60
+    assert len([line for line in shown.splitlines() if "drop-tail" in line]) == 3
+    assert [shown.count(f"measure-{number}") for number in range(9)] == [1] * 9
+    assert shown.count("3.50 ± 0.20") == 9
+
+
+def test_a_title_longer_than_its_table_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep_text.print_table(
+        "A title that is longer than the table", ["queue", "drops"], [["red", "1"]], left=1
+    )
+    assert capsys.readouterr().out.splitlines()[0] == "A title that is longer than the table"
 
 
 LONG = """\

@@ -175,5 +175,6 @@ def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
             raise ValueError(f"{path}: is a share of the line already: nothing is left to calibrate")
         value = values.get(path)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise ValueError(f"{path}: must be a number above zero in the scenario, is {json.dumps(value)}")
+            is_what = json.dumps(value) if path in values else "not there"
+            raise ValueError(f"{path}: must be a number above zero in the scenario, is {is_what}")
     return float(values[paths[0]])

@@ -14,6 +14,7 @@ from aqmlab.metrics import finite
 from aqmlab.replications import Replications
 from aqmlab.run import Run
 from aqmlab.stats import Interval
+from aqmlab.store_text import amount
 
 MOST_LINES = 16
 """Numbers of flows that are printed one by one."""
@@ -24,7 +25,7 @@ def lines(found: Replications) -> Iterator[str]:
     scenario, link, load = found.scenario.effective, found.link, found.relative_load
     yield (
         f"{found.scenario.name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, "
-        f"{len(found.seeds)} replications from seed {found.seeds[0]}"
+        f"{amount(len(found.seeds), 'replication', 'replications')} from seed {found.seeds[0]}"
     )
     saturated = float(link["saturated"].to_numpy().mean())
     yield (

@@ -377,7 +377,9 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
         try:
             found = pl.SQLContext(frames).execute(sql, eager=True)
         except pl.exceptions.PolarsError as error:
-            raise ValueError(f"measure.{name}.sql: {error}") from None
+            # Its plan of the query follows below the first line.
+            problem = str(error).partition("\n")[0]
+            raise ValueError(f"measure.{name}.sql: {problem}") from None
         if found.shape != (1, 1):
             raise ValueError(f"measure.{name}.sql: must give one number, gives {found.shape} of a table")
         value = found.item()

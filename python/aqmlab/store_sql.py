@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,15 @@ def query(store: Store, sql: str) -> Answer:
     its name, with its labels, the seed and a column for each measure. Raises `QueryError`."""
     import duckdb
 
+    tables = _tables(store)
     # Without access to files, a query can neither change the store nor read what is none of it.
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         try:
             connection.execute("SET enable_progress_bar = false")  # It would stand amid the answer.
-            for name, make in _tables(store).items():
+            everything = re.search(r"\b(show|information_schema|duckdb_\w+)\b", sql, re.IGNORECASE)
+            for name, make in tables.items():
                 # What the query does not name need not be made.
-                if name.lower() in sql.lower():
+                if everything or name.lower() in sql.lower():
                     _give(connection, name, make())
             connection.execute("SET lock_configuration = true")
             answer = connection.execute(sql)
@@ -47,7 +50,10 @@ def query(store: Store, sql: str) -> Answer:
                 raise QueryError("the query is empty: write, for example, SELECT * FROM runs")
             return Answer(columns=[one[0] for one in answer.description], rows=answer.fetchall())
         except duckdb.Error as error:
-            raise QueryError(f"the query cannot be answered: {error}") from None
+            said = str(error)
+            if "Table with name" in said:  # What DuckDB proposes then are tables of its own.
+                said = f"{said.partition(chr(10))[0]} There is {_listed(tables)}"
+            raise QueryError(f"the query cannot be answered: {said}") from None
 
 
 def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:
@@ -80,6 +86,11 @@ def _give(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame)
     connection.register("aqmlab_stream", _Stream(frame))
     connection.execute(f"CREATE TABLE {_quoted(name)} AS FROM aqmlab_stream")
     connection.unregister("aqmlab_stream")
+
+
+def _listed(tables: Iterable[str]) -> str:
+    """Names of tables as a query has them."""
+    return ", ".join(name if re.fullmatch(r"[A-Za-z_]\w*", name) else _quoted(name) for name in tables)
 
 
 def _quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +12,8 @@ import typer
 
 from aqmlab import dask_options
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import INTERRUPTED, STORE, StoreFolder
-from aqmlab.sweep_file import SweepFile, load
+from aqmlab.options import INTERRUPTED, STORE, StoreFolder, load_scenario
+from aqmlab.sweep_file import SweepFile, is_sweep, load
 
 if TYPE_CHECKING:
     from aqmlab.campaign import Executor
@@ -51,7 +52,7 @@ Baseline = Annotated[
     str | None,
     typer.Option(metavar="AXIS=VALUE", help="Also differences from points with this value, seed by seed."),
 ]
-Ratio = Annotated[bool, typer.Option("--ratio", help="Ratios to the baseline, not differences.")]
+Ratio = Annotated[bool, typer.Option("--ratio", help="With --baseline: ratios, not differences.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -95,6 +96,7 @@ def run(
     store: StoreFolder = STORE,
 ) -> None:
     """Makes the runs that the store lacks, and prints what all of them say."""
+    _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
     _run(
         _load(file, overrides, replications, measure, keep),
         store,
@@ -253,6 +255,13 @@ def _labels(result: "SweepResult", text: str) -> dict[str, "Value"]:
     return found
 
 
+def _need(other: str, given: object, options: Mapping[str, object]) -> None:
+    """Refuses options that say nothing without another one."""
+    alone = next((name for name, value in options.items() if value and given is None), None)
+    if alone:
+        raise ValueError(f"{alone}: goes with {other}")
+
+
 def _shard(text: str) -> tuple[int, int]:
     part, _, whole = text.partition("/")
     if not (part.isdigit() and whole.isdigit() and 1 <= int(part) <= int(whole)):
@@ -272,11 +281,12 @@ def show(
         float | None,
         typer.Option(min=0.0, max=1.0, help="This quantile over replications instead of the mean, as 0.5."),
     ] = None,
-    log_y: Annotated[bool, typer.Option("--log-y", help="Draw measures on a logarithmic axis.")] = False,
+    log_y: Annotated[bool, typer.Option("--log-y", help="With --plot: a logarithmic axis.")] = False,
     distribution: Annotated[
         bool,
         typer.Option(
-            "--distribution", help="Draw how measures are distributed over replications, with their bands."
+            "--distribution",
+            help="With --plot: how measures are distributed over replications, with their bands.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -287,9 +297,15 @@ def show(
         Path | None,
         typer.Option(metavar="FOLDER", help="Draw each measure against an axis, as SVG, PNG and CSV."),
     ] = None,
-    x: Annotated[str | None, typer.Option(help="The axis along which is drawn.")] = None,
-    by: Annotated[str | None, typer.Option(help="The axis with a line for each value.")] = None,
-    panel: Annotated[str | None, typer.Option(help="The axis with a panel for each value.")] = None,
+    x: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="With --plot: the axis along which is drawn.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="With --plot: with a line for each value.")
+    ] = None,
+    panel: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="With --plot: with a panel for each value.")
+    ] = None,
     store: StoreFolder = STORE,
 ) -> None:
     """Prints and draws what the store holds of a sweep, without running anything."""
@@ -297,6 +313,9 @@ def show(
     from aqmlab.campaign import FirstFailureError
     from aqmlab.store import Store
 
+    _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
+    drawn = {"--log-y": log_y, "--distribution": distribution, "--x": x, "--by": by, "--panel": panel}
+    _need("--plot FOLDER", plot, drawn)
     chosen = _load(file, overrides, replications, None)
     with Store(store, read_only=True) as kept:
         try:
@@ -385,11 +404,14 @@ def adopt(
 
 @app.command()
 def measures(file: File, overrides: Overrides = None) -> None:
-    """Lists the measures of a sweep's scenario, with their units."""
+    """Lists the measures of a sweep's scenario, or of a scenario file, with their units."""
     from aqmlab.measures import of_scenario
 
-    sweep = _load(file, overrides, None, None).sweep
-    known = of_scenario(sweep.scenario) | dict(sweep.own_measures)
+    if is_sweep(file) or overrides:
+        sweep = _load(file, overrides, None, None).sweep
+        known = of_scenario(sweep.scenario) | dict(sweep.own_measures)
+    else:
+        known = of_scenario(load_scenario(file, None, False))
     width = max(map(len, known))
     for name, one in known.items():
         print(f"{name:<{width}}  {one.label}")

@@ -346,7 +346,10 @@ def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence
     """The claims, about values that the axes have or had before a command line narrowed them."""
     from aqmlab.sweep_claims import Claim
 
-    values = {axis.label: [*axis.values, *written.get(axis.path, ())] for axis in sweep.all_axes}
+    values = {
+        axis.label: list(dict.fromkeys([*axis.values, *written.get(axis.path, ())]))
+        for axis in sweep.all_axes
+    }
     found = []
     for number, table in enumerate(tables):
         field = f"claims.{number}"

@@ -225,7 +225,7 @@ def _finish(planned: Planned, store: Store, counts: Sequence[int], account: Acco
         "runs": sum(counts),
         "failed": len(account.failures),
     }
-    if account.made:
+    if account.made or not store.records("finished", sweep=planned.sweep.id):
         store.add(done)
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ROWS = 60
 """So many points are printed; of more, the first ones."""
 
+WIDE = 160
+"""Tables of more characters have their title at the left."""
+
 
 def print_intervals(
     result: SweepResult, measures: Sequence[str] = (), *, quantile: float | None = None
@@ -161,19 +164,44 @@ def _label(value: Any) -> str:
 
 
 def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
-    """A table whose first columns are words, `left` of them, and whose others are numbers."""
+    """A table whose first columns are words, `left` of them, and whose others are numbers.
+
+    What is too wide for the terminal becomes several tables, each with the words; a pipe gets one.
+    """
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(title=title)
-    for place, head in enumerate(heads):
-        shown.add_column(head, justify="left" if place < left else "right")
-    for row in rows[:ROWS]:
-        shown.add_row(*row)
-    width = None if sys.stdout.isatty() else 24 * len(heads) + 24
-    Console(width=width, highlight=False).print(shown)
+    rows_shown = rows[:ROWS]
+    columns = list(zip(heads, *rows_shown, strict=True))
+    widths = [max(len(line) for text in column for line in text.split("\n")) + 3 for column in columns]
+    console = Console(width=None if sys.stdout.isatty() else sum(widths) + 1, highlight=False)
+    for number, part in enumerate(_fitting(widths, left, console.width)):
+        width = sum(widths[place] for place in part) + 1
+        # A centred title would be broken over a narrow table, and missed over a wide one.
+        above = number == 0 and len(title) <= width <= WIDE
+        if number == 0 and not above:
+            print(title)
+        shown = Table(title=title if above else None)
+        for place in part:
+            shown.add_column(heads[place], justify="left" if place < left else "right")
+        for row in rows_shown:
+            shown.add_row(*(row[place] for place in part))
+        console.print(shown)
     if len(rows) > ROWS:
         print(f"and {len(rows) - ROWS} points more: aqmlab sweep show --csv has all")
+
+
+def _fitting(widths: Sequence[int], left: int, room: int) -> Iterator[list[int]]:
+    """The columns of each of the tables that fit into `room`, all with the first `left`."""
+    words = list(range(left))
+    free = room - 1 - sum(widths[:left])
+    part: list[int] = []
+    for place in range(left, len(widths)):
+        if part and sum(widths[one] for one in part) + widths[place] > free:
+            yield [*words, *part]
+            part = []
+        part.append(place)
+    yield [*words, *part]
 
 
 def reasons(lines: Iterable[tuple[str, int]]) -> Iterator[str]:

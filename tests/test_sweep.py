@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +29,7 @@ from aqmlab import (
     sweep_text,
     sweep_why,
 )
-from aqmlab.campaign import Account, FirstFailureError, Local
+from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
 from aqmlab.measure import Measure
 from aqmlab.precision import Precision
 from aqmlab.scenario import ScenarioFileError
@@ -457,6 +460,65 @@ def test_a_run_that_fails_is_kept_with_its_error_and_made_again_only_on_request(
         assert (healed.made, healed.failures) == (2, [])
 
 
+class Watched:
+    """This machine, which tells what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.bars: list[tuple[str | None, int, int]] = []
+
+    def each(
+        self,
+        tasks: Iterable[Task],
+        done: Callable[[Task, Made], bool],
+        *,
+        total: int,
+        already: int,
+        label: str | None,
+    ) -> None:
+        self.bars.append((label, total, already))
+
+        def noted() -> Iterator[Task]:
+            for task in tasks:
+                self.asked.append(task.run)
+                yield task
+
+        Local(jobs=2).each(noted(), done, total=total, already=already, label=None)
+
+
+def test_a_retry_makes_a_run_that_fails_again_once_however_often_precision_looks(small: Path) -> None:
+    sweep = replace(
+        failing(small, 4),
+        precision=Stopping(rule=Precision(absolute=1e-9, least=3, most=8), measures=["one"]),
+    )
+    store, watched = Store.in_memory(), Watched()
+    sweep_run.run(sweep, store)
+    account = sweep_run.run(sweep, store, executor=watched, retry=True)
+    assert len(watched.asked) == len(set(watched.asked)) == account.made == 2
+    assert (account.found, len(account.failures)) == (14, 2)
+
+
+def test_each_look_of_precision_has_a_bar_of_its_own_runs(small: Path) -> None:
+    rule = Precision(absolute=1e-9, least=3, most=8)
+    sweep = replace(failing(small), precision=Stopping(rule=rule, measures=["one"]))
+    watched = Watched()
+    account = sweep_run.run(sweep, Store.in_memory(), executor=watched)
+    assert watched.bars == [(None, 6, 0), (None, 4, 0), (None, 6, 0)]
+    assert (account.made, account.found) == (16, 0)
+
+
+def test_a_sweep_of_which_all_was_made_in_shards_is_finished(file: Path, tmp_path: Path) -> None:
+    sweep = sweep_file.load(file).sweep
+    with Store(tmp_path / "store") as store:
+        for part in (1, 2):
+            sweep_run.run(sweep, store, shard=(part, 2))
+        assert store.records("finished") == []
+        for _ in range(2):
+            assert sweep_run.run(sweep, store).made == 0
+        (finished,) = store.records("finished")
+    assert (finished["sweep"], finished["runs"], finished["failed"]) == (sweep.id, 12, 0)
+
+
 def test_a_measure_that_gives_what_no_store_keeps_fails_its_run_and_no_other(small: Path) -> None:
     odd = Measure(name="odd", compute=lambda view: object() if view.run.manifest["seed"] == 4 else 1.0)
     sweep = Sweep(
@@ -545,6 +607,30 @@ def test_a_warm_up_by_mser_5_is_taken_from_a_run_of_each_point(small: Path, tmp_
         assert store.runs().height == before == 2
 
 
+class Pressed(Watched):
+    """Ctrl-C before anything is made."""
+
+    def each(
+        self,
+        tasks: Iterable[Task],
+        done: Callable[[Task, Made], bool],
+        *,
+        total: int,
+        already: int,
+        label: str | None,
+    ) -> None:
+        self.bars.append((label, total, already))
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_the_runs_that_tell_the_warm_up_ends_them(small: Path) -> None:
+    sweep = Sweep(scenario=al.Scenario.load(small), axes={"traffic.web.load": [0.1, 0.3]}, warm_up="mser-5")
+    pressed = Pressed()
+    result = sweep_result.run_sweep(sweep, executor=pressed)
+    assert (result.interrupted, result.runs.height, result.intervals().height) == (True, 0, 0)
+    assert pressed.bars == [(None, 2, 0)]
+
+
 def test_one_long_run_has_intervals_by_batch_means_and_doubts_are_told(small: Path) -> None:
     scenario = al.Scenario.load(small, {"duration": "120s", "record.queue_every": "20ms"})
     sweep = Sweep(
@@ -579,6 +665,20 @@ def test_medians_and_distributions_over_replications_have_intervals_and_bands(fi
     assert band["low"][-1] == pytest.approx(1 - 0.4802, abs=1e-3)  # sqrt(ln(40) / 16)
     chart = sweep_charts.distribution(result, "web.p90-time")
     assert (chart.by, chart.y_label) == ("queue", "Share of runs")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (1.0, 2.0, "1.50 ± 0.50"),
+        (1.0, math.inf, "1.500 [1.000, inf]"),
+        (-math.inf, 2.0, "1.500 [-inf, 2.000]"),
+    ],
+)
+def test_an_end_of_a_quantile_that_is_not_known_is_told_beside_the_other(
+    low: float, high: float, said: str
+) -> None:
+    assert sweep_text._cell({"mean": 1.5, "low": low, "high": high}, 4) == said
 
 
 # The command
@@ -629,6 +729,7 @@ def test_bad_words_on_the_command_line_are_refused(cli: Cli, file: Path) -> None
     ):
         done = cli("sweep", "run", file, *words)
         assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
+    assert not (file.parent / "out").exists()
     done = cli("sweep", "show", file, "--by", "queue")
     assert (done.returncode, done.stderr) == (2, "aqmlab: --by: goes with --plot FOLDER\n")
 

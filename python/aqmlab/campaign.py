@@ -212,6 +212,7 @@ def execute(
     once, also if Ctrl-C ends it.
     """
     account = account or Account()
+    found_before, told = account.found, set(account.failures)
     known: set[str] = set()
 
     def missing() -> Iterator[Task]:
@@ -239,7 +240,8 @@ def execute(
     def fail(task: Task, status: str, problem: str | None) -> None:
         said = problem or status
         failure = Failure(name=task.name, seed=task.seed, problem=said, scenario=task.scenario.digest)
-        if failure not in account.failures:
+        if failure not in told:
+            told.add(failure)
             account.failures.append(failure)
         if fail_fast:
             raise FirstFailureError(failure)
@@ -262,7 +264,8 @@ def execute(
 
     first = list(islice(waiting := missing(), 1))
     if first:
-        executor.each(_chain(first, waiting), done, total=total, already=account.found, label=label)
+        already = account.found - found_before
+        executor.each(_chain(first, waiting), done, total=total, already=already, label=label)
     store.refresh()
     # In an order that does not depend on who was faster.
     account.failures.sort(key=lambda failure: (failure.name, failure.seed))

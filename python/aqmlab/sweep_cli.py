@@ -17,7 +17,7 @@ from aqmlab.sweep_file import SweepFile, is_sweep, load
 
 if TYPE_CHECKING:
     from aqmlab.campaign import Executor
-    from aqmlab.sweep import Value
+    from aqmlab.sweep import Sweep, Value
     from aqmlab.sweep_result import SweepResult
 
 app = typer.Typer(
@@ -157,6 +157,7 @@ def _run(
     from aqmlab.store import Store
 
     sweep = chosen.sweep
+    against = _labels(sweep, baseline)
     if dry_run:
         with Store(folder, read_only=True) as kept:
             print("\n".join(sweep_text.estimate(sweep_estimate.of(sweep, kept, jobs=jobs))))
@@ -180,10 +181,10 @@ def _run(
             print(f"aqmlab: {error}", file=sys.stderr)
             print(f"aqmlab: stopped; {account.made} runs were made and are kept in {folder}", file=sys.stderr)
             raise typer.Exit(1) from None
-        planned = sweep_run.plan(sweep, kept, executor=makes)
+        planned = sweep_run.plan_so_far(sweep, kept)
         result = sweep_result.collect(planned, kept, failures=account.failures, interrupted=interrupted)
     if result.runs.height or as_json:
-        _show(chosen, result, baseline, ratio, as_json, ())
+        _show(chosen, result, against, ratio, as_json, ())
     if not as_json:
         print(f"\n{account.made} runs made, {account.found} kept before, in {folder}")
     _end(result, folder)
@@ -217,7 +218,7 @@ def _end(result: "SweepResult", folder: Path) -> None:
 def _show(
     chosen: SweepFile,
     result: "SweepResult",
-    baseline: str | None,
+    baseline: "dict[str, Value]",
     ratio: bool,
     as_json: bool,
     measures: list[str] | tuple[str, ...],
@@ -226,9 +227,8 @@ def _show(
     from aqmlab import sweep_claims, sweep_text
 
     differences = None
-    if baseline is not None:
-        labels = _labels(result, baseline)
-        differences = result.against(labels, "ratio" if ratio else "difference", wanted=measures)
+    if baseline:
+        differences = result.against(baseline, "ratio" if ratio else "difference", wanted=measures)
     judged = sweep_claims.judge(chosen.claims, result)
     if as_json:
         print(json.dumps(sweep_text.table(result, judged, differences), indent=2))
@@ -237,14 +237,17 @@ def _show(
     if differences is not None:
         what = "Ratio to" if ratio else "Difference from"
         wanted = [result.measure(name) for name in measures] or list(result.measured)
-        title = f"{what} {baseline}, seed by seed, and its 95 % interval"
+        said = ",".join(f"{label}={value}" for label, value in baseline.items())
+        title = f"{what} {said}, seed by seed, and its 95 % interval"
         sweep_text.print_estimates(result, differences, wanted, title)
     sweep_text.print_judged(judged)
 
 
-def _labels(result: "SweepResult", text: str) -> dict[str, "Value"]:
-    """The labels of `axis=value,axis=value`, as the axes have them."""
-    known = {axis.label: axis for axis in result.sweep.all_axes}
+def _labels(sweep: "Sweep", text: str | None) -> dict[str, "Value"]:
+    """The labels of `axis=value,axis=value`, as the axes have them; none without a baseline."""
+    if text is None:
+        return {}
+    known = {axis.label: axis for axis in sweep.all_axes}
     found: dict[str, Value] = {}
     for part in text.split(","):
         label, separator, value = part.partition("=")
@@ -252,6 +255,7 @@ def _labels(result: "SweepResult", text: str) -> dict[str, "Value"]:
             raise ValueError(f"--baseline {text}: write AXIS=VALUE, such as queue=drop-tail")
         values = known[label].values if label in known else {}
         found[label] = next((one for one in values if str(one) == value), value)
+    sweep.check_baseline("--baseline", found)
     return found
 
 
@@ -310,26 +314,22 @@ def show(
 ) -> None:
     """Prints and draws what the store holds of a sweep, without running anything."""
     from aqmlab import sweep_result, sweep_run
-    from aqmlab.campaign import FirstFailureError
     from aqmlab.store import Store
 
     _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
     drawn = {"--log-y": log_y, "--distribution": distribution, "--x": x, "--by": by, "--panel": panel}
     _need("--plot FOLDER", plot, drawn)
     chosen = _load(file, overrides, replications, None)
+    against = _labels(chosen.sweep, baseline)
     with Store(store, read_only=True) as kept:
-        try:
-            planned = sweep_run.plan(chosen.sweep, kept)
-        except FirstFailureError as error:
-            raise ValueError(str(error)) from None
-        result = sweep_result.collect(planned, kept)
+        result = sweep_result.collect(sweep_run.plan(chosen.sweep, kept), kept)
     names = measure or []
     for name in names:
         result.measure(name)
     if csv:
         print(result.runs.write_csv(), end="")
     else:
-        _show(chosen, result, baseline, ratio, as_json, names, quantile)
+        _show(chosen, result, against, ratio, as_json, names, quantile)
     if plot is not None:
         from aqmlab import drawing, sweep_charts
 
@@ -394,7 +394,7 @@ def adopt(
 
     sweep = _load(file, overrides, replications, measure).sweep
     with Store(store) as kept:
-        taken = sweep_why.adopt(sweep_run.plan(sweep, kept), kept)
+        taken = sweep_why.adopt(sweep_run.plan(sweep, kept, run_nothing=True), kept)
         kept.refresh()
     for reason, count in Counter(one.why for one in taken).most_common():
         print(f"{count} runs adopted although {reason}")

@@ -55,7 +55,7 @@ def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
     from aqmlab import sweep_run, sweep_why
 
     try:
-        planned = sweep_run.plan(sweep, store)
+        planned = sweep_run.plan(sweep, store, run_nothing=True)
     except sweep_run.NoWarmUpError:
         planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
         store = Store.in_memory()

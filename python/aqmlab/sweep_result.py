@@ -287,7 +287,7 @@ def run_sweep(
     """
     from aqmlab.campaign import Account, Local
     from aqmlab.store import Store
-    from aqmlab.sweep_run import plan, run
+    from aqmlab.sweep_run import plan_so_far, run
 
     kept, account, interrupted = store or Store.in_memory(), Account(), False
     here = executor or Local(jobs=jobs)
@@ -303,5 +303,4 @@ def run_sweep(
         )
     except KeyboardInterrupt:
         interrupted = True
-    planned = plan(sweep, kept, executor=here)
-    return collect(planned, kept, failures=account.failures, interrupted=interrupted)
+    return collect(plan_so_far(sweep, kept), kept, failures=account.failures, interrupted=interrupted)

@@ -93,25 +93,39 @@ class Planned:
             name=f"{self.sweep.name}: {said}",
         )
 
-    def tasks(self, counts: Sequence[int]) -> Iterator[Task]:
-        """The runs of points that are to have so many."""
+    def tasks(self, counts: Sequence[int], before: Sequence[int]) -> Iterator[Task]:
+        """The runs of points that are to have so many, beyond those that they had before."""
         for first in range(0, len(self.points), TOGETHER):
             block = range(first, min(first + TOGETHER, len(self.points)))
             for replication in range(max(counts[place] for place in block)):
                 for place in block:
-                    if replication < counts[place]:
+                    if before[place] <= replication < counts[place]:
                         yield self.task(place, replication)
 
 
 def plan(
-    sweep: Sweep, store: Store, *, executor: Executor | None = None, label: str | None = None
+    sweep: Sweep,
+    store: Store,
+    *,
+    executor: Executor | None = None,
+    label: str | None = None,
+    run_nothing: bool = False,
 ) -> Planned:
     """The points with their digests, which the store tells if it knows the sweep, and is told if not.
 
-    Raises `ValueError`, which names the point, if the core refuses one.
+    Where MSER-5 tells the warm-up, the runs that it needs are made, with a bar if there is a `label`. Raises
+    `NoWarmUpError` instead if the store is read-only, or with `run_nothing`, and `ValueError`, which names
+    the point, if the core refuses one.
     """
     points = list(sweep.points())
-    warm_ups = _warm_ups(sweep, points, store, executor or Local()) if sweep.warm_up else {}
+    warm_ups = {}
+    if sweep.warm_up:
+        pilots = _pilots(sweep, points)
+        if (run_nothing or store.read_only) and not _made(pilots, store):
+            raise NoWarmUpError(
+                f"{sweep.name}: warm_up: the runs that tell it are not made: `aqmlab sweep run` makes them"
+            )
+        warm_ups = _warm_ups(points, pilots, store, executor or Local(), label)
     scenarios = Scenarios(sweep, warm_ups)
     known = {row["number"]: row["scenario"] for row in store.records("point", sweep=sweep.id)}
     digests = [known.get(point.number, "") for point in points]
@@ -123,6 +137,14 @@ def plan(
     if missing:
         _tell(sweep, points, digests, known, store)
     return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)
+
+
+def plan_so_far(sweep: Sweep, store: Store) -> Planned:
+    """As `plan`, without running anything: no points where a warm-up is not known."""
+    try:
+        return plan(sweep, store, run_nothing=True)
+    except NoWarmUpError:
+        return Planned(sweep=sweep, points=(), digests=(), scenarios=Scenarios(sweep))
 
 
 def _tell(
@@ -168,23 +190,22 @@ def run(
     planned = plan(sweep, store, executor=executor, label=label)
     mine = [place % shard[1] == shard[0] - 1 for place in range(len(planned.points))]
     least = sweep.replications if sweep.precision is None else sweep.precision.rule.least
-    counts = [(least if one else 0) for one in mine]
+    before, counts = [0] * len(mine), [(least if one else 0) for one in mine]
     while True:
+        wanted = sum(counts) - sum(before)
         if all_there(planned, store, counts):
-            account.found += sum(counts)
+            account.found += wanted
         else:
             execute(
-                planned.tasks(counts),
+                planned.tasks(counts, before),
                 store,
                 executor=executor,
                 label=label,
-                total=sum(counts),
+                total=wanted,
                 account=account,
                 retry=retry,
                 fail_fast=fail_fast,
             )
-        # Each round finds again what the rounds before it made.
-        account.found = sum(counts) - account.made
         if sweep.precision is None:
             break
         following = [
@@ -192,7 +213,7 @@ def run(
         ]
         if following == counts:
             break
-        counts = following
+        before, counts = counts, following
     if shard == (1, 1):
         _finish(planned, store, counts, account)
     return account
@@ -368,8 +389,8 @@ WARM_UP_SAMPLES = 400
 WARM_UP = Measure(name="mser-5", title="warm-up by MSER-5", unit="s", compute=_settled_s)
 
 
-def _warm_ups(sweep: Sweep, points: Sequence[Point], store: Store, executor: Executor) -> dict[int, str]:
-    """The warm-up of each point by number, from one run each without a warm-up."""
+def _pilots(sweep: Sweep, points: Sequence[Point]) -> list[Task]:
+    """One run of each point without a warm-up."""
     from aqmlab.metrics import seconds
 
     tasks = []
@@ -379,12 +400,15 @@ def _warm_ups(sweep: Sweep, points: Sequence[Point], store: Store, executor: Exe
         pilot = scenario.with_({"warm_up": "0s", "record.queue_every": f"{every * 1e3:.6g}ms"})
         said = f"{sweep.name}, warm-up of point {point.number}"
         tasks.append(Task(scenario=pilot, seed=point.first_seed, measures=(WARM_UP,), name=said))
-    if store.read_only and not _made(tasks, store):
-        raise NoWarmUpError(
-            f"{sweep.name}: warm_up: the runs that tell it are not made: `aqmlab sweep run` makes them"
-        )
-    label = f"{sweep.name}: warm-up"
-    execute(tasks, store, executor=executor, label=label, total=len(tasks), retry=True, fail_fast=True)
+    return tasks
+
+
+def _warm_ups(
+    points: Sequence[Point], tasks: Sequence[Task], store: Store, executor: Executor, label: str | None
+) -> dict[int, str]:
+    """The warm-up of each point by number, from these runs."""
+    said = f"{label}: warm-up" if label else None
+    execute(tasks, store, executor=executor, label=said, total=len(tasks), retry=True, fail_fast=True)
     kept = store.runs_of([task.scenario.digest for task in tasks])
     found = {}
     for point, task in zip(points, tasks, strict=True):

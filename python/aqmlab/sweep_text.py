@@ -153,7 +153,8 @@ def _cell(row: Mapping[str, Any], digits: int) -> str:
         return "-"
     if low is None or math.isnan(low) or high == low:
         return f"{mean:.{digits}g}"
-    if abs((high + low) / 2 - mean) > 1e-9 * (high - low):
+    # An end that the sample is too small for is infinite.
+    if math.isinf(high - low) or abs((high + low) / 2 - mean) > 1e-9 * (high - low):
         places = stats.decimals((high - low) / 2)
         return f"{mean:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
     return stats.plus_minus(mean, (high - low) / 2)

@@ -54,12 +54,7 @@ class Trials:
     ) -> list[Outputs]:
         """Makes the runs that the store lacks, failed ones again, and tells what all of them gave."""
         tasks = self.tasks(scenarios)
-        # An account of its own, as the bar is one of these runs alone.
-        ours = execute(tasks, store, executor=executor, label=label, total=len(tasks), retry=True)
-        if account is not None:
-            account.made += ours.made
-            account.found += ours.found
-            account.failures += ours.failures
+        execute(tasks, store, executor=executor, label=label, total=len(tasks), account=account, retry=True)
         kept = store.runs_of([one.digest for one in scenarios])
 
         def value(scenario: Scenario, seed: int, measure: Measure) -> float:

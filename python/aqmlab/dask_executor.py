@@ -23,23 +23,19 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core
-from aqmlab.campaign import Made, Refused, Task, crashed, make
-from aqmlab.dask_workers import ClusterError, Identity, identity, refuse_others, unlike
+from aqmlab.campaign import Made, Task, crashed
+from aqmlab.dask_batch import BATCH_S, Batch, Refusal, make_batch, stop_runs
+from aqmlab.dask_workers import ClusterError, identity, unlike
 from aqmlab.measure import Measure
 from aqmlab.parallel import LOOK_S, held_back
 from aqmlab.progress import Bar, bar
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-BATCH_S = 1.0
-"""What a batch is meant to take; one that takes twice as long comes back with what it has."""
 
 MOST_RUNS = 2000
 """No batch has more."""
@@ -87,9 +83,6 @@ class Dask:
                 raise
             finally:
                 work.end()
-
-
-# Here
 
 
 @dataclass(kw_only=True)
@@ -355,78 +348,3 @@ MOST_LISTS = 64
 
 def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-# On a worker
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """The first runs of a batch, or all, and how long they took."""
-
-    made: Sequence[Made]
-    seconds: float
-    worker: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """A worker that must not make runs, and why."""
-
-    worker: str
-    why: str
-
-
-_under_way: dict[_core.Watch, str] = {}
-"""What runs in this process, and the call that it belongs to: only so it can be stopped from elsewhere."""
-
-_stopped: deque[str] = deque(maxlen=100)
-"""Calls whose runs are not to be made any more."""
-
-
-def make_batch(expected: tuple[Any, ...], packed: bytes, token: str) -> Batch | Refusal:
-    """Makes runs on a worker, one after the other, until all are made or it took long."""
-    from distributed import get_worker
-
-    worker = get_worker().address
-    why = refuse_others(Identity(*expected), identity())
-    if why:
-        return Refusal(worker=worker, why=why)
-    began = time.monotonic()
-    scenarios, lists, runs = pickle.loads(packed)
-    made: list[Made] = []
-    for digest, seed, of in runs:
-        if token in _stopped or (made and time.monotonic() - began > 2 * BATCH_S):
-            break
-        task = Task(scenario=_scenario(digest, scenarios[digest]), seed=seed, measures=_measures(lists[of]))
-        watch = _core.Watch()
-        _under_way[watch] = token
-        try:
-            made.append(make(task, watch))
-        except KeyboardInterrupt:
-            break  # Whoever stopped it asks for the runs that are made.
-        finally:
-            del _under_way[watch]
-    return Batch(made=made, seconds=time.monotonic() - began, worker=worker)
-
-
-def stop_runs(token: str) -> None:
-    """Stops the runs of a call in this process."""
-    _stopped.append(token)
-    for watch, of in list(_under_way.items()):
-        if of == token:
-            watch.stop()
-
-
-@lru_cache(maxsize=16)
-def _measures(packed: bytes) -> tuple[Measure, ...]:
-    measures: tuple[Measure, ...] = pickle.loads(packed)
-    return measures
-
-
-@lru_cache(maxsize=64)
-def _scenario(digest: str, packed: bytes) -> Any:
-    try:
-        return pickle.loads(packed)
-    except Exception as problem:
-        return Refused(problem=problem, digest=digest)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from conftest import Cli
@@ -71,6 +72,29 @@ def swept(sweep: Sweep, store: Store, **more: object) -> tuple[sweep_result.Swee
 
 
 # Points
+
+
+def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    for change, told in (
+        ({"scenario": str(small)}, "scenario: must not be str: aqmlab.Scenario.load"),
+        ({"axes": ["queue"]}, "axes: must not be list"),
+        ({"axes": {"queue": "red"}}, "axes.queue: must be a list of values, is 'red'"),
+        ({"measures": "bottleneck.drops"}, "measures: must be a list of measures"),
+        ({"precision": {"relative": 0.1}}, "precision: must not be dict"),
+    ):
+        with pytest.raises(ValueError) as error:
+            Sweep(**{"scenario": scenario, "axes": {"queue": ["red"]}} | change)  # type: ignore[arg-type]
+        assert told in str(error.value)
+    with pytest.raises(ValueError, match=r"write aqmlab.Store\(folder\)"):
+        al.run_sweep(Sweep(scenario=scenario, axes={"queue": ["red"]}), "out")  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_values_of_an_axis(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    axes = {"traffic.web.load": np.linspace(0.1, 0.3, 3), "traffic.ftp.flows": np.arange(1, 3)}
+    plain = {path: values.tolist() for path, values in axes.items()}
+    assert Sweep(scenario=scenario, axes=axes).id == Sweep(scenario=scenario, axes=plain).id  # type: ignore[arg-type]
 
 
 def test_points_are_the_product_of_the_axes_in_their_order(file: Path) -> None:
@@ -730,6 +754,9 @@ def test_bad_words_on_the_command_line_are_refused(cli: Cli, file: Path) -> None
         done = cli("sweep", "run", file, *words)
         assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
     assert not (file.parent / "out").exists()
+    file.write_text(FILE + "\n[precision]\nrelative = 0.1\nmeasures = ['web.p90-time']\n")
+    done = cli("sweep", "run", file, "--replications", "4")
+    assert (done.returncode, "precision says how many" in done.stderr) == (2, True)
     done = cli("sweep", "show", file, "--by", "queue")
     assert (done.returncode, done.stderr) == (2, "aqmlab: --by: goes with --plot FOLDER\n")
 

@@ -61,8 +61,9 @@ class Store:
     Use it as a context manager, or close it.
     """
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+    def __init__(self, folder: Path | str, *, read_only: bool = False) -> None:
         """Raises `StoreFormatError` if the folder holds something else."""
+        folder = Path(folder)
         self.folder: Path | None = folder
         self.read_only = read_only
         self._begin()

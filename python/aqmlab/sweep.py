@@ -91,10 +91,13 @@ class Sweep:
     A path that ends in `queue` takes names, too. `zipped` names axes that go together, value by value.
     `where` keeps the points for which it holds: a condition in SQL over the labels. All points share their
     random numbers, seed by seed, so that differences are paired; those that differ in an axis of `own_seeds`
-    do not. `precision` replicates each point until intervals are narrow enough, and `replications` is then
-    where it begins. `warm_up = "mser-5"` takes the warm-up of each point from its first run.
+    do not. `measures` are names (`of_scenario` of `aqmlab.measures` has all; `web.*` is all of a workload)
+    or `Measure`s. `precision`, a `Stopping`, replicates each point until intervals are narrow enough;
+    `replications` plays no part then. `warm_up = "mser-5"` takes the warm-up of each point from its first
+    run.
 
-    Raises `ValueError`, which names the field, if anything is wrong, also with any point's scenario.
+    Raises `ValueError`, which names the field, if anything is wrong; what the core refuses in a point's
+    scenario is told by `scenario_of`, and by `run_sweep` before anything runs.
     """
 
     scenario: Scenario
@@ -114,6 +117,7 @@ class Sweep:
     """Measures that `measures` may name beside those that the scenario has."""
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if self.replications < 1:
             raise ValueError(f"replications: must be at least 1, is {self.replications}")
         if not self.name or not all(letter.isalnum() or letter in "-_." for letter in self.name):
@@ -135,6 +139,19 @@ class Sweep:
         self._check_names()
         if self.labels.height == 0:
             raise ValueError(f"where: no point is left by {self.where!r}")
+
+    def _check_kinds(self) -> None:
+        """Whoever writes Python has no file's reader to tell a name from a list of names."""
+        for field_, kind, remedy in (
+            ("scenario", Scenario, "aqmlab.Scenario.load reads a file"),
+            ("axes", Mapping, 'as {"queue": ["red", "drop-tail"]}'),
+            ("precision", Stopping | None, "aqmlab.sweep.Stopping with a rule of aqmlab.precision.Precision"),
+        ):
+            given = getattr(self, field_)
+            if not isinstance(given, kind):
+                raise ValueError(f"{field_}: must not be {type(given).__name__}: {remedy}")
+        if isinstance(self.measures, str):
+            raise ValueError(f"measures: must be a list of measures, is {self.measures!r}")
 
     @cached_property
     def _axes(self) -> tuple[Axis, ...]:
@@ -336,7 +353,11 @@ def _named(path: str, values: Sequence[Value] | Mapping[str, Any]) -> dict[Value
         raise ValueError("axes: seed is no axis: say how many with replications, and first_seed")
     if isinstance(values, Mapping):
         found: dict[Value, Any] = dict(values.items())
+    elif isinstance(values, str):
+        raise ValueError(f"axes.{path}: must be a list of values, is {values!r}")
     else:
+        # Numbers of numpy are plain ones in a scenario.
+        values = [value.item() if hasattr(value, "item") else value for value in values]
         for value in values:
             if not isinstance(value, Value):
                 said = json.dumps(value, default=str)

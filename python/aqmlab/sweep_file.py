@@ -111,6 +111,8 @@ def _of_table(
     axes = {one: _values(f"axes.{one}", given) for one, given in _of("axes", table, dict, {}).items()}
     written = {path: list(values) for path, values in axes.items()}
     _override(axes, changes, overrides)
+    if replications is not None and "precision" in table:
+        raise ValueError("--replications: precision says how many there are: change its least and most")
     base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
     scenario = Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
     own = _own_measures(_of("measure", table, dict, {}))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from aqmlab import measures, stats
 from aqmlab.measure import Measure
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Against = Literal["difference", "ratio"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SweepResult:
     """The finished runs of a sweep.
 
@@ -37,6 +37,16 @@ class SweepResult:
     failures: Sequence[Failure] = field(default_factory=tuple)
     enough: Sequence[Enough] = field(default_factory=tuple)
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        """The runs in short: `intervals` and `against` have what they say."""
+        done = self.runs.filter(self.runs["status"] == "done").height
+        said = f"{len(self.sweep)} points, {done} runs, {len(self.failures)} failed"
+        return f"SweepResult({self.sweep.name}: {said}; axes {list(self.axes)}; measures {self._names})"
+
+    @property
+    def _names(self) -> list[str]:
+        return [one.name for one in self.measured]
 
     @property
     def measured(self) -> tuple[Measure, ...]:
@@ -171,6 +181,8 @@ class SweepResult:
         """
         import polars as pl
 
+        if how not in get_args(Against):
+            raise ValueError(f"how: must be one of {', '.join(get_args(Against))}, is {how!r}")
         self.sweep.check_baseline("baseline", baseline)
         if not baseline:
             raise ValueError("baseline: name one, such as queue=drop-tail")
@@ -284,11 +296,17 @@ def run_sweep(
 
     Without a `store` nothing is kept. Runs are made by `executor`, by default `jobs` at once on this machine.
     With a `label` a bar shows how far it is. Ctrl-C keeps what is finished (`interrupted`).
+
+    A run that fails is among the result's `failures`, and is not made again unless with `retry`; with
+    `fail_fast` the first one raises `FirstFailureError`. Raises `ValueError`, which names the point, if its
+    scenario is refused, before anything runs.
     """
     from aqmlab.campaign import Account, Local
     from aqmlab.store import Store
     from aqmlab.sweep_run import plan_so_far, run
 
+    if store is not None and not isinstance(store, Store):
+        raise ValueError(f"store: must be an aqmlab.Store, is {store!r}: write aqmlab.Store(folder)")
     kept, account, interrupted = store or Store.in_memory(), Account(), False
     here = executor or Local(jobs=jobs)
     try:

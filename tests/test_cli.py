@@ -15,6 +15,7 @@ import pytest
 from conftest import COMMAND, Cli
 
 import aqmlab as al
+from aqmlab.cli import ORDER
 
 
 def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:
@@ -125,6 +126,12 @@ def test_show_and_list_answer(cli: Cli) -> None:
         assert done.returncode == 2
         assert part in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_help_lists_commands_from_one_run_to_many(cli: Cli) -> None:
+    listed = cli("--help").stdout.partition("Commands:")[2]
+    names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert names == list(ORDER)
 
 
 def test_help_and_version_answer(cli: Cli) -> None:

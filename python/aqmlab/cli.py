@@ -28,12 +28,30 @@ from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario
 from aqmlab.scenario import ScenarioFileError
 
+ORDER = (
+    *("run", "live", "check", "plot", "trace"),
+    *("compare", "flow-level", "calibrate", "study"),
+    *("sweep", "explore", "sensitivity", "tune", "store"),
+    *("list", "show"),
+)
+"""Commands as `--help` lists them: one run, comparisons, many runs, the reference."""
+
+
+class _InOrder(typer.core.TyperGroup):
+    """Commands in that order, wherever they were added."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Their names."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
     help="What a router's queue does to the traffic of real users.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    cls=_InOrder,
 )
 app.add_typer(study_cli.app, name="study")
 app.add_typer(trace_cli.app, name="trace")
@@ -52,7 +70,7 @@ INTERRUPTION = "aqmlab: interrupted"
 """What is said then."""
 
 ScenarioPath = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")]
-Out = Annotated[Path | None, typer.Option(help="A folder to write to.")]
+Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder to write to.")]
 ReverseTies = Annotated[
     bool, typer.Option("--reverse-ties", help="Turn the rule for simultaneous events upside down.")
 ]
@@ -168,9 +186,9 @@ def compare(
     seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path, typer.Option(help="A folder for the plots and their numbers.")] = Path(
-        "out/compare"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")
+    ] = Path("out/compare"),
     jobs: Jobs = None,
     metric: Annotated[
         Metric,
@@ -292,7 +310,9 @@ def flow_level_(
     seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A folder for the plots and their numbers.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")
+    ] = None,
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
@@ -342,7 +362,11 @@ def list_(
 
 
 @app.command()
-def show(name: str) -> None:
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A queue, a traffic, a table, as `list` has them.")
+    ],
+) -> None:
     """Prints a name's parameters, defaults, units and sources."""
     from aqmlab.reference import describe
 

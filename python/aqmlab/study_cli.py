@@ -25,14 +25,19 @@ def list_() -> None:
 
 @app.command("run")
 def run(
-    name: str,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study, as `aqmlab study list` has them.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, help="How many runs at once; by default all cores, of live runs 16 on each."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A folder; by default out/NAME, and -live, -quick behind it.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the report and, in the folder store, its runs are kept; by default out/NAME, and "
+            "-live, -quick behind it.",
+        ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")

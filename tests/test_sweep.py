@@ -311,6 +311,16 @@ def test_a_sweep_that_comes_with_us_is_right(path: Path) -> None:
     assert len(set(planned.digests)) == len(planned.points) > 1
 
 
+def test_a_sweep_of_which_the_core_makes_other_results_is_another_one(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = Sweep(scenario=al.Scenario.load(small), axes={"traffic.web.load": [0.1]})
+    before = sweep.id
+    assert replace(sweep, replications=3, measures=["web.goodput"]).id == before
+    monkeypatch.setattr(al.Scenario, "digest", property(lambda scenario: "of another version"))
+    assert replace(sweep).id != before
+
+
 # Runs
 
 

@@ -140,3 +140,8 @@ def name_of(key: str) -> tuple[str, int]:
     """The name and the version of a key."""
     name, _, version = key.rpartition("@")
     return name, int(version)
+
+
+def scaled(value: float | None, factor: float) -> float | None:
+    """A value in another unit, if there is one."""
+    return None if value is None else value * factor

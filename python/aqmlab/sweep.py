@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core, stats
+from aqmlab import stats
 from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario, _check_plain
 
@@ -323,11 +323,10 @@ class Sweep:
 
     @cached_property
     def id(self) -> str:
-        """A name for its points: of the definition, the files that the scenario names, and the results
-        version."""
-        said = json.dumps(
-            [self.name, self.definition, dict(self.scenario.files), _core.RESULTS_VERSION], sort_keys=True
-        )
+        """A name for its points: of the definition, the files that the scenario names, and its digest, which
+        holds its defaults and the results version of its level."""
+        base = self.scenario.with_({"seed": 1}).digest
+        said = json.dumps([self.name, self.definition, dict(self.scenario.files), base], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
     def __len__(self) -> int:

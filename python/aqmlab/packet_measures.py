@@ -1,0 +1,236 @@
+"""The measures of the packet level: of links, flows, transfers and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aqmlab.measure import Measure, View, scaled
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from aqmlab.scenario import Scenario
+
+_FLOWS = frozenset({"traffic", "end_s"})
+_TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
+
+
+def _of_link(link: str, *, several: bool) -> list[Measure]:
+    before = f"{link} " if several else ""
+    rows: Sequence[tuple[str, str, str, str, float]] = (
+        ("utilisation", "utilisation", "%", "utilisation", 100),
+        ("drops", "packets dropped", "%", "drop_fraction", 100),
+        ("marks", "packets marked", "%", "mark_fraction", 100),
+        ("mean-queue", "mean queue", "packets", "mean_queue_packets", 1),
+        ("mean-queueing-delay", "mean queueing delay", "ms", "mean_queue_delay_s", 1000),
+    )
+
+    def column(name: str, factor: float) -> Callable[[View], float | None]:
+        return lambda view: scaled(view.link(link)[name], factor)
+
+    def over_time(column: str) -> Callable[[View], Any]:
+        return lambda view: _samples(view, link, column)
+
+    sampled = {"mean-queue": over_time("length_packets")}
+    return [
+        Measure(
+            name=f"{link}.{name}",
+            title=f"{before}{title}",
+            unit=unit,
+            compute=column(source, factor),
+            series=sampled.get(name),
+        )
+        for name, title, unit, source, factor in rows
+    ]
+
+
+def _samples(view: View, link: str, column: str) -> npt.NDArray[Any]:
+    import numpy as np
+    import polars as pl
+
+    rows = view.run.tables["queue"].filter((pl.col("link") == link) & (pl.col("time_s") >= view.window[0]))
+    return rows.sort("time_s")[column].to_numpy().astype(np.float64)
+
+
+def _of_flows(traffic: str, *, datagrams: bool) -> list[Measure]:
+    from aqmlab import metrics
+
+    def jain(view: View) -> float | None:
+        rates = view.flows(traffic)["goodput_bps"].to_numpy()
+        squares = float((rates**2).sum())
+        return float(metrics.jain_of(float(rates.sum()), squares, rates.size)) if squares > 0 else None
+
+    def total(column: str) -> Callable[[View], int | None]:
+        def summed(view: View) -> int | None:
+            known = view.flows(traffic)[column].drop_nulls()
+            return int(known.sum()) if known.len() else None
+
+        return summed
+
+    found = [
+        Measure(
+            name=f"{traffic}.goodput",
+            title=f"{traffic} goodput",
+            unit="Mbps",
+            compute=lambda view: metrics.goodput_bps(view.flows(traffic)) * 1e-6,
+            columns={"flows": _FLOWS | {"goodput_bps"}},
+        ),
+        Measure(
+            name=f"{traffic}.drops",
+            title=f"{traffic} packets dropped",
+            unit="%",
+            compute=lambda view: metrics.drop_fraction(view.flows(traffic)) * 100,
+            columns={"flows": _FLOWS | {"packets_sent", "packets_dropped"}},
+        ),
+        Measure(
+            name=f"{traffic}.jain",
+            title=f"{traffic} Jain's index",
+            compute=jain,
+            columns={"flows": _FLOWS | {"goodput_bps"}},
+        ),
+    ]
+    if datagrams:
+        return [
+            *found,
+            Measure(
+                name=f"{traffic}.delay",
+                title=f"{traffic} delay, mean",
+                unit="ms",
+                compute=lambda view: metrics.mean_delay_s(view.flows(traffic)) * 1000,
+                columns={"flows": _FLOWS | {"datagrams_received", "mean_delay_s"}},
+            ),
+        ]
+    repairs = {
+        "timeouts": "time-outs",
+        "fast_retransmits": "fast retransmits",
+        "retransmitted": "segments sent again",
+    }
+    return found + [
+        Measure(
+            name=f"{traffic}.{column.replace('_', '-')}",
+            title=f"{traffic} {title}",
+            compute=total(column),
+            columns={"flows": _FLOWS | {column}},
+        )
+        for column, title in repairs.items()
+    ]
+
+
+def _of_transfers(traffic: str) -> list[Measure]:
+    from aqmlab import metrics
+
+    def quantile(q: float) -> Callable[[View], float | None]:
+        return lambda view: _quantile(view.times(traffic), q)
+
+    def mean(view: View) -> float | None:
+        times = view.times(traffic)
+        return float(times.mean()) if times.size else None
+
+    def unfinished(view: View) -> int:
+        ours = metrics.measured(view.transfers(traffic), view.window[0])
+        return int(ours.height - view.times(traffic).size)
+
+    columns = {"transfers": _TIMED}
+    quantiles = (
+        ("median-time", "median", 0.5),
+        ("p90-time", "90th percentile", 0.9),
+        ("p99-time", "99th percentile", 0.99),
+    )
+    return [
+        Measure(
+            name=f"{traffic}.mean-time",
+            title=f"{traffic} time, mean",
+            unit="s",
+            compute=mean,
+            columns=columns,
+            series=lambda view: view.times(traffic),
+        ),
+        *(
+            Measure(
+                name=f"{traffic}.{name}",
+                title=f"{traffic} time, {words}",
+                unit="s",
+                compute=quantile(q),
+                columns=columns,
+            )
+            for name, words, q in quantiles
+        ),
+        Measure(
+            name=f"{traffic}.unfinished",
+            title=f"{traffic} transfers unfinished",
+            compute=unfinished,
+            columns=columns,
+        ),
+        Measure(
+            name=f"{traffic}.active",
+            title=f"{traffic} transfers active, mean",
+            compute=lambda view: metrics.mean_active(view.transfers(traffic), *view.window),
+            columns=columns,
+        ),
+    ]
+
+
+def _of_pages(traffic: str) -> list[Measure]:
+    def mean(view: View) -> float | None:
+        times = view.pages(traffic)
+        return float(times.mean()) if times.size else None
+
+    def quantile(q: float) -> Callable[[View], float | None]:
+        return lambda view: _quantile(view.pages(traffic), q)
+
+    columns = {"pages": _TIMED}
+    quantiles = (("median-page", "median", 0.5), ("p90-page", "90th percentile", 0.9))
+    return [
+        Measure(
+            name=f"{traffic}.mean-page",
+            title=f"{traffic} page time, mean",
+            unit="s",
+            compute=mean,
+            columns=columns,
+            series=lambda view: view.pages(traffic),
+        ),
+        *(
+            Measure(
+                name=f"{traffic}.{name}",
+                title=f"{traffic} page time, {words}",
+                unit="s",
+                compute=quantile(q),
+                columns=columns,
+            )
+            for name, words, q in quantiles
+        ),
+    ]
+
+
+def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
+    import numpy as np
+
+    return float(np.quantile(times, q)) if times.size else None
+
+
+def packet_level(scenario: Scenario) -> list[Measure]:
+    """The measures of a scenario of the packet level, in the order in which a summary tells them."""
+    from aqmlab import _core
+
+    links = scenario.managed_links
+    datagram_kinds = _core.datagram_kinds()
+    found = [one for link in links for one in _of_link(link, several=len(links) > 1)]
+    traffic = scenario.effective["traffic"]
+    for name, table in traffic.items():
+        found += _of_flows(name, datagrams=table["kind"] in datagram_kinds)
+    for name, table in traffic.items():
+        if table["kind"] not in datagram_kinds and not _is_endless(table):
+            found += _of_transfers(name)
+    for name, table in traffic.items():
+        if table["kind"] in PAGED:
+            found += _of_pages(name)
+    return found
+
+
+PAGED = frozenset({"web", "sessions", "probes"})
+"""The kinds of workload that fetch pages."""
+
+
+def _is_endless(table: Mapping[str, Any]) -> bool:
+    return table["kind"] == "ftp" and table.get("sizes") is None

@@ -53,10 +53,11 @@ class Estimate:
 def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
     """The estimate of a sweep; nothing is written. Where the warm-up is not known yet, no run exists."""
     from aqmlab import sweep_run, sweep_why
+    from aqmlab.sweep_warm_up import NoWarmUpError
 
     try:
         planned = sweep_run.plan(sweep, store, run_nothing=True)
-    except sweep_run.NoWarmUpError:
+    except NoWarmUpError:
         planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
         store = Store.in_memory()
     enough = sweep_run.counted(planned, store)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core
-from aqmlab.campaign import Account, Executor, Local, Task, execute, settled
-from aqmlab.measure import Measure, View
+from aqmlab import _core, sweep_warm_up
+from aqmlab.campaign import Account, Executor, Local, Task, execute
 from aqmlab.parallel import held_back
 from aqmlab.scenario import Scenario
 from aqmlab.sweep import Point, Stopping, Sweep
+from aqmlab.sweep_warm_up import NoWarmUpError
 
 if TYPE_CHECKING:
     from aqmlab.precision import Look, Precision
@@ -120,12 +120,12 @@ def plan(
     points = list(sweep.points())
     warm_ups = {}
     if sweep.warm_up:
-        pilots = _pilots(sweep, points)
-        if (run_nothing or store.read_only) and not _made(pilots, store):
+        pilots = sweep_warm_up.pilots(sweep, points)
+        if (run_nothing or store.read_only) and not sweep_warm_up.made(pilots, store):
             raise NoWarmUpError(
                 f"{sweep.name}: warm_up: the runs that tell it are not made: `aqmlab sweep run` makes them"
             )
-        warm_ups = _warm_ups(points, pilots, store, executor or Local(), label)
+        warm_ups = sweep_warm_up.warm_ups(points, pilots, store, executor or Local(), label)
     scenarios = Scenarios(sweep, warm_ups)
     known = {row["number"]: row["scenario"] for row in store.records("point", sweep=sweep.id)}
     digests = [known.get(point.number, "") for point in points]
@@ -345,79 +345,3 @@ def _look(rule: Precision, name: str, ours: Values, theirs: Values | None, count
             return rule.judge([math.nan] * count)
         rule = replace(rule, relative=None, absolute=rule.relative * mean)
     return rule.judge([a - b for a, b in zip(values, base, strict=True)])
-
-
-# Warm-up
-
-
-def _settled_s(view: View) -> float | None:
-    """How long (s) the queues and the number of open transfers take to settle, by MSER-5; `None` if they do
-    not within the run."""
-    import numpy as np
-    import polars as pl
-
-    from aqmlab import metrics
-
-    _, end_s = view.window
-    step_s = end_s / WARM_UP_SAMPLES
-    series = []
-    queue = view.run.tables["queue"]
-    for link in queue["link"].unique(maintain_order=True):
-        ours = queue.filter(pl.col("link") == link).sort("time_s")
-        series.append(ours["length_packets"].to_numpy().astype(np.float64))
-    transfers = view.run.tables["transfers"]
-    if transfers.height >= metrics.LEAST_TRANSFERS:
-        series.append(metrics.active_series(transfers, step_s, end_s).astype(np.float64))
-    cuts = [metrics.mser5(one) for one in series]
-    if any(cut is None for cut in cuts):
-        return None
-    return max((cut * step_s for cut in cuts if cut is not None), default=0.0)
-
-
-class NoWarmUpError(ValueError):
-    """The warm-up of points is not known, and nothing is to be run."""
-
-
-def _made(tasks: Sequence[Task], store: Store) -> bool:
-    kept = store.runs_of([task.scenario.digest for task in tasks])
-    return all(settled(kept.get(task.run), task.keys, retry=True) for task in tasks)
-
-
-WARM_UP_SAMPLES = 400
-"""Of so many samples of a queue MSER-5 makes eighty batches."""
-
-WARM_UP = Measure(name="mser-5", title="warm-up by MSER-5", unit="s", compute=_settled_s)
-
-
-def _pilots(sweep: Sweep, points: Sequence[Point]) -> list[Task]:
-    """One run of each point without a warm-up."""
-    from aqmlab.metrics import seconds
-
-    tasks = []
-    for point in points:
-        scenario = sweep.scenario_of(point)
-        every = seconds(scenario.effective["duration"]) / WARM_UP_SAMPLES
-        pilot = scenario.with_({"warm_up": "0s", "record.queue_every": f"{every * 1e3:.6g}ms"})
-        said = f"{sweep.name}, warm-up of point {point.number}"
-        tasks.append(Task(scenario=pilot, seed=point.first_seed, measures=(WARM_UP,), name=said))
-    return tasks
-
-
-def _warm_ups(
-    points: Sequence[Point], tasks: Sequence[Task], store: Store, executor: Executor, label: str | None
-) -> dict[int, str]:
-    """The warm-up of each point by number, from these runs."""
-    said = f"{label}: warm-up" if label else None
-    execute(tasks, store, executor=executor, label=said, total=len(tasks), retry=True, fail_fast=True)
-    kept = store.runs_of([task.scenario.digest for task in tasks])
-    found = {}
-    for point, task in zip(points, tasks, strict=True):
-        settled_s = kept[task.run].values[WARM_UP.key]
-        if settled_s is None:
-            said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
-            raise ValueError(
-                f"warm_up: the run of point {point.number} ({said}) does not settle within its duration "
-                "(MSER-5): make it longer, or say a warm_up in the scenario"
-            )
-        found[point.number] = f"{math.ceil(settled_s * 1000):d}ms"
-    return found

@@ -90,6 +90,13 @@ def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> N
         al.run_sweep(Sweep(scenario=scenario, axes={"queue": ["red"]}), "out")  # type: ignore[arg-type]
 
 
+def test_queues_by_name_are_refused_where_no_link_has_a_queue() -> None:
+    root = Path(__file__).parent.parent
+    scenario = al.Scenario.load(root / "scenarios" / "flow-level" / "elastic.toml")
+    with pytest.raises(ValueError, match=r"axes\.queue: .* level packet, this is flow"):
+        Sweep(scenario=scenario, axes={"queue": ["red"]})
+
+
 def test_numbers_of_numpy_are_values_of_an_axis(small: Path) -> None:
     scenario = al.Scenario.load(small)
     axes = {"traffic.web.load": np.linspace(0.1, 0.3, 3), "traffic.ftp.flows": np.arange(1, 3)}

@@ -132,6 +132,12 @@ class Sweep:
             )
         if self.warm_up and self.scenario.level != "packet":
             raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
+        for path in NAMED.keys() & self.axes:
+            if self.scenario.level != "packet":
+                raise ValueError(
+                    f"axes.{path}: {NAMED[path]} by name is for the level packet, this is "
+                    f"{self.scenario.level}: write the path of a value"
+                )
         if not 0 <= self._first_seed < MOST_SEED:
             raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1}, is {self._first_seed}")
         _ = self._axes, self.wanted, self.labels

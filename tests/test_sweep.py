@@ -574,6 +574,30 @@ def test_a_measure_that_gives_what_no_store_keeps_fails_its_run_and_no_other(sma
     assert result.runs["odd"].to_list() == [1.0, None, 1.0]
 
 
+def test_a_measure_that_fails_on_a_run_that_is_done_is_kept_as_a_failure_and_not_tried_again(
+    small: Path, tmp_path: Path
+) -> None:
+    def sweep(*measures: str | Measure) -> Sweep:
+        scenario = al.Scenario.load(small, {"duration": "3s"})
+        axes = {"traffic.web.load": [0.1]}
+        return Sweep(scenario=scenario, axes=axes, measures=measures, replications=2, name="later")
+
+    wrong = Measure(name="wrong", compute=lambda view: 1 / 0)
+    mended = Measure(name="wrong", version=2, compute=lambda view: 1.0)
+    with Store(tmp_path / "store") as store:
+        swept(sweep("bottleneck.drops"), store)
+        first = sweep_run.run(sweep("bottleneck.drops", wrong), store)
+        again = sweep_run.run(sweep("bottleneck.drops", wrong), store)
+        assert (first.made, again.made) == (2, 0)
+        assert [str(one) for one in again.failures] == [str(one) for one in first.failures]
+        assert "ZeroDivisionError" in again.failures[0].problem
+        assert sweep_run.run(sweep("bottleneck.drops", wrong), store, retry=True).made == 2
+        result, did = swept(sweep("bottleneck.drops", mended), store)
+        assert (did.made, did.failures) == (2, [])
+        assert result.runs["wrong"].to_list() == [1.0, 1.0]
+        assert swept(sweep("bottleneck.drops"), store)[1].failures == []
+
+
 def test_the_first_failure_stops_a_sweep_if_asked(small: Path) -> None:
     store = Store.in_memory()
     with pytest.raises(FirstFailureError, match=r"load = 0\.[12], seed 3: RuntimeError"):

@@ -233,7 +233,7 @@ def execute(
                     lacking.append(task)
                     continue
                 account.found += 1
-                if record is not None and record.status != "done":
+                if record is not None and not complete(record, task.keys):
                     fail(task, record.status, record.error)
             yield from lacking
 
@@ -276,9 +276,17 @@ def settled(record: RunRecord | None, keys: Sequence[str], *, retry: bool = Fals
     """Whether nothing is left to be made of a run of which these measures are asked."""
     if record is None:
         return False
-    if record.status == "done":
-        return all(key in record.values or key in record.frames for key in keys)
-    return not retry and set(record.facts.get("asked", ())) >= set(keys)
+    if complete(record, keys):
+        return True
+    lacking = {key for key in keys if key not in record.values and key not in record.frames}
+    return not retry and lacking <= set(record.facts.get("asked", ()))
+
+
+def complete(record: RunRecord | None, keys: Sequence[str]) -> bool:
+    """Whether a run is done, with a value or a table for each of these measures."""
+    if record is None or record.status != "done":
+        return False
+    return all(key in record.values or key in record.frames for key in keys)
 
 
 def keep_scenario(store: Store, scenario: Runnable) -> None:

@@ -103,7 +103,7 @@ def compare(
     # In the order in which they were asked for, not in that in which they were done.
     for (names, seed), task in tasks.items():
         record = kept.get(task.run)
-        if record is None or not campaign.settled(record, task.keys) or record.status != "done":
+        if record is None or not campaign.complete(record, task.keys):
             continue
         run = {**dict(zip(factors, names, strict=True)), "seed": seed}
         found = {one.key: record.values[one.key] for one in task.measures if one.key in record.values}

@@ -63,20 +63,26 @@ def written(run: RunRecord) -> dict[str, Any]:
 
 
 def merged(earlier: RunRecord, later: RunRecord) -> RunRecord:
-    """Two records of one run as one: values by key; `done` beats the others, and among equals the later."""
+    """Two records of one run as one: values by key; `done` beats the others, and among equals the later.
+
+    What failed attempts asked in vain (`facts["asked"]`) stays known, with the error, until it has a value.
+    """
     best, other = later, earlier
     if earlier.status == DONE and later.status != DONE:
         best, other = earlier, later
+    had = {*earlier.values, *later.values, *earlier.frames, *later.frames}
+    asked = sorted({*earlier.facts.get("asked", ()), *later.facts.get("asked", ())} - had)
+    facts = {key: value for key, value in (best.facts or other.facts).items() if key != "asked"}
     return RunRecord(
         scenario=best.scenario,
         seed=best.seed,
         status=best.status,
         values={**other.values, **best.values},
         frames={**other.frames, **best.frames},
-        error=best.error,
+        error=(best.error or other.error) if asked or best.status != DONE else None,
         cpu_s=other.cpu_s if best.cpu_s is None else best.cpu_s,
         version=best.version or other.version,
-        facts=best.facts or other.facts,
+        facts=facts | {"asked": asked} if asked else facts,
         live=other.live if best.live is None else best.live,
     )
 

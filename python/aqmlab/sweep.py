@@ -77,6 +77,12 @@ class Stopping:
     """Labels of another point, whose others are the same: what is to be narrow is the interval of the
     difference from it, seed by seed; a `relative` half-width is one of its mean."""
 
+    def __post_init__(self) -> None:
+        if self.rule.level != stats.LEVEL:
+            raise ValueError(
+                f"precision.level: must be {stats.LEVEL}, as that of all intervals, is {self.rule.level}"
+            )
+
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
         """The level of each of `count` intervals at each look, so that all hold together with this one."""
         return stats.simultaneous_level(level, count * len(self.rule.looks()) * len(self.measures))

@@ -333,7 +333,7 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
 
     if table is None:
         return None
-    numbers, counts = ("relative", "absolute", "level", "growth"), ("least", "most")
+    numbers, counts = ("relative", "absolute", "growth"), ("least", "most")
     _check_keys("precision.", table, (*numbers, *counts, "measures", "baseline"))
     rule = {key: _of(key, table, int | float, None, within="precision.") for key in numbers if key in table}
     rule |= {key: _of(key, table, int, None, within="precision.") for key in counts if key in table}

@@ -140,8 +140,9 @@ def test_three_regimes_follow_from_load_and_peak_rate(link: Path, tmp_path: Path
 
 
 def test_a_study_can_sweep_it(link: Path) -> None:
-    from aqmlab.campaign import Local, collect, execute, plan_of, tasks_of
+    from aqmlab.campaign import Local, execute
     from aqmlab.grid import Grid
+    from aqmlab.grid_plan import collect, plan_of, tasks_of
     from aqmlab.store import Store
 
     base = Scenario.load(link).given

@@ -14,7 +14,7 @@ from conftest import Cli
 from small_study import MAIN, STUDY, FakeRun, FakeScenario, run, slower
 
 from aqmlab import live_runs, study
-from aqmlab.campaign import plan_of
+from aqmlab.grid_plan import plan_of
 from aqmlab.publication import StudyResult, Variant
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store

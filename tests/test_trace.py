@@ -15,7 +15,7 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import _core, campaign, grid, measure, trace
+from aqmlab import _core, campaign, grid, grid_plan, measure, trace
 from aqmlab.parallel import watched
 from aqmlab.plot import save
 from aqmlab.scenario import Scenario, ScenarioFileError
@@ -107,10 +107,10 @@ def test_a_campaign_runs_traces_as_it_runs_scenarios(tmp_path: Path) -> None:
         reduce=mean_active,
         seeds=2,
     )
-    plan = campaign.plan_of([one], Scenario.from_dict, False)
+    plan = grid_plan.plan_of([one], Scenario.from_dict, False)
     with Store(tmp_path / "store") as store:
-        did = campaign.execute(campaign.tasks_of([plan]), store, executor=campaign.Local(jobs=2), total=4)
-        found = campaign.collect(plan, store)["rates"]
+        did = campaign.execute(grid_plan.tasks_of([plan]), store, executor=campaign.Local(jobs=2), total=4)
+        found = grid_plan.collect(plan, store)["rates"]
     assert (did.made, did.failures) == (4, [])
     fast, slow = (found.where(rate=rate).values("active") for rate in ("100Mbps", "20Mbps"))
     assert max(fast) < min(slow)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab import live_runs, metrics, stats, summary
-from aqmlab.campaign import Account, Failure, Local, collect, execute, plan_of, settled, tasks_of
+from aqmlab.campaign import Account, Failure, Local, execute, settled
 from aqmlab.grid import Grid, Labels, Reduction, Results, Runs
+from aqmlab.grid_plan import collect, plan_of, tasks_of
 from aqmlab.measure import Run
 from aqmlab.scenario import Scenario, changed
 from aqmlab.store import Store

@@ -21,20 +21,10 @@ from typing import Any
 import polars as pl
 
 from aqmlab import drawing, live_runs, report
-from aqmlab.campaign import (
-    Account,
-    Executor,
-    Local,
-    Plan,
-    collect,
-    execute,
-    plan_of,
-    settled,
-    tasks_of,
-    version,
-)
+from aqmlab.campaign import Account, Executor, Local, execute, settled, version
 from aqmlab.files import write_csv, write_text
 from aqmlab.grid import Grid, Prepare, Results
+from aqmlab.grid_plan import Plan, collect, plan_of, tasks_of
 from aqmlab.metrics import finite
 from aqmlab.plot import Chart
 from aqmlab.publication import Claim, Drawn, Figure, Judged, Study, StudyResult, Table, Variant

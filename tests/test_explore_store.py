@@ -62,7 +62,7 @@ def check(found: Exploration, sweep: Sweep, store: Store) -> None:
         ("rate", ("1Mbps", "2Mbps")),
         ("queue", ("short", "red")),
     ]
-    assert found.axes[0].numbers == (1e6, 2e6)
+    assert found.axes[0].numbers == (1.0, 2.0)
     assert [measure.label for measure in found.measures] == ["utilisation (%)", "web time, mean (s)"]
     assert [dict(point.labels) for point in found.points] == sweep.labels.drop("point").to_dicts()
     for number, point in enumerate(found.points):

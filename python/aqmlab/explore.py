@@ -58,7 +58,7 @@ class Axis:
         found = quantities.numbers_of(values)
         if found is None:
             return cls(name=name, label=title or name, values=tuple(values))
-        numbers, unit = found
+        numbers, unit = quantities.readable(*found)
         return cls(
             name=name,
             label=f"{title or name} ({unit})" if unit else title or name,

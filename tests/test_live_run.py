@@ -149,7 +149,9 @@ def test_a_run_of_programs_that_may_end_early_ends_with_the_last_client(tmp_path
     run = run_live(tmp_path, text, until_done=True)
     assert run.manifest["live"]["statuses"] == {"p2": 0, "p6": 0}
     assert 0.6 <= run.manifest["live"]["ended_s"] < PATIENCE_S
-    assert run.flows.filter(pl.col("traffic") == "ftp")["end_s"].null_count() == 1
+    # The transfer without an end is not waited for; a slow router may still see that its ends are closed.
+    (end_s,) = run.flows.filter(pl.col("traffic") == "ftp")["end_s"]
+    assert end_s is None or end_s >= 0.6
 
 
 def test_a_run_is_seen_from_another_terminal_until_it_is_over(

@@ -120,42 +120,14 @@ def _of_flows(traffic: str, *, datagrams: bool) -> list[Measure]:
 def _of_transfers(traffic: str) -> list[Measure]:
     from aqmlab import metrics
 
-    def quantile(q: float) -> Callable[[View], float | None]:
-        return lambda view: _quantile(view.times(traffic), q)
-
-    def mean(view: View) -> float | None:
-        times = view.times(traffic)
-        return float(times.mean()) if times.size else None
-
     def unfinished(view: View) -> int:
         ours = metrics.measured(view.transfers(traffic), view.window[0])
         return int(ours.height - view.times(traffic).size)
 
     columns = {"transfers": _TIMED}
-    quantiles = (
-        ("median-time", "median", 0.5),
-        ("p90-time", "90th percentile", 0.9),
-        ("p99-time", "99th percentile", 0.99),
-    )
+    quantiles = {"median": 0.5, "p90": 0.9, "p99": 0.99}
     return [
-        Measure(
-            name=f"{traffic}.mean-time",
-            title=f"{traffic} time, mean",
-            unit="s",
-            compute=mean,
-            columns=columns,
-            series=lambda view: view.times(traffic),
-        ),
-        *(
-            Measure(
-                name=f"{traffic}.{name}",
-                title=f"{traffic} time, {words}",
-                unit="s",
-                compute=quantile(q),
-                columns=columns,
-            )
-            for name, words, q in quantiles
-        ),
+        *_of_times(traffic, "time", "time", lambda view: view.times(traffic), quantiles, columns),
         Measure(
             name=f"{traffic}.unfinished",
             title=f"{traffic} transfers unfinished",
@@ -172,35 +144,52 @@ def _of_transfers(traffic: str) -> list[Measure]:
 
 
 def _of_pages(traffic: str) -> list[Measure]:
+    quantiles = {"median": 0.5, "p90": 0.9}
+    columns = {"pages": _TIMED}
+    return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
+
+
+def _of_times(
+    traffic: str,
+    name: str,
+    title: str,
+    times: Callable[[View], npt.NDArray[Any]],
+    quantiles: Mapping[str, float],
+    columns: Mapping[str, frozenset[str]],
+) -> list[Measure]:
+    """The mean and some quantiles of times, which the names of measures call `name`."""
+
     def mean(view: View) -> float | None:
-        times = view.pages(traffic)
-        return float(times.mean()) if times.size else None
+        found = times(view)
+        return float(found.mean()) if found.size else None
 
     def quantile(q: float) -> Callable[[View], float | None]:
-        return lambda view: _quantile(view.pages(traffic), q)
+        return lambda view: _quantile(times(view), q)
 
-    columns = {"pages": _TIMED}
-    quantiles = (("median-page", "median", 0.5), ("p90-page", "90th percentile", 0.9))
     return [
         Measure(
-            name=f"{traffic}.mean-page",
-            title=f"{traffic} page time, mean",
+            name=f"{traffic}.mean-{name}",
+            title=f"{traffic} {title}, mean",
             unit="s",
             compute=mean,
             columns=columns,
-            series=lambda view: view.pages(traffic),
+            series=times,
         ),
         *(
             Measure(
-                name=f"{traffic}.{name}",
-                title=f"{traffic} page time, {words}",
+                name=f"{traffic}.{word}-{name}",
+                title=f"{traffic} {title}, {_QUANTILES[word]}",
                 unit="s",
                 compute=quantile(q),
                 columns=columns,
             )
-            for name, words, q in quantiles
+            for word, q in quantiles.items()
         ),
     ]
+
+
+_QUANTILES = {"median": "median", "p90": "90th percentile", "p99": "99th percentile"}
+"""Quantiles as measures are named after them, and in words."""
 
 
 def _quantile(times: npt.NDArray[Any], q: float) -> float | None:

@@ -14,7 +14,8 @@ from aqmlab.factors import Factor
 from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario
 from aqmlab.sensitivity import Design
-from aqmlab.trials import Outputs, Trials, Values, changed, checked, mean, said, seeds_from, short_names
+from aqmlab.sweep import said
+from aqmlab.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from, short_names
 
 if TYPE_CHECKING:
     import polars as pl

@@ -66,6 +66,16 @@ class Point:
     labels: Mapping[str, Value]
     first_seed: int
 
+    @property
+    def said(self) -> str:
+        """Its labels in words."""
+        return said(self.labels)
+
+
+def said(values: Mapping[str, object]) -> str:
+    """Labels, or values by path, in words."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:
@@ -317,8 +327,7 @@ class Sweep:
                 made = _put_named(made, path, value)
             return made
         except ValueError as error:
-            said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
-            raise ValueError(f"{self.name}, point {point.number} ({said}): {error}") from None
+            raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
 
     @property
     def definition(self) -> dict[str, Any]:

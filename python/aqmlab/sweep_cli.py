@@ -372,7 +372,7 @@ def why(
         planned = sweep_run.plan(sweep, kept)
         found: Counter[str] = Counter()
         for one in sweep_why.missing(planned, kept):
-            labels = ", ".join(f"{label} = {value}" for label, value in one.point.labels.items())
+            labels = one.point.said
             found[f"{labels}: {one.why}" if points else one.why] += 1
     if not found:
         print("No run would be made: the store holds all.")

@@ -85,12 +85,11 @@ class Planned:
     def task(self, place: int, replication: int) -> Task:
         """A run of a point."""
         point = self.points[place]
-        said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
         return Task(
             scenario=PointScenario(self.scenarios, point, self.digests[place]),
             seed=point.first_seed + replication,
             measures=self.sweep.wanted,
-            name=f"{self.sweep.name}: {said}",
+            name=f"{self.sweep.name}: {point.said}",
         )
 
     def tasks(self, counts: Sequence[int], before: Sequence[int]) -> Iterator[Task]:

@@ -79,10 +79,9 @@ def warm_ups(
     for point, task in zip(points, tasks, strict=True):
         settled_s = kept[task.run].values[WARM_UP.key]
         if settled_s is None:
-            said = ", ".join(f"{label} = {value}" for label, value in point.labels.items())
             raise ValueError(
-                f"warm_up: the run of point {point.number} ({said}) does not settle within its duration "
-                "(MSER-5): make it longer, or say a warm_up in the scenario"
+                f"warm_up: the run of point {point.number} ({point.said}) does not settle within its "
+                "duration (MSER-5): make it longer, or say a warm_up in the scenario"
             )
         found[point.number] = f"{math.ceil(settled_s * 1000):d}ms"
     return found

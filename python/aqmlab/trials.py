@@ -11,6 +11,7 @@ from aqmlab.campaign import Account, Executor, Task, execute, settled
 from aqmlab.factors import Factor, check
 from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario
+from aqmlab.sweep import said
 
 if TYPE_CHECKING:
     from aqmlab.store import Store
@@ -109,11 +110,6 @@ def seeds_from(first: int, count: int) -> tuple[int, ...]:
     if count < 1:
         raise ValueError(f"replications: must be 1 or more, is {count}")
     return tuple(range(first, first + count))
-
-
-def said(values: Values) -> str:
-    """Values in words."""
-    return ", ".join(f"{path} = {value}" for path, value in values.items())
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:

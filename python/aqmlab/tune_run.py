@@ -22,7 +22,8 @@ from aqmlab.factors import Factor
 from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Band, Interval
-from aqmlab.trials import Outputs, Trials, Values, changed, checked, mean, said, seeds_from
+from aqmlab.sweep import said
+from aqmlab.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from
 from aqmlab.tune import Answer, Goal, Tuner
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from aqmlab.factors import Factor
 from aqmlab.files import write_csv
 from aqmlab.metrics import finite
 from aqmlab.sensitivity_run import Plan, Sensitivity
+from aqmlab.sweep import said
 from aqmlab.sweep_text import print_table
-from aqmlab.trials import mean, said
+from aqmlab.trials import mean
 from aqmlab.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
 
 if TYPE_CHECKING:

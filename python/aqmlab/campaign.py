@@ -11,7 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -318,6 +318,17 @@ def keep_scenario(store: Store, scenario: Runnable) -> None:
                 "files": dict(scenario.files),
             }
         )
+
+
+def together(tasks: Iterable[Task]) -> list[Task]:
+    """Each run once, with all that is asked of it."""
+    found: dict[tuple[str, int], Task] = {}
+    for task in tasks:
+        before = found.setdefault(task.run, task)
+        more = tuple(one for one in task.measures if one.key not in before.keys)
+        if more:
+            found[task.run] = replace(before, measures=(*before.measures, *more))
+    return list(found.values())
 
 
 def _blocks(tasks: Iterable[Task]) -> Iterator[list[Task]]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import polars as pl
+
+
+T = TypeVar("T")
 
 
 class Run(Protocol):
@@ -42,6 +45,14 @@ class View:
         self._flows: dict[str, pl.DataFrame] = {}
         self._transfers: dict[str, pl.DataFrame] = {}
         self._times: dict[str, npt.NDArray[Any]] = {}
+        self._once: dict[Any, Any] = {}
+
+    def once(self, of: Callable[[Run], T]) -> T:
+        """What a function finds in the run, found once for all measures that ask for it."""
+        if of not in self._once:
+            self._once[of] = of(self.run)
+        found: T = self._once[of]
+        return found
 
     @cached_property
     def window(self) -> tuple[float, float]:
@@ -134,6 +145,30 @@ class Measure:
         from aqmlab.metrics import finite
 
         return finite(self.compute(view))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduction:
+    """A function that finds several numbers in a run at once, each of which is a measure.
+
+    `version` is that of all of them: whoever changes what `of` finds raises it.
+    """
+
+    prefix: str
+    """What the names of its measures begin with, and a dot."""
+    of: Callable[[Run], Mapping[str, Any]]
+    version: int = 1
+
+    def measure(self, key: str, title: str, unit: str = "", digits: int = 3) -> Measure:
+        """The measure that is found under a key."""
+        return Measure(
+            name=f"{self.prefix}.{key}",
+            title=title,
+            unit=unit,
+            digits=digits,
+            version=self.version,
+            compute=lambda view: view.once(self.of)[key],
+        )
 
 
 def name_of(key: str) -> tuple[str, int]:

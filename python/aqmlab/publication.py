@@ -1,4 +1,4 @@
-"""What a study is made of: a publication as sweeps, figures, tables and claims; and what it found."""
+"""What a study is made of: a publication as experiments, figures, tables and claims; and what it found."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
 from aqmlab import notebook
 from aqmlab.campaign import Failure
-from aqmlab.grid import Grid, Results
+from aqmlab.experiment import Experiment
 from aqmlab.plot import Chart
+from aqmlab.rule import AnyRule
+from aqmlab.runs import Results
 from aqmlab.stats import Evidence
+from aqmlab.sweep import Change, Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +45,36 @@ class Table:
     table: Callable[[Results], pl.DataFrame]
 
 
+Origin = Literal["paper", "sheet", "ours"]
+"""Whose a claim is: the publication's own words, our reading of it, or ours beyond it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A published conclusion, and how it is judged here."""
+    """A published conclusion, and the rule by which it is judged here."""
 
     id: str
     statement: str
-    rule: str
-    """What exactly is compared, with bands; fixed before results are looked at."""
-    judge: Callable[[Results], Evidence]
+    """The sentence that is judged: the source's own, or as near to it as one sentence can be."""
+    source: str
+    """Where it says so: `slide 24`."""
+    rule: AnyRule
+    origin: Origin = "paper"
+    figures: tuple[str, ...] = ()
+    """The figures and tables that it is about, the first of which its verdict opens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One of several systems that every claim is judged for where it makes a difference: values of axes which
+    the rules leave open, or other runs."""
+
+    name: str
+    labels: Mapping[str, Value] = field(default_factory=dict)
+    suffix: str = ""
+    """What follows the id of a claim that is judged for it."""
+    runs: Callable[[Results], Results] | None = None
+    """In place of the runs of the study those that this finds, such as recorded ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,38 +83,84 @@ class Variant:
 
     name: str
     what: str
-    change: Callable[[dict[str, Any]], dict[str, Any]]
+    change: Change
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What we decided where the source is silent."""
+    """What we decided where the source is silent, and the other answers that are tried."""
 
     question: str
     decision: str
     reason: str
+    variants: tuple[Variant, ...] = ()
+
+
+AS_DECIDED = Variant(name="as decided", what="The main reading in the form of the variants.", change={})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A publication as sweeps, figures and claims."""
+    """A publication as experiments, figures and claims.
+
+    Raises `ValueError` if a claim points to a figure or table that is not there, or two share an id.
+    """
 
     name: str
     title: str
     paper: str
     question: str
-    sweeps: tuple[Grid, ...]
+    experiments: tuple[Experiment, ...]
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     claims: tuple[Claim, ...]
     decisions: tuple[Decision, ...]
-    answer: Callable[[Mapping[str, Evidence]], list[str]]
-    """The short answer in words, from the evidence by claim."""
+    answer: Callable[[Verdicts], list[str]]
+    """The short answer in words, from the evidence."""
+    readings: tuple[Reading, ...] = ()
+    """The first is the main one."""
     checks: Callable[[Results], list[str]] = lambda _: []
     """Warnings worth printing, such as a warm-up that was too short."""
-    sensitivity: tuple[Variant, ...] = ()
-    sensitivity_sweeps: tuple[Grid, ...] = ()
-    sensitivity_claims: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    """Other answers that belong to no single decision, beside those of the decisions."""
+
+    def __post_init__(self) -> None:
+        for what, ids in (
+            ("claims", [one.id for one in self.claims]),
+            ("experiments", [one.name for one in self.experiments]),
+            ("figures and tables", self._drawn),
+            ("variants", [one.name for one in self.all_variants]),
+        ):
+            twice = {one for one in ids if ids.count(one) > 1}
+            if twice:
+                raise ValueError(f"{self.name}: two {what} are called {', '.join(sorted(twice))}")
+        drawn = self._drawn
+        known = set(self.experiments)
+        for claim in self.claims:
+            for figure in claim.figures:
+                if figure not in drawn:
+                    raise ValueError(f"{self.name}, {claim.id}: there is no figure or table `{figure}`")
+            for variable in claim.rule.variables:
+                for one in variable.experiments:
+                    if one not in known:
+                        raise ValueError(f"{self.name}, {claim.id}: `{one.name}` is no experiment of it")
+
+    @property
+    def _drawn(self) -> list[str]:
+        return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
+
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        """The variants of all decisions, and the others."""
+        return (*self.variants, *(variant for one in self.decisions for variant in one.variants))
+
+    def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
+        """For which systems a claim is judged; a single one where it makes no difference."""
+        open_axes = {label for variable in claim.rule.variables for label in variable.axes}
+        found = tuple(
+            reading for reading in self.readings if reading.runs or open_axes & reading.labels.keys()
+        )
+        return found or (Reading(name=""),)
 
     def _repr_html_(self) -> str:
         claims = notebook.table(("claim", "statement"), [(one.id, one.statement) for one in self.claims])
@@ -110,10 +180,29 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A claim with its evidence."""
+    """A claim with its evidence for a reading."""
 
     claim: Claim
+    reading: Reading
     evidence: Evidence
+
+    @property
+    def id(self) -> str:
+        """That of the claim, and what tells its reading."""
+        return self.claim.id + self.reading.suffix
+
+
+class Verdicts(tuple[Judged, ...]):
+    """All claims of a study with their evidence, by id."""
+
+    __slots__ = ()
+
+    def of(self, id: str) -> Evidence:
+        """The evidence for the claim of an id, suffix included. Raises `KeyError`."""
+        for judged in self:
+            if judged.id == id:
+                return judged.evidence
+        raise KeyError(f"no claim `{id}`: there is {', '.join(judged.id for judged in self)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +211,11 @@ class StudyResult:
 
     study: Study
     quick: bool
-    judged: tuple[Judged, ...]
+    judged: Verdicts
     drawn: tuple[Drawn, ...]
     tables: tuple[tuple[Table, pl.DataFrame | str], ...]
-    sensitivity: tuple[tuple[Variant | None, Mapping[str, Evidence]], ...]
+    sensitivity: tuple[tuple[Variant, Verdicts], ...]
+    """The verdicts under each variant; the first is as decided."""
     failures: tuple[Failure, ...]
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]
@@ -134,12 +224,11 @@ class StudyResult:
     @property
     def verdicts(self) -> dict[str, str]:
         """Verdict by claim."""
-        return {judged.claim.id: judged.evidence.verdict for judged in self.judged}
+        return {judged.id: judged.evidence.verdict for judged in self.judged}
 
     def _repr_html_(self) -> str:
         rows = [
-            (one.claim.id, one.evidence.verdict, one.claim.statement, one.evidence.measured)
-            for one in self.judged
+            (one.id, one.evidence.verdict, one.claim.statement, one.evidence.measured) for one in self.judged
         ]
         claims = notebook.table(("claim", "verdict", "statement", "measured"), rows)
         return notebook.section(f"{self.study.title}: {self.report}", claims)

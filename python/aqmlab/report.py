@@ -47,7 +47,7 @@ def render(result: StudyResult) -> str:
     page = environment.get_template(TEMPLATE).render(
         result=result,
         study=study,
-        answer=study.answer({judged.claim.id: judged.evidence for judged in result.judged}),
+        answer=study.answer(result.judged),
         counts=counts,
         most_rows=_MOST_ROWS,
         **shared_parameters(result.provenance["scenarios"]),

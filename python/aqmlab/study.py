@@ -1,9 +1,8 @@
-"""Runs studies: makes the runs of their grids, draws their figures, judges their claims.
+"""Runs studies: makes the runs of their experiments, draws their figures, judges their claims.
 
-A [`Study`] is data and functions; [`run`] does the work. Each run is reduced at once to a small
-table of numbers by its grid's `reduce`, which goes into the store in the output folder as soon as it is
-known: whatever stops a study loses nothing, and the same command goes on where it stopped. A run that
-fails is reported and does not stop the others.
+A `Study` is a declaration; `run` does the work. Each run is reduced at once to its measures, which go into
+the store in the output folder as soon as they are known: whatever stops a study loses nothing, and the
+same command goes on where it stopped. A run that fails is reported and does not stop the others.
 """
 
 from __future__ import annotations
@@ -13,24 +12,35 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from aqmlab import drawing, live_runs, report
-from aqmlab.campaign import Account, Executor, Local, execute, settled, version
+from aqmlab import _core, drawing, live_runs, report
+from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
+from aqmlab.experiment import FIRST_SEED, FormName, Planned, Prepare
 from aqmlab.files import write_csv, write_text
-from aqmlab.grid import Grid, Prepare, Results
-from aqmlab.grid_plan import Plan, collect, plan_of, tasks_of
 from aqmlab.metrics import finite
 from aqmlab.plot import Chart
-from aqmlab.publication import Claim, Drawn, Figure, Judged, Study, StudyResult, Table, Variant
-from aqmlab.scenario import Scenario
+from aqmlab.publication import (
+    AS_DECIDED,
+    Claim,
+    Drawn,
+    Figure,
+    Judged,
+    Reading,
+    Study,
+    StudyResult,
+    Table,
+    Variant,
+    Verdicts,
+)
+from aqmlab.runs import Results
 from aqmlab.stats import Evidence
 from aqmlab.store import Store
+from aqmlab.variable import measured
 
 
 def load(name: str, *, live: bool = False) -> Study:
@@ -73,90 +83,122 @@ def run(
     they are impossible here.
     `KeyboardInterrupt` passes through; what is finished by then is kept.
     """
-    make = prepare or Scenario.from_dict
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    main = plan_of(study.sweeps, make, quick)
-    variants = [(variant, plan_of(_varied(study, variant), make, quick)) for variant in study.sensitivity]
+    main = _plan(study, "quick" if quick else "full", None, prepare)
+    variants = [
+        (variant, _plan(study, "varied-quick" if quick else "varied", variant, prepare))
+        for variant in ((AS_DECIDED, *study.all_variants) if study.all_variants else ())
+    ]
     store = Store(out / "store")
-    plans = [main, *(plan for _, plan in variants)]
-    live = tasks_of([[entry for entry in plan if entry[0].live] for plan in plans])
-    simulated = [[entry for entry in plan if not entry[0].live] for plan in plans]
+    here = executor or Local(jobs=jobs)
+    simulated, live = _split(main)
     kept = store.runs_of([task.scenario.digest for task in live])
     if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live):
         live_runs.need()
-    here = executor or Local(jobs=jobs)
-    stages = [
-        ("main grid", tasks_of(simulated[:1]), here),
-        ("sensitivity", tasks_of(simulated[1:]), here),
-        *(
-            [("live", live, Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S))]
-            if live
-            else []
-        ),
+    stages: list[tuple[str, list[Task], Executor]] = [
+        ("main runs", simulated, here),
+        ("sensitivity", [task for _, plans in variants for task in _split(plans)[0]], here),
     ]
+    if live:
+        one_by_one = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
+        stages.append(("live", live, one_by_one))
     account = Account()
     timing: dict[str, Any] = {}
     with store:
         for label, tasks, executor in stages:
-            at, before = time.monotonic(), account.made
+            at, before, wanted = time.monotonic(), account.made, together(tasks)
             execute(
-                tasks,
+                wanted,
                 store,
                 executor=executor,
                 label=f"{study.name}: {label}",
-                total=len(tasks),
+                total=len(wanted),
                 account=account,
                 retry=True,
             )
             made = account.made - before
-            timing[label] = {"runs": len(tasks), "made now": made, "seconds": time.monotonic() - at}
-    results = collect(main, store)
-    evidence = {claim.id: _judge(claim, results) for claim in study.claims}
-    sensitivity: list[tuple[Variant | None, Mapping[str, Evidence]]] = []
-    if variants:
-        chosen = [claim for claim in study.claims if claim.id in study.sensitivity_claims]
-        for variant, plan in variants:
-            found = collect(plan, store)
-            sensitivity.append((variant, {claim.id: _judge(claim, found) for claim in chosen}))
+            timing[label] = {"runs": len(wanted), "made now": made, "seconds": time.monotonic() - at}
+    results = _collect(main, store)
     at = time.monotonic()
     drawn = _draw(study.figures, results, out / "figures", jobs)
     timing["figures"] = {"seconds": time.monotonic() - at}
     result = StudyResult(
         study=study,
         quick=quick,
-        judged=tuple(Judged(claim=claim, evidence=evidence[claim.id]) for claim in study.claims),
+        judged=judged(study, study.claims, results),
         drawn=drawn,
         tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
-        sensitivity=tuple(sensitivity),
+        sensitivity=tuple(
+            (variant, judged(study, varied_claims(study, quick), _collect(plans, store)))
+            for variant, plans in variants
+        ),
         failures=tuple(account.failures),
         warnings=tuple(_warn(study, results)),
         provenance=_provenance(main, store, timing, time.monotonic() - began),
         report=out / "report.html",
     )
-    claims = [_claim_record(judged) for judged in result.judged]
-    write_text(out / "claims.json", json.dumps(claims, indent=2) + "\n")
+    write_text(out / "claims.json", json.dumps(records(result), indent=2, ensure_ascii=False) + "\n")
     write_text(result.report, report.render(result))
     return result
 
 
-def _varied(study: Study, variant: Variant) -> list[Grid]:
-    """The sensitivity grids with every scenario changed."""
+def _plan(study: Study, form: FormName, variant: Variant | None, prepare: Prepare | None) -> list[Planned]:
+    if variant is None:
+        return [one.plan(one.sweep(form), prepare) for one in study.experiments]
+    return [one.plan(one.sweep(form, variant.change), prepare) for one in study.experiments if one.varied]
 
-    def changed(original: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-        return lambda **labels: variant.change(original(**labels))
 
-    return [replace(grid, scenario=changed(grid.scenario)) for grid in study.sensitivity_sweeps]
+def _split(plans: Sequence[Planned]) -> tuple[list[Task], list[Task]]:
+    """The runs that are simulated, and those that are live."""
+    found: tuple[list[Task], list[Task]] = ([], [])
+    for planned in plans:
+        found[planned.experiment.live].extend(task for _, task in planned.tasks)
+    return found
+
+
+def _collect(plans: Sequence[Planned], store: Store) -> Results:
+    return {planned.experiment.name: planned.collect(store) for planned in plans}
 
 
 # Judging
 
 
-def _judge(claim: Claim, results: Results) -> Evidence:
+def judged(study: Study, claims: Sequence[Claim], results: Results) -> Verdicts:
+    """The evidence for claims, for each reading of the study."""
+    return Verdicts(
+        Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results))
+        for claim in claims
+        for reading in study.readings_of(claim)
+    )
+
+
+def _judge(claim: Claim, reading: Reading, results: Results) -> Evidence:
     try:
-        return claim.judge(results)
+        found = reading.runs(results) if reading.runs else results
+        return claim.rule.at(reading.labels).judge(found)
     except Exception as problem:  # A claim that cannot be judged must not hide the others.
         return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
+
+
+def varied_claims(study: Study, quick: bool) -> list[Claim]:
+    """The claims that variants can tell something of: the values that they choose are run there, too."""
+    form: FormName = "varied-quick" if quick else "varied"
+    axes = {
+        one.name: {axis.label: tuple(axis.values) for axis in one.sweep(form).all_axes}
+        for one in study.experiments
+        if one.varied
+    }
+
+    def told(claim: Claim) -> bool:
+        leaves = [leaf for variable in claim.rule.variables for leaf in measured(variable)]
+        return all(
+            leaf.experiment.name in axes
+            and all(value in axes[leaf.experiment.name][label] for label, value in leaf.chosen.items())
+            for leaf in leaves
+        )
+
+    return [claim for claim in study.claims if told(claim)]
 
 
 def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int | None) -> tuple[Drawn, ...]:
@@ -203,38 +245,59 @@ def _named(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def _claim_record(judged: Judged) -> dict[str, Any]:
-    evidence = judged.evidence
-    ends = finite([evidence.low, evidence.high])
+def records(result: StudyResult) -> dict[str, Any]:
+    """What is written of a study's verdicts."""
     return {
-        "id": judged.claim.id,
-        "statement": judged.claim.statement,
-        "verdict": evidence.verdict,
-        "measured": evidence.measured,
-        "interval": None if None in ends else ends,
+        "study": result.study.name,
+        "quick": result.quick,
+        "version": version(),
+        "results_version": _core.RESULTS_VERSION,
+        "claims": [_record(one) for one in result.judged],
+        "variants": {
+            variant.name: {one.id: _found(one.evidence) for one in verdicts}
+            for variant, verdicts in result.sensitivity
+        },
     }
 
 
-def _provenance(main: Plan, store: Store, timing: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def _record(one: Judged) -> dict[str, Any]:
+    parts = one.evidence.parts or (one.evidence,)
+    return {
+        "id": one.id,
+        "reading": one.reading.name,
+        "statement": one.claim.statement,
+        "source": one.claim.source,
+        "origin": one.claim.origin,
+        "rule": one.claim.rule.text,
+        **_found(one.evidence),
+        "parts": [{**_found(part), "measured": part.measured} for part in parts],
+    }
+
+
+def _found(evidence: Evidence) -> dict[str, Any]:
+    value, *ends = finite([evidence.value, evidence.low, evidence.high])
+    return {"verdict": evidence.verdict, "value": value, "interval": None if None in ends else ends}
+
+
+def _provenance(
+    main: Sequence[Planned], store: Store, timing: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
     """What the report prints so that a reader can repeat and check every number."""
-    kept = store.runs_of(list({task.scenario.digest for _, _, task in main}))
-    records = {task.run: kept[task.run] for _, _, task in main if task.run in kept}
+    tasks = [(one, labels, task) for one in main for labels, task in one.tasks]
+    kept = store.runs_of(list({task.scenario.digest for _, _, task in tasks}))
+    records = {task.run: kept[task.run] for _, _, task in tasks if task.run in kept}
     first: dict[str, dict[str, Any]] = {}
-    for grid, labels, task in main:
-        if task.run in records and task.seed == 1:
-            name = f"{grid.name}: " + ", ".join(f"{key} {value}" for key, value in labels.items())
+    for _, _, task in tasks:
+        if task.run in records and task.seed == FIRST_SEED:
             live = records[task.run].live or {}
             said = live.get("scenario", task.scenario.effective)
-            first.setdefault(name, {"digest": task.scenario.digest, "scenario": said})
+            first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
     cpu = [one.cpu_s for one in records.values() if one.cpu_s is not None and one.live is None]
     return {
         "version": version(),
         "python": sys.version.split()[0],
         "polars": pl.__version__,
-        "seeds": {
-            name: sorted({task.seed for grid, _, task in main if grid.name == name})
-            for name in dict.fromkeys(grid.name for grid, _, _ in main)
-        },
+        "seeds": {one.experiment.name: sorted({task.seed for _, task in one.tasks}) for one in main},
         "scenarios": first,
         "runs": len(records),
         "cpu_s": math.fsum(cpu) if cpu else None,

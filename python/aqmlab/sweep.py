@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import stats
 from aqmlab.measure import Measure
-from aqmlab.scenario import Scenario, _check_plain
+from aqmlab.scenario import Scenario, _check_plain, changed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from aqmlab.precision import Precision
 
 Value = str | int | float | bool
+
+Change = Mapping[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
+"""What is done to a scenario's table: values put at dotted paths (`None` removes), or a function."""
 
 NAMED: Mapping[str, str] = {"queue": "a queue", "tcp": "a TCP"}
 """Axes that are no path: a queue at every managed link, a TCP laid over that of the scenario."""
@@ -46,6 +49,17 @@ MOST_SEED = 2**62
 
 OWN_SEEDS_APART = 1_000_003
 """Seeds of points that do not share random numbers begin so far apart, times a number of 30 bits."""
+
+
+class Changes(dict[Value, Change]):
+    """The values of an axis that is no path: by name, a change of the scenario each."""
+
+
+def applied(table: dict[str, Any], change: Change) -> dict[str, Any]:
+    """The table with a change made; a function may change the table that it is given, which is a copy."""
+    if isinstance(change, Mapping):
+        return changed(table, change)
+    return change(changed(table, {}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +116,8 @@ class Stopping:
 class Sweep:
     """A scenario, its axes, what is measured, and how often each point is run.
 
-    `axes` maps dotted paths to lists of values, or to tables of values by name. The path may also be `queue`
+    `axes` maps dotted paths to lists of values, or to tables of values by name; or a word to `Changes`, which
+    are made in the order of the axes, after the paths before them. The path may also be `queue`
     (names of `[queues.NAME]` or kinds, put at every managed link) or `tcp` (as `aqmlab list tcp` has them).
     A path that ends in `queue` takes names, too. `zipped` names axes that go together, value by value.
     `where` keeps the points for which it holds: a condition in SQL over the labels. All points share their
@@ -117,7 +132,7 @@ class Sweep:
     """
 
     scenario: Scenario
-    axes: Mapping[str, Sequence[Value] | Mapping[str, Any]]
+    axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[str | Measure] = ("*",)
     name: str = "sweep"
     replications: int = 10
@@ -131,6 +146,8 @@ class Sweep:
     """Tables of each run that are kept whole, as Parquet: `("transfers", "queue")`; `"tables"` is all."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
     """Measures that `measures` may name beside those that the scenario has."""
+    last: Change | None = None
+    """A change that is made to the scenario of every point after those of the axes."""
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -149,7 +166,7 @@ class Sweep:
         if self.warm_up and self.scenario.level != "packet":
             raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
         for path in NAMED.keys() & self.axes:
-            if self.scenario.level != "packet":
+            if not isinstance(self.axes[path], Changes) and self.scenario.level != "packet":
                 raise ValueError(
                     f"axes.{path}: {NAMED[path]} by name is for the level packet, this is "
                     f"{self.scenario.level}: write the path of a value"
@@ -311,20 +328,26 @@ class Sweep:
 
         Raises `ValueError`, which names the point, if the core refuses it.
         """
-        changes: dict[str, Any] = {"seed": 1}
+        table = self.scenario.given
         named: list[tuple[str, str]] = []
-        for axis in self._axes:
-            value = axis.values[point.labels[axis.label]]
-            if axis.path in NAMED:
-                named.append((axis.path, str(value)))
-            elif axis.path.endswith(".queue") and isinstance(value, str):
-                changes[axis.path] = _queue(self.scenario, value)
-            else:
-                changes[axis.path] = value
         try:
-            made = self.scenario.with_(changes)
-            for path, value in named:
-                made = _put_named(made, path, value)
+            for axis in self._axes:
+                value = axis.values[point.labels[axis.label]]
+                if isinstance(self.axes[axis.path], Changes):
+                    table = applied(table, value)
+                elif axis.path in NAMED:
+                    named.append((axis.path, str(value)))
+                elif axis.path.endswith(".queue") and isinstance(value, str):
+                    table = changed(table, {axis.path: _queue(self.scenario, value)})
+                else:
+                    table = changed(table, {axis.path: value})
+            if self.last is not None:
+                table = applied(table, self.last)
+            made = Scenario.from_dict(
+                changed(table, {"seed": 1}), files=self.scenario.files, name=self.scenario.name
+            )
+            for path, word in named:
+                made = _put_named(made, path, word)
             return made
         except ValueError as error:
             raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
@@ -334,13 +357,24 @@ class Sweep:
         """What makes its points, as plain JSON: not how often they are run, nor what is measured."""
         return {
             "scenario": self.scenario.given,
-            "axes": {axis.path: [[key, value] for key, value in axis.values.items()] for axis in self._axes},
+            "axes": {
+                axis.path: [[key, _plainly(value)] for key, value in axis.values.items()]
+                for axis in self._axes
+            },
             "zipped": [list(group) for group in self.zipped],
             "where": self.where,
             "own_seeds": list(self.own_seeds),
             "first_seed": self.first_seed,
             "warm_up": self.warm_up,
+            **self._made_by_functions(),
         }
+
+    def _made_by_functions(self) -> dict[str, Any]:
+        """What functions change is told by the points that come of it."""
+        changes = [value for axis in self._axes for value in axis.values.values()]
+        if self.last is None and not any(callable(value) for value in changes):
+            return {}
+        return {"points": [self.scenario_of(point).digest for point in self.points()]}
 
     @cached_property
     def id(self) -> str:
@@ -368,7 +402,11 @@ def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:
         ) from None
 
 
-def _named(path: str, values: Sequence[Value] | Mapping[str, Any]) -> dict[Value, Any]:
+def _plainly(value: Any) -> Any:
+    return "a function" if callable(value) else value
+
+
+def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value, Any]:
     if path == "seed" or not path:
         raise ValueError("axes: seed is no axis: say how many with replications, and first_seed")
     if isinstance(values, Mapping):
@@ -387,6 +425,11 @@ def _named(path: str, values: Sequence[Value] | Mapping[str, Any]) -> dict[Value
             raise ValueError(f"axes.{path}: a value stands there twice")
     if not found:
         raise ValueError(f"axes.{path}: has no value")
+    if isinstance(values, Changes):
+        for change in found.values():
+            if not callable(change):
+                _check_plain(f"axes.{path}", change)
+        return _of_one_type(found)
     if path in NAMED and not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"axes.{path}: takes names of {NAMED[path]}")
     for value in found.values():

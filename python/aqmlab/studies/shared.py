@@ -1,4 +1,4 @@
-"""What studies share: changes of scenarios, from runs to small tables, and from numbers to text."""
+"""What studies share: changes of scenarios, small computations, and from verdicts to text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import polars as pl
 
 from aqmlab import metrics, stats
-from aqmlab.grid import Runs
 from aqmlab.measure import Run
+from aqmlab.publication import Verdicts
+from aqmlab.runs import Results
 from aqmlab.scenario import changed
+from aqmlab.variable import Variable, points_of, seeds_of
 
-Change = Callable[[dict[str, Any]], dict[str, Any]]
-"""Another answer to a question that the source leaves open: changes a scenario."""
+Alters = Callable[[dict[str, Any]], dict[str, Any]]
+"""A change of a scenario's table by a function."""
 
 
 def keep(table: dict[str, Any]) -> dict[str, Any]:
@@ -23,13 +25,13 @@ def keep(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def tcp_with(changes: Mapping[str, Any]) -> Change:
+def tcp_with(changes: Mapping[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Other parameters for the TCP of all, by their paths within `[tcp]`."""
     paths = {f"tcp.{path}": value for path, value in changes.items()}
     return lambda table: changed(table, paths)
 
 
-def queue_with(kind: str, **changes: Any) -> Change:
+def queue_with(kind: str, **changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Other parameters for every queue of this kind, at the bottleneck or at links by name."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
@@ -63,21 +65,6 @@ def average(values: Sequence[float | None]) -> float:
     return math.fsum(known) / len(known) if known else math.nan
 
 
-def ratio(runs: Runs, metric: str, ours: str, theirs: str) -> stats.Interval:
-    """The ratio of a metric under two queues, paired by seed."""
-    return stats.paired_ratio(*runs.pair(metric, {"queue": ours}, {"queue": theirs}))
-
-
-def gain(runs: Runs, metric: str, ours: str, theirs: str, seeds: Sequence[int]) -> list[float]:
-    """How much less a metric is under one queue than under another, in percent, seed by seed."""
-    pairs = zip(
-        runs.where(queue=ours).values(metric, seeds),
-        runs.where(queue=theirs).values(metric, seeds),
-        strict=True,
-    )
-    return [100 * (1 - a / b) if b > 0 else math.nan for a, b in pairs]
-
-
 def estimates(rows: Iterable[tuple[str, Any, stats.Interval]], *, by: str, x: str) -> pl.DataFrame:
     """What a chart with intervals is drawn from: the group, where it stands, mean and interval."""
     flat = [(group, at, interval.value, interval.low, interval.high) for group, at, interval in rows]
@@ -102,55 +89,53 @@ def drop_functions(
     return pl.concat(frames)
 
 
-def means(runs: Runs, metric: str, *, by: str, x: str, scale: float = 1.0) -> pl.DataFrame:
-    """Mean and interval of a metric for each value of `by` and `x`."""
-    rows = []
-    for group in runs.axis(by):
-        for at in runs.where(**{by: group}).axis(x):
-            chosen = runs.where(**{by: group, x: at})
-            interval = stats.mean_interval([value * scale for value in chosen.values(metric)])
-            rows.append((group, at, interval.value, interval.low, interval.high, interval.count))
-    return pl.DataFrame(rows, schema=[by, x, "value", "low", "high", "seeds"], orient="row")
-
-
-def shown(runs: Runs, metric: str, digits: int, scale: float = 1.0) -> str:
-    """Mean and half of its interval, as a table shows them."""
-    interval = stats.mean_interval([value * scale for value in runs.values(metric)])
-    if not interval.decided:
-        return f"{interval.value:.{digits}f}"
-    return f"{interval.value:.{digits}f} ± {interval.half_width:.{digits}f}"
-
-
-def settled_after(runs: Runs, step_s: float) -> float:
-    """When MSER-5 lets the series `active` begin, averaged over the runs, in seconds; infinity if it does
-    not settle. `step_s` is the time from value to value."""
-    series = [row.values["active"] for row in runs.rows]
-    if not series:
+def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
+    """When MSER-5 lets a series begin, averaged over runs, in seconds; infinity if it does not settle.
+    `step_s` is the time from value to value."""
+    if not active:
         return 0.0
-    cut = metrics.mser5([math.fsum(values) / len(series) for values in zip(*series, strict=True)])
+    cut = metrics.mser5([math.fsum(values) / len(active) for values in zip(*active, strict=True)])
     return math.inf if cut is None else cut * step_s
 
 
-def tally(evidence: Mapping[str, stats.Evidence]) -> str:
+def warm_up_warning(
+    series: Sequence[Variable], results: Results, step_s: float, asked: str, warm_up_s: float
+) -> list[str]:
+    """What MSER-5 on the number of open transfers, averaged over seeds, says against a warm-up."""
+    cuts = []
+    for variable in series:
+        seeds = seeds_of([variable], results)
+        for labels in points_of(variable, results):
+            active = [variable.value(results, labels, seed) for seed in seeds]
+            cuts.append(settled_after([one for one in active if one is not None], step_s))
+    longer = [cut for cut in cuts if cut > warm_up_s]
+    if not longer:
+        return []
+    never = sum(math.isinf(cut) for cut in longer)
+    most = max((cut for cut in longer if math.isfinite(cut)), default=math.nan)
+    said = (
+        f"Warm-up: MSER-5 on the mean number of open transfers asks for more than {asked} at "
+        f"{len(longer)} of {len(cuts)} points"
+    )
+    if math.isfinite(most):
+        said += f", at most {most:g} s"
+    if never:
+        said += f"; at {never} of them the number does not settle within the run"
+    return [said + ". With sizes of so heavy a tail the load itself wanders; all queues meet the same load."]
+
+
+def joint(found: Verdicts, *ids: str) -> stats.Verdict:
+    """The verdict on several claims together."""
+    return stats.together(*(found.of(id) for id in ids)).verdict
+
+
+def tally(found: Verdicts) -> str:
     """How many claims hold, and which do not."""
 
     def named(verdict: str, said: str) -> str:
-        ids = [claim for claim, one in evidence.items() if one.verdict == verdict]
+        ids = [one.id for one in found if one.evidence.verdict == verdict]
         return f", {len(ids)} {said} ({', '.join(ids)})" if ids else ""
 
-    holds = sum(one.verdict == "holds" for one in evidence.values())
+    holds = sum(one.evidence.verdict == "holds" for one in found)
     fails, undecided = named("fails", "fail"), named("undecided", "stay undecided")
-    return f"Of {len(evidence)} claims, {holds} hold{fails}{undecided}."
-
-
-Measure = tuple[str, str, int, float]
-"""A line of an overview: its name, the metric, digits, and what to multiply by."""
-
-
-def overview(runs: Runs, measures: Sequence[Measure]) -> pl.DataFrame:
-    """Some measures, line by line, for each queue."""
-    rows = {
-        queue: [shown(runs.where(queue=queue), key, digits, scale) for _, key, digits, scale in measures]
-        for queue in runs.axis("queue")
-    }
-    return pl.DataFrame({"measure": [name for name, *_ in measures], **rows})
+    return f"Of {len(found)} claims, {holds} hold{fails}{undecided}."

@@ -1,4 +1,4 @@
-"""The figures and tables of the study `shred`: from the reductions of its runs to what is drawn.
+"""The figures and tables of the study `shred`.
 
 The curves of the talk's figures are not available as numbers, so nothing of them is drawn here but
 the one number it gives, 140 active flows.
@@ -6,17 +6,39 @@ the one number it gives, 140 active flows.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
 from aqmlab import metrics, stats
-from aqmlab.grid import Results, Row, Runs
+from aqmlab.measure import Measure
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
-from aqmlab.studies.shared import average, drop_functions, means, overview, shown
-from aqmlab.studies.shred_runs import DISCIPLINES, DURATION_S, GRID, LONG_BIN_S, QUEUES, REFERENCE, WARM_UP_S
+from aqmlab.rule import ratio
+from aqmlab.runs import Results
+from aqmlab.studies.shared import average, drop_functions
+from aqmlab.studies.shred import measures
+from aqmlab.studies.shred.claims import RED_TO_DROP_TAIL, SHRED_TO_RED, mixed, normalised
+from aqmlab.studies.shred.experiments import (
+    DISCIPLINES,
+    DURATION_S,
+    QUEUES,
+    WARM_UP_S,
+    ftp_mixed,
+    ftp_only,
+    hint_on_pi,
+    long,
+    lost_packet,
+    pages_by_load,
+    sizes,
+    web_mixed,
+    web_mixed_pages,
+    web_only,
+    web_only_pages,
+)
+from aqmlab.study_charts import Draws, Tabulates, crossed, line, means, overview, shown
+from aqmlab.variable import Measured, Variable, per_seed, seeds_of
 
 TALK_ACTIVE = 140
 """Active flows at 100 % Web load, on slides 21 and 22."""
@@ -24,75 +46,36 @@ TALK_ACTIVE = 140
 RATIOS = (0.25, 0.5, 1.0, 1.5, 2.0)
 """Windows over the average window at which SHRED's drop function is drawn."""
 
-AREA_TO_S = 10.0
-"""How far the area between two distribution functions is taken."""
 
-
-# From runs to small tables
-
-
-def normalised(runs: Runs, metric: str) -> Runs:
-    """The runs with `metric` over its value in the uncongested run of the same labels and seed."""
-    divisor = {_place(row): row.values[metric] for row in runs.rows if row.labels["queue"] == REFERENCE}
-    rows = []
-    for row in runs.rows:
-        below = divisor.get(_place(row))
-        if row.labels["queue"] != REFERENCE and below is not None and row.values[metric] is not None:
-            ratio = metrics.normalised_time(row.values[metric], below)
-            rows.append(Row(labels=row.labels, seed=row.seed, values={"normalised": ratio}))
-    return Runs(rows=tuple(rows))
-
-
-def _place(row: Row) -> tuple[object, ...]:
-    others = (value for label, value in sorted(row.labels.items()) if label != "queue")
-    return (row.seed, *others)
-
-
-def distributions(runs: Runs, *, beyond: bool) -> pl.DataFrame:
-    """Mean and interval over seeds of the distribution of object times; of its tail if `beyond`."""
+def _distributions(beyond: Variable, results: Results) -> pl.DataFrame:
+    """Mean and interval over seeds of the share of objects that take longer than each time of the grid."""
     frames = []
-    for queue in runs.axis("queue"):
-        curves = [beyond_grid(row) for row in runs.where(queue=queue).rows]
-        intervals = [stats.mean_interval([curve[i] for curve in curves]) for i in range(GRID.size)]
-        value, low, high = ([getattr(i, part) for i in intervals] for part in ("value", "low", "high"))
-        if not beyond:
-            value, low, high = [1 - v for v in value], [1 - v for v in high], [1 - v for v in low]
-        floor = 1e-5 if beyond else 0.0
-        low = [max(v, floor) for v in low]
-        high = [min(v, 1.0) for v in high]
-        frame = pl.DataFrame({"time_s": GRID, "fraction": value, "low": low, "high": high})
-        frames.append(frame.select(pl.lit(queue).alias("queue"), pl.all()))
+    for queue in beyond.values_of("queue", results):
+        curves = [beyond.value(results, {"queue": queue}, seed) for seed in seeds_of([beyond], results)]
+        found = [
+            stats.mean_interval([curve[place] for curve in curves if curve is not None])
+            for place in range(measures.GRID.size)
+        ]
+        ends = {end: [getattr(one, end) for one in found] for end in ("value", "low", "high")}
+        frames.append(pl.DataFrame({"queue": queue, "time_s": measures.GRID, **ends}))
     return pl.concat(frames)
 
 
-def beyond_grid(row: Row) -> metrics.Floats:
-    return metrics.survival(row.values["ended"], row.values["censored"])
+def _beyond(ended: Measured, censored: Measured) -> Variable:
+    return per_seed("share beyond each time", metrics.survival, ended, censored)
 
 
-def distance(runs: Runs, queue: str) -> list[float]:
-    """The area between the distribution of a queue and the uncongested one, seed by seed, in seconds."""
-    reference = {row.seed: beyond_grid(row) for row in runs.where(queue=REFERENCE).rows}
-    ours = {row.seed: beyond_grid(row) for row in runs.where(queue=queue).rows}
-    near = GRID <= AREA_TO_S
-    return [
-        metrics.area_between(ours[seed][near], reference[seed][near], GRID[near])
-        if seed in ours and seed in reference
-        else math.nan
-        for seed in runs.seeds()
-    ]
+def _cdf(ended: Measured, censored: Measured) -> Draws:
+    beyond = _beyond(ended, censored)
 
-
-def congested(runs: Runs) -> Runs:
-    """The runs without the uncongested ones."""
-    return Runs(rows=tuple(row for row in runs.rows if row.labels["queue"] != REFERENCE))
-
-
-# Figures
-
-
-def _cdf(sweep: str, **labels: object) -> Callable[[Results], Chart]:
     def chart(results: Results) -> Chart:
-        table = distributions(results[sweep].where(**labels), beyond=False)
+        table = _distributions(beyond, results).select(
+            "queue",
+            "time_s",
+            fraction=1 - pl.col("value"),
+            low=(1 - pl.col("high")).clip(0.0, 1.0),
+            high=(1 - pl.col("low")).clip(0.0, 1.0),
+        )
         return Chart(
             kind="cdf",
             table=table.filter(pl.col("time_s").is_between(0.15, 10.0)),
@@ -108,9 +91,17 @@ def _cdf(sweep: str, **labels: object) -> Callable[[Results], Chart]:
     return chart
 
 
-def _tail(sweep: str, **labels: object) -> Callable[[Results], Chart]:
+def _tail(ended: Measured, censored: Measured) -> Draws:
+    beyond = _beyond(ended, censored)
+
     def chart(results: Results) -> Chart:
-        table = distributions(results[sweep].where(**labels), beyond=True)
+        table = _distributions(beyond, results).select(
+            "queue",
+            "time_s",
+            fraction="value",
+            low=pl.col("low").clip(1e-5),
+            high=pl.col("high").clip(upper_bound=1.0),
+        )
         return Chart(
             kind="tail",
             table=table.filter(pl.col("time_s").is_between(0.5, 60.0)),
@@ -129,49 +120,16 @@ def _tail(sweep: str, **labels: object) -> Callable[[Results], Chart]:
     return chart
 
 
-def _line(table: pl.DataFrame, *, x: str, x_label: str, y_label: str) -> Chart:
-    return Chart(kind="line", table=table, x=x, y="value", by="queue", x_label=x_label, y_label=y_label)
+def _by_load(variable: Variable) -> Draws:
+    label = "Web load (% of the bottleneck), beside 10 FTP flows"
+    return line(variable, x="load", by="queue", x_label=label, x_scale=100)
 
 
-def _against_load(sweep: str, metric: str) -> Callable[[Results], Chart]:
-    def chart(results: Results) -> Chart:
-        table = means(normalised(results[sweep], metric), "normalised", by="queue", x="web")
-        return _line(
-            table.with_columns(pl.col("web") * 100),
-            x="web",
-            x_label="Web load (% of the bottleneck), beside 10 FTP flows",
-            y_label="time over uncongested time",
-        )
-
-    return chart
+def _ftp_alone(measure: Measure) -> Draws:
+    return line(ftp_only[measure], x="flows", by="queue", x_label="FTP flows, no Web traffic")
 
 
-def _drops_against_load(results: Results) -> Chart:
-    table = means(congested(results["web-mixed"]), "drop_percent", by="queue", x="web")
-    return _line(
-        table.with_columns(pl.col("web") * 100),
-        x="web",
-        x_label="Web load (% of the bottleneck), beside 10 FTP flows",
-        y_label="packets dropped per Web flow (%)",
-    )
-
-
-def _against_ftp(results: Results) -> Chart:
-    table = means(normalised(results["ftp-mixed"], "response_s"), "normalised", by="queue", x="ftp")
-    return _line(
-        table, x="ftp", x_label="FTP flows, beside 50 % Web load", y_label="time over uncongested time"
-    )
-
-
-def _ftp_alone(metric: str, y_label: str) -> Callable[[Results], Chart]:
-    def chart(results: Results) -> Chart:
-        table = means(results["ftp-only"], metric, by="queue", x="ftp")
-        return _line(table, x="ftp", x_label="FTP flows, no Web traffic", y_label=y_label)
-
-    return chart
-
-
-def _drop_functions(*, up_to: int, most: float) -> Callable[[Results], Chart]:
+def _drop_functions(*, up_to: int, most: float) -> Draws:
     def chart(_: Results) -> Chart:
         red, shred = DISCIPLINES["RED"], DISCIPLINES["SHRED"]
         lines = [("RED", red, (1.0,)), *((f"SHRED, r = {r:g}", shred, (r,)) for r in RATIOS)]
@@ -191,24 +149,18 @@ def _drop_functions(*, up_to: int, most: float) -> Callable[[Results], Chart]:
 
 def _pages(results: Results) -> Chart:
     frames = []
-    for panel, one, several in (
-        ("Web only, 100 %", results["web-only"], results["web-only-pages"]),
-        ("Web 70 % + 10 FTP", results["web-mixed"].where(web=0.7), results["web-mixed-pages"]),
+    for traffic, one, several in (
+        ("Web only, 100 %", web_only[measures.RESPONSE], web_only_pages[measures.RESPONSE]),
+        ("Web 70 % + 10 FTP", web_mixed[measures.RESPONSE].at(load=0.7), web_mixed_pages[measures.RESPONSE]),
     ):
-        single = tuple(Row(labels={**r.labels, "objects": 1}, seed=r.seed, values=r.values) for r in one.rows)
-        table = means(
-            normalised(Runs(rows=single + several.rows), "response_s"), "normalised", by="queue", x="objects"
-        )
-        frames.append(table.select(pl.lit(panel).alias("traffic"), pl.all()))
-    table = pl.concat(frames).with_columns(
-        pl.when(pl.col("objects") == 1)
-        .then(pl.lit("1"))
-        .otherwise(pl.format("1-{}", "objects"))
-        .alias("objects")
-    )
+        single = means(normalised(one), results, "queue").with_columns(pl.lit("1").alias("objects"))
+        more = means(normalised(several), results, "queue", "objects")
+        more = more.with_columns(pl.format("1-{}", "objects").alias("objects"))
+        both = pl.concat([single.select(more.columns), more]).filter(pl.col("queue").is_in(QUEUES))
+        frames.append(both.select(pl.lit(traffic).alias("traffic"), pl.all()))
     return Chart(
         kind="bars",
-        table=table,
+        table=pl.concat(frames),
         x="objects",
         y="value",
         by="queue",
@@ -219,7 +171,7 @@ def _pages(results: Results) -> Chart:
 
 
 def _active(results: Results) -> Chart:
-    table = means(results["web-only"], "mean_active", by="queue", x="web")
+    table = means(web_only[measures.MEAN_ACTIVE], results, "queue")
     return Chart(
         kind="bars",
         table=table.with_columns(pl.col("queue").alias("name")),
@@ -235,20 +187,19 @@ def _active(results: Results) -> Chart:
 
 def _stable(results: Results) -> Chart:
     rows = []
-    for row in results["long"].rows:
+    for row in results[long.name].rows:
         count = total = 0.0
-        for place, some, seconds in zip(
-            row.values["bin"], row.values["count"], row.values["sum_s"], strict=True
-        ):
-            begin = place * LONG_BIN_S
+        bins = row[measures.BINS]
+        for place, some, seconds in zip(bins["bin"], bins["count"], bins["sum_s"], strict=True):
+            begin = place * measures.LONG_BIN_S
             if begin < WARM_UP_S:
                 continue
             count, total = count + some, total + seconds
-            rows.append((row.labels["mix"], row.labels["queue"], begin + LONG_BIN_S, total / count))
-    table = pl.DataFrame(rows, schema=["mix", "queue", "until_s", "mean_time_s"], orient="row")
+            until = begin + measures.LONG_BIN_S
+            rows.append((row.labels["mix"], row.labels["queue"], until, total / count))
     return Chart(
         kind="curve",
-        table=table,
+        table=pl.DataFrame(rows, schema=["mix", "queue", "until_s", "mean_time_s"], orient="row"),
         x="until_s",
         y="mean_time_s",
         by="queue",
@@ -262,17 +213,16 @@ def _stable(results: Results) -> Chart:
 def _lost_packet(results: Results) -> Chart:
     rows = [
         (
-            str(row.labels["lost"]),
-            "fast retransmit or none" if row.values["timeouts"] == 0 else "time-out",
-            value,
+            row.labels["lost"],
+            "fast retransmit or none" if row[measures.LOST_TIMEOUTS] == 0 else "time-out",
+            row[measures.LOST_TIME],
         )
-        for row in results["lost-packet"].rows
-        if (value := row.values["time_s"]) is not None
+        for row in results[lost_packet.name].rows
+        if row[measures.LOST_TIME] is not None
     ]
-    table = pl.DataFrame(rows, schema=["lost", "recovery", "time_s"], orient="row")
     return Chart(
         kind="bars",
-        table=table,
+        table=pl.DataFrame(rows, schema=["lost", "recovery", "time_s"], orient="row"),
         x="lost",
         y="time_s",
         by="recovery",
@@ -282,67 +232,75 @@ def _lost_packet(results: Results) -> Chart:
     )
 
 
+_BESIDE_FTP = (web_mixed[measures.ENDED].at(load=0.7), web_mixed[measures.CENSORED].at(load=0.7))
+_ALONE = (web_only[measures.ENDED], web_only[measures.CENSORED])
+
 FIGURES = (
     Figure(
         id="3a",
         title="Object transmission time, Web only",
         caption="Distribution at 100 % Web load. Bands are 95 % intervals over the seeds, point by point.",
-        chart=_cdf("web-only"),
+        chart=_cdf(*_ALONE),
     ),
     Figure(
         id="3b",
         title="Object transmission time, Web only: tail",
         caption="The same runs: the share of objects that take longer.",
-        chart=_tail("web-only"),
+        chart=_tail(*_ALONE),
     ),
     Figure(
         id="4a",
         title="Object transmission time, Web-mixed",
         caption="Distribution at 70 % Web load beside 10 FTP flows.",
-        chart=_cdf("web-mixed", web=0.7),
+        chart=_cdf(*_BESIDE_FTP),
     ),
     Figure(
         id="4b",
         title="Object transmission time, Web-mixed: tail",
         caption="The same runs: the share of objects that take longer.",
-        chart=_tail("web-mixed", web=0.7),
+        chart=_tail(*_BESIDE_FTP),
     ),
     Figure(
         id="5",
         title="Normalised transmission time, Web-mixed",
         caption="Mean object time over that of the same arrivals without congestion, paired by seed. "
         "One object per page, so this is the response time too.",
-        chart=_against_load("web-mixed", "mean_time_s"),
+        chart=_by_load(normalised(mixed).among(queue=QUEUES)),
     ),
     Figure(
         id="6",
         title="Percent drops, Web-mixed",
         caption="Mean over Web flows of the share of their packets that were dropped.",
-        chart=_drops_against_load,
+        chart=_by_load(web_mixed[measures.DROP_PERCENT].among(queue=QUEUES)),
     ),
     Figure(
         id="7",
         title="Normalised Web response time, FTP-mixed",
         caption="50 % Web load and a growing number of FTP flows; one object per page.",
-        chart=_against_ftp,
+        chart=line(
+            normalised(ftp_mixed[measures.RESPONSE]).among(queue=QUEUES),
+            x="flows",
+            by="queue",
+            x_label="FTP flows, beside 50 % Web load",
+        ),
     ),
     Figure(
         id="8",
         title="Normalised Web response time with several objects per page, Web-mixed",
         caption="Pages of 1 to 8 objects beside 10 FTP flows. More kinds of pages have their own figure.",
-        chart=_against_load("web-mixed-pages-by-load", "response_s"),
+        chart=_by_load(normalised(pages_by_load[measures.RESPONSE]).among(queue=QUEUES)),
     ),
     Figure(
         id="table-1",
         title="FTP-only goodput (Table 1)",
         caption="Unique payload that reached the receivers, all flows together.",
-        chart=_ftp_alone("goodput_mbps", "goodput (Mb/s)"),
+        chart=_ftp_alone(measures.FTP_ALONE),
     ),
     Figure(
         id="table-2",
         title="FTP-only fairness (Table 2)",
         caption="Jain's index over the goodputs of the flows.",
-        chart=_ftp_alone("jain", "Jain's index"),
+        chart=_ftp_alone(measures.JAIN),
     ),
     Figure(
         id="drop-functions",
@@ -371,7 +329,7 @@ FIGURES = (
         "thresholds. PISA is PI that weighs its probability by the window hint as SHRED does, PIMC spares "
         "packets of windows below four; their formulas are ours, since only the abstract of their thesis "
         "(Kim 2004) was at hand.",
-        chart=_cdf("hint-on-pi"),
+        chart=_cdf(hint_on_pi[measures.ENDED], hint_on_pi[measures.CENSORED]),
     ),
     Figure(
         id="active-transfers",
@@ -397,13 +355,13 @@ FIGURES = (
         id="synchronisation",
         title="Loss synchronisation",
         caption="FTP only: the mean share of flows that lose a packet in the same loss event.",
-        chart=_ftp_alone("synchronisation", "share of flows hit per loss event"),
+        chart=_ftp_alone(measures.SYNCHRONISATION),
     ),
     Figure(
         id="drop-runs",
         title="Drops in a row",
         caption="FTP only: the mean number of consecutive arrivals refused.",
-        chart=_ftp_alone("drop_run", "mean length of a run of drops (packets)"),
+        chart=_ftp_alone(measures.DROP_RUN),
     ),
     Figure(
         id="largest-burst",
@@ -411,108 +369,73 @@ FIGURES = (
         caption="FTP only: the largest rise of the queue within a base round trip and without a drop. Where "
         "early drops come so often that hardly two samples of the queue have none between them, nothing is "
         "left to rise.",
-        chart=_ftp_alone("largest_burst", "largest burst accepted (packets)"),
+        chart=_ftp_alone(measures.LARGEST_BURST),
     ),
 )
 
-
 # Tables
 
-
-def _by_flows(metric: str, digits: int) -> Callable[[Results], pl.DataFrame]:
-    def table(results: Results) -> pl.DataFrame:
-        runs = results["ftp-only"]
-        return pl.DataFrame(
-            {
-                "FTP flows": runs.axis("ftp"),
-                **{
-                    queue: [
-                        shown(runs.where(queue=queue, ftp=ftp), metric, digits) for ftp in runs.axis("ftp")
-                    ]
-                    for queue in QUEUES
-                },
-            }
-        )
-
-    return table
-
-
 _OVERVIEW = (
-    ("mean (s)", "mean_time_s", 3, 1.0),
-    ("median (s)", "p50_s", 3, 1.0),
-    ("p90 (s)", "p90_s", 3, 1.0),
-    ("p99 (s)", "p99_s", 2, 1.0),
-    ("mean of time over ideal time", "slowdown", 3, 1.0),
-    ("drops per Web flow (%)", "drop_percent", 2, 1.0),
-    ("time-outs per short flow", "short_timeouts", 4, 1.0),
-    ("open transfers", "mean_active", 1, 1.0),
-    ("unfinished", "unfinished", 1, 1.0),
-    ("utilisation (%)", "utilisation", 1, 100.0),
-    ("queue delay (ms)", "queue_delay_s", 1, 1000.0),
-    ("FTP goodput (Mb/s)", "ftp_goodput_bps", 3, 1e-6),
+    *(measures.MEAN_TIME, measures.MEDIAN, measures.P90, measures.P99, measures.SLOWDOWN),
+    *(measures.DROP_PERCENT, measures.SHORT_TIMEOUTS, measures.MEAN_ACTIVE, measures.UNFINISHED),
+    *(measures.UTILISATION, measures.QUEUE_DELAY, measures.FTP_GOODPUT),
 )
 
 
-def _overview(sweep: str, **labels: object) -> Callable[[Results], pl.DataFrame]:
-    def table(results: Results) -> pl.DataFrame:
-        runs = results[sweep].where(**labels)
-        measures = [one for one in _OVERVIEW if sweep != "web-only" or one[1] != "ftp_goodput_bps"]
-        return overview(runs, measures)
-
-    return table
+def _overview(experiment: Any, wanted: Sequence[Measure] = _OVERVIEW, **labels: float) -> Tabulates:
+    return overview([experiment[measure].at(**labels) for measure in wanted], by="queue")
 
 
 def _readings(results: Results) -> pl.DataFrame:
     """What SH-4 compares, load by load, and under other readings of "normalised"."""
-    runs = results["web-mixed"]
-    readings = [
-        *((f"{100 * web:.0f} % Web load", runs.where(web=web), "mean_time_s") for web in runs.axis("web")),
-        ("all loads: medians", runs, "p50_s"),
-        ("all loads: mean of each object's time over its ideal time", runs, "slowdown"),
-    ]
+    slowdown = web_mixed[measures.SLOWDOWN].averaged("load")
+    of_load = {
+        f"{100 * load:.0f} % Web load": mixed.at(load=load) for load in mixed.values_of("load", results)
+    }
+    readings: Mapping[str, Variable] = {
+        **of_load,
+        "all loads: medians": web_mixed[measures.MEDIAN].averaged("load"),
+        "all loads: mean of each object's time over its ideal time": slowdown,
+    }
     rows = [
-        (
-            name,
-            *(
-                str(stats.paired_ratio(*chosen.pair(metric, {"queue": ours}, {"queue": theirs})))
-                for ours, theirs in (("SHRED", "RED"), ("RED", "Drop Tail"))
-            ),
-        )
-        for name, chosen, metric in readings
+        (name, *(str(ratio(one, queue=pair).interval(results)) for pair in (SHRED_TO_RED, RED_TO_DROP_TAIL)))
+        for name, one in readings.items()
     ]
     return pl.DataFrame(rows, schema=["reading", "SHRED/RED", "RED/Drop Tail"], orient="row")
-
-
-def _loads(results: Results) -> pl.DataFrame:
-    """Nominal and realised load of the Web traffic, means over the seeds."""
-    rows = []
-    for sweep in ("web-only", "web-mixed"):
-        runs = results[sweep].where(queue="RED")
-        rows += [(sweep, f"{100 * web:.0f}", *_offered(runs.where(web=web))) for web in runs.axis("web")]
-    return pl.DataFrame(rows, schema=["runs", "nominal load (%)", *_OFFERED], orient="row")
-
-
-def _sizes(results: Results) -> pl.DataFrame:
-    """The same for the readings of the sizes' law, and the open transfers beside the talk's 140."""
-    runs = results["sizes"]
-    rows = [
-        (sizes, *_offered(runs.where(sizes=sizes)), shown(runs.where(sizes=sizes), "mean_active", 1))
-        for sizes in runs.axis("sizes")
-    ]
-    return pl.DataFrame(rows, schema=["sizes", *_OFFERED, "open transfers under RED"], orient="row")
 
 
 _OFFERED = ("realised on the wire (%)", "realised, payload (%)", "mean object (B)", "objects per second")
 
 
-def _offered(runs: Runs) -> tuple[str, str, str, str]:
-    facts = [row.values["facts"] for row in runs.rows]
+def _offered(experiment: Any, results: Results, **labels: Any) -> tuple[str, str, str, str]:
+    rows = results[experiment.name].where(**labels)
+    facts = [row[measures.FACTS] for row in rows]
     return (
         f"{100 * average([fact.get('realised_load') for fact in facts]):.1f}",
-        f"{100 * average([row.values['payload_load'] for row in runs.rows]):.1f}",
+        f"{average([row[measures.PAYLOAD_LOAD] for row in rows]):.1f}",
         f"{average([fact.get('mean_object_bytes') for fact in facts]):.0f}",
-        f"{average([row.values['count'] for row in runs.rows]) / (DURATION_S - WARM_UP_S):.1f}",
+        f"{average([row[measures.COUNT] for row in rows]) / (DURATION_S - WARM_UP_S):.1f}",
     )
+
+
+def _loads(results: Results) -> pl.DataFrame:
+    """Nominal and realised load of the Web traffic, means over the seeds."""
+    rows = [("web-only", "100", *_offered(web_only, results, queue="RED"))]
+    rows += [
+        ("web-mixed", f"{100 * float(load):.0f}", *_offered(web_mixed, results, queue="RED", load=load))
+        for load in results[web_mixed.name].axes["load"]
+    ]
+    return pl.DataFrame(rows, schema=["runs", "nominal load (%)", *_OFFERED], orient="row")
+
+
+def _sizes(results: Results) -> pl.DataFrame:
+    """The same for the readings of the sizes' law, and the open transfers beside the talk's 140."""
+    active = sizes[measures.MEAN_ACTIVE]
+    rows = [
+        (reading, *_offered(sizes, results, sizes=reading), shown(active, results, {"sizes": reading}))
+        for reading in results[sizes.name].axes["sizes"]
+    ]
+    return pl.DataFrame(rows, schema=["sizes", *_OFFERED, "open transfers under RED"], orient="row")
 
 
 TABLES = (
@@ -520,32 +443,32 @@ TABLES = (
         id="table-1-goodput",
         title="Table 1. FTP-only goodput (Mb/s)",
         caption="Mean ± half of the 95 % interval.",
-        table=_by_flows("goodput_mbps", 3),
+        table=crossed(ftp_only[measures.FTP_ALONE], rows="flows", columns="queue", title="FTP flows"),
     ),
     Table(
         id="table-2-jain",
         title="Table 2. FTP-only Jain's fairness index",
         caption="Mean ± half of the 95 % interval.",
-        table=_by_flows("jain", 3),
+        table=crossed(ftp_only[measures.JAIN], rows="flows", columns="queue", title="FTP flows"),
     ),
     Table(
         id="overview-web-only",
         title="Web only, 100 % load",
         caption="A short flow has at most 10 kB. Unfinished objects count in the distributions as what is "
         "known of them, but not in means and quantiles.",
-        table=_overview("web-only"),
+        table=_overview(web_only, _OVERVIEW[:-1]),
     ),
     Table(
         id="overview-web-mixed",
         title="Web 70 % + 10 FTP flows",
         caption="As above.",
-        table=_overview("web-mixed", web=0.7),
+        table=_overview(web_mixed, load=0.7),
     ),
     Table(
         id="hint-on-pi-overview",
         title="The hint on PI: Web 70 % + 10 FTP flows",
         caption="As above, over 140 s after 100 s in which PI finds its probability.",
-        table=_overview("hint-on-pi"),
+        table=_overview(hint_on_pi),
     ),
     Table(
         id="readings",

@@ -1,0 +1,201 @@
+"""Experiments of studies: a sweep with its quick form and the form in which other readings are tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from aqmlab.measure import Measure
+from aqmlab.runs import Labels, Row, Runs
+from aqmlab.scenario import Scenario, changed
+from aqmlab.sweep import Change, Changes, Sweep, Value, said
+from aqmlab.variable import Measured
+
+if TYPE_CHECKING:
+    from aqmlab.campaign import Task
+    from aqmlab.grid import Runnable
+    from aqmlab.store import Store
+
+FormName = Literal["full", "quick", "varied", "varied-quick"]
+
+Prepare = Callable[[Scenario], "Runnable"]
+"""What makes of a scenario that which is run."""
+
+FIRST_SEED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What is less than in full: seeds, values of some axes, and values at dotted paths of the scenario, such
+    as its duration."""
+
+    seeds: int | None = None
+    axes: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Experiment:
+    """A scenario, its axes, what is measured, and how often each point is run.
+
+    Axes are those of a `Sweep`: dotted paths with their values, or a word with `Changes`; a label is the last
+    word of a path. All points share their seeds, so that differences are paired.
+
+    Raises `ValueError` if there is no such axis, value or measure: a study that misspells one cannot be
+    imported.
+    """
+
+    name: str
+    title: str
+    """What it is in a rule: `Web-mixed`."""
+    scenario: Mapping[str, Any]
+    axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
+    measures: Sequence[Measure]
+    seeds: int = 10
+    quick: Form = Form(seeds=3)
+    varied: Form | None = None
+    """In what form variants are run; without one they are not."""
+    varied_quick: Form = Form()
+    """What the quick form of the variants has less than `varied`."""
+    live: bool = False
+    """Whether the runs are live ones, on the kernel's TCP, and not simulations."""
+    of_seed: Callable[[dict[str, Any], Labels, int], dict[str, Any]] | None = None
+    """The scenario of one replication, where replications differ in more than chance: told the table, the
+    labels and the seed."""
+
+    def __post_init__(self) -> None:
+        forms: tuple[FormName, ...] = ("full", "quick")
+        for form in (*forms, *(("varied", "varied-quick") if self.varied else ())):
+            self.sweep(form)
+
+    @cached_property
+    def _base(self) -> Sweep:
+        return Sweep(
+            scenario=Scenario.from_dict(self.scenario, name=self.name),
+            axes=self.axes,
+            measures=self.measures,
+            name=self.name,
+            replications=self.seeds,
+            first_seed=FIRST_SEED,
+        )
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its axes."""
+        return tuple(axis.label for axis in self._base.all_axes)
+
+    def values(self, label: str) -> tuple[Value, ...]:
+        """All values of an axis. Raises `ValueError` if there is none of this label."""
+        for axis in self._base.all_axes:
+            if axis.label == label:
+                return tuple(axis.values)
+        raise ValueError(f"{self.name}: no axis is called `{label}`: there is {', '.join(self.labels)}")
+
+    def check(self, labels: Mapping[str, Any]) -> None:
+        """Raises `ValueError` if there is no such axis or value."""
+        self._base.check_labels(self.name, labels)
+
+    def sweep(self, form: FormName, variant: Change | None = None) -> Sweep:
+        """Its sweep in a form, with a variant's change made to each scenario last."""
+        if form.startswith("varied") and self.varied is None:
+            raise ValueError(f"{self.name}: has no form for variants")
+        forms = {
+            "full": (),
+            "quick": (self.quick,),
+            "varied": (self.varied,),
+            "varied-quick": (self.varied, self.varied_quick),
+        }[form]
+        sweep = self._base
+        for less in forms:
+            if less is not None:
+                sweep = _less(self.name, sweep, less)
+        return sweep if variant is None else replace(sweep, last=variant)
+
+    def __getitem__(self, measure: Measure) -> Measured:
+        """A measure at every point; raises `ValueError` if it is not measured."""
+        if measure.key not in {one.key for one in self.measures}:
+            known = ", ".join(one.name for one in self.measures)
+            raise ValueError(f"{self.name}: `{measure.name}` is not measured: {known} are")
+        return Measured(experiment=self, measure=measure)
+
+    def plan(self, sweep: Sweep, prepare: Prepare | None = None) -> Planned:
+        """The runs of one of its sweeps. `prepare` makes of a scenario what is run, if not the scenario."""
+        from aqmlab import live_runs
+        from aqmlab.campaign import Task
+
+        if self.live:
+            prepare = live_runs.ValidRuns
+        tasks: list[tuple[Labels, Task]] = []
+        for point in sweep.points():
+            name = f"{self.name}: {said(point.labels)}"
+            of_point = partial(sweep.scenario_of, point)
+            shared = None if self.of_seed else _made(sweep, of_point, prepare)
+            for seed in range(FIRST_SEED, FIRST_SEED + sweep.replications):
+                scenario = shared or _made(
+                    sweep, partial(self._of_seed, of_point, point.labels, seed), prepare
+                )
+                task = Task(scenario=scenario, seed=seed, measures=sweep.wanted, name=name)
+                tasks.append((point.labels, task))
+        return Planned(experiment=self, sweep=sweep, tasks=tuple(tasks))
+
+    def _of_seed(self, of_point: Callable[[], Scenario], labels: Labels, seed: int) -> Scenario:
+        assert self.of_seed is not None
+        made = of_point()
+        table = self.of_seed(changed(made.given, {}), labels, seed)
+        return Scenario.from_dict(table, files=made.files, name=made.name)
+
+
+def _less(name: str, sweep: Sweep, form: Form) -> Sweep:
+    """A sweep with fewer seeds and values, and a changed scenario."""
+    axes: dict[str, Sequence[Value] | Mapping[Any, Any]] = dict(sweep.axes)
+    by_label = {axis.label: axis for axis in sweep.all_axes}
+    for label, values in form.axes.items():
+        if label not in by_label:
+            raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(by_label)}")
+        sweep_values, path = by_label[label].values, by_label[label].path
+        for value in values:
+            sweep.check_labels(name, {label: value})
+        kept = {value: sweep_values[value] for value in values}
+        axes[path] = Changes(kept) if isinstance(sweep.axes[path], Changes) else dict(kept)
+    return replace(
+        sweep,
+        axes=axes,
+        replications=min(form.seeds or sweep.replications, sweep.replications),
+        scenario=sweep.scenario.with_(form.changes) if form.changes else sweep.scenario,
+    )
+
+
+def _made(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | None) -> Runnable:
+    from aqmlab.campaign import Refused
+
+    try:
+        made = scenario()
+        return prepare(made) if prepare else made
+    except ValueError as problem:
+        return Refused(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The runs of an experiment in some form."""
+
+    experiment: Experiment
+    sweep: Sweep
+    tasks: tuple[tuple[Labels, Task], ...]
+
+    def collect(self, store: Store) -> Runs:
+        """Those of them that the store holds."""
+        from aqmlab.campaign import complete
+
+        kept = store.runs_of(list({task.scenario.digest for _, task in self.tasks}))
+        rows = []
+        for labels, task in self.tasks:
+            record = kept.get(task.run)
+            if record is not None and complete(record, task.keys):
+                values = {one.name: record.values.get(one.key) for one in task.measures}
+                rows.append(Row(labels=labels, seed=task.seed, values=values))
+        axes = {axis.label: tuple(axis.values) for axis in self.sweep.all_axes}
+        return Runs(rows=tuple(rows), axes=axes)

@@ -1,0 +1,339 @@
+"""Rules of claims: an estimate and the band that is claimed for it, at each point of the axes left open.
+
+The text of a rule, the labels of its numbers and its name in the committed list of rules are derived of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aqmlab import stats
+from aqmlab.runs import Labels, Results
+from aqmlab.stats import Band, Evidence, Interval
+from aqmlab.sweep import Value
+from aqmlab.variable import NOTHING, Variable, seeds_of, series, where
+
+Finds = Callable[[Sequence[Sequence[Any]], float], Interval]
+"""From the values of some variables, each by seed, and a confidence level, to an interval."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimate:
+    """A number of the population of which replications are a sample, with its interval.
+
+    Compared with a number it becomes a rule: `estimate < 1`, `estimate >= 0.98`, `estimate.within(0.9, 1.1)`.
+    """
+
+    how: str
+    """What is estimated of the variables: `mean`, `ratio`, `difference`, or what a `statistic` is called."""
+    of: tuple[Variable, ...]
+    finds: Finds
+    words: str
+    """What it is, without where: `median object time, SHRED/RED`."""
+    raw: bool = False
+    """Whether `finds` is told what the measures are, lists and tables too, and not numbers."""
+    version: int = 1
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of which no value is chosen: the rule is judged at each."""
+        return tuple(dict.fromkeys(label for variable in self.of for label in variable.axes))
+
+    @property
+    def context(self) -> str:
+        """Where it is estimated: `Web-mixed, load = 0.7`."""
+        return _context(self.of, _common(self.of))
+
+    @property
+    def definition(self) -> Any:
+        """What it is, as plain JSON."""
+        said: dict[str, Any] = {"estimate": self.how, "version": self.version, "axes": {}}
+        for label in self.axes:
+            said["axes"][label] = [str(value) for value in self._all_values(label)]
+        return {**said, "of": [variable.definition for variable in self.of]}
+
+    def _all_values(self, label: str) -> Sequence[Value]:
+        experiments = [one for variable in self.of for one in variable.experiments]
+        return next(one.values(label) for one in experiments if label in one.labels)
+
+    def at(self, **labels: Value) -> Estimate:
+        """The same where some axes have these values."""
+        of = tuple(
+            variable.at(**{label: value for label, value in labels.items() if label in variable.axes})
+            for variable in self.of
+        )
+        return replace(self, of=of)
+
+    def points(self, results: Results) -> Iterator[Labels]:
+        """The labels at which it is judged, as far as the form that was run has them."""
+        values = [self._values(label, results) for label in self.axes]
+        for chosen in itertools.product(*values):
+            yield dict(zip(self.axes, chosen, strict=True))
+
+    def _values(self, label: str, results: Results) -> list[Value]:
+        several = [variable.values_of(label, results) for variable in self.of if label in variable.axes]
+        return [value for value in several[0] if all(value in others for others in several[1:])]
+
+    def interval(self, results: Results, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
+        """The estimate at a point."""
+        seeds = seeds_of(self.of, results)
+        if self.raw:
+            found = [[one.value(results, labels, seed) for seed in seeds] for one in self.of]
+        else:
+            found = [series(one, results, labels, seeds) for one in self.of]
+        return self.finds(found, level)
+
+    def __lt__(self, limit: float) -> Rule:
+        return Rule(estimate=self, band=stats.below(limit))
+
+    def __gt__(self, limit: float) -> Rule:
+        return Rule(estimate=self, band=stats.above(limit))
+
+    def __le__(self, limit: float) -> Rule:
+        return Rule(estimate=self, band=stats.at_most(limit))
+
+    def __ge__(self, limit: float) -> Rule:
+        return Rule(estimate=self, band=stats.at_least(limit))
+
+    def within(self, low: float, high: float) -> Rule:
+        """That it lies between the two, ends included."""
+        return Rule(estimate=self, band=stats.within(low, high))
+
+
+def mean_of(variable: Variable) -> Estimate:
+    """The mean of a variable over the seeds (Student's t)."""
+    return Estimate(
+        how="mean",
+        of=(variable,),
+        finds=lambda values, level: stats.mean_interval(values[0], level),
+        words=_phrase(variable.name, variable.unit),
+    )
+
+
+def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
+    """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
+    paired by seed (`stats.paired_ratio`)."""
+    ours, theirs = _both(ours, theirs, pair)
+    return Estimate(
+        how="ratio",
+        of=(ours, theirs),
+        finds=lambda values, level: stats.paired_ratio(values[0], values[1], level),
+        words=_compared(ours, theirs, "/", ""),
+    )
+
+
+def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
+    """The mean difference of two variables, or of one at two values of an axis, paired by seed."""
+    ours, theirs = _both(ours, theirs, pair)
+    return Estimate(
+        how="difference",
+        of=(ours, theirs),
+        finds=lambda values, level: stats.paired_difference(values[0], values[1], level),
+        words=_compared(ours, theirs, " - ", ours.unit),
+    )
+
+
+def _both(
+    ours: Variable, theirs: Variable | None, pair: Mapping[str, tuple[Value, Value]]
+) -> tuple[Variable, Variable]:
+    if theirs is not None:
+        return ours, theirs
+    ((label, (first, second)),) = pair.items()
+    return ours.at(**{label: first}), ours.at(**{label: second})
+
+
+def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
+    """Any other estimate: `finds` is told, for each variable, the values of all seeds as the measures are."""
+    return Estimate(
+        how=how,
+        of=of,
+        finds=finds,
+        words=_phrase(how, unit),
+        raw=True,
+        version=version,
+    )
+
+
+def _context(of: Sequence[Variable], common: Labels) -> str:
+    """Where variables are measured, what was chosen of it, and along what means were taken."""
+    titles = list(dict.fromkeys(one.title for variable in of for one in variable.experiments))
+    averages = list(dict.fromkeys(label for variable in of for label in variable.averages))
+    said = [" and ".join(titles), *([where(common)] if common else [])]
+    return ", ".join([*said, *(f"averaged over {label}" for label in averages)])
+
+
+def _phrase(name: str, unit: str) -> str:
+    return f"{name} ({unit})" if unit else name
+
+
+def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
+    """What two variables differ in: `mean object time, SHRED/RED`."""
+    common = _common([ours, theirs])
+    told = [_apart(one, other, common) for one, other in ((ours, theirs), (theirs, ours))]
+    if ours.name == theirs.name:
+        return _phrase(f"{ours.name}, {sign.join(told)}", unit)
+    named = [
+        f"{one.name}, {said}" if said else one.name for one, said in zip((ours, theirs), told, strict=True)
+    ]
+    return _phrase(sign.join(named), unit)
+
+
+def _apart(one: Variable, other: Variable, common: Labels) -> str:
+    chosen = [str(value) for label, value in one.chosen.items() if label not in common]
+    if chosen or one.name != other.name:
+        return " ".join(chosen)
+    return " and ".join(experiment.title for experiment in one.experiments)
+
+
+def _common(several: Sequence[Variable]) -> Labels:
+    first, *others = several
+    return {
+        label: value
+        for label, value in first.chosen.items()
+        if all(one.chosen.get(label) == value for one in others)
+    }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rule:
+    """That an estimate lies in a band, at each point of the axes left open."""
+
+    estimate: Estimate
+    band: Band
+
+    @property
+    def text(self) -> str:
+        """What is compared, in words."""
+        return f"{self.context}: {self.phrase}"
+
+    @property
+    def context(self) -> str:
+        """Where it is judged."""
+        return ", ".join([self.estimate.context, *(f"at each {label}" for label in self.estimate.axes)])
+
+    @property
+    def phrase(self) -> str:
+        """What is claimed there."""
+        return f"{self.estimate.words} {self.band}"
+
+    @property
+    def definition(self) -> Any:
+        return {"claimed": str(self.band), **self.estimate.definition}
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return self.estimate.of
+
+    def at(self, labels: Labels) -> Rule:
+        """The same where axes that it leaves open have these values; others are ignored."""
+        known = {label: value for label, value in labels.items() if label in self.estimate.axes}
+        return replace(self, estimate=self.estimate.at(**known)) if known else self
+
+    def judge(self, results: Results) -> Evidence:
+        """Holds if it does at every point, and fails if it fails at one."""
+        return stats.together(*self.parts(results))
+
+    def parts(self, results: Results) -> list[Evidence]:
+        """The evidence at each point."""
+        return [
+            stats.judge(
+                ", ".join([self.estimate.words, *([where(labels)] if labels else [])]),
+                self.estimate.interval(results, labels),
+                self.band,
+            )
+            for labels in self.estimate.points(results)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Several:
+    """Rules that shall all hold, or one of which shall."""
+
+    rules: tuple[AnyRule, ...]
+    every: bool
+
+    @property
+    def text(self) -> str:
+        """What is compared, in words."""
+        grouped: dict[str, list[str]] = {}
+        for rule in self.rules:
+            grouped.setdefault(rule.context, []).append(rule.phrase)
+        said = [
+            f"{context}: {'; '.join(phrases)}" if context else "; ".join(phrases)
+            for context, phrases in grouped.items()
+        ]
+        if self.every:
+            return ". ".join(said)
+        return f"at some point: {' or '.join(said)}".replace("at each ", "at some ")
+
+    @property
+    def context(self) -> str:
+        """Where all of it is judged, if that is one place."""
+        contexts = {rule.context for rule in self.rules}
+        return contexts.pop() if len(contexts) == 1 else ""
+
+    @property
+    def phrase(self) -> str:
+        """What is claimed there."""
+        if not self.context:
+            return self.text
+        return (" and " if self.every else " or ").join(rule.phrase for rule in self.rules)
+
+    @property
+    def definition(self) -> Any:
+        return {"every" if self.every else "any": [rule.definition for rule in self.rules]}
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(variable for rule in self.rules for variable in rule.variables)
+
+    def at(self, labels: Labels) -> Several:
+        return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
+
+    def judge(self, results: Results) -> Evidence:
+        """Holds if all do, or one does."""
+        if self.every:
+            return stats.together(*self.parts(results))
+        return stats.either(*(part for rule in self.rules for part in _best_first(rule, results)))
+
+    def parts(self, results: Results) -> list[Evidence]:
+        """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
+        if not self.every:
+            return [self.judge(results)]
+        return [part for rule in self.rules for part in rule.parts(results)]
+
+
+def _best_first(rule: AnyRule, results: Results) -> list[Evidence]:
+    """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
+    if isinstance(rule, Several):
+        return [rule.judge(results)]
+    parts = rule.parts(results)
+    if math.isfinite(rule.band.low) and math.isfinite(rule.band.high):
+        return parts
+    sign = -1 if math.isfinite(rule.band.low) else 1
+    return sorted(parts, key=lambda part: sign * part.value)
+
+
+AnyRule = Rule | Several
+
+
+def every(*rules: AnyRule) -> Several:
+    """That all rules hold."""
+    return Several(rules=rules, every=True)
+
+
+def anywhere(*rules: AnyRule) -> Several:
+    """That one of the rules holds at one point."""
+    return Several(rules=rules, every=False)
+
+
+def digest(definition: Any) -> str:
+    """A short name for what a rule says: changes if anything of it does."""
+    said = json.dumps(definition, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -55,6 +55,8 @@ class Experiment:
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[Measure]
     seeds: int = 10
+    most_seeds: int = 40
+    """The most seeds that a point may get where verdicts hang on it (`study_seeds`)."""
     quick: Form = Form(seeds=3)
     varied: Form | None = None
     """In what form variants are run; without one they are not."""
@@ -124,22 +126,19 @@ class Experiment:
     def plan(self, sweep: Sweep, prepare: Prepare | None = None) -> Planned:
         """The runs of one of its sweeps. `prepare` makes of a scenario what is run, if not the scenario."""
         from aqmlab import live_runs
-        from aqmlab.campaign import Task
 
         if self.live:
             prepare = live_runs.ValidRuns
-        tasks: list[tuple[Labels, Task]] = []
+        points: list[tuple[Labels, Callable[[int], Runnable]]] = []
         for point in sweep.points():
-            name = f"{self.name}: {said(point.labels)}"
             of_point = partial(sweep.scenario_of, point)
-            shared = None if self.of_seed else _made(sweep, of_point, prepare)
-            for seed in range(FIRST_SEED, FIRST_SEED + sweep.replications):
-                scenario = shared or _made(
-                    sweep, partial(self._of_seed, of_point, point.labels, seed), prepare
-                )
-                task = Task(scenario=scenario, seed=seed, measures=sweep.wanted, name=name)
-                tasks.append((point.labels, task))
-        return Planned(experiment=self, sweep=sweep, tasks=tuple(tasks))
+            if self.of_seed is None:
+                made = _made(sweep, of_point, prepare)
+                points.append((point.labels, partial(_same, made)))
+            else:
+                of_seed = partial(self._of_seed, of_point, point.labels)
+                points.append((point.labels, partial(_made_of_seed, sweep, of_seed, prepare)))
+        return Planned(experiment=self, sweep=sweep, points=tuple(points))
 
     def _of_seed(self, of_point: Callable[[], Scenario], labels: Labels, seed: int) -> Scenario:
         assert self.of_seed is not None
@@ -178,21 +177,50 @@ def _made(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | Non
         return Refused(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
 
 
+def _same(made: Runnable, _: int) -> Runnable:
+    return made
+
+
+def _made_of_seed(
+    sweep: Sweep, of_seed: Callable[[int], Scenario], prepare: Prepare | None, seed: int
+) -> Runnable:
+    return _made(sweep, partial(of_seed, seed), prepare)
+
+
+Counts = Mapping[tuple[str, tuple[Value, ...]], int]
+"""How many seeds the points of experiments have, beyond those that all have: by the experiment's name and the
+values of the labels."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """The runs of an experiment in some form."""
+    """The points of an experiment in some form, each with what is run of it for a seed."""
 
     experiment: Experiment
     sweep: Sweep
-    tasks: tuple[tuple[Labels, Task], ...]
+    points: tuple[tuple[Labels, Callable[[int], Runnable]], ...]
 
-    def collect(self, store: Store) -> Runs:
-        """Those of them that the store holds."""
+    def tasks(self, counts: Counts) -> list[tuple[Labels, Task]]:
+        """The runs of all points, with their labels."""
+        from aqmlab.campaign import Task
+
+        found = []
+        for labels, scenario in self.points:
+            name = f"{self.experiment.name}: {said(labels)}"
+            count = counts.get((self.experiment.name, tuple(labels.values())), self.sweep.replications)
+            for seed in range(FIRST_SEED, FIRST_SEED + count):
+                task = Task(scenario=scenario(seed), seed=seed, measures=self.sweep.wanted, name=name)
+                found.append((labels, task))
+        return found
+
+    def collect(self, store: Store, counts: Counts) -> Runs:
+        """Those of its runs that the store holds."""
         from aqmlab.campaign import complete
 
-        kept = store.runs_of(list({task.scenario.digest for _, task in self.tasks}))
+        tasks = self.tasks(counts)
+        kept = store.runs_of(list({task.scenario.digest for _, task in tasks}))
         rows = []
-        for labels, task in self.tasks:
+        for labels, task in tasks:
             record = kept.get(task.run)
             if record is not None and complete(record, task.keys):
                 values = {one.name: record.values.get(one.key) for one in task.measures}

@@ -19,6 +19,9 @@ from aqmlab.stats import Band, Evidence, Interval
 from aqmlab.sweep import Value
 from aqmlab.variable import NOTHING, Variable, seeds_of, series, where
 
+EQUAL_RATIO = 0.01
+"""Ratios that are known to a hundredth and are not told apart from a limit are called equal to it."""
+
 Finds = Callable[[Sequence[Sequence[Any]], float], Interval]
 """From the values of some variables, each by seed, and a confidence level, to an interval."""
 
@@ -36,6 +39,9 @@ class Estimate:
     finds: Finds
     words: str
     """What it is, without where: `median object time, SHRED/RED`."""
+    equal_within: float = 0.0
+    """Half an interval below which it is called equal to the claimed limit: more runs would tell nothing of
+    use."""
     raw: bool = False
     """Whether `finds` is told what the measures are, lists and tables too, and not numbers."""
     version: int = 1
@@ -125,6 +131,7 @@ def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, V
         of=(ours, theirs),
         finds=lambda values, level: stats.paired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
+        equal_within=EQUAL_RATIO,
     )
 
 
@@ -235,16 +242,16 @@ class Rule:
         known = {label: value for label, value in labels.items() if label in self.estimate.axes}
         return replace(self, estimate=self.estimate.at(**known)) if known else self
 
-    def judge(self, results: Results) -> Evidence:
+    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
         """Holds if it does at every point, and fails if it fails at one."""
-        return stats.together(*self.parts(results))
+        return stats.together(*self.parts(results, level))
 
-    def parts(self, results: Results) -> list[Evidence]:
-        """The evidence at each point."""
+    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+        """The evidence at each point, by intervals of this level."""
         return [
             stats.judge(
                 ", ".join([self.estimate.words, *([where(labels)] if labels else [])]),
-                self.estimate.interval(results, labels),
+                self.estimate.interval(results, labels, level),
                 self.band,
             )
             for labels in self.estimate.points(results)
@@ -296,24 +303,24 @@ class Several:
     def at(self, labels: Labels) -> Several:
         return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
 
-    def judge(self, results: Results) -> Evidence:
+    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
         """Holds if all do, or one does."""
         if self.every:
-            return stats.together(*self.parts(results))
-        return stats.either(*(part for rule in self.rules for part in _best_first(rule, results)))
+            return stats.together(*self.parts(results, level))
+        return stats.either(*(part for rule in self.rules for part in _best_first(rule, results, level)))
 
-    def parts(self, results: Results) -> list[Evidence]:
+    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
         if not self.every:
-            return [self.judge(results)]
-        return [part for rule in self.rules for part in rule.parts(results)]
+            return [self.judge(results, level)]
+        return [part for rule in self.rules for part in rule.parts(results, level)]
 
 
-def _best_first(rule: AnyRule, results: Results) -> list[Evidence]:
+def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:
     """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
     if isinstance(rule, Several):
-        return [rule.judge(results)]
-    parts = rule.parts(results)
+        return [rule.judge(results, level)]
+    parts = rule.parts(results, level)
     if math.isfinite(rule.band.low) and math.isfinite(rule.band.high):
         return parts
     sign = -1 if math.isfinite(rule.band.low) else 1

@@ -18,9 +18,9 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab import _core, drawing, live_runs, report
+from aqmlab import _core, drawing, live_runs, report, stats, study_seeds
 from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
-from aqmlab.experiment import FIRST_SEED, FormName, Planned, Prepare
+from aqmlab.experiment import FIRST_SEED, Counts, FormName, Planned, Prepare
 from aqmlab.files import write_csv, write_text
 from aqmlab.metrics import finite
 from aqmlab.plot import Chart
@@ -92,50 +92,56 @@ def run(
     ]
     store = Store(out / "store")
     here = executor or Local(jobs=jobs)
-    simulated, live = _split(main)
-    kept = store.runs_of([task.scenario.digest for task in live])
-    if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live):
+    live = [planned for planned in main if planned.experiment.live]
+    simulated = [planned for planned in main if not planned.experiment.live]
+    live_tasks = _tasks(live, {})
+    kept = store.runs_of([task.scenario.digest for task in live_tasks])
+    if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live_tasks):
         live_runs.need()
-    stages: list[tuple[str, list[Task], Executor]] = [
-        ("main runs", simulated, here),
-        ("sensitivity", [task for _, plans in variants for task in _split(plans)[0]], here),
-    ]
-    if live:
-        one_by_one = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
-        stages.append(("live", live, one_by_one))
     account = Account()
     timing: dict[str, Any] = {}
+
+    def make(label: str, tasks: Sequence[Task], executor: Executor) -> None:
+        at, before, wanted = time.monotonic(), account.made, together(tasks)
+        said = f"{study.name}: {label}"
+        total = len(wanted)
+        execute(wanted, store, executor=executor, label=said, total=total, account=account, retry=True)
+        made = account.made - before
+        timing[label] = {"runs": total, "made now": made, "seconds": time.monotonic() - at}
+
+    counts: Counts = {}
+    looks = 1 if quick or live else study_seeds.LOOKS
     with store:
-        for label, tasks, executor in stages:
-            at, before, wanted = time.monotonic(), account.made, together(tasks)
-            execute(
-                wanted,
-                store,
-                executor=executor,
-                label=f"{study.name}: {label}",
-                total=len(wanted),
-                account=account,
-                retry=True,
+        make("main runs", _tasks(simulated, counts), here)
+        for look in range(1, looks):
+            grown = study_seeds.more(
+                study, counts, study_seeds.wanting(study, _collect(main, store, counts), looks)
             )
-            made = account.made - before
-            timing[label] = {"runs": len(wanted), "made now": made, "seconds": time.monotonic() - at}
-    results = _collect(main, store)
+            if grown == counts:
+                break
+            counts = grown
+            make(f"more seeds, look {look + 1}", _tasks(simulated, counts), here)
+        make("sensitivity", [task for _, plans in variants for task in _tasks(plans, {})], here)
+        if live:
+            apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
+            make("live", live_tasks, apart)
+    results = _collect(main, store, counts)
     at = time.monotonic()
     drawn = _draw(study.figures, results, out / "figures", jobs)
     timing["figures"] = {"seconds": time.monotonic() - at}
     result = StudyResult(
         study=study,
         quick=quick,
-        judged=judged(study, study.claims, results),
+        judged=judged(study, study.claims, results, study_seeds.level(looks)),
         drawn=drawn,
         tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
         sensitivity=tuple(
-            (variant, judged(study, varied_claims(study, quick), _collect(plans, store)))
+            (variant, judged(study, varied_claims(study, quick), _collect(plans, store, {})))
             for variant, plans in variants
         ),
         failures=tuple(account.failures),
         warnings=tuple(_warn(study, results)),
-        provenance=_provenance(main, store, timing, time.monotonic() - began),
+        provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / "report.html",
     )
     write_text(out / "claims.json", json.dumps(records(result), indent=2, ensure_ascii=False) + "\n")
@@ -149,34 +155,30 @@ def _plan(study: Study, form: FormName, variant: Variant | None, prepare: Prepar
     return [one.plan(one.sweep(form, variant.change), prepare) for one in study.experiments if one.varied]
 
 
-def _split(plans: Sequence[Planned]) -> tuple[list[Task], list[Task]]:
-    """The runs that are simulated, and those that are live."""
-    found: tuple[list[Task], list[Task]] = ([], [])
-    for planned in plans:
-        found[planned.experiment.live].extend(task for _, task in planned.tasks)
-    return found
+def _tasks(plans: Sequence[Planned], counts: Counts) -> list[Task]:
+    return [task for planned in plans for _, task in planned.tasks(counts)]
 
 
-def _collect(plans: Sequence[Planned], store: Store) -> Results:
-    return {planned.experiment.name: planned.collect(store) for planned in plans}
+def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Results:
+    return {planned.experiment.name: planned.collect(store, counts) for planned in plans}
 
 
 # Judging
 
 
-def judged(study: Study, claims: Sequence[Claim], results: Results) -> Verdicts:
-    """The evidence for claims, for each reading of the study."""
+def judged(study: Study, claims: Sequence[Claim], results: Results, level: float = stats.LEVEL) -> Verdicts:
+    """The evidence for claims, for each reading of the study, by intervals of this level."""
     return Verdicts(
-        Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results))
+        Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
         for claim in claims
         for reading in study.readings_of(claim)
     )
 
 
-def _judge(claim: Claim, reading: Reading, results: Results) -> Evidence:
+def _judge(claim: Claim, reading: Reading, results: Results, level: float) -> Evidence:
     try:
         found = reading.runs(results) if reading.runs else results
-        return claim.rule.at(reading.labels).judge(found)
+        return claim.rule.at(reading.labels).judge(found, level)
     except Exception as problem:  # A claim that cannot be judged must not hide the others.
         return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
 
@@ -280,14 +282,15 @@ def _found(evidence: Evidence) -> dict[str, Any]:
 
 
 def _provenance(
-    main: Sequence[Planned], store: Store, timing: Mapping[str, Any], seconds: float
+    main: Sequence[Planned], store: Store, counts: Counts, timing: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
     """What the report prints so that a reader can repeat and check every number."""
-    tasks = [(one, labels, task) for one in main for labels, task in one.tasks]
-    kept = store.runs_of(list({task.scenario.digest for _, _, task in tasks}))
-    records = {task.run: kept[task.run] for _, _, task in tasks if task.run in kept}
+    tasks = {one.experiment.name: [task for _, task in one.tasks(counts)] for one in main}
+    all_tasks = [task for some in tasks.values() for task in some]
+    kept = store.runs_of(list({task.scenario.digest for task in all_tasks}))
+    records = {task.run: kept[task.run] for task in all_tasks if task.run in kept}
     first: dict[str, dict[str, Any]] = {}
-    for _, _, task in tasks:
+    for task in all_tasks:
         if task.run in records and task.seed == FIRST_SEED:
             live = records[task.run].live or {}
             said = live.get("scenario", task.scenario.effective)
@@ -297,7 +300,7 @@ def _provenance(
         "version": version(),
         "python": sys.version.split()[0],
         "polars": pl.__version__,
-        "seeds": {one.experiment.name: sorted({task.seed for _, task in one.tasks}) for one in main},
+        "seeds": {name: sorted({task.seed for task in some}) for name, some in tasks.items()},
         "scenarios": first,
         "runs": len(records),
         "cpu_s": math.fsum(cpu) if cpu else None,

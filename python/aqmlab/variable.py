@@ -161,10 +161,12 @@ class Measured(_Made):
         }
 
     def value(self, results: Results, labels: Labels, seed: int) -> Any:
-        runs = results[self.experiment.name]
-        at = tuple(self.chosen.get(label, labels.get(label)) for label in self.experiment.labels)
-        row = runs.by_point.get(at, {}).get(seed)  # type: ignore[arg-type]
+        row = results[self.experiment.name].by_point.get(self.point(labels), {}).get(seed)
         return None if row is None else row[self.measure]
+
+    def point(self, labels: Labels) -> tuple[Value, ...]:
+        """The values of all labels of its experiment."""
+        return tuple({**labels, **self.chosen}[label] for label in self.experiment.labels)
 
     def at(self, **labels: Value) -> Measured:
         self.experiment.check(labels)
@@ -336,6 +338,19 @@ def seeds_of(variables: Sequence[Variable], results: Results) -> list[int]:
     """The seeds of which there are runs, ascending."""
     names = {one.name for variable in variables for one in variable.experiments}
     return sorted({seed for name in names for seed in results[name].seeds})
+
+
+def points_used(variable: Variable, results: Results, labels: Labels) -> set[tuple[str, tuple[Value, ...]]]:
+    """The points whose runs a variable is computed of where its axes have these labels, each by the name of
+    the experiment and the values of its labels."""
+    if isinstance(variable, Along):
+        places = variable.of.values_of(variable.label, results)
+        several = [points_used(variable.of, results, {**labels, variable.label: place}) for place in places]
+        return set().union(*several)
+    if isinstance(variable, Derived):
+        return set().union(*(points_used(one, results, labels) for one in variable.of))
+    assert isinstance(variable, Measured)
+    return {(variable.experiment.name, variable.point(labels))}
 
 
 def points_of(variable: Variable, results: Results) -> Iterator[Labels]:

@@ -2,59 +2,85 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
 import pytest
 
-from aqmlab.grid import Row, Runs
-from aqmlab.publication import Study, StudyResult
-from aqmlab.scenario import Scenario
+from aqmlab.experiment import Experiment, Form
+from aqmlab.measure import Measure
+from aqmlab.publication import Claim, Study, StudyResult
+from aqmlab.runs import Labels, Row, Runs
+from aqmlab.stats import Evidence
+
+Values = Callable[[Labels, int], Any] | Mapping[str, Any] | Any
+"""A measure by labels and seed; by the value of the axis `queue`; or the same everywhere."""
 
 
-def runs(values: dict[str, dict[str, list[Any]]], **labels: Any) -> Runs:
-    """Runs given by queue, metric and seed."""
+def runs(experiment: Experiment, measured: Mapping[Measure, Values], seeds: int = 3) -> Runs:
+    """Made-up runs of an experiment at all its points: of numbers each seed has nearly the same."""
+    sweep = experiment.sweep("full")
     rows = [
         Row(
-            labels={"queue": queue, **labels}, seed=seed + 1, values={k: v[seed] for k, v in measured.items()}
+            labels=point.labels,
+            seed=seed,
+            values={one.name: _value(value, point.labels, seed) for one, value in measured.items()},
         )
-        for queue, measured in values.items()
-        for seed in range(len(next(iter(measured.values()))))
+        for point in sweep.points()
+        for seed in range(1, seeds + 1)
     ]
-    return Runs(rows=tuple(rows))
+    return Runs(rows=tuple(rows), axes={axis.label: tuple(axis.values) for axis in sweep.all_axes})
 
 
-def together(*parts: Runs) -> Runs:
-    """All rows of some runs."""
-    return Runs(rows=tuple(row for part in parts for row in part.rows))
+def _value(value: Values, labels: Labels, seed: int) -> Any:
+    if callable(value):
+        return value(labels, seed)
+    if isinstance(value, Mapping) and "queue" in labels and labels["queue"] in value:
+        value = value[str(labels["queue"])]
+    return value * (1 + 0.01 * (seed % 3 - 1)) if isinstance(value, int | float) else value
+
+
+def judged(claims: tuple[Claim, ...], id: str, *several: tuple[Experiment, Runs], **labels: Any) -> Evidence:
+    """The evidence for a claim from made-up runs of the experiments that it needs."""
+    (claim,) = (claim for claim in claims if claim.id == id)
+    return claim.rule.at(labels).judge({experiment.name: found for experiment, found in several})
 
 
 def check_every_scenario(study: Study) -> None:
-    """The core accepts what the sweeps and every variant of them ask for."""
-    files = [one.id for one in (*study.figures, *study.tables)]
-    assert len(set(files)) == len(files), "figures and tables lie in one folder"
-    for sweep in study.sweeps:
-        for labels in sweep.points():
-            Scenario.from_dict(sweep.scenario(**labels))
-    for variant in study.sensitivity:
-        for sweep in study.sensitivity_sweeps:
-            for labels in sweep.points():
-                Scenario.from_dict(variant.change(sweep.scenario(**labels)))
+    """The core accepts what the experiments and every variant of them ask for."""
+    for experiment in study.experiments:
+        _scenarios(experiment.sweep("full"))
+        if experiment.varied is not None:
+            for variant in study.all_variants:
+                _scenarios(experiment.sweep("varied", variant.change))
 
 
 def check_variants(study: Study) -> None:
-    """Each variant changes something, no two the same, and the first nothing."""
-    scenarios = [
-        sweep.scenario(**labels) for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)
-    ]
+    """Each variant changes something, and no two the same."""
     digests = [
-        [Scenario.from_dict(variant.change(sweep.scenario(**labels))).digest
-         for sweep in study.sensitivity_sweeps for labels in sweep.points(quick=True)]
-        for variant in study.sensitivity
-    ]  # fmt: skip
-    assert digests[0] == [Scenario.from_dict(table).digest for table in scenarios]
-    assert len({tuple(found) for found in digests}) == len(digests)
+        tuple(
+            digest
+            for experiment in study.experiments
+            if experiment.varied is not None
+            for digest in _scenarios(experiment.sweep("varied-quick", change))
+        )
+        for change in (None, *(variant.change for variant in study.all_variants))
+    ]
+    assert len(set(digests)) == len(digests)
+
+
+def _scenarios(sweep: Any) -> list[str]:
+    return [sweep.scenario_of(point).digest for point in sweep.points()]
+
+
+def cut(experiment: Experiment, duration: str, **axes: Any) -> Experiment:
+    """An experiment whose quick form has runs so short, two seeds, and these values of axes: for a test from
+    end to end."""
+    quick = Form(seeds=2, changes={"duration": duration}, axes=axes)
+    return dataclasses.replace(experiment, quick=quick, varied=None)
 
 
 def check_drop_functions(table: pl.DataFrame, *points: tuple[str, int, float]) -> None:
@@ -71,7 +97,7 @@ def check_result(result: StudyResult, *, figures: int) -> None:
     assert result.failures == ()
     assert [drawn.problem for drawn in result.drawn] == [""] * figures
     assert all(isinstance(frame, pl.DataFrame) for _, frame in result.tables)
-    for judged in result.judged:
-        missing = [part.measured for part in judged.evidence.parts if not math.isfinite(part.value)]
-        assert not missing, judged.claim.id
+    for one in result.judged:
+        missing = [part.measured for part in one.evidence.parts if not math.isfinite(part.value)]
+        assert not missing, one.id
     assert result.report.stat().st_size > 50_000

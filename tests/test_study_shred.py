@@ -1,4 +1,4 @@
-"""The study `shred`: its scenarios are accepted, its reductions and claims say what they should."""
+"""The study `shred`: its scenarios are accepted, its measures and claims say what they should."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from typing import Any
 
 import polars as pl
 import pytest
-from study_checks import check_drop_functions, check_every_scenario, check_variants, runs, together
+from study_checks import check_drop_functions, check_every_scenario, check_variants, cut, judged, runs
 
-from aqmlab import metrics, stats, study
-from aqmlab.grid import Runs
+from aqmlab import metrics, study
+from aqmlab.measure import View
+from aqmlab.publication import Judged, Reading, Verdicts
 from aqmlab.scenario import Scenario
-from aqmlab.studies import shred, shred_figures, shred_runs
-
-STUDY = shred.STUDY
+from aqmlab.stats import Evidence
+from aqmlab.studies.shred import STUDY, claims, measures
+from aqmlab.studies.shred.claims import CLAIMS
+from aqmlab.studies.shred.experiments import (
+    QUEUES,
+    UNCONGESTED,
+    dumbbell,
+    ftp_mixed,
+    ftp_only,
+    lost_packet,
+    web,
+    web_mixed,
+    web_only,
+)
 
 
 def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
@@ -24,32 +36,31 @@ def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
 
 
 def test_the_grid_is_that_of_the_talk() -> None:
-    axes = {sweep.name: sweep.axes for sweep in STUDY.sweeps}
-    assert tuple(axes["web-mixed"]["web"]) == (0.4, 0.5, 0.6, 0.7, 0.8)
-    assert tuple(axes["ftp-mixed"]["ftp"]) == (0, 5, 10, 20, 30, 40)
-    assert tuple(axes["ftp-only"]["ftp"]) == tuple(range(10, 101, 10))
-    assert tuple(axes["web-only-pages"]["objects"]) == (8, 16, 32)
-    assert {sweep.seeds for sweep in STUDY.sweeps if sweep.name not in ("long", "lost-packet")} == {10}
+    by_name = {one.name: one for one in STUDY.experiments}
+    assert by_name["web-mixed"].values("load") == (0.4, 0.5, 0.6, 0.7, 0.8)
+    assert by_name["ftp-mixed"].values("flows") == (0, 5, 10, 20, 30, 40)
+    assert by_name["ftp-only"].values("flows") == tuple(range(10, 101, 10))
+    assert by_name["web-only-pages"].values("objects") == (8, 16, 32)
+    assert {one.seeds for one in STUDY.experiments if one.name not in ("long", "lost-packet")} == {10}
 
 
-def test_every_figure_table_and_claim_of_the_talk_is_there() -> None:
+def test_every_figure_and_table_of_the_talk_is_there() -> None:
     figures = {figure.id for figure in STUDY.figures}
     assert {"3a", "3b", "4a", "4b", "5", "6", "7", "8", "table-1", "table-2"} <= figures
-    assert [claim.id for claim in STUDY.claims] == [*(f"SH-{k}" for k in range(1, 12)), "AQM-1"]
 
 
-def test_each_variant_changes_something_and_the_first_nothing() -> None:
+def test_each_variant_changes_something() -> None:
     check_variants(STUDY)
 
 
-def test_queues_meet_the_same_arrivals_and_the_reference_meets_them_too() -> None:
+def test_queues_meet_the_same_arrivals_and_the_uncongested_line_meets_them_too() -> None:
     found = {}
-    for queue in shred_runs.WITH_REFERENCE:
-        table = shred_runs.scenario(queue=queue, web=0.7, ftp=5, duration="25s")
-        web = (
-            Scenario.from_dict(table).run(seed=4).transfers.filter(pl.col("traffic").cast(pl.String) == "web")
-        )
-        found[queue] = web.sort("start_s").select("start_s", "size_bytes")
+    sweep = dataclasses.replace(web_mixed.sweep("full"), where="load = 0.7")
+    for point in sweep.points():
+        run = sweep.scenario_of(point).with_({"duration": "25s"}).run(seed=4)
+        objects = run.transfers.filter(pl.col("traffic").cast(pl.String) == "web")
+        found[point.labels["queue"]] = objects.sort("start_s").select("start_s", "size_bytes")
+    assert set(found) == {*QUEUES, UNCONGESTED}
     first, *others = found.values()
     assert first.height > 1000
     for other in others:
@@ -58,79 +69,58 @@ def test_queues_meet_the_same_arrivals_and_the_reference_meets_them_too() -> Non
 
 
 @pytest.fixture(scope="module")
-def web_run() -> dict[str, Any]:
-    run = Scenario.from_dict(shred_runs.scenario(queue="RED", web=0.8, ftp=5, duration="60s")).run(seed=1)
-    return {"run": run, "values": shred_runs.web_measures(run)}
+def web_run() -> Any:
+    ftp = {"kind": "ftp", "flows": 5, "stagger": "10s"}
+    return Scenario.from_dict(dumbbell(web=web(0.8), ftp=ftp) | {"duration": "60s"}).run(seed=1)
 
 
-def test_the_reduction_of_a_web_run_agrees_with_its_summary(web_run: dict[str, Any]) -> None:
-    values, summary = web_run["values"], web_run["run"].summary
-    web = summary["transfers"]["web"]
-    assert (values["count"], values["unfinished"]) == (web["count"], web["unfinished"])
-    assert values["mean_time_s"] == pytest.approx(web["mean_s"])
-    assert values["p90_s"] == pytest.approx(web["p90_s"])
-    assert values["mean_active"] == pytest.approx(web["mean_active"])
-    assert values["response_s"] == pytest.approx(web["mean_s"]), "one object to a page"
-    flows = summary["flows"]
-    assert values["goodput_bps"] == pytest.approx(flows["web"]["goodput_bps"] + flows["ftp"]["goodput_bps"])
-    assert values["utilisation"] == summary["links"]["bottleneck"]["utilisation"]
-    assert sum(values["ended"]) + sum(values["censored"]) == web["count"]
-    assert values["beyond_1s"] == pytest.approx(
-        metrics.tail(metrics.completed_times(web_run["run"].transfers, 20.0), shred_runs.GRID)[
-            shred_runs.GRID.tolist().index(1.0)
-        ],
-        abs=0.02,
-    )
+def test_the_measures_of_a_web_run_agree_with_its_summary(web_run: Any) -> None:
+    view, summary = View(web_run), web_run.summary
+    values = {one: one.of(view) for one in measures.WEB}
+    found = summary["transfers"]["web"]
+    assert (values[measures.COUNT], values[measures.UNFINISHED]) == (found["count"], found["unfinished"])
+    assert values[measures.MEAN_TIME] == pytest.approx(found["mean_s"])
+    assert values[measures.P90] == pytest.approx(found["p90_s"])
+    assert values[measures.MEAN_ACTIVE] == pytest.approx(found["mean_active"])
+    assert values[measures.RESPONSE] == pytest.approx(found["mean_s"]), "one object to a page"
+    goodput = sum(summary["flows"][name]["goodput_bps"] for name in ("web", "ftp"))
+    assert values[measures.GOODPUT] == pytest.approx(goodput / 1e6)
+    assert values[measures.UTILISATION] == 100 * summary["links"]["bottleneck"]["utilisation"]
+    assert sum(values[measures.ENDED]) + sum(values[measures.CENSORED]) == found["count"]
+    place = measures.GRID.tolist().index(1.0)
+    beyond = metrics.tail(metrics.completed_times(web_run.transfers, 20.0), measures.GRID)[place]
+    assert values[measures.BEYOND[0]] == pytest.approx(beyond, abs=0.02)
 
 
-def test_the_reduction_of_an_ftp_run_measures_losses() -> None:
-    values = shred_runs.ftp_measures(
-        Scenario.from_dict(
-            shred_runs.scenario(queue="RED", ftp=20, record={"drops": True, "queue_every": "20ms"})
-        ).run(seed=1)
-    )
-    assert 5.0 < values["goodput_mbps"] < 9.59
-    assert 1 / 20 <= values["synchronisation"] <= 1.0
-    assert 1.0 <= values["drop_run"] <= values["longest_drop_run"]
-    assert values["largest_burst"] > 1
+def test_the_measures_of_an_ftp_run_tell_of_losses() -> None:
+    table = dumbbell(ftp={"kind": "ftp", "flows": 20, "stagger": "10s"}, drops=True, queue_every="20ms")
+    view = View(Scenario.from_dict(table).run(seed=1))
+    assert 5.0 < measures.FTP_ALONE.of(view) < 9.59
+    assert 1 / 20 <= measures.SYNCHRONISATION.of(view) <= 1.0
+    assert measures.DROP_RUN.of(view) >= 1.0
+    assert measures.LARGEST_BURST.of(view) > 1
 
 
 def test_losing_the_syn_costs_the_initial_time_out_and_a_middle_packet_almost_nothing() -> None:
-    time = {
-        lost: shred_runs.lost_measures(Scenario.from_dict(shred_runs._lost(lost=lost)).run(seed=1))
-        for lost in ("none", "SYN", "4", "10")
+    sweep = lost_packet.sweep("full")
+    views = {
+        point.labels["lost"]: View(sweep.scenario_of(point).run(seed=1))
+        for point in sweep.points()
+        if point.labels["lost"] in ("none", "SYN", "4", "10")
     }
-    assert (time["none"]["dropped"], time["SYN"]["dropped"]) == (0, 1)
-    assert time["SYN"]["time_s"] - time["none"]["time_s"] == pytest.approx(3.0, abs=0.3)
-    assert time["10"]["timeouts"] == 1, "the last packet has no duplicate acknowledgements after it"
-    assert time["4"]["time_s"] < time["10"]["time_s"]
+    time_s = {lost: measures.LOST_TIME.of(view) for lost, view in views.items()}
+    assert time_s["SYN"] - time_s["none"] == pytest.approx(3.0, abs=0.3)
+    assert measures.LOST_TIMEOUTS.of(views["10"]) == 1, "the last packet has no duplicate ACKs after it"
+    assert time_s["4"] < time_s["10"]
 
 
-GOOD = {
-    "SHRED": {"p50_s": [0.30, 0.31, 0.30], "p90_s": [1.0, 1.1, 1.0], "mean_time_s": [0.5, 0.52, 0.5]},
-    "RED": {"p50_s": [0.40, 0.41, 0.41], "p90_s": [2.0, 2.1, 2.0], "mean_time_s": [0.7, 0.72, 0.71]},
-    "Drop Tail": {"p50_s": [0.60, 0.62, 0.61], "p90_s": [2.9, 3.0, 2.9], "mean_time_s": [0.9, 0.93, 0.91]},
-}
+def test_normalising_divides_by_the_uncongested_run_of_the_same_seed_and_load() -> None:
+    def time_s(labels: Any, seed: int) -> float:
+        return float((0.3 if labels["queue"] == UNCONGESTED else 0.9) * labels["load"] * seed)
 
-
-def swapped(values: dict[str, Any], one: str, other: str) -> dict[str, Any]:
-    return {{one: other, other: one}.get(queue, queue): measured for queue, measured in values.items()}
-
-
-def test_sh_1_holds_when_shred_is_best_and_fails_when_red_is() -> None:
-    assert shred.sh_1({"web-only": runs(GOOD, web=1.0)}).verdict == "holds"
-    assert shred.sh_1({"web-only": runs(swapped(GOOD, "SHRED", "RED"), web=1.0)}).verdict == "fails"
-
-
-def mixed(shares: dict[str, float], metric: str = "mean_time_s") -> Runs:
-    parts = []
-    for load in (0.4, 0.8):
-        values = {
-            queue: {metric: [share * (1 + load) * noise for noise in (1.0, 1.02, 0.99)]}
-            for queue, share in shares.items()
-        }
-        parts.append(runs(values, web=load))
-    return together(*parts)
+    found = {"web-mixed": runs(web_mixed, {measures.MEAN_TIME: time_s})}
+    variable = claims.normalised(claims.mixed)
+    assert variable.value(found, {"queue": "RED", "load": 0.5}, 2) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
@@ -143,65 +133,45 @@ def mixed(shares: dict[str, float], metric: str = "mean_time_s") -> Runs:
     ],
 )
 def test_sh_4_has_the_bands_of_the_sheet(shred_time: float, red_time: float, verdict: str) -> None:
-    found = mixed({"SHRED": shred_time, "RED": red_time, "Drop Tail": 1.0, "uncongested": 0.3})
-    assert shred.sh_4({"web-mixed": found}).verdict == verdict
-
-
-def test_normalising_divides_by_the_uncongested_run_of_the_same_seed_and_load() -> None:
-    found = shred_figures.normalised(mixed({"RED": 0.9, "uncongested": 0.3}), "mean_time_s")
-    assert [row.values["normalised"] for row in found.rows] == pytest.approx([3.0] * 6)
-    assert found.axis("queue") == ["RED"]
-
-
-def advantage(axis: str, values: tuple[Any, ...], growth: float) -> Runs:
-    parts = []
-    for place, value in enumerate(values):
-        red = [3.0 + growth * place + noise for noise in (0.0, 0.1, 0.05)]
-        parts.append(
-            runs(
-                {"RED": {"drop_percent": red}, "SHRED": {"drop_percent": [1.0, 1.05, 1.02]}}, **{axis: value}
-            )
-        )
-    return together(*parts)
+    times = {"SHRED": shred_time, "RED": red_time, "Drop Tail": 1.0, UNCONGESTED: 0.3}
+    found = runs(web_mixed, {measures.MEAN_TIME: times})
+    assert judged(CLAIMS, "SH-4", (web_mixed, found)).verdict == verdict
 
 
 @pytest.mark.parametrize(("growth", "verdict"), [(0.5, "holds"), (-0.5, "fails")])
 def test_sh_5_asks_whether_the_advantage_grows(growth: float, verdict: str) -> None:
-    results = {
-        "web-mixed": advantage("web", (0.4, 0.6, 0.8), growth),
-        "ftp-mixed": advantage("ftp", (0, 20, 40), growth),
-    }
-    assert shred.sh_5(results).verdict == verdict
+    def drops(label: str, step: float) -> Any:
+        def percent(labels: Any, seed: int) -> float:
+            red = 3.0 + growth * labels[label] / step + 0.05 * seed
+            return float(red if labels["queue"] == "RED" else 1.0)
+
+        return {measures.DROP_PERCENT: percent}
+
+    found = (web_mixed, runs(web_mixed, drops("load", 0.1))), (ftp_mixed, runs(ftp_mixed, drops("flows", 10)))
+    assert judged(CLAIMS, "SH-5", *found).verdict == verdict
 
 
-def test_sh_8_needs_equality_and_the_answer_tells_better_from_worse() -> None:
-    def judged(ratio: float) -> stats.Evidence:
-        values = {
-            "RED": {"goodput_mbps": [9.0, 9.1, 9.05], "jain": [0.99, 0.98, 0.99]},
-            "SHRED": {"goodput_mbps": [9.0 * ratio, 9.1 * ratio, 9.05 * ratio], "jain": [0.99, 0.99, 0.99]},
-        }
-        return shred.sh_8({"ftp-only": runs(values, ftp=10)})
+def test_the_answer_tells_better_from_worse() -> None:
+    def told(ratio: float) -> str:
+        goodput = {"SHRED": 9.0 * ratio, "RED": 9.0, "Drop Tail": 9.0}
+        found = runs(ftp_only, {measures.FTP_ALONE: goodput, measures.JAIN: 0.99})
+        by_id = {claim.id: claim for claim in CLAIMS}
+        fine = Evidence(verdict="holds", measured="")
+        evidence = {"SH-8": judged(CLAIMS, "SH-8", (ftp_only, found)), "SH-9": fine}
+        several = Verdicts(
+            Judged(claim=by_id[id], reading=Reading(name=""), evidence=one) for id, one in evidence.items()
+        )
+        return claims._harm(several)
 
-    assert [judged(ratio).verdict for ratio in (1.0, 1.05, 0.9)] == ["holds", "fails", "fails"]
-    fine = stats.Evidence(verdict="holds", measured="")
-    assert "but better" in shred._harm({"SH-8": judged(1.05), "SH-9": fine})
-    assert "does not get" in shred._harm({"SH-8": judged(0.9), "SH-9": fine})
-    assert "about as well" in shred._harm({"SH-8": judged(1.0), "SH-9": fine})
-
-
-@pytest.mark.parametrize(("red", "verdict"), [(0.2, "holds"), (0.6, "fails")])
-def test_aqm_1_compares_synchronisation_and_drop_runs(red: float, verdict: str) -> None:
-    values = {
-        "RED": {"synchronisation": [red, red + 0.01, red], "drop_run": [1.1, 1.12, 1.1]},
-        "Drop Tail": {"synchronisation": [0.4, 0.42, 0.41], "drop_run": [1.5, 1.4, 1.6]},
-    }
-    assert shred.aqm_1({"ftp-only": runs(values, ftp=10)}).verdict == verdict
+    assert "but better" in told(1.05)
+    assert "does not get" in told(0.9)
+    assert "about as well" in told(1.0)
 
 
 def test_the_drop_functions_are_those_of_the_sheet() -> None:
-    table = shred_figures._drop_functions(up_to=90, most=0.2)({}).table
+    (figure,) = (figure for figure in STUDY.figures if figure.id == "drop-functions-near")
     check_drop_functions(
-        table,
+        figure.chart({}).table,
         ("RED", 60, 0.05),
         ("SHRED, r = 1", 60, 0.05),
         ("SHRED, r = 0.5", 60, 0.0),
@@ -213,25 +183,20 @@ def test_the_drop_functions_are_those_of_the_sheet() -> None:
 
 
 def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
-    """Two sweeps of the study, cut to a few short runs, all the way to the page."""
-
-    def short(sweep: Any) -> Any:
-        make = sweep.scenario
-        return dataclasses.replace(
-            sweep, scenario=lambda **labels: make(**labels) | {"duration": "40s"}, seeds=2, quick_axes={}
-        )
-
+    """An experiment of the study, cut to a few short runs, all the way to the page."""
     chosen = dataclasses.replace(
         STUDY,
-        sweeps=tuple(short(sweep) for sweep in STUDY.sweeps if sweep.name == "web-only"),
+        experiments=(cut(web_only, "40s"),),
         figures=tuple(figure for figure in STUDY.figures if figure.id in ("3a", "3b")),
         tables=(),
-        claims=tuple(claim for claim in STUDY.claims if claim.id == "SH-1"),
-        answer=lambda evidence: [],
+        claims=tuple(
+            dataclasses.replace(claim, figures=("3a",)) for claim in CLAIMS if claim.id.startswith("SH-1")
+        )[:1],
+        answer=lambda found: [],
         checks=lambda results: [],
-        sensitivity=(),
+        decisions=(),
     )
-    result = study.run(chosen, tmp_path)
+    result = study.run(chosen, tmp_path, quick=True)
     assert result.failures == ()
     assert [drawn.problem for drawn in result.drawn] == ["", ""]
     evidence = result.judged[0].evidence

@@ -135,14 +135,14 @@ class Study:
             if twice:
                 raise ValueError(f"{self.name}: two {what} are called {', '.join(sorted(twice))}")
         drawn = self._drawn
-        known = set(self.experiments)
+        known = {one.name for one in self.experiments}
         for claim in self.claims:
             for figure in claim.figures:
                 if figure not in drawn:
                     raise ValueError(f"{self.name}, {claim.id}: there is no figure or table `{figure}`")
             for variable in claim.rule.variables:
                 for one in variable.experiments:
-                    if one not in known:
+                    if one.name not in known:
                         raise ValueError(f"{self.name}, {claim.id}: `{one.name}` is no experiment of it")
 
     @property

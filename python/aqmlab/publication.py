@@ -75,6 +75,8 @@ class Reading:
     """What follows the id of a claim that is judged for it."""
     runs: Callable[[Results], Results] | None = None
     """In place of the runs of the study those that this finds, such as recorded ones."""
+    leaves_out: Mapping[str, str] = field(default_factory=dict)
+    """Claims that are not judged for it, by id, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,8 @@ AS_DECIDED = Variant(name="as decided", what="The main reading in the form of th
 class Study:
     """A publication as experiments, figures and claims.
 
-    Raises `ValueError` if a claim points to a figure or table that is not there, or two share an id.
+    Raises `ValueError` if a claim points to a figure or table that is not there, a reading leaves out a claim
+    that is not, or two share an id.
     """
 
     name: str
@@ -134,6 +137,10 @@ class Study:
             twice = {one for one in ids if ids.count(one) > 1}
             if twice:
                 raise ValueError(f"{self.name}: two {what} are called {', '.join(sorted(twice))}")
+        claims = {one.id for one in self.claims}
+        for reading in self.readings:
+            for id in reading.leaves_out.keys() - claims:
+                raise ValueError(f"{self.name}, {reading.name}: leaves out `{id}`, which is no claim of it")
         drawn = self._drawn
         known = {one.name for one in self.experiments}
         for claim in self.claims:
@@ -155,12 +162,15 @@ class Study:
         return (*self.variants, *(variant for one in self.decisions for variant in one.variants))
 
     def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
-        """For which systems a claim is judged; a single one where it makes no difference."""
+        """For which systems a claim is judged; a single one, without name, where they make no difference."""
         open_axes = {label for variable in claim.rule.variables for label in variable.axes}
-        found = tuple(
-            reading for reading in self.readings if reading.runs or open_axes & reading.labels.keys()
-        )
-        return found or (Reading(name=""),)
+        apart: dict[Any, Reading] = {}
+        for reading in self.readings:
+            labels = {label: value for label, value in reading.labels.items() if label in open_axes}
+            if claim.id not in reading.leaves_out:
+                told = reading if labels or reading.runs else Reading(name="")
+                apart.setdefault((told.runs, *labels.items()), told)
+        return tuple(apart.values()) or (Reading(name=""),)
 
     def _repr_html_(self) -> str:
         claims = notebook.table(("claim", "statement"), [(one.id, one.statement) for one in self.claims])

@@ -78,11 +78,12 @@ class Estimate:
 
     def points(self, results: Results) -> Iterator[Labels]:
         """The labels at which it is judged, as far as the form that was run has them."""
-        values = [self._values(label, results) for label in self.axes]
+        values = [self.values_of(label, results) for label in self.axes]
         for chosen in itertools.product(*values):
             yield dict(zip(self.axes, chosen, strict=True))
 
-    def _values(self, label: str, results: Results) -> list[Value]:
+    def values_of(self, label: str, results: Results) -> list[Value]:
+        """The values of an axis at which it is judged, as far as the form that was run has them."""
         several = [variable.values_of(label, results) for variable in self.of if label in variable.axes]
         return [value for value in several[0] if all(value in others for others in several[1:])]
 
@@ -303,6 +304,25 @@ class Several:
     def at(self, labels: Labels) -> Several:
         return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
 
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """What all of its rules are about."""
+        return tuple(
+            estimate
+            for rule in self.rules
+            for estimate in (rule.estimates if isinstance(rule, Several) else (rule.estimate,))
+        )
+
+    def points(self, results: Results) -> Iterator[Labels]:
+        """The labels of all points of the axes that its rules leave open, as far as all of them have them."""
+        axes: dict[str, list[Value]] = {}
+        for estimate in self.estimates:
+            for label in estimate.axes:
+                values = estimate.values_of(label, results)
+                axes[label] = [value for value in axes.get(label, values) if value in values]
+        for chosen in itertools.product(*axes.values()):
+            yield dict(zip(axes, chosen, strict=True))
+
     def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
         """Holds if all do, or one does."""
         if self.every:
@@ -319,7 +339,7 @@ class Several:
 def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:
     """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
     if isinstance(rule, Several):
-        return [rule.judge(results, level)]
+        return [rule.at(labels).judge(results, level) for labels in rule.points(results)]
     parts = rule.parts(results, level)
     if math.isfinite(rule.band.low) and math.isfinite(rule.band.high):
         return parts
@@ -336,7 +356,7 @@ def every(*rules: AnyRule) -> Several:
 
 
 def anywhere(*rules: AnyRule) -> Several:
-    """That one of the rules holds at one point."""
+    """That one of the rules holds at one point; those of an `every` hold at the same."""
     return Several(rules=rules, every=False)
 
 

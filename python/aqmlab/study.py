@@ -136,7 +136,10 @@ def run(
         drawn=drawn,
         tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
         sensitivity=tuple(
-            (variant, judged(study, varied_claims(study, quick), _collect(plans, store, {})))
+            (
+                variant,
+                judged(study, varied_claims(study, quick), _collect(plans, store, {}), varied=True),
+            )
             for variant, plans in variants
         ),
         failures=tuple(account.failures),
@@ -166,12 +169,21 @@ def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Results:
 # Judging
 
 
-def judged(study: Study, claims: Sequence[Claim], results: Results, level: float = stats.LEVEL) -> Verdicts:
-    """The evidence for claims, for each reading of the study, by intervals of this level."""
+def judged(
+    study: Study,
+    claims: Sequence[Claim],
+    results: Results,
+    level: float = stats.LEVEL,
+    *,
+    varied: bool = False,
+) -> Verdicts:
+    """The evidence for claims, for each reading of the study, by intervals of this level. `varied` leaves out
+    readings of other runs, which no variant changes."""
     return Verdicts(
         Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
         for claim in claims
         for reading in study.readings_of(claim)
+        if not (varied and reading.runs)
     )
 
 

@@ -97,6 +97,9 @@ class Variable(Protocol):
     def slope(self, label: str, step: float = 1.0) -> Variable:
         """The slope of the least-squares line along an axis of numbers, for a `step` on it."""
 
+    def along(self, label: str) -> Variable:
+        """All values along an axis in a list, for a statistic of them."""
+
 
 class _Made:
     """What can be made of any variable."""
@@ -116,6 +119,10 @@ class _Made:
             how=f"growth per {step:g} of {label}",
             reduce=lambda x, y: step * _slope(x, y),
         )
+
+    def along(self: Any, label: str) -> Variable:
+        """All values along an axis in a list, for a statistic of them."""
+        return Along(of=self, label=label, how=f"along {label}", reduce=lambda _, y: list(y), name=self.name)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,7 +254,7 @@ class Derived(_Made):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Along(_Made):
-    """What the values of a variable along an axis come to, seed by seed: their mean, their slope.
+    """What the values of a variable along an axis come to, seed by seed: their mean, their slope, their list.
 
     The function is told the values of the axis and those of the variable, NaN where there is none.
     """
@@ -255,7 +262,7 @@ class Along(_Made):
     of: Variable
     label: str
     how: str
-    reduce: Callable[[Sequence[Any], Sequence[float]], float]
+    reduce: Callable[[Sequence[Any], Sequence[float]], Any]
     name: str = field(default="", kw_only=True)
     version: int = 1
 

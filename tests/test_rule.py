@@ -1,0 +1,124 @@
+"""Rules: where they are judged, and what several of them come to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from aqmlab.experiment import Experiment
+from aqmlab.measure import Measure
+from aqmlab.publication import Claim, Reading, Study
+from aqmlab.rule import anywhere, every, mean_of, ratio, statistic
+from aqmlab.runs import Results, Row, Runs
+from aqmlab.stats import Interval
+
+LOADS = (1, 2, 3)
+TIME = Measure(name="time", title="time", unit="s", compute=lambda view: 0.0)
+LOSS = Measure(name="loss", title="loss", compute=lambda view: 0.0)
+
+tried = Experiment(
+    name="tried",
+    title="Tried",
+    scenario={
+        "duration": "10s",
+        "bottleneck": {"rate": "1Mbps", "queue": {"kind": "drop-tail", "limit": "9p"}},
+        "traffic": {"ftp": {"kind": "ftp", "flows": 1}},
+    },
+    axes={"traffic.ftp.flows": LOADS, "queue": ("red", "drop-tail")},
+    measures=[TIME, LOSS],
+)
+
+
+def made(
+    time: Callable[[int, str], float], loss: Callable[[int, str], float] = lambda flows, queue: 0.0
+) -> Results:
+    """Four seeds at every point; a value is that of the point and a little noise."""
+    rows = [
+        Row(
+            labels={"flows": flows, "queue": queue},
+            seed=seed,
+            values={"time": time(flows, queue) + seed / 1000, "loss": loss(flows, queue) + seed / 1000},
+        )
+        for flows in LOADS
+        for queue in ("red", "drop-tail")
+        for seed in (1, 2, 3, 4)
+    ]
+    return {"tried": Runs(rows=tuple(rows), axes={"flows": LOADS, "queue": ("red", "drop-tail")})}
+
+
+def test_rules_that_all_hold_somewhere_do_so_at_the_same_point() -> None:
+    long, lossy = (mean_of(tried[one].at(queue="red")) > 5 for one in (TIME, LOSS))
+    somewhere = anywhere(every(long, lossy))
+    apart = made(lambda flows, _: 9.0 * (flows == 1), lambda flows, _: 9.0 * (flows == 2))
+    assert somewhere.judge(apart).verdict == "fails"
+    assert every(anywhere(long), anywhere(lossy)).judge(apart).verdict == "holds"
+    found = somewhere.judge(made(lambda flows, _: 9.0 * (flows == 2), lambda flows, _: 9.0 * (flows == 2)))
+    assert found.verdict == "holds"
+    assert len(found.parts) == len(LOADS)
+    assert "at some flows" in somewhere.text
+
+
+def test_points_that_were_not_run_decide_nothing() -> None:
+    somewhere = anywhere(every(mean_of(tried[TIME].at(queue="red")) > 5))
+    (name,), (runs,) = zip(*made(lambda flows, _: 9.0 * (flows == 3)).items(), strict=True)
+    few = dataclasses.replace(
+        runs,
+        rows=tuple(row for row in runs.rows if row.labels["flows"] != 3),
+        axes={**runs.axes, "flows": (1, 2)},
+    )
+    assert somewhere.judge({name: runs}).verdict == "holds"
+    assert somewhere.judge({name: few}).verdict == "fails"
+
+
+def test_a_statistic_is_told_the_values_along_an_axis() -> None:
+    told = []
+
+    def finds(values: object, level: float) -> Interval:
+        told.append(values)
+        return Interval(value=1.0, low=0.9, high=1.1, count=4, level=level)
+
+    rule = statistic("spread of time", finds, tried[TIME].at(queue="red").along("flows")) < 2
+    assert rule.judge(made(lambda flows, _: flows)).verdict == "holds"
+    assert told == [[[[flows + seed / 1000 for flows in LOADS] for seed in (1, 2, 3, 4)]]]
+
+
+def study(*readings: Reading) -> Study:
+    """Two claims, one of which hangs on the number of flows."""
+    return Study(
+        name="small",
+        title="",
+        paper="",
+        question="",
+        experiments=(tried,),
+        figures=(),
+        tables=(),
+        claims=(
+            Claim(id="A", statement="", source="", rule=ratio(tried[TIME], queue=("red", "drop-tail")) < 1),
+            Claim(
+                id="B",
+                statement="",
+                source="",
+                rule=ratio(tried[TIME].averaged("flows"), queue=("red", "drop-tail")) < 1,
+            ),
+        ),
+        decisions=(),
+        answer=lambda _: [],
+        readings=readings,
+    )
+
+
+def test_readings_that_make_no_difference_to_a_claim_are_one() -> None:
+    few, many = (Reading(name=f"{count}", labels={"flows": count}, suffix=f"-{count}") for count in (1, 3))
+    recorded = Reading(
+        name="recorded", runs=lambda results: results, suffix="-r", leaves_out={"A": "not recorded"}
+    )
+    found = study(few, many, recorded)
+    assert [one.name for one in found.readings_of(found.claims[0])] == ["1", "3"]
+    assert [one.name for one in found.readings_of(found.claims[1])] == ["", "recorded"]
+
+
+def test_a_reading_leaves_out_what_there_is() -> None:
+    with pytest.raises(ValueError, match="small, recorded: leaves out `C`, which is no claim of it"):
+        study(Reading(name="recorded", runs=lambda results: results, leaves_out={"C": "not recorded"}))

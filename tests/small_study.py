@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from aqmlab import _core, measure, stats, study
-from aqmlab.grid import Grid, Results
+from aqmlab import _core, measure, study
+from aqmlab.experiment import Experiment, Form
+from aqmlab.measure import Reduction
 from aqmlab.plot import Chart
 from aqmlab.publication import Claim, Decision, Figure, Study, StudyResult, Table
-from aqmlab.stats import Evidence
+from aqmlab.rule import ratio, statistic
+from aqmlab.runs import Results
+from aqmlab.scenario import Scenario
+from aqmlab.study_charts import line
+from aqmlab.sweep import Changes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,55 +32,83 @@ class FakeRun:
     performance: Mapping[str, Any]
 
 
+@dataclasses.dataclass(frozen=True)
 class FakeScenario:
-    """Time is `slow` times the seed; counts how often it was run."""
+    """In place of a run: time is the load times the seed, twice that with RED, nine times with a long delay.
+    Counts how often it was run."""
+
+    scenario: Scenario
+    breaks: Callable[[Scenario, int], bool] = lambda _, seed: False
+    interrupts: Callable[[Scenario, int], bool] = lambda _, seed: False
 
     made = 0
     lock = threading.Lock()
 
-    def __init__(self, table: Mapping[str, Any]) -> None:
-        self.table = dict(table)
-        self.digest = json.dumps(self.table, sort_keys=True)
+    @property
+    def digest(self) -> str:
+        return self.scenario.digest
 
     @property
     def effective(self) -> Mapping[str, Any]:
-        return self.table
+        return self.scenario.effective
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> FakeRun:
         with FakeScenario.lock:
             FakeScenario.made += 1
-        if seed in self.table.get("breaks", []):
+        assert seed is not None
+        if self.breaks(self.scenario, seed):
             raise RuntimeError(f"seed {seed} is unlucky")
-        if seed == self.table.get("interrupts"):
+        if self.interrupts(self.scenario, seed):
             os.kill(os.getpid(), signal.SIGINT)
             # The main thread is to hear of it where it waits, not in some later clean-up that swallows it.
             time.sleep(0.2)
-        table = pl.DataFrame({"time_s": [float(self.table["slow"] * (seed or 0))]})
-        return FakeRun({"transfers": table}, {"scenario": self.table, "digest": self.digest}, {"cpu_s": 0.5})
+        line, web = self.effective["bottleneck"], self.effective["traffic"]["web"]
+        slow = {"red": 2.0, "shred": 1.0}[line["queue"]["kind"]] if line["delay"] != "900ms" else 9.0
+        table = pl.DataFrame({"time_s": [float(slow * web["load"] * seed)]})
+        manifest = {"scenario": self.effective, "digest": self.digest}
+        return FakeRun({"transfers": table}, manifest, {"cpu_s": 0.5})
 
 
-def reduce(run: measure.Run) -> dict[str, Any]:
+def labels_of(scenario: Scenario) -> tuple[str, float]:
+    """The queue and the load of a point."""
+    queue = scenario.effective["bottleneck"]["queue"]["kind"]
+    return queue, scenario.effective["traffic"]["web"]["load"]
+
+
+def found(run: measure.Run) -> Mapping[str, Any]:
     return {"time_s": run.tables["transfers"]["time_s"].item()}
 
 
-def scenario(*, queue: str, load: float) -> dict[str, Any]:
-    return {"slow": {"RED": 2.0, "SHRED": 1.0}[queue] * load, "queue": queue}
+TIME = Reduction(prefix="small", of=found).measure("time_s", "time", "s")
+
+THRESHOLDS = {"min_th": "5p", "max_th": "15p", "limit": "50p"}
+RED = {"kind": "red", **THRESHOLDS}
+
+MAIN = Experiment(
+    name="main",
+    title="Web alone",
+    scenario={
+        "duration": "10s",
+        "bottleneck": {"rate": "1Mbps", "delay": "10ms", "queue": RED},
+        "traffic": {"web": {"kind": "web", "load": 0.5}},
+    },
+    axes={
+        "queue": Changes(
+            {
+                "RED": {"bottleneck.queue": RED},
+                "SHRED": {"bottleneck.queue": {"kind": "shred", "red": THRESHOLDS}},
+            }
+        ),
+        "traffic.web.load": (0.5, 1.0),
+    },
+    measures=[TIME],
+    seeds=4,
+    most_seeds=4,
+    quick=Form(seeds=2, axes={"load": (1.0,)}),
+)
 
 
-def chart(results: Results) -> Chart:
-    rows = [(row.labels["queue"], row.labels["load"], row.values["time_s"]) for row in results["main"].rows]
-    table = pl.DataFrame(rows, schema=["queue", "load", "time_s"], orient="row")
-    return Chart(
-        kind="line", table=table, x="load", y="time_s", by="queue", x_label="load", y_label="time (s)"
-    )
-
-
-def faster(results: Results) -> Evidence:
-    pairs = results["main"].pair("time_s", {"queue": "SHRED"}, {"queue": "RED"})
-    return stats.judge("SHRED/RED", stats.paired_ratio(*pairs), stats.below(1))
-
-
-def nonsense(results: Results) -> Any:
+def nonsense(_: Any, __: float = 0.0) -> Any:
     raise ZeroDivisionError("nothing to divide by")
 
 
@@ -85,38 +117,51 @@ def counted(results: Results) -> pl.DataFrame:
 
 
 def slower(table: dict[str, Any]) -> dict[str, Any]:
-    return table | ({"slow": 9.0} if table["queue"] == "SHRED" else {})
+    if table["bottleneck"]["queue"]["kind"] == "shred":
+        table["bottleneck"]["delay"] = "900ms"
+    return table
 
 
-MAIN = Grid(
-    name="main",
-    axes={"queue": ("RED", "SHRED"), "load": (0.5, 1.0)},
-    scenario=scenario,
-    reduce=reduce,
-    seeds=4,
-    quick_axes={"load": (1.0,)},
-    quick_seeds=2,
-)
+def chart(_: Results) -> Chart:
+    raise ZeroDivisionError("nothing to draw")
+
 
 STUDY = Study(
     name="small",
     title="A small study",
     paper="Nobody",
     question="Is one smaller than two?",
-    sweeps=(MAIN,),
+    experiments=(MAIN,),
     figures=(
-        Figure(id="1", title="Times", caption="They grow.", chart=chart),
-        Figure(id="broken", title="None", caption="It cannot be drawn.", chart=nonsense),
+        Figure(
+            id="1",
+            title="Times",
+            caption="They grow.",
+            chart=line(MAIN[TIME], x="load", by="queue", x_label="load"),
+        ),
+        Figure(id="broken", title="None", caption="It cannot be drawn.", chart=chart),
     ),
     tables=(Table(id="runs", title="Runs", caption="How many.", table=counted),),
     claims=(
-        Claim(id="C-1", statement="SHRED is faster.", rule="Ratio below 1.", judge=faster),
-        Claim(id="C-2", statement="Anything.", rule="None.", judge=nonsense),
+        Claim(
+            id="C-1",
+            statement="SHRED is faster.",
+            source="page 1",
+            rule=ratio(MAIN[TIME].averaged("load"), queue=("SHRED", "RED")) < 1,
+            figures=("1",),
+        ),
+        Claim(
+            id="C-2",
+            statement="Anything.",
+            source="page 2",
+            rule=statistic("nothing", nonsense, MAIN[TIME].at(queue="RED", load=1.0)) > 0,
+            origin="ours",
+        ),
     ),
     decisions=(Decision(question="Which?", decision="This.", reason="Why not."),),
-    answer=lambda evidence: [f"C-1 {evidence['C-1'].verdict}."],
+    answer=lambda found: [f"C-1 {found.of('C-1').verdict}."],
 )
 
 
 def run(out: Path, chosen: Study = STUDY, **more: Any) -> StudyResult:
-    return study.run(chosen, out, prepare=FakeScenario, **more)
+    return study.run(chosen, out, **{"prepare": FakeScenario, **more})

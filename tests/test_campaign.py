@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from small_study import MAIN, STUDY, FakeScenario, reduce, run, scenario
+from small_study import MAIN, STUDY, FakeScenario, found, labels_of, run
 
 from aqmlab import study
-from aqmlab.grid import Reduction, versioned
-from aqmlab.measure import Run
+from aqmlab.measure import Reduction
+from aqmlab.rule import ratio
+from aqmlab.scenario import Scenario
 from aqmlab.store import Store
 
 
@@ -32,66 +32,60 @@ def test_a_second_call_makes_no_run_again_and_finds_the_same(tmp_path: Path) -> 
 
 
 def test_a_run_that_fails_loses_neither_the_others_nor_its_own_next_chance(tmp_path: Path) -> None:
-    def unlucky(**labels: Any) -> dict[str, Any]:
-        return scenario(**labels) | {"breaks": [3]}
-
-    broken = dataclasses.replace(STUDY, sweeps=(dataclasses.replace(MAIN, scenario=unlucky),))
-    result = run(tmp_path, broken)
+    unlucky = partial(FakeScenario, breaks=lambda _, seed: seed == 3)
+    result = run(tmp_path, prepare=unlucky)
     assert len(result.failures) == 4
     assert {failure.seed for failure in result.failures} == {3}
-    assert {failure.name for failure in result.failures} >= {"main, queue RED, load 0.5"}
+    assert {failure.name for failure in result.failures} >= {"main: queue = RED, load = 0.5"}
     assert "seed 3 is unlucky" in result.failures[0].problem
     assert result.verdicts["C-1"] == "holds"
     assert "seed 3 is unlucky" in result.report.read_text()
     FakeScenario.made = 0
-    run(tmp_path, broken)
+    run(tmp_path, prepare=unlucky)
     assert FakeScenario.made == 4
 
 
 def test_a_scenario_that_is_refused_loses_only_its_own_runs(tmp_path: Path) -> None:
-    def picky(table: Mapping[str, Any]) -> FakeScenario:
-        if table["slow"] == 0.5:
-            raise ValueError("slow: must not be 0.5")
-        return FakeScenario(table)
+    def picky(scenario: Scenario) -> FakeScenario:
+        if labels_of(scenario) == ("shred", 0.5):
+            raise ValueError("load: must not be 0.5")
+        return FakeScenario(scenario)
 
     result = study.run(STUDY, tmp_path, prepare=picky)
-    assert {failure.name for failure in result.failures} == {"main, queue SHRED, load 0.5"}
+    assert {failure.name for failure in result.failures} == {"main: queue = SHRED, load = 0.5"}
     assert len(result.failures) == 4
     assert FakeScenario.made == 12
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
-    def interrupted(**labels: Any) -> dict[str, Any]:
-        return scenario(**labels) | ({"interrupts": 2} if labels == {"queue": "SHRED", "load": 1.0} else {})
-
-    chosen = dataclasses.replace(STUDY, sweeps=(dataclasses.replace(MAIN, scenario=interrupted),))
+    interrupted = partial(
+        FakeScenario,
+        interrupts=lambda scenario, seed: seed == 2 and labels_of(scenario) == ("shred", 1.0),
+    )
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, chosen, jobs=1)
+        run(tmp_path, prepare=interrupted, jobs=1)
     made = FakeScenario.made
     assert 14 <= made <= 16
     assert kept(tmp_path) == made
     FakeScenario.made = 0
     run(tmp_path)
-    # Digests of the scenarios without the interrupt are the same: only the four of the other are made.
-    assert FakeScenario.made == 4
+    assert FakeScenario.made == 16 - made
 
 
 def test_other_numbers_are_not_taken_from_the_store(tmp_path: Path) -> None:
     run(tmp_path)
     FakeScenario.made = 0
-
-    @versioned(2)
-    def other(run: Run) -> Reduction:
-        return reduce(run)
-
-    other.__module__, other.__qualname__ = reduce.__module__, reduce.__qualname__
-    run(tmp_path, dataclasses.replace(STUDY, sweeps=(dataclasses.replace(MAIN, reduce=other),)))
+    other = Reduction(prefix="small", of=found, version=2).measure("time_s", "time", "s")
+    changed = dataclasses.replace(MAIN, measures=[other])
+    rule = ratio(changed[other].averaged("load"), queue=("SHRED", "RED")) < 1
+    claims = (dataclasses.replace(STUDY.claims[0], rule=rule, figures=()),)
+    run(tmp_path, dataclasses.replace(STUDY, experiments=(changed,), claims=claims, figures=()))
     assert FakeScenario.made == 16
 
 
-def test_a_run_that_two_sweeps_ask_for_is_made_once(tmp_path: Path) -> None:
+def test_a_run_that_two_experiments_ask_for_is_made_once(tmp_path: Path) -> None:
     twin = dataclasses.replace(MAIN, name="twin")
-    result = run(tmp_path, dataclasses.replace(STUDY, sweeps=(MAIN, twin)))
+    result = run(tmp_path, dataclasses.replace(STUDY, experiments=(MAIN, twin)))
     assert FakeScenario.made == 16
     assert result.provenance["seeds"] == {"main": [1, 2, 3, 4], "twin": [1, 2, 3, 4]}
 

@@ -14,8 +14,8 @@ from conftest import Cli
 from small_study import MAIN, STUDY, FakeRun, FakeScenario, run, slower
 
 from aqmlab import live_runs, study
-from aqmlab.grid_plan import plan_of
-from aqmlab.publication import StudyResult, Variant
+from aqmlab.experiment import Form
+from aqmlab.publication import Decision, StudyResult, Variant
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
 
@@ -40,17 +40,24 @@ def test_a_study_writes_its_report_claims_and_figures(tmp_path: Path) -> None:
 
 
 def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> None:
-    run(tmp_path)
-    first, second = json.loads((tmp_path / "claims.json").read_text())
+    run(tmp_path, quick=True)
+    written = json.loads((tmp_path / "claims.json").read_text())
+    assert (written["study"], written["quick"]) == ("small", True)
+    first, second = written["claims"]
+    found = {"verdict": "holds", "value": 0.5, "interval": [0.5, 0.5]}
+    measured = "time, SHRED/RED 0.500 [0.500, 0.500], claimed below 1"
     assert first == {
         "id": "C-1",
+        "reading": "",
         "statement": "SHRED is faster.",
-        "verdict": "holds",
-        "measured": "SHRED/RED 0.500 [0.500, 0.500], claimed below 1",
-        "interval": [0.5, 0.5],
+        "source": "page 1",
+        "origin": "paper",
+        "rule": "Web alone, averaged over load: time, SHRED/RED below 1",
+        **found,
+        "parts": [{**found, "measured": measured}],
     }
     assert second["verdict"] == "undecided"
-    assert "nothing to divide by" in second["measured"]
+    assert "nothing to divide by" in second["parts"][0]["measured"]
     assert second["interval"] is None
 
 
@@ -61,20 +68,19 @@ def test_the_quick_form_is_smaller_and_says_so(tmp_path: Path) -> None:
 
 
 def test_sensitivity_judges_again_and_leaves_the_main_verdicts_alone(tmp_path: Path) -> None:
+    slow = Variant(name="slow SHRED", what="SHRED is slow.", change=slower)
     varied = dataclasses.replace(
         STUDY,
-        sensitivity=(
-            Variant(name="as decided", what="Nothing else.", change=lambda table: table),
-            Variant(name="slow SHRED", what="SHRED is slow.", change=slower),
-        ),
-        sensitivity_sweeps=(MAIN,),
-        sensitivity_claims=("C-1",),
+        experiments=(dataclasses.replace(MAIN, varied=Form()),),
+        claims=STUDY.claims[:1],
+        decisions=(Decision(question="Which?", decision="This.", reason="Why not.", variants=(slow,)),),
     )
     result = run(tmp_path, varied)
-    assert [evidence["C-1"].verdict for _, evidence in result.sensitivity] == ["holds", "fails"]
+    assert [variant.name for variant, _ in result.sensitivity] == ["as decided", "slow SHRED"]
+    assert [verdicts.of("C-1").verdict for _, verdicts in result.sensitivity] == ["holds", "fails"]
     assert result.verdicts["C-1"] == "holds"
-    # RED is the same under both; SHRED's changed scenario does not depend on the load.
-    assert FakeScenario.made == 16 + 4
+    # RED is the same under both.
+    assert FakeScenario.made == 16 + 8
 
 
 def test_an_unknown_study_is_answered_with_the_known_ones() -> None:
@@ -118,16 +124,12 @@ class FakeLive:
         return FakeRun({"transfers": table}, manifest, {"cpu_s": 0.5})
 
 
-def live_scenario(*, queue: str, load: float, seed: int) -> dict[str, Any]:
-    return {
-        "duration": f"{seed}s",
-        "bottleneck": {"queue": {"kind": "red" if queue == "RED" else "drop-tail"}},
-        "traffic": {"web": {"kind": "web", "load": load}},
-    }
+def later(table: dict[str, Any], labels: Any, seed: int) -> dict[str, Any]:
+    return table | {"duration": f"{seed}s"}
 
 
 LIVE = dataclasses.replace(
-    STUDY, sweeps=(dataclasses.replace(MAIN, scenario=live_scenario, by_seed=True, live=True),)
+    STUDY, experiments=(dataclasses.replace(MAIN, of_seed=later, live=True),), claims=STUDY.claims[:1]
 )
 
 
@@ -184,12 +186,12 @@ def test_a_run_that_is_never_valid_fails_and_is_tried_again_later(
     assert again.made == 1
 
 
-def test_a_live_run_is_not_taken_for_a_simulated_one(tmp_path: Path) -> None:
-    both = [*LIVE.sweeps, dataclasses.replace(LIVE.sweeps[0], live=False)]
-    plan = plan_of(both, Scenario.from_dict, quick=True)
-    keys = {(grid.live, labels["queue"], task.seed): task.run for grid, labels, task in plan}
-    assert len(set(keys.values())) == 8
-    assert len({task.scenario.digest for _, _, task in plan}) == 8, "each seed has a scenario of its own"
+def test_a_live_run_is_not_taken_for_a_simulated_one() -> None:
+    (live,) = LIVE.experiments
+    both = (live, dataclasses.replace(live, live=False))
+    tasks = [task for one in both for _, task in one.plan(one.sweep("quick")).tasks({})]
+    assert len({task.run for task in tasks}) == 8
+    assert len({task.scenario.digest for task in tasks}) == 8, "each seed has a scenario of its own"
 
 
 def test_a_live_study_is_refused_where_live_runs_are_impossible(

@@ -9,6 +9,7 @@ is narrower than what the rule calls equal.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from aqmlab import stats
 from aqmlab.experiment import Counts
@@ -37,7 +38,9 @@ def wanting(study: Study, results: Results, looks: int) -> Points:
     for claim in study.claims:
         for reading in study.readings_of(claim):
             if reading.runs is None:
-                found |= _wanting(claim.rule.at(reading.labels), results, level(looks))
+                # A claim that cannot be judged gets no seeds: its verdict tells why.
+                with suppress(Exception):
+                    found |= _wanting(claim.rule.at(reading.labels), results, level(looks))
     return found
 
 

@@ -1,7 +1,7 @@
-"""The list of all rules that claims were ever judged by, `data/rules.json`: what is fixed, and since when not.
+"""The list of all rules that claims were ever judged by: `data/rules.json`.
 
-A rule is found there by its study and the id of its claim, with a short digest of all that it says. A rule that
-is changed gets a new id (`SH-8` becomes `SH-8.2`), and the old one a reason, under `retired`.
+A rule is found there by its study and the id of its claim, with a short digest of all that it says. A rule
+that is changed gets a new id (`SH-8` becomes `SH-8.2`), and the old one a reason, under `retired`.
 """
 
 from __future__ import annotations

@@ -122,3 +122,27 @@ def test_readings_that_make_no_difference_to_a_claim_are_one() -> None:
 def test_a_reading_leaves_out_what_there_is() -> None:
     with pytest.raises(ValueError, match="small, recorded: leaves out `C`, which is no claim of it"):
         study(Reading(name="recorded", runs=lambda results: results, leaves_out={"C": "not recorded"}))
+
+
+def test_evidence_of_an_average_tells_each_point_of_it_which_decides_nothing() -> None:
+    slower_with_one = made(lambda flows, queue: {"red": 3.0 if flows == 1 else 1.0, "drop-tail": 2.0}[queue])
+    averaged = ratio(tried[TIME].averaged("flows"), queue=("red", "drop-tail")) < 1
+    found = averaged.judge(slower_with_one)
+    assert found.verdict == "holds"
+    assert (found.what, found.context, found.count) == (
+        "time, red/drop-tail",
+        "Tried, averaged over flows",
+        4,
+    )
+    assert [(dict(one.where), one.verdict) for one in found.along] == [
+        ({"flows": 1}, "fails"),
+        ({"flows": 2}, "holds"),
+        ({"flows": 3}, "holds"),
+    ]
+    at_each = ratio(tried[TIME], queue=("red", "drop-tail")) < 1
+    (decides, *_) = parts = at_each.judge(slower_with_one).parts
+    assert [(dict(one.where), one.verdict, one.along) for one in parts] == [
+        (dict(one.where), one.verdict, ()) for one in found.along
+    ]
+    told = at_each.judge(slower_with_one)
+    assert (told.verdict, told.where, told.band) == ("fails", decides.where, at_each.band)

@@ -17,7 +17,7 @@ from aqmlab import stats
 from aqmlab.runs import Labels, Results
 from aqmlab.stats import Band, Evidence, Interval
 from aqmlab.sweep import Value
-from aqmlab.variable import NOTHING, Variable, seeds_of, series, where
+from aqmlab.variable import NOTHING, Along, Variable, seeds_of, series, where
 
 EQUAL_RATIO = 0.01
 """Ratios that are known to a hundredth and are not told apart from a limit are called equal to it."""
@@ -75,6 +75,11 @@ class Estimate:
             for variable in self.of
         )
         return replace(self, of=of)
+
+    def spread(self) -> Estimate:
+        """The same at each point of the axes along which it is of means; itself if it is of none."""
+        of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
+        return self if of == self.of else replace(self, of=of).spread()
 
     def points(self, results: Results) -> Iterator[Labels]:
         """The labels at which it is judged, as far as the form that was run has them."""
@@ -231,6 +236,11 @@ class Rule:
         return f"{self.estimate.words} {self.band}"
 
     @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """What is claimed, by where."""
+        return {self.context: [self.phrase]}
+
+    @property
     def definition(self) -> Any:
         return {"claimed": str(self.band), **self.estimate.definition}
 
@@ -249,14 +259,20 @@ class Rule:
 
     def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence at each point, by intervals of this level."""
-        return [
-            stats.judge(
-                ", ".join([self.estimate.words, *([where(labels)] if labels else [])]),
-                self.estimate.interval(results, labels, level),
-                self.band,
-            )
-            for labels in self.estimate.points(results)
-        ]
+        return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
+
+    def _judged(self, results: Results, labels: Labels, level: float) -> Evidence:
+        said = ", ".join([self.estimate.words, *([where(labels)] if labels else [])])
+        found = stats.judge(said, self.estimate.interval(results, labels, level), self.band)
+        spread = replace(self, estimate=self.estimate.spread())
+        average = spread.estimate is not self.estimate
+        return replace(
+            found,
+            what=self.estimate.words,
+            context=self.estimate.context,
+            where=labels,
+            along=tuple(spread.at(labels).parts(results, level)) if average else (),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -269,22 +285,28 @@ class Several:
     @property
     def text(self) -> str:
         """What is compared, in words."""
-        grouped: dict[str, list[str]] = {}
-        for rule in self.rules:
-            grouped.setdefault(rule.context, []).append(rule.phrase)
         said = [
             f"{context}: {'; '.join(phrases)}" if context else "; ".join(phrases)
-            for context, phrases in grouped.items()
+            for context, phrases in self.groups.items()
         ]
-        if self.every:
-            return ". ".join(said)
-        return f"at some point: {' or '.join(said)}".replace("at each ", "at some ")
+        return ". ".join(said) if self.every else f"at some point: {' or '.join(said)}"
 
     @property
     def context(self) -> str:
         """Where all of it is judged, if that is one place."""
-        contexts = {rule.context for rule in self.rules}
+        contexts = {self._quantified(rule.context) for rule in self.rules}
         return contexts.pop() if len(contexts) == 1 else ""
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """What is claimed, by where."""
+        grouped: dict[str, list[str]] = {}
+        for rule in self.rules:
+            grouped.setdefault(self._quantified(rule.context), []).append(rule.phrase)
+        return grouped
+
+    def _quantified(self, context: str) -> str:
+        return context if self.every else context.replace("at each ", "at some ")
 
     @property
     def phrase(self) -> str:

@@ -11,8 +11,8 @@ on the other, and is *undecided* otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -84,14 +84,32 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was measured for a claim, and what it says of it."""
+    """What was measured for a claim, and what it says of it.
+
+    Of several parts, the number and what it is are those of the part that decides.
+    """
 
     verdict: Verdict
     measured: str
+    """All of it in a line, parts included."""
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    count: int = 0
+    """Of how many replications the interval is."""
+    what: str = ""
+    """What the number is, without where: `mean object time, SHRED/RED`."""
+    context: str = ""
+    """Where it was measured: `Web beside 10 FTP flows, averaged over load`."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """At which point of the axes that the rule leaves open."""
+    band: Band | None = None
+    """What is claimed of the number."""
     parts: tuple[Evidence, ...] = ()
+    one_of: bool = False
+    """Whether one part that holds is enough."""
+    along: tuple[Evidence, ...] = ()
+    """Of an average, what it is of, point by point; for information, as the average alone is judged."""
 
 
 def below(limit: float) -> Band:
@@ -270,6 +288,9 @@ def judge(what: str, interval: Interval, band: Band) -> Evidence:
         value=interval.value,
         low=interval.low,
         high=interval.high,
+        count=interval.count,
+        what=what,
+        band=band,
     )
 
 
@@ -280,14 +301,7 @@ def together(*parts: Evidence) -> Evidence:
     """
     order: dict[Verdict, int] = {"fails": 0, "undecided": 1, "holds": 2}
     worst = min(parts, key=lambda part: order[part.verdict])
-    return Evidence(
-        verdict=worst.verdict,
-        measured="; ".join(part.measured for part in parts),
-        value=worst.value,
-        low=worst.low,
-        high=worst.high,
-        parts=parts,
-    )
+    return replace(worst, measured="; ".join(part.measured for part in parts), parts=parts, one_of=False)
 
 
 def either(*parts: Evidence) -> Evidence:
@@ -297,7 +311,7 @@ def either(*parts: Evidence) -> Evidence:
     """
     order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
     best = min(parts, key=lambda part: order[part.verdict])
-    return replace(best, measured=f"{best.measured} (the best of {len(parts)})", parts=parts)
+    return replace(best, measured=f"{best.measured} (the best of {len(parts)})", parts=parts, one_of=True)
 
 
 def _pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:

@@ -137,12 +137,7 @@ def range_of(evidence: stats.Evidence) -> str:
     by_name: dict[str, list[float]] = {}
     for part in evidence.parts or (evidence,):
         if not math.isnan(part.value):
-            name = ", ".join(
-                word
-                for word in part.measured.split(" [")[0].rsplit(" ", 1)[0].split(", ")
-                if " = " not in word
-            )
-            by_name.setdefault(name, []).append(part.value)
+            by_name.setdefault(part.what, []).append(part.value)
     return "; ".join(
         f"{name} {min(values):.3g}" + (f" to {max(values):.3g}" if len(values) > 1 else "")
         for name, values in by_name.items()

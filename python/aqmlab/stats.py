@@ -34,7 +34,8 @@ def decimals(half_width: float) -> int:
 def plus_minus(mean: float, half_width: float) -> str:
     """A mean with half its interval, in the digits that it deserves; alone if there is no interval."""
     if not half_width > 0:
-        return f"{mean:.4g}" if math.isnan(half_width) else f"{mean:.4g} ± 0"
+        said = f"{mean:.0f}" if mean.is_integer() else f"{mean:.4g}"
+        return said if math.isnan(half_width) else f"{said} ± 0"
     places = decimals(half_width)
     return f"{round(mean, places) + 0.0:.{places}f} ± {half_width:.{places}f}"  # Never -0.
 

@@ -1,0 +1,349 @@
+"""What the runs of the study `mice-elephants` are reduced to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from aqmlab import gauges, metrics
+from aqmlab.measure import Measure, Reduction, Run
+from aqmlab.studies.shared import mean, rows_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+PACKET = 500
+"""Bytes of a packet (Table III); ns-2's headers of that time had no length of their own."""
+
+SHORT_FILE = 10
+"""Packets: a short file has at most as many as a short foreground flow."""
+
+LONG_FILE = 100
+"""Packets: a long file has more; 2.1 % of the files do, and carry 46 % of the bytes."""
+
+SIZE_BINS = tuple(int(edge) for edge in np.unique(np.geomspace(4, 20_000, 16).round()))
+"""Lower ends of the bins of file sizes, in packets; the last one is open."""
+
+LARGEST_SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
+"""Shares of the files, the largest ones, whose share of the bytes is told."""
+
+SERIES_STEP_S = 10.0
+QUEUE_STEP_S = 0.5
+SHOWN_S = 200.0
+"""How much of the queue's life after the warm-up is kept for the figures."""
+
+SETTLING_BIN_S = 50.0
+RATE_BIN_S = 1.0
+SHORT_EVERY_S = 25.0
+LONG_EVERY_S = 125.0
+"""How often a batch of short and of long foreground flows begins."""
+
+# Web sessions and foreground flows (Figs 6 to 9, Table IV)
+
+
+def _web(run: Run) -> Mapping[str, Any]:
+    warm_up_s, end_s = metrics.window(run.manifest)
+    everything = rows_of(run, "transfers", "web")
+    ours = metrics.measured(everything, warm_up_s)
+    done = ours.filter(pl.col("complete"))
+    line = metrics.link(run.tables["links"], "bottleneck")
+    segments, times = done["segments"].to_numpy(), done["duration_s"].to_numpy()
+    short = times[segments <= SHORT_FILE]
+    bins = _by_size(ours)
+    return {
+        "warm_up_s": warm_up_s,
+        "unfinished": ours.height - done.height,
+        "response_s": mean(times),
+        "short_file_s": mean(short),
+        "short_file_beyond_3s": 100 * mean((short > 3.0).astype(np.float64)),
+        "long_file_s": mean(times[segments > LONG_FILE]),
+        **_losses(ours),
+        "bins": bins,
+        "packets_long": 100 * _share(sum(row[3] for row in bins), sum(row[2] for row in bins)),
+        "largest": metrics.carried_by_largest(ours["size_bytes"].to_numpy(), LARGEST_SHARES),
+        "page_s": mean(metrics.completed_times(rows_of(run, "pages", "web"), warm_up_s)),
+        **_foreground(run, "short", SHORT_EVERY_S),
+        **_foreground(run, "long", LONG_EVERY_S),
+        "goodput_packets": float(run.tables["flows"]["delivered_bytes"].sum()) / PACKET,
+        "mean_active": metrics.mean_active(everything, warm_up_s, end_s),
+        "active": metrics.active_series(everything, SERIES_STEP_S, end_s).tolist(),
+        "settling": _settling(everything),
+        "utilisation": 100 * float(line["utilisation"]),
+        "dropped": 100 * float(line["drop_fraction"]),
+        "refused": 100 * (float(line["drop_fraction"]) + float(line["mark_fraction"])),
+        "mean_queue": float(line["mean_queue_packets"]),
+        **_queue(run, warm_up_s),
+        **_threshold(run, warm_up_s),
+    }
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
+def _losses(ours: pl.DataFrame) -> dict[str, float]:
+    short = ours.filter(pl.col("segments") <= SHORT_FILE)
+    dropped, sent, timeouts = short.select(pl.col("packets_dropped", "packets_sent", "timeouts").sum()).row(0)
+    return {
+        "short_file_drops": 100 * _share(dropped, sent),
+        "short_file_timeouts": _share(timeouts, short.height),
+    }
+
+
+def _by_size(ours: pl.DataFrame) -> list[list[float]]:
+    """For each bin of sizes: files completed, their times' sum, packets sent, and sent as long."""
+    place = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right") - 1
+    done = ours["complete"].to_numpy()
+    columns = [
+        done.astype(np.float64),
+        np.where(done, ours["duration_s"].fill_null(0.0).to_numpy(), 0.0),
+        ours["packets_sent"].to_numpy().astype(np.float64),
+        _long_packets(ours),
+    ]
+    counted = [np.bincount(place.clip(0), column, len(SIZE_BINS)) for column in columns]
+    return [[float(value) for value in row] for row in zip(*counted, strict=True)]
+
+
+def _long_packets(transfers: pl.DataFrame) -> metrics.Floats:
+    return transfers["packets_long"].fill_null(0).to_numpy().astype(np.float64)
+
+
+def _foreground(run: Run, name: str, every_s: float) -> dict[str, Any]:
+    """The foreground flows of a size: their times, and each batch."""
+    warm_up_s, end_s = metrics.window(run.manifest)
+    flows = rows_of(run, "transfers", name)
+    times = metrics.completed_times(flows, warm_up_s)
+    batches = _batches(flows, every_s, warm_up_s, end_s)
+    return {
+        f"{name}_probe_s": mean(times),
+        f"{name}_probe_spread_s": float(times.std()) if times.size else math.nan,
+        f"{name}_probe_beyond_3s": 100 * mean((times > 3.0).astype(np.float64)),
+        f"{name}_batches": batches,
+        f"{name}_jain": _share(math.fsum(jain for _, _, jain in batches), len(batches)),
+    }
+
+
+def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: float) -> list[list[float]]:
+    """For each batch begun after warm-up: its start, mean time, and Jain's index of its rates.
+
+    A flow still open at the end counts with the time it has taken so far. A batch that began less than
+    half a period before the end is left out.
+    """
+    chosen = transfers.filter(
+        (pl.col("start_s") >= warm_up_s - 1e-6) & (pl.col("start_s") < end_s - every_s / 2)
+    )
+    observed = pl.col("duration_s").fill_null(end_s - pl.col("start_s")).alias("time_s")
+    batches = (
+        chosen.with_columns(observed)
+        .group_by("page")
+        .agg(
+            pl.col("start_s").min(),
+            pl.col("time_s").mean().alias("mean_s"),
+            metrics.jain(pl.col("size_bytes") / pl.col("time_s")).alias("jain"),
+        )
+        .sort("page")
+    )
+    return [list(row) for row in batches.drop("page").iter_rows()]
+
+
+def _settling(everything: pl.DataFrame) -> list[list[float]]:
+    """Short files completed and the sum of their times, by when they began, from the run's first second."""
+    short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
+    place = (short["start_s"].to_numpy() / SETTLING_BIN_S).astype(np.int64)
+    counts = np.bincount(place)
+    sums = np.bincount(place, short["duration_s"].to_numpy())
+    return [counts.astype(np.float64).tolist(), sums.tolist()]
+
+
+def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
+    """Spread of the queue after warm-up, and its first minutes with the rate of drops and marks."""
+    samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
+    lengths = samples["length_packets"].to_numpy().astype(np.float64)
+    begin = samples.filter(pl.col("time_s") < warm_up_s + SHOWN_S)
+    return {
+        "queue_spread": float(lengths.std()) if lengths.size else math.nan,
+        "queue_series": begin["length_packets"].to_list(),
+        "refused_series": _refused(samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)),
+    }
+
+
+def _refused(samples: pl.DataFrame) -> list[float | None]:
+    """Packets dropped or marked per packet that arrived at the queue, in each bin of `RATE_BIN_S`."""
+    counts = samples.gather_every(max(1, round(RATE_BIN_S / QUEUE_STEP_S)))
+    hit = np.diff((counts["drops"] + counts["marks"]).to_numpy().astype(np.float64))
+    arrived = np.diff(counts["arrivals"].to_numpy().astype(np.float64))
+    return [float(a / b) if b > 0 else None for a, b in zip(hit, arrived, strict=True)]
+
+
+def _threshold(run: Run, warm_up_s: float) -> dict[str, Any]:
+    """The edge's threshold over time, sampled every `SERIES_STEP_S`, and its mean after the warm-up; nothing
+    without an edge."""
+    edge = gauges.at(run.tables["gauges"], node="left")
+    if not edge.height:
+        return {"threshold": [], "mean_threshold": math.nan}
+    samples = edge.gather_every(max(1, round(SERIES_STEP_S / QUEUE_STEP_S))).select("time_s", "threshold")
+    after = samples.filter(pl.col("time_s") >= warm_up_s)["threshold"].to_numpy().astype(np.float64)
+    return {"threshold": [list(row) for row in samples.iter_rows()], "mean_threshold": mean(after)}
+
+
+_of_web = Reduction(prefix="mice.web", of=_web).measure
+
+WEB = (
+    WARM_UP := _of_web("warm_up_s", "warm-up", "s"),
+    RESPONSE := _of_web("response_s", "mean response time of a file", "s"),
+    SHORT_FILES := _of_web("short_file_s", "mean time of short files", "s"),
+    LONG_FILES := _of_web("long_file_s", "mean time of long files", "s"),
+    PAGES := _of_web("page_s", "mean response time of a page", "s"),
+    SHORT_FILES_BEYOND := _of_web("short_file_beyond_3s", "short files beyond 3 s", "%"),
+    SHORT_FILE_DROPS := _of_web("short_file_drops", "drops of short files' packets", "%"),
+    SHORT_FILE_TIMEOUTS := _of_web("short_file_timeouts", "time-outs per short file"),
+    SHORT_FLOWS := _of_web("short_probe_s", "mean time of short foreground flows", "s"),
+    SHORT_SPREAD := _of_web(
+        "short_probe_spread_s", "standard deviation of the time of short foreground flows", "s"
+    ),
+    SHORT_BEYOND := _of_web("short_probe_beyond_3s", "short foreground flows beyond 3 s", "%"),
+    LONG_FLOWS := _of_web("long_probe_s", "mean time of long foreground flows", "s"),
+    SHORT_JAIN := _of_web("short_jain", "Jain's index of short batches"),
+    LONG_JAIN := _of_web("long_jain", "Jain's index of long batches"),
+    GOODPUT := _of_web("goodput_packets", "goodput", "packets"),
+    UTILISATION := _of_web("utilisation", "utilisation", "%"),
+    DROPPED := _of_web("dropped", "dropped", "%"),
+    REFUSED := _of_web("refused", "drop and mark rate", "%"),
+    MEAN_QUEUE := _of_web("mean_queue", "mean queue", "packets"),
+    QUEUE_SPREAD := _of_web("queue_spread", "standard deviation of the queue", "packets"),
+    MEAN_ACTIVE := _of_web("mean_active", "open transfers"),
+    UNFINISHED := _of_web("unfinished", "unfinished"),
+    MEAN_THRESHOLD := _of_web("mean_threshold", "mean L_t", "packets"),
+    PACKETS_LONG := _of_web("packets_long", "packets that came as long", "%"),
+    BINS := _of_web("bins", "files and packets by file size"),
+    LARGEST := _of_web("largest", "bytes in the largest files"),
+    SHORT_BATCHES := _of_web("short_batches", "batches of short foreground flows"),
+    LONG_BATCHES := _of_web("long_batches", "batches of long foreground flows"),
+    ACTIVE := _of_web("active", "open transfers over time"),
+    SETTLING := _of_web("settling", "short files and their times by when they began"),
+    QUEUE_SERIES := _of_web("queue_series", "queue over time"),
+    REFUSED_SERIES := _of_web("refused_series", "drop and mark rate over time"),
+    THRESHOLD := _of_web("threshold", "threshold over time"),
+)
+
+# Loss and transmission time (Fig 1)
+
+TRANSFER_SIZES = (10, 100, 1000)
+
+
+def _loss(run: Run) -> Mapping[str, float]:
+    """Mean and coefficient of variation of the times of each size."""
+    found = {}
+    for size in TRANSFER_SIZES:
+        times = metrics.completed_times(rows_of(run, "transfers", str(size)), 0.0)
+        found[f"mean_{size}"] = mean(times)
+        found[f"variation_{size}"] = float(times.std(ddof=1) / times.mean()) if times.size > 1 else math.nan
+    return found
+
+
+_of_loss = Reduction(prefix="mice.loss", of=_loss).measure
+
+TRANSFER_TIME: Mapping[int, Measure] = {
+    size: _of_loss(f"mean_{size}", f"mean time of {size}-packet flows", "s") for size in TRANSFER_SIZES
+}
+VARIATION: Mapping[int, Measure] = {
+    size: _of_loss(f"variation_{size}", f"coefficient of variation of {size}-packet flows")
+    for size in TRANSFER_SIZES
+}
+LOSS = (*TRANSFER_TIME.values(), *VARIATION.values())
+
+# Preferential treatment (Table I, Fig 2)
+
+SHARE_BIN_S = 10.0
+SHARES_FROM_S = 20.0
+
+
+def _classes(run: Run) -> Mapping[str, float]:
+    """Packets that arrived, by class."""
+    short, long = (
+        float(rows_of(run, "flows", name)["delivered_bytes"].sum()) / PACKET for name in ("short", "long")
+    )
+    return {"short": short, "long": long, "all": short + long}
+
+
+_of_classes = Reduction(prefix="mice.classes", of=_classes).measure
+
+CLASSES = (
+    SHORT := _of_classes("short", "short goodput", "packets"),
+    LONG := _of_classes("long", "long goodput", "packets"),
+    ALL := _of_classes("all", "total goodput", "packets"),
+)
+
+
+def _packets(run: Run) -> Mapping[str, Any]:
+    """The short class's share of the line over time, and the order of packets."""
+    packets = run.tables["packets"]
+    started = packets.filter(pl.col("event") == "start")
+    short = rows_of(run, "flows", "short")["flow"]
+    place = (started["time_s"].to_numpy() / SHARE_BIN_S).astype(np.int64)
+    size = int(metrics.window(run.manifest)[1] / SHARE_BIN_S)
+    sent = np.bincount(place, started["size_bytes"].to_numpy(), size)[:size]
+    of_short = np.where(
+        started["flow"].is_in(short.implode()).to_numpy(), started["size_bytes"].to_numpy(), 0
+    )
+    share = np.bincount(place, of_short, size)[:size] / np.maximum(sent, 1.0)
+    after = share[round(SHARES_FROM_S / SHARE_BIN_S) :]
+    return {
+        "short_share": share.tolist(),
+        "share_variation": float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan,
+        "overtaken": overtaken(packets),
+        "retagged": _retagged(run),
+    }
+
+
+_of_packets = Reduction(prefix="mice.packets", of=_packets).measure
+
+PACKETS = (
+    SHORT_SHARE := _of_packets("short_share", "the short class's share of the line over time"),
+    SHARE_VARIATION := _of_packets(
+        "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
+    ),
+    OVERTAKEN := _of_packets("overtaken", "packets that overtook one of their flow"),
+    RETAGGED := _of_packets("retagged", "flows whose packets had both marks"),
+)
+
+
+def overtaken(packets: pl.DataFrame) -> int:
+    """Packets that left a queue after another of their flow that had come later."""
+    came, left = (
+        packets.filter(pl.col("event") == event).select("flow", "sequence_bytes", "size_bytes").to_numpy()
+        for event in ("enqueue", "start")
+    )
+    # A retransmission has the bytes of the first sending: the k-th to come is the k-th to leave.
+    base = np.max(np.concatenate([came, left]), axis=0, initial=0) + 1
+    assert math.prod(base.tolist()) < 2**63
+    of_came, of_left = ((rows[:, 0] * base[1] + rows[:, 1]) * base[2] + rows[:, 2] for rows in (came, left))
+    order = np.argsort(of_came, kind="stable")
+    place = np.searchsorted(of_came[order], of_left) + _copies(of_left)
+    known = place < order.size
+    known[known] = of_came[order[place[known]]] == of_left[known]
+    arrival, flow = order[place[known]], left[known, 0]
+    by_flow = np.argsort(flow, kind="stable")
+    arrival, flow = arrival[by_flow], flow[by_flow]
+    return int(((arrival[1:] < arrival[:-1]) & (flow[1:] == flow[:-1])).sum())
+
+
+def _copies(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How often the same value stands before each."""
+    order = np.argsort(values, kind="stable")
+    sorted_ = values[order]
+    copies = np.empty(values.size, dtype=np.int64)
+    copies[order] = np.arange(values.size) - np.searchsorted(sorted_, sorted_)
+    return copies
+
+
+def _retagged(run: Run) -> int:
+    """Flows with packets of both classes."""
+    transfers = run.tables["transfers"]
+    sent = transfers["packets_sent"].to_numpy()
+    as_long = _long_packets(transfers)
+    return int(((as_long > 0) & (as_long < sent)).sum())

@@ -146,3 +146,16 @@ def test_evidence_of_an_average_tells_each_point_of_it_which_decides_nothing() -
     ]
     told = at_each.judge(slower_with_one)
     assert (told.verdict, told.where, told.band) == ("fails", decides.where, at_each.band)
+
+
+def test_a_rule_says_of_which_values_it_is_judged_and_against_what_each() -> None:
+    time = tried[TIME].at(queue="red")
+    some = mean_of(time.among(flows=(1, 3))) < 5
+    assert some.text == "Tried, queue = red, at each flows of 1, 3: time (s) below 5"
+    beside_first = ratio(time.among(flows=(2, 3)), time.at(flows=1)) <= 2
+    assert beside_first.text == ("Tried, queue = red, at each flows of 2, 3: time, each flows/1 at most 2")
+    found = beside_first.judge(made(lambda flows, _: flows))
+    assert [(dict(part.where), part.verdict) for part in found.parts] == [
+        ({"flows": 2}, "holds"),
+        ({"flows": 3}, "fails"),
+    ]

@@ -17,7 +17,7 @@ from aqmlab import stats
 from aqmlab.runs import Labels, Results
 from aqmlab.stats import Band, Evidence, Interval
 from aqmlab.sweep import Value
-from aqmlab.variable import NOTHING, Along, Variable, seeds_of, series, where
+from aqmlab.variable import NOTHING, Along, Variable, measured, seeds_of, series, where
 
 EQUAL_RATIO = 0.01
 """Ratios that are known to a hundredth and are not told apart from a limit are called equal to it."""
@@ -198,10 +198,20 @@ def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
 
 
 def _apart(one: Variable, other: Variable, common: Labels) -> str:
-    chosen = [str(value) for label, value in one.chosen.items() if label not in common]
-    if chosen or one.name != other.name:
-        return " ".join(chosen)
+    told = [str(value) for label, value in one.chosen.items() if label not in common]
+    told += [f"each {label}" for label in other.chosen if label in one.axes]
+    if told or one.name != other.name:
+        return " ".join(told)
     return " and ".join(experiment.title for experiment in one.experiments)
+
+
+def _of_them(of: Sequence[Variable], label: str) -> str:
+    """The values of an axis where not all are judged: ` of 0.5, 0.7`."""
+    some = [leaf.fewer[label] for one in of for leaf in measured(one) if label in leaf.fewer]
+    if not some:
+        return ""
+    kept = [str(value) for value in some[0] if all(value in others for others in some[1:])]
+    return f" of {', '.join(kept)}"
 
 
 def _common(several: Sequence[Variable]) -> Labels:
@@ -228,7 +238,8 @@ class Rule:
     @property
     def context(self) -> str:
         """Where it is judged."""
-        return ", ".join([self.estimate.context, *(f"at each {label}" for label in self.estimate.axes)])
+        each = (f"at each {label}{_of_them(self.estimate.of, label)}" for label in self.estimate.axes)
+        return ", ".join([self.estimate.context, *each])
 
     @property
     def phrase(self) -> str:

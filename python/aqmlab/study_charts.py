@@ -10,6 +10,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.plot import Chart
+from aqmlab.rule import Estimate
 from aqmlab.runs import Labels, Results
 from aqmlab.sweep import Value
 from aqmlab.variable import Derived, Variable, seeds_of, series
@@ -17,15 +18,20 @@ from aqmlab.variable import Derived, Variable, seeds_of, series
 Draws = Callable[[Results], Chart]
 Tabulates = Callable[[Results], pl.DataFrame]
 
+Shown = Variable | Estimate
+"""What can be drawn: a variable, of which the mean over the seeds is, or what claims compare."""
+
 ENDS = ("value", "low", "high")
 
 
-def interval_of(variable: Variable, results: Results, labels: Labels) -> stats.Interval:
-    """The mean of a variable over the seeds, where its axes have these labels."""
+def interval_of(variable: Shown, results: Results, labels: Labels) -> stats.Interval:
+    """The mean of a variable over the seeds, or an estimate, where its axes have these labels."""
+    if isinstance(variable, Estimate):
+        return variable.interval(results, labels)
     return stats.mean_interval(series(variable, results, labels, seeds_of([variable], results)))
 
 
-def means(variable: Variable, results: Results, *labels: str) -> pl.DataFrame:
+def means(variable: Shown, results: Results, *labels: str) -> pl.DataFrame:
     """Mean and interval of a variable at all values of its axes, which are named in the order of columns: the
     labels, `value`, `low`, `high`, `seeds`."""
     _check_open(variable, labels)
@@ -37,11 +43,20 @@ def means(variable: Variable, results: Results, *labels: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=[*labels, *ENDS, "seeds"], orient="row")
 
 
+def stacked(variables: Mapping[str, Shown], results: Results, *labels: str, column: str) -> pl.DataFrame:
+    """The means of several variables, told apart by their names in a column that stands first."""
+    frames = [
+        means(variable, results, *labels).select(pl.lit(name).alias(column), pl.all())
+        for name, variable in variables.items()
+    ]
+    return pl.concat(frames, how="vertical_relaxed")
+
+
 def line(
-    variable: Variable,
+    variable: Shown,
     *,
     x: str,
-    by: str,
+    by: str | tuple[str, ...],
     x_label: str,
     y_label: str | None = None,
     panel: str | None = None,
@@ -49,21 +64,26 @@ def line(
     kind: Any = "line",
     **options: Any,
 ) -> Draws:
-    """Means with their intervals against an axis, a line for each value of another, and a panel for each of
-    a third. `options` are those of `Chart`. Raises `ValueError` if the variable has other axes."""
-    axes = [label for label in (panel, by, x) if label]
+    """Means with their intervals against an axis, a line for each value of another (or of several together),
+    and a panel for each of a third. `options` are those of `Chart`. Raises `ValueError` if the variable has
+    other axes."""
+    several = (by,) if isinstance(by, str) else by
+    column = " and ".join(several)
+    axes = [label for label in (panel, *several, x) if label]
     _check_open(variable, axes)
 
     def draw(results: Results) -> Chart:
         table = means(variable, results, *axes)
         if x_scale != 1.0:
             table = table.with_columns(pl.col(x) * x_scale)
+        if len(several) > 1:
+            table = table.with_columns(pl.concat_str(several, separator=", ").alias(column))
         return Chart(
             kind=kind,
             table=table,
             x=x,
             y="value",
-            by=by,
+            by=column,
             panel=panel,
             x_label=x_label,
             y_label=y_label or label_of(variable),
@@ -73,7 +93,7 @@ def line(
     return draw
 
 
-def overview(variables: Sequence[Variable], *, by: str) -> Tabulates:
+def overview(variables: Sequence[Shown], *, by: str) -> Tabulates:
     """A line for each variable, and a column for each value of an axis: mean ± half of the interval."""
     for variable in variables:
         _check_open(variable, [by])
@@ -88,7 +108,7 @@ def overview(variables: Sequence[Variable], *, by: str) -> Tabulates:
     return tabulate
 
 
-def crossed(variable: Variable, *, rows: str, columns: str, title: str) -> Tabulates:
+def crossed(variable: Shown, *, rows: str, columns: str, title: str) -> Tabulates:
     """A variable at all values of two axes: a line for each of the one, under this title, and a column for
     each of the other."""
     _check_open(variable, [rows, columns])
@@ -104,14 +124,16 @@ def crossed(variable: Variable, *, rows: str, columns: str, title: str) -> Tabul
     return tabulate
 
 
-def shown(variable: Variable, results: Results, labels: Mapping[str, Value] | None = None) -> str:
+def shown(variable: Shown, results: Results, labels: Mapping[str, Value] | None = None) -> str:
     """Mean and half of its interval, as a table shows them."""
     interval = interval_of(variable, results, labels or {})
     return stats.plus_minus(interval.value, interval.half_width)
 
 
-def label_of(variable: Variable) -> str:
+def label_of(variable: Shown) -> str:
     """Name and unit, for axes and heads of tables."""
+    if isinstance(variable, Estimate):
+        return variable.words
     return f"{variable.name} ({variable.unit})" if variable.unit else variable.name
 
 
@@ -126,9 +148,9 @@ def scaled(variable: Variable, factor: float, unit: str, digits: int, name: str 
     )
 
 
-def _check_open(variable: Variable, labels: Sequence[str]) -> None:
+def _check_open(variable: Shown, labels: Sequence[str]) -> None:
     if set(variable.axes) != set(labels):
         raise ValueError(
-            f"{variable.name}: has the axes {', '.join(variable.axes) or 'none'}, drawn are "
+            f"{label_of(variable)}: has the axes {', '.join(variable.axes) or 'none'}, drawn are "
             f"{', '.join(labels)}: choose values of the others with at(), or take averaged()"
         )

@@ -124,9 +124,24 @@ def warm_up_warning(
     return [said + ". With sizes of so heavy a tail the load itself wanders; all queues meet the same load."]
 
 
-def joint(found: Verdicts, *ids: str) -> stats.Verdict:
-    """The verdict on several claims together."""
-    return stats.together(*(found.of(id) for id in ids)).verdict
+_SAID = {"holds": "yes", "fails": "no", "undecided": "not decided"}
+
+
+def told(found: Verdicts, *ids: str) -> str:
+    """The verdict on some claims together, in a word with their ids: `no (SH-8.2)`."""
+    return f"{_SAID[stats.together(*(found.of(id) for id in ids)).verdict]} ({', '.join(ids)})"
+
+
+def range_of(evidence: stats.Evidence) -> str:
+    """The least and the largest estimate of each thing that a claim compares along an axis."""
+    by_name: dict[str, list[float]] = {}
+    for part in evidence.parts or (evidence,):
+        if not math.isnan(part.value):
+            by_name.setdefault(part.what, []).append(part.value)
+    return "; ".join(
+        f"{name} {min(values):.3g}" + (f" to {max(values):.3g}" if len(values) > 1 else "")
+        for name, values in by_name.items()
+    )
 
 
 def tally(found: Verdicts) -> str:

@@ -27,6 +27,14 @@ def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
     return _red(mean_packet="1040B")(tcp_with({"connection.mss": "1000B"})(table))
 
 
+def _of_2003(table: dict[str, Any]) -> dict[str, Any]:
+    """What ns-2 did in 2003 unless told otherwise."""
+    length = table["tcp"]["connection"]
+    table["tcp"] = {"profile": "ns-2.2003", "connection": length, "receiver": {"window": 20}}
+    table["host"] = {"jitter": "0s"}
+    return _red(spacing="wait")(table)
+
+
 def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
     if "web" in table["traffic"]:
         table["traffic"]["web"]["sizes"] = {**OBJECT_SIZES, "truncation": "redraw"}
@@ -98,6 +106,12 @@ DECISIONS = (
         "of 10 ms ticks, minimum RTO 0.2 s, initial RTO 3 s, a receiver window that never limits.",
         reason="The talk says ns-2 and Reno. Versions differ.",
         variants=(
+            Variant(
+                name="as ns-2 came in 2003",
+                what="Its TCP and timers (minimum RTO 1 s, initial 6 s), a receiver's window of 20, RED that "
+                "waits, and hosts that answer at once, all together.",
+                change=_of_2003,
+            ),
             Variant(
                 name="window 20",
                 what="The receiver's window of ns-2's defaults.",
@@ -184,5 +198,12 @@ DECISIONS = (
         question="Equal timing",
         decision="Hosts process each packet after a random time of up to one packet's transmission.",
         reason="Breaks phase effects of equal round-trip times.",
+        variants=(
+            Variant(
+                name="hosts at once",
+                what="Hosts answer at once, so that ties decide who loses.",
+                change={"host.jitter": "0s"},
+            ),
+        ),
     ),
 )

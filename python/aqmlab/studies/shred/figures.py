@@ -291,6 +291,12 @@ FIGURES = (
         chart=_by_load(normalised(pages_by_load[measures.RESPONSE]).among(queue=QUEUES)),
     ),
     Figure(
+        id="goodput",
+        title="Goodput of all flows, Web-mixed",
+        caption="Unique payload that reached the receivers, Web and FTP together.",
+        chart=_by_load(web_mixed[measures.GOODPUT].among(queue=QUEUES)),
+    ),
+    Figure(
         id="table-1",
         title="FTP-only goodput (Table 1)",
         caption="Unique payload that reached the receivers, all flows together.",

@@ -1,0 +1,190 @@
+"""Every claim of every study can hold, can fail and can stay undecided: found on made-up data, by a search.
+
+The search knows nothing of claims. It changes made-up values of measures, for all runs that share a label or
+for single ones, until the verdict is the one that is sought; a claim for which it finds none cannot fail, or
+cannot hold. A new claim about numbers needs no line here; one about distributions needs a way to make one up.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from aqmlab import stats, study
+from aqmlab.measure import Measure
+from aqmlab.publication import Claim, Study
+from aqmlab.rule import AnyRule, every, mean_of
+from aqmlab.runs import Row, Runs
+from aqmlab.stats import Evidence
+from aqmlab.studies.shred import measures as shred
+from aqmlab.studies.shred.experiments import web_only
+from aqmlab.variable import measured, points_of, points_used
+
+SEEDS = 4
+
+Shape = Callable[[float, float], Any]
+"""A measure that is no number, from a level and a spread above zero."""
+
+
+def ended(level: float, spread: float) -> list[int]:
+    """How many of ten thousand objects end between the times of shred's grid, if times are log-normal."""
+    share = [0.5 * math.erfc(math.log(float(at) / level) / (spread * math.sqrt(2))) for at in shred.GRID]
+    return [round(10_000 * (a - b)) for a, b in itertools.pairwise([1.0, *share, 0.0])]
+
+
+SHAPES: Mapping[str, Shape] = {
+    shred.ENDED.name: ended,
+    shred.CENSORED.name: lambda level, spread: [0] * (shred.GRID.size + 1),
+}
+
+READY = ("shred",)
+
+Place = tuple[str, Mapping[str, Any], Measure]
+"""An experiment, the labels of a point, and a measure."""
+
+
+class World:
+    """Made-up values of all measures that a rule looks at, at all points that it looks at."""
+
+    def __init__(self, of: Study, rule: AnyRule, noise: float, seed: int) -> None:
+        self.rule, self.noise = rule, noise
+        axes = {
+            one.name: {axis.label: tuple(axis.values) for axis in one.sweep("full").all_axes}
+            for one in of.experiments
+        }
+        self.axes = axes
+        empty = {name: Runs(rows=(), axes=of_one) for name, of_one in axes.items()}
+        found: dict[tuple[Any, ...], Place] = {}
+        for variable in rule.variables:
+            leaves = measured(variable)
+            for labels in points_of(variable, empty):
+                for name, values in points_used(variable, empty, labels):
+                    point = dict(zip(axes[name], values, strict=True))
+                    for leaf in leaves:
+                        if leaf.experiment.name == name:
+                            found[name, values, leaf.measure.name] = (name, point, leaf.measure)
+        self.places = list(found.values())
+        draw = random.Random(seed)
+        self.levels = [math.exp(draw.gauss(0, 0.3 * (seed > 0))) for _ in self.places]
+        self.spreads = [1.0 for _ in self.places]
+        self.drawn = [[math.exp(noise * draw.gauss(0, 1)) for _ in range(SEEDS)] for _ in self.places]
+
+    def evidence(self) -> Evidence:
+        """What the rule says of these values."""
+        rows: dict[str, dict[tuple[Any, ...], dict[str, list[Any]]]] = {}
+        for (name, point, measure), level, spread, drawn in zip(
+            self.places, self.levels, self.spreads, self.drawn, strict=True
+        ):
+            shape = SHAPES.get(measure.name)
+            values = [shape(level * one, spread) if shape else level * one for one in drawn]
+            rows.setdefault(name, {}).setdefault(tuple(point.values()), {})[measure.name] = values
+        results = {
+            name: Runs(
+                rows=tuple(
+                    Row(
+                        labels=dict(zip(self.axes[name], point, strict=True)),
+                        seed=seed + 1,
+                        values={key: values[seed] for key, values in of_point.items()},
+                    )
+                    for point, of_point in rows.get(name, {}).items()
+                    for seed in range(SEEDS)
+                ),
+                axes=axes,
+            )
+            for name, axes in self.axes.items()
+        }
+        return self.rule.judge(results)
+
+    def moves(self) -> Iterator[list[int]]:
+        """Places that are changed together: those of a measure that share two labels, or one, or none."""
+        groups: dict[Any, list[int]] = {}
+        for number, (name, point, measure) in enumerate(self.places):
+            labels = list(point.items())
+            for some in itertools.chain(
+                [()], itertools.combinations(labels, 1), itertools.combinations(labels, 2)
+            ):
+                groups.setdefault((measure.name, some), []).append(number)
+                groups.setdefault((name, measure.name, some), []).append(number)
+        yield from {tuple(one): one for one in groups.values()}.values()
+        yield from ([number] for number in range(len(self.places)))
+
+    def make_it_hold(self) -> bool:
+        """Changes levels and spreads, move by move, as long as that brings the claim nearer to holding."""
+        best = loss(self.evidence())
+        moves = list(self.moves())
+        shapes = any(measure.name in SHAPES for _, _, measure in self.places)
+        for _ in range(8):
+            before = best
+            for move in moves:
+                for values in (self.levels, self.spreads) if shapes else (self.levels,):
+                    for factor in (0.3, 0.8, 0.95, 1.05, 1.25, 3.0):
+                        kept = [values[number] for number in move]
+                        for number in move:
+                            values[number] *= factor
+                        found = loss(self.evidence())
+                        if found < best:
+                            best = found
+                        else:
+                            for number, value in zip(move, kept, strict=True):
+                                values[number] = value
+                    if best == 0:
+                        return True
+            if best == before:
+                return False
+        return False
+
+
+def loss(evidence: Evidence) -> float:
+    """How far a claim is from holding: none if it holds."""
+    if evidence.verdict == "holds":
+        return 0.0
+    if evidence.parts:
+        losses = [loss(part) for part in evidence.parts]
+        return min(losses) if evidence.one_of else math.fsum(losses)
+    band = evidence.band
+    if band is None or math.isnan(evidence.low):
+        return 1e3
+    scale = 1 + max(abs(end) for end in (band.low, band.high) if math.isfinite(end))
+    return 1e-6 + (max(band.low - evidence.low, 0.0) + max(evidence.high - band.high, 0.0)) / scale
+
+
+CASES = [
+    pytest.param(name, claim, id=f"{name}-{claim.id}") for name in READY for claim in study.load(name).claims
+]
+
+
+@pytest.mark.parametrize(("name", "claim"), CASES)
+def test_a_claim_can_hold_and_fail_and_stay_undecided(name: str, claim: Claim) -> None:
+    of = study.load(name)
+    rule = claim.rule.at(of.readings_of(claim)[0].labels)
+    assert any(World(of, rule, 1e-4, seed).make_it_hold() for seed in range(4)), "no world in which it holds"
+    assert any(World(of, rule, 1e-4, seed).evidence().verdict == "fails" for seed in range(20)), (
+        "no world in which it fails"
+    )
+    assert any(World(of, rule, 1.0, seed).evidence().verdict == "undecided" for seed in range(20)), (
+        "no world in which it stays undecided"
+    )
+
+
+def test_the_search_finds_out_that_a_rule_cannot_hold_or_cannot_fail() -> None:
+    of = study.load("shred")
+    time = mean_of(web_only[shred.MEAN_TIME].at(queue="RED"))
+    assert not World(of, every(time < 1, time > 2), 1e-4, 0).make_it_hold()
+    assert all(World(of, time > 0, 1e-4, seed).evidence().verdict == "holds" for seed in range(5))
+
+
+def test_losses_are_nothing_only_where_a_claim_holds() -> None:
+    band = stats.within(0.9, 1.1)
+    inside, outside = (
+        Evidence(verdict=v, measured="", value=x, low=x, high=x, band=band)
+        for v, x in (("holds", 1.0), ("fails", 2.0))
+    )
+    assert loss(inside) == 0
+    assert loss(outside) > 0
+    assert loss(stats.together(inside, outside)) > 0
+    assert loss(stats.either(inside, outside)) == 0

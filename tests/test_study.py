@@ -16,6 +16,7 @@ from small_study import MAIN, STUDY, FakeRun, FakeScenario, run, slower
 from aqmlab import live_runs, study
 from aqmlab.experiment import Form
 from aqmlab.publication import Decision, StudyResult, Variant
+from aqmlab.rule import digest
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
 
@@ -48,13 +49,26 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
     measured = "time, SHRED/RED 0.500 [0.500, 0.500], claimed below 1"
     assert first == {
         "id": "C-1",
+        "claim": "C-1",
         "reading": "",
         "statement": "SHRED is faster.",
         "source": "page 1",
         "origin": "paper",
         "rule": "Web alone, averaged over load: time, SHRED/RED below 1",
+        "digest": digest(STUDY.claims[0].rule.definition),
         **found,
-        "parts": [{**found, "measured": measured}],
+        "parts": [
+            {
+                "what": "time, SHRED/RED",
+                "context": "Web alone, averaged over load",
+                "where": {},
+                "claimed": "below 1",
+                **found,
+                "seeds": 2,
+                "equal_within": None,
+                "measured": measured,
+            }
+        ],
     }
     assert second["verdict"] == "undecided"
     assert "nothing to divide by" in second["parts"][0]["measured"]

@@ -274,7 +274,16 @@ class Rule:
 
     def _judged(self, results: Results, labels: Labels, level: float) -> Evidence:
         said = ", ".join([self.estimate.words, *([where(labels)] if labels else [])])
-        found = stats.judge(said, self.estimate.interval(results, labels, level), self.band)
+        interval = self.estimate.interval(results, labels, level)
+        found = stats.judge(said, interval, self.band)
+        if (
+            found.verdict == "undecided"
+            and interval.decided
+            and interval.half_width <= self.estimate.equal_within
+        ):
+            half = interval.half_width
+            measured = f"{found.measured}, undecided: equal within {half:.2g}"
+            found = replace(found, equal_within=half, measured=measured)
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate
         return replace(

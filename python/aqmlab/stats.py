@@ -106,6 +106,8 @@ class Evidence:
     """At which point of the axes that the rule leaves open."""
     band: Band | None = None
     """What is claimed of the number."""
+    equal_within: float = math.nan
+    """Half the interval of an undecided number that is known so well that it is called equal to the limit."""
     parts: tuple[Evidence, ...] = ()
     one_of: bool = False
     """Whether one part that holds is enough."""
@@ -162,7 +164,8 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
     """Interval of mean(ours) / mean(theirs), replication by replication.
 
     The classical ratio estimate with its linearised variance (Cochran, "Sampling Techniques",
-    section 6.3); a zero in a single replication does no harm, as it would to a mean of ratios.
+    section 6.3); a zero in a single replication does no harm, as it would to a mean of ratios. Of values none
+    of which is negative the interval ends at zero.
     """
     pairs = _pairs(ours, theirs)
     divisor = sum(b for _, b in pairs)
@@ -172,7 +175,10 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
     mean_divisor = divisor / len(pairs)
     spread = _interval([(a - ratio * b) / mean_divisor for a, b in pairs], level)
     half = spread.half_width
-    return Interval(value=ratio, low=ratio - half, high=ratio + half, count=len(pairs), level=level)
+    low = ratio - half
+    if low < 0 and all(a >= 0 and b >= 0 for a, b in pairs):
+        low = 0.0
+    return Interval(value=ratio, low=low, high=ratio + half, count=len(pairs), level=level)
 
 
 def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:

@@ -37,6 +37,7 @@ from aqmlab.publication import (
     Variant,
     Verdicts,
 )
+from aqmlab.rule import digest
 from aqmlab.runs import Results
 from aqmlab.stats import Evidence
 from aqmlab.store import Store
@@ -266,6 +267,7 @@ def records(result: StudyResult) -> dict[str, Any]:
         "quick": result.quick,
         "version": version(),
         "results_version": _core.RESULTS_VERSION,
+        "runs": result.provenance["runs"],
         "claims": [_record(one) for one in result.judged],
         "variants": {
             variant.name: {one.id: _found(one.evidence) for one in verdicts}
@@ -278,19 +280,41 @@ def _record(one: Judged) -> dict[str, Any]:
     parts = one.evidence.parts or (one.evidence,)
     return {
         "id": one.id,
+        "claim": one.claim.id,
         "reading": one.reading.name,
         "statement": one.claim.statement,
         "source": one.claim.source,
         "origin": one.claim.origin,
         "rule": one.claim.rule.text,
+        "digest": digest(one.claim.rule.definition),
         **_found(one.evidence),
-        "parts": [{**_found(part), "measured": part.measured} for part in parts],
+        "parts": [_part(part) for part in parts],
+    }
+
+
+def _part(part: Evidence) -> dict[str, Any]:
+    (equal,) = finite([part.equal_within])
+    return {
+        "what": part.what,
+        "context": part.context,
+        "where": dict(part.where),
+        "claimed": "" if part.band is None else str(part.band),
+        **_found(part),
+        "seeds": part.count,
+        "equal_within": equal,
+        "measured": part.measured,
+        **({"one_of": [_part(inner) for inner in part.parts]} if part.parts else {}),
     }
 
 
 def _found(evidence: Evidence) -> dict[str, Any]:
-    value, *ends = finite([evidence.value, evidence.low, evidence.high])
+    value, *ends = finite([_rounded(one) for one in (evidence.value, evidence.low, evidence.high)])
     return {"verdict": evidence.verdict, "value": value, "interval": None if None in ends else ends}
+
+
+def _rounded(value: float) -> float:
+    """Six significant digits, which no reader misses, and which are the same on every machine."""
+    return float(f"{value:.6g}")
 
 
 def _provenance(

@@ -184,8 +184,8 @@ ftp_only = Experiment(
     axes={"traffic.ftp.flows": tuple(range(10, 101, 10)), "queue": QUEUE},
     measures=measures.FTP,
     quick=Form(seeds=3, axes={"flows": (10, 40, 70, 100)}),
-    varied=Form(axes={"flows": (20, 60, 100)}),
-    varied_quick=Form(seeds=3, axes={"flows": (60,)}),
+    varied=Form(axes={"flows": (10, 40, 100)}),
+    varied_quick=Form(seeds=3, axes={"flows": (10, 40)}),
 )
 
 # PI is slow to find its probability, by design.

@@ -1,0 +1,219 @@
+"""The results on the pages of studies: generated of what full runs wrote, and never typed.
+
+    python -m aqmlab.study_pages docs/studies
+
+Of each page `NAME.md` what stands between two marks is written anew from `results/NAME.json`, the
+`claims.json` of a full run with the commit that it was made of.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aqmlab.files import write_text
+from aqmlab.stats import decimals
+
+WIDTH = 118
+BEGIN, END = "<!-- results of the full study, generated -->", "<!-- end of the results -->"
+
+ORIGINS = {"paper": "the source's", "sheet": "our reading of it", "ours": "ours beyond it"}
+WORDS = {"holds": "**holds**", "fails": "**fails**", "undecided": "undecided"}
+
+Record = Mapping[str, Any]
+
+
+def page(text: str, results: Record, retired: Mapping[str, Mapping[str, str]]) -> str:
+    """A page with the results in place of those that stand there. Raises `ValueError` if it has no marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the marks {BEGIN} and {END} are missing")
+    return f"{before}{BEGIN}\n\n{block(results, retired)}\n{END}{after}"
+
+
+def block(results: Record, retired: Mapping[str, Mapping[str, str]]) -> str:
+    """The results in Markdown: how they were made, the verdicts, every number, and what variants change."""
+    parts = [_made(results), _verdicts(results), _numbers(results), _variants(results), _retired(retired)]
+    return "\n".join(part for part in parts if part)
+
+
+def _made(results: Record) -> str:
+    claims = results["claims"]
+    counts = "; ".join(
+        f"{said} {_counted([one for one in claims if one['origin'] == origin])}"
+        for origin, said in ORIGINS.items()
+        if any(one["origin"] == origin for one in claims)
+    )
+    runs = f"{results['runs']:,}".replace(",", " ") if "runs" in results else "the"
+    version, commit = results["results_version"], results.get("commit", "unknown")[:12]
+    return _wrapped(
+        f"Made by `aqmlab study run {results['study']}`, results version {version}, commit {commit}: {runs} "
+        f"runs. Of the claims, {counts}. A claim that is judged for several systems counts for each of them."
+    )
+
+
+def _counted(claims: Sequence[Record]) -> str:
+    found = [one["verdict"] for one in claims]
+    said = (("holds", "hold"), ("fails", "fail"), ("undecided", "undecided"))
+    return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in said)
+
+
+def _verdicts(results: Record) -> str:
+    claims = results["claims"]
+    readings = list(dict.fromkeys(one["reading"] for one in claims if one["reading"]))
+    columns = readings or ["verdict"]
+    rows = ["| Claim | Whose | The sentence, and where | " + " | ".join(columns) + " |"]
+    rows.append("| --- | --- | --- | " + " | ".join("---" for _ in columns) + " |")
+    for id, several in _by_claim(claims).items():
+        first = several[0]
+        by_reading = {one["reading"]: _short(one) for one in several}
+        cells = (
+            [by_reading.get(name, by_reading.get("", "")) for name in columns]
+            if readings
+            else [_short(first)]
+        )
+        whose = ORIGINS[first["origin"]]
+        rows.append(f"| {id} | {whose} | {first['statement']} ({first['source']}) | {' | '.join(cells)} |")
+    return "\n".join([*rows, ""])
+
+
+def _by_claim(claims: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for one in claims:
+        found.setdefault(one["claim"], []).append(one)
+    return found
+
+
+def _short(one: Record) -> str:
+    value = "" if one["value"] is None else f" {_number(one)}"
+    return WORDS[one["verdict"]] + value
+
+
+def _number(found: Record) -> str:
+    if found["interval"] is None:
+        return "" if found["value"] is None else f"{found['value']:.4g}"
+    low, high = found["interval"]
+    places = decimals((high - low) / 2)
+    return f"{found['value']:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def _numbers(results: Record) -> str:
+    said = ["Every number, with the interval that all looks at the runs hold together with 95 %:", ""]
+    for one in results["claims"]:
+        name = one["id"] + (f" ({one['reading']})" if one["reading"] else "")
+        said.append(
+            _wrapped(f"- **{name}** {one['verdict']}. {'; '.join(_lines(one['parts']))}.", "  ").rstrip()
+        )
+    return "\n".join([*said, ""])
+
+
+def _lines(parts: Sequence[Record]) -> Iterator[str]:
+    """Numbers that differ only in where they are stand together."""
+    grouped: dict[tuple[str, str, str], list[Record]] = {}
+    for part in parts:
+        if "one_of" in part:
+            yield f"one of: {' or '.join(_lines(part['one_of']))}"
+            continue
+        grouped.setdefault((part["context"], part["what"], part["claimed"]), []).append(part)
+    before = ""
+    for (context, what, claimed), several in grouped.items():
+        begin = f"{context}: " if context and context != before else ""
+        before = context
+        yield f"{begin}{what} {', '.join(map(_at, several))}, claimed {claimed}"
+
+
+def _at(part: Record) -> str:
+    where = " ".join(f"{label} {value}" for label, value in part["where"].items())
+    equal = part["equal_within"]
+    close = "" if equal is None else f" (equal within {equal:.2g})"
+    mark = {"holds": "", "fails": " ✗", "undecided": " ?"}[part["verdict"]]
+    return f"{where + ': ' if where else ''}{_number(part)}{close}{mark}"
+
+
+def _variants(results: Record) -> str:
+    variants = results["variants"]
+    if not variants:
+        return ""
+    (_, decided), *others = variants.items()
+    ids = list(decided)
+    said = [
+        "The same claims under other readings of what the source leaves open, with fewer seeds; the first "
+        "line is as decided. H holds, F fails, U undecided."
+    ]
+    rows = ["| Variant | " + " | ".join(ids) + " |", "| --- | " + " | ".join("---" for _ in ids) + " |"]
+    for name, found in (("as decided", decided), *others):
+        letters = [found[id]["verdict"][0].upper() if id in found else "" for id in ids]
+        rows.append(f"| {name} | {' | '.join(letters)} |")
+    turned = [
+        f"{id} under {name}"
+        for name, found in others
+        for id in ids
+        if id in found and {found[id]["verdict"], decided[id]["verdict"]} == {"holds", "fails"}
+    ]
+    if turned:
+        said.append(f"Turned round are {', '.join(turned)}.")
+    return "\n".join([_wrapped(" ".join(said)), *rows, ""])
+
+
+def _retired(retired: Mapping[str, Mapping[str, str]]) -> str:
+    if not retired:
+        return ""
+    said = ["Rules that were replaced, and why:", ""]
+    said += [_wrapped(f"- **{id}**: {one['retired']}", "  ").rstrip() for id, one in retired.items()]
+    return "\n".join([*said, ""])
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return (
+        textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        + "\n"
+    )
+
+
+def unfounded(text: str, results: Record) -> list[str]:
+    """The figures in the prose of a page after its results which are in none of them: with two decimal places
+    or more, or percentages with one."""
+    _, _, after = text.partition(END)
+    known = [
+        number
+        for one in [
+            *results["claims"],
+            *(f for found in results["variants"].values() for f in found.values()),
+        ]
+        for part in (one, *one.get("parts", ()))
+        for number in (part["value"], *(part["interval"] or ()))
+        if number is not None
+    ]
+    told = json.dumps(results, ensure_ascii=False)
+    found = []
+    for figure, percent in re.findall(r"(?<![\w.])(\d+\.\d+)(\s?%)?", after):
+        places = len(figure.partition(".")[2])
+        if places < 2 and not percent:
+            continue
+        several = known + (
+            [100 * one for one in known] + [100 * abs(1 - one) for one in known] if percent else []
+        )
+        if not any(f"{abs(one):.{places}f}" == figure for one in several) and figure not in told:
+            found.append(figure + percent)
+    return found
+
+
+def main(folder: Path) -> None:
+    """Writes the results of all pages in a folder anew."""
+    from aqmlab.studies import rules
+
+    for path in sorted((folder / "results").glob("*.json")):
+        results = json.loads(path.read_text(encoding="utf-8"))
+        written = folder / f"{path.stem}.md"
+        write_text(written, page(written.read_text(encoding="utf-8"), results, rules.retired(path.stem)))
+        print(written)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,108 @@
+"""The results on the pages of studies are those of full runs, to the digit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aqmlab import study, study_pages
+from aqmlab.rule import digest
+from aqmlab.studies import rules
+
+FOLDER = Path(__file__).parent.parent / "docs/studies"
+RESULTS = sorted((FOLDER / "results").glob("*.json"))
+
+PART = {
+    "what": "time, SHRED/RED",
+    "context": "Web alone",
+    "where": {"load": 0.5},
+    "claimed": "below 1",
+    "verdict": "holds",
+    "value": 0.5,
+    "interval": [0.45, 0.55],
+    "seeds": 10,
+    "equal_within": None,
+    "measured": "",
+}
+MADE_UP = {
+    "study": "small",
+    "quick": False,
+    "results_version": 6,
+    "commit": "0123456789abcdef",
+    "runs": 1234,
+    "claims": [
+        {
+            "id": f"C-1{suffix}",
+            "claim": "C-1",
+            "reading": reading,
+            "statement": "It is faster.",
+            "source": "page 1",
+            "origin": "paper",
+            "verdict": verdict,
+            "value": 0.5,
+            "interval": [0.45, 0.55],
+            "parts": [PART, {**PART, "where": {"load": 1.0}, "value": 0.75, "verdict": "fails"}],
+        }
+        for reading, suffix, verdict in (("Reno", "", "holds"), ("SACK", "-sack", "fails"))
+    ],
+    "variants": {
+        "as decided": {"C-1": {"verdict": "holds", "value": 0.5, "interval": [0.4, 0.6]}},
+        "slow": {"C-1": {"verdict": "fails", "value": 1.5, "interval": [1.4, 1.6]}},
+    },
+}
+TEXT = f"# Small\n\n{study_pages.BEGIN}\nstale\n{study_pages.END}\n\nIt takes 0.75 of it, 25.0 % less.\n"
+
+
+def results(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_page_has_the_results_of_its_full_run(path: Path) -> None:
+    text = (FOLDER / f"{path.stem}.md").read_text(encoding="utf-8")
+    made = study_pages.page(text, results(path), rules.retired(path.stem))
+    assert text == made, "python -m aqmlab.study_pages docs/studies"
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_are_of_a_full_run_judged_by_the_rules_of_today(path: Path) -> None:
+    found = results(path)
+    assert not found["quick"]
+    assert len(found["commit"]) == 40
+    ours = {claim.id: digest(claim.rule.definition) for claim in study.load(path.stem).claims}
+    assert {one["claim"]: one["digest"] for one in found["claims"]} == ours
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_no_figure_in_the_prose_after_the_results_is_without_its_source(path: Path) -> None:
+    text = (FOLDER / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert study_pages.unfounded(text, results(path)) == []
+
+
+def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round() -> None:
+    page = study_pages.page(TEXT, MADE_UP, {"C-0": {"retired": "It was two-sided."}})
+    assert "stale" not in page
+    assert "| Claim | Whose | The sentence, and where | Reno | SACK |" in page
+    assert (
+        "| C-1 | the source's | It is faster. (page 1) | **holds** 0.500 [0.450, 0.550] | **fails** 0.500"
+        in page
+    )
+    assert "load 0.5: 0.500 [0.450, 0.550], load 1.0: 0.750 [0.450, 0.550] ✗, claimed below 1" in page
+    assert "Turned round are C-1 under slow." in page
+    assert "- **C-0**: It was two-sided." in page
+    assert "1 234 runs" in page
+    assert study_pages.page(page, MADE_UP, {"C-0": {"retired": "It was two-sided."}}) == page
+
+
+def test_a_figure_in_prose_must_be_one_of_the_results() -> None:
+    assert study_pages.unfounded(TEXT, MADE_UP) == []
+    assert study_pages.unfounded(f"{TEXT}0.76 and 26.0 %", MADE_UP) == ["0.76", "26.0 %"]
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="the marks"):
+        study_pages.page("# Small\n", MADE_UP, {})

@@ -91,7 +91,9 @@ def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round(
         "| C-1 | the source's | It is faster. (page 1) | **holds** 0.500 [0.450, 0.550] | **fails** 0.500"
         in page
     )
-    assert "load 0.5: 0.500 [0.450, 0.550], load 1.0: 0.750 [0.450, 0.550] ✗, claimed below 1" in page
+    assert "load 0.5: 0.500 [0.450, 0.550], load 1.0: 0.750 [0.450, 0.550] ✗, claimed below 1" in " ".join(
+        page.split()
+    )
     assert "Turned round are C-1 under slow." in page
     assert "- **C-0**: It was two-sided." in page
     assert "1 234 runs" in page

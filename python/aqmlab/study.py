@@ -210,6 +210,7 @@ def varied_claims(study: Study, quick: bool) -> list[Claim]:
         return all(
             leaf.experiment.name in axes
             and all(value in axes[leaf.experiment.name][label] for label, value in leaf.chosen.items())
+            and all(set(some) & set(axes[leaf.experiment.name][label]) for label, some in leaf.fewer.items())
             for leaf in leaves
         )
 

@@ -1,0 +1,229 @@
+"""The experiments of the study `unc-web`: scenarios, axes, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aqmlab.calibrate import ROOM, UNCONGESTED
+from aqmlab.experiment import Experiment, Form
+from aqmlab.studies.shared import Alters, keep, tcp_with
+from aqmlab.studies.unc_web import measures
+from aqmlab.sweep import Changes
+
+RATE_MBPS = 10
+WARM_UP_S = 120.0
+LOADS = (50, 60, 70, 80, 85, 90, 95, 100, 105)
+"""Offered loads, in percent of the line in each direction."""
+
+PLOTTED = (80, 105)
+"""The loads whose distributions the talk shows."""
+
+PAIRS = 250_000
+QUICK_PAIRS = 8_000
+VARIED_PAIRS = 100_000
+
+FULL_LOAD: Mapping[str, float] = {"as decided": 136.5, "MSS 536": 128.3, "HTTP/1.1": 127.0}
+"""New connections per second and direction that offer all of the line, by traffic.
+
+The first by `aqmlab calibrate` over 20 replications of 250 000 connections: 136.5 [135.5, 137.6]. The
+others by what as many connections offer over what those of the first do, seed by seed: 1.0643 [1.0640,
+1.0646] and 1.075 [1.073, 1.077]. The experiment `calibration` measures all of them again."""
+
+FULL_RATE = FULL_LOAD["as decided"]
+
+# Queues
+
+MEAN_PACKET = 500
+LIMIT = 555
+"""Packets: five times Drop Tail's buffer, and so more than twice `max_th`."""
+
+ADAPTIVE_RED: Mapping[str, Any] = {
+    "kind": "adaptive-red",
+    "adapts_on": "arrivals",
+    "bounds": "passed",
+    "bottom": 80e3 / (RATE_MBPS * 1e6),
+    "gentle_line": "stale",
+    "spacing": "wait",
+    "limit": f"{LIMIT}p",
+    "mean_packet": f"{MEAN_PACKET}B",
+    "target_delay": "5ms",
+}
+"""Adaptive RED of the ns-2 of 2003."""
+
+COUNTS_BYTES = {"limit": f"{LIMIT * MEAN_PACKET}B", "packet_scaling": "after-count"}
+"""In bytes, big packets are dropped more often, as in ns-2."""
+
+MARKS = {"ecn": "unless-forced", "mark_p": 0.1}
+DROP_TAIL = {"kind": "drop-tail", "limit": "111p"}
+
+
+def at_both_ends(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Other parameters for the queues of both directions."""
+    for link in table["links"].values():
+        link["queue"] = link["queue"] | changes
+    return table
+
+
+def _adaptive_red(*, ecn: bool, target: str) -> Alters:
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        table["tcp"]["ecn"]["mode"] = "on" if ecn else "off"
+        return at_both_ends(table, target_delay=target, **(MARKS if ecn else {}))
+
+    return change
+
+
+def _with_and_without_ecn(ending: str, target: str) -> Changes:
+    return Changes(
+        {f"{name}{ending}": _adaptive_red(ecn="ECN" in name, target=target) for name in ("ARED", "ARED+ECN")}
+    )
+
+
+UNITS = Changes({"packets": {}, "bytes": lambda table: at_both_ends(table, **COUNTS_BYTES)})
+"""What Adaptive RED counts in."""
+
+TCPS = Changes({"Reno": {"tcp.recovery.kind": "reno"}, "SACK": {"tcp.recovery.kind": "sack"}})
+
+# Traffic
+
+
+def lasting(pairs: int) -> str:
+    """As long as so many requests take on average, after the warm-up, if they make all of the load."""
+    return f"{WARM_UP_S + pairs / FULL_RATE:.9f}s"
+
+
+def offering(rate: float) -> Alters:
+    """So many connections a second, and as many requests in all as the scenario has at full load."""
+
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        warm_up_s, end_s = (float(table[key][:-1]) for key in ("warm_up", "duration"))
+        pairs = round((end_s - warm_up_s) * FULL_RATE)
+        table["duration"] = f"{warm_up_s + pairs / rate:.0f}s"
+        for web in table["traffic"].values():
+            web["connections_per_second"] = round(rate, 3)
+        return table
+
+    return change
+
+
+def loads(*percent: int) -> Changes:
+    """Loads offered, in percent of the line."""
+    return Changes({load: offering(FULL_RATE * load / 100) for load in percent})
+
+
+def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps") -> dict[str, Any]:
+    """Web traffic both ways that fills a line, with a delay of its own for every connection."""
+    ways = {"forward": {"from": "left", "to": "right"}, "reverse": {"from": "right", "to": "left"}}
+    line = {"rate": rate, "delay": "1ms"}
+    web = {"kind": "packmime", "connections_per_second": FULL_RATE}
+    return {
+        "duration": lasting(PAIRS),
+        "warm_up": f"{WARM_UP_S:.0f}s",
+        "access": {"rate": "100Mbps", "delay": "10us"},
+        "host": {"jitter": "0s"},
+        "links": {name: {**way, **line, "queue": dict(queue)} for name, way in ways.items()},
+        "tcp": {
+            "connection": {"mss": "1460B", "nagle": "on"},
+            "cwnd": {"initial": 2},
+            "recovery": {"kind": "reno", "limited_transmit": "off"},
+            "sack": {"dsack": "off"},
+            "rto": {"initial": "3s", "min": "1s"},
+            "receiver": {"window": 44, "delayed_ack_timer": "100ms"},
+            "ecn": {"mode": "off"},
+        },
+        "traffic": {name: {**way, **web} for name, way in ways.items()},
+        "record": {"drops": True, "queue_every": "0s"},
+    }
+
+
+def http_1_1(table: dict[str, Any]) -> dict[str, Any]:
+    """Some connections persist over several pages."""
+    for web in table["traffic"].values():
+        web["http"] = "1.1"
+    return table
+
+
+TRAFFIC: Mapping[str, Alters] = {
+    "as decided": keep,
+    "MSS 536": tcp_with({"connection.mss": "536B", "receiver.window": 122}),
+    "HTTP/1.1": http_1_1,
+}
+"""Traffic that needs a calibration of its own."""
+
+
+def same_load(traffic: str) -> Alters:
+    """Other traffic, with as many connections as offer the same load."""
+
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        for web in table["traffic"].values():
+            rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
+            web["connections_per_second"] = round(rate, 3)
+        return TRAFFIC[traffic](table)
+
+    return change
+
+
+# Experiments
+
+calibration = Experiment(
+    name="calibration",
+    title="A line on which nothing queues",
+    scenario=both_ways({"kind": "drop-tail", "limit": ROOM}, f"{UNCONGESTED * RATE_MBPS}Mbps")
+    | {"record": {"drops": False, "queue_every": "0s"}},
+    axes={
+        "traffic": Changes(TRAFFIC),
+        "rate": Changes({rate: offering(rate) for rate in (60, 80, 100, 120, 140)}),
+    },
+    measures=[measures.OFFERED],
+    quick=Form(seeds=2, axes={"rate": (60, 100, 140)}, changes={"duration": lasting(QUICK_PAIRS // 2)}),
+)
+
+_QUICK = Form(seeds=3, axes={"load": (60, *PLOTTED)}, changes={"duration": lasting(QUICK_PAIRS)})
+_VARIED = Form(axes={"load": (80, 90, 105)}, changes={"duration": lasting(VARIED_PAIRS)})
+_VARIED_QUICK = Form(seeds=2, axes={"load": (105,)}, changes={"duration": lasting(QUICK_PAIRS // 4)})
+
+drop_tail = Experiment(
+    name="drop-tail",
+    title="Drop Tail",
+    scenario=both_ways(DROP_TAIL),
+    axes={"tcp": TCPS, "load": loads(*LOADS)},
+    measures=measures.WEB,
+    seeds=5,
+    quick=_QUICK,
+    varied=_VARIED,
+    varied_quick=_VARIED_QUICK,
+)
+
+adaptive_red = Experiment(
+    name="adaptive-red",
+    title="Adaptive RED",
+    scenario=both_ways(ADAPTIVE_RED),
+    axes={
+        "queue": _with_and_without_ecn("", "5ms"),
+        "unit": UNITS,
+        "tcp": TCPS,
+        "load": loads(*LOADS),
+    },
+    measures=measures.WEB,
+    seeds=5,
+    quick=_QUICK,
+    varied=Form(axes={"tcp": ("Reno",), **_VARIED.axes}, changes=_VARIED.changes),
+    varied_quick=_VARIED_QUICK,
+)
+
+tuning = Experiment(
+    name="tuning",
+    title="Adaptive RED",
+    scenario=both_ways(ADAPTIVE_RED),
+    axes={
+        "queue": _with_and_without_ecn(" 60 ms", "60ms"),
+        "unit": UNITS,
+        "tcp": Changes({"Reno": TCPS["Reno"]}),
+        "load": loads(90, 95, 100, 105),
+    },
+    measures=measures.WEB,
+    seeds=5,
+    quick=Form(seeds=3, axes={"load": (105,)}, changes=_QUICK.changes),
+)
+
+EXPERIMENTS = (calibration, drop_tail, adaptive_red, tuning)

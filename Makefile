@@ -78,9 +78,10 @@ bench-live: $(FULL_CORE)  ## Measure how exact and how fast live runs are on thi
 	$(PYTHON) benches/live.py
 
 .PHONY: studies
-studies: $(CORE)  ## Run every study in full.
+studies: $(CORE)  ## Run every study in full, and write its results on its page.
 	$(PYTHON) -c 'from aqmlab.studies import STUDIES; print(*STUDIES, sep="\n")' | while read -r study; do \
 	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; done
+	$(PYTHON) -m aqmlab.study_pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
 
 .PHONY: docs
 docs: $(CORE) $(DOCTOOLS)  ## Write the reference pages and build the documentation as a site.

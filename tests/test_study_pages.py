@@ -108,3 +108,16 @@ def test_a_figure_in_prose_must_be_one_of_the_results() -> None:
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="the marks"):
         study_pages.page("# Small\n", MADE_UP, {})
+
+
+def test_results_of_a_quick_form_are_no_results(tmp_path: Path) -> None:
+    pages, runs = tmp_path / "pages", tmp_path / "runs"
+    (runs / "small").mkdir(parents=True)
+    pages.mkdir()
+    (pages / "small.md").write_text(TEXT)
+    (runs / "small/claims.json").write_text(json.dumps({**MADE_UP, "quick": True}))
+    with pytest.raises(ValueError, match=r"quick form: run the study in full"):
+        study_pages.take(runs, pages, "abc")
+    (runs / "small/claims.json").write_text(json.dumps(MADE_UP))
+    study_pages.take(runs, pages, "abc")
+    assert results(pages / "results/small.json")["commit"] == "abc"

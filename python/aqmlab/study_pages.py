@@ -1,6 +1,6 @@
 """The results on the pages of studies: generated of what full runs wrote, and never typed.
 
-    python -m aqmlab.study_pages docs/studies
+    python -m aqmlab.study_pages docs/studies [--take out --commit HASH]
 
 Of each page `NAME.md` what stands between two marks is written anew from `results/NAME.json`, the
 `claims.json` of a full run with the commit that it was made of.
@@ -8,9 +8,9 @@ Of each page `NAME.md` what stands between two marks is written anew from `resul
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -204,16 +204,39 @@ def unfounded(text: str, results: Record) -> list[str]:
     return found
 
 
-def main(folder: Path) -> None:
+def take(runs: Path, folder: Path, commit: str) -> None:
+    """Takes the verdicts of full runs, `RUNS/NAME/claims.json`, as the results of the pages in a folder.
+    Raises `ValueError` if one is of a quick form."""
+    for path in sorted(folder.glob("*.md")):
+        made = runs / path.stem / "claims.json"
+        if made.exists():
+            results = json.loads(made.read_text(encoding="utf-8"))
+            if results["quick"]:
+                raise ValueError(f"{made}: is of the quick form: run the study in full")
+            text = json.dumps({**results, "commit": commit}, indent=1, ensure_ascii=False) + "\n"
+            (folder / "results").mkdir(exist_ok=True)
+            write_text(folder / "results" / f"{path.stem}.json", text)
+
+
+def main() -> None:
     """Writes the results of all pages in a folder anew."""
     from aqmlab.studies import rules
 
-    for path in sorted((folder / "results").glob("*.json")):
+    parser = argparse.ArgumentParser(prog="aqmlab.study_pages", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the pages are")
+    parser.add_argument(
+        "--take", type=Path, metavar="RUNS", help="take new results from RUNS/NAME/claims.json"
+    )
+    parser.add_argument("--commit", default="unknown", help="what these runs were made of")
+    options = parser.parse_args()
+    if options.take:
+        take(options.take, options.folder, options.commit)
+    for path in sorted((options.folder / "results").glob("*.json")):
         results = json.loads(path.read_text(encoding="utf-8"))
-        written = folder / f"{path.stem}.md"
+        written = options.folder / f"{path.stem}.md"
         write_text(written, page(written.read_text(encoding="utf-8"), results, rules.retired(path.stem)))
         print(written)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

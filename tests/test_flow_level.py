@@ -11,9 +11,12 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import flow_level, replications
+from aqmlab import campaign, flow_level, replications
+from aqmlab.experiment import Experiment
+from aqmlab.measure import Measure, View
 from aqmlab.plot import save
 from aqmlab.scenario import Scenario
+from aqmlab.store import Store
 
 SMALL = """\
 level = "flow"
@@ -139,24 +142,27 @@ def test_three_regimes_follow_from_load_and_peak_rate(link: Path, tmp_path: Path
     save(chart, tmp_path, "demand")
 
 
-def test_a_study_can_sweep_it(link: Path) -> None:
-    from aqmlab.campaign import Local, execute
-    from aqmlab.grid import Grid
-    from aqmlab.grid_plan import collect, plan_of, tasks_of
-    from aqmlab.store import Store
-
-    base = Scenario.load(link).given
-    sweep = Grid(
+def test_a_study_can_vary_it(link: Path) -> None:
+    mean = Measure(name="mean", compute=mean_in_progress)
+    loads = Experiment(
         name="loads",
-        axes={"load": [0.3, 0.6]},
-        scenario=lambda load: {**base, "traffic": {"web": {"load": load}}},
-        reduce=lambda run: {"mean": float(run.tables["links"]["mean_in_progress"][0])},
+        title="Loads",
+        scenario=Scenario.load(link).given,
+        axes={"traffic.web.load": (0.3, 0.6)},
+        measures=[mean],
         seeds=2,
     )
-    plan = plan_of([sweep], Scenario.from_dict, False)
+    planned = loads.plan(loads.sweep("full"))
     with Store(link.parent / "store") as store:
-        assert execute(tasks_of([plan]), store, executor=Local(jobs=1), total=4).made == 4
-        assert collect(plan, store)
+        tasks = [task for _, task in planned.tasks({})]
+        assert campaign.execute(tasks, store, executor=campaign.Local(jobs=1), total=4).made == 4
+        found = planned.collect(store, {})
+    few, many = ([row[mean] for row in found.where(load=load)] for load in (0.3, 0.6))
+    assert max(few) < min(many)
+
+
+def mean_in_progress(view: View) -> float:
+    return float(view.run.tables["links"]["mean_in_progress"][0])
 
 
 def test_the_command_prints_the_number_beside_the_law(cli: Cli, link: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aqmlab import live_agreement, live_runs
-from aqmlab.grid import Runnable
+from aqmlab.campaign import Runnable
 from aqmlab.live_agreement import LOADS, MEASURES, QUEUES, TCPS
 from aqmlab.scenario import Scenario
 

@@ -15,7 +15,9 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import _core, campaign, grid, grid_plan, measure, trace
+from aqmlab import _core, campaign, trace
+from aqmlab.experiment import Experiment
+from aqmlab.measure import Measure, View
 from aqmlab.parallel import watched
 from aqmlab.plot import save
 from aqmlab.scenario import Scenario, ScenarioFileError
@@ -100,24 +102,27 @@ def test_a_lower_rate_makes_more_flows_active() -> None:
 
 
 def test_a_campaign_runs_traces_as_it_runs_scenarios(tmp_path: Path) -> None:
-    one = grid.Grid(
+    active = Measure(name="active", compute=mean_active)
+    rates = Experiment(
         name="rates",
-        axes={"rate": ["100Mbps", "20Mbps"]},
-        scenario=lambda rate: {**SMALL, "rate": rate},
-        reduce=mean_active,
+        title="Rates",
+        scenario=SMALL,
+        axes={"rate": ("100Mbps", "20Mbps")},
+        measures=[active],
         seeds=2,
     )
-    plan = grid_plan.plan_of([one], Scenario.from_dict, False)
+    planned = rates.plan(rates.sweep("full"))
     with Store(tmp_path / "store") as store:
-        did = campaign.execute(grid_plan.tasks_of([plan]), store, executor=campaign.Local(jobs=2), total=4)
-        found = grid_plan.collect(plan, store)["rates"]
+        tasks = [task for _, task in planned.tasks({})]
+        did = campaign.execute(tasks, store, executor=campaign.Local(jobs=2), total=4)
+        found = planned.collect(store, {})
     assert (did.made, did.failures) == (4, [])
-    fast, slow = (found.where(rate=rate).values("active") for rate in ("100Mbps", "20Mbps"))
+    fast, slow = ([row[active] for row in found.where(rate=rate)] for rate in ("100Mbps", "20Mbps"))
     assert max(fast) < min(slow)
 
 
-def mean_active(run: measure.Run) -> grid.Reduction:
-    return {"active": run.tables["summary"]["mean_active"][0]}
+def mean_active(view: View) -> float:
+    return float(view.run.tables["summary"]["mean_active"][0])
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

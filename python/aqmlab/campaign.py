@@ -16,8 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aqmlab import _core, live_runs
-from aqmlab.grid import Runnable
-from aqmlab.measure import Measure, View
+from aqmlab.measure import Measure, Run, View
 from aqmlab.parallel import each
 from aqmlab.store_log import framed
 
@@ -28,6 +27,21 @@ if TYPE_CHECKING:
 
 BLOCK = 1000
 """So many tasks are looked up in the store at once."""
+
+
+class Runnable(Protocol):
+    """A checked scenario."""
+
+    @property
+    def digest(self) -> str:
+        """The name of what it says, in full."""
+
+    @property
+    def effective(self) -> Mapping[str, Any]:
+        """The scenario in full."""
+
+    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
+        """Runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)

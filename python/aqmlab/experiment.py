@@ -15,8 +15,7 @@ from aqmlab.sweep import Change, Changes, Sweep, Value, said
 from aqmlab.variable import Measured
 
 if TYPE_CHECKING:
-    from aqmlab.campaign import Task
-    from aqmlab.grid import Runnable
+    from aqmlab.campaign import Runnable, Task
     from aqmlab.store import Store
 
 FormName = Literal["full", "quick", "varied", "varied-quick"]

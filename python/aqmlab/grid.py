@@ -6,28 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from aqmlab import _core
+from aqmlab.campaign import Runnable
 from aqmlab.measure import Measure, Run
 
 Labels = Mapping[str, Any]
 Reduction = dict[str, Any]
-
-
-class Runnable(Protocol):
-    """A checked scenario."""
-
-    @property
-    def digest(self) -> str:
-        """The name of what it says, in full."""
-
-    @property
-    def effective(self) -> Mapping[str, Any]:
-        """The scenario in full."""
-
-    def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs it."""
 
 
 def versioned(version: int) -> Callable[[Reduce], Reduce]:

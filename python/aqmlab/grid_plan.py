@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import live_runs
-from aqmlab.campaign import Refused, Task
-from aqmlab.grid import Grid, Prepare, Row, Runnable, Runs
+from aqmlab.campaign import Refused, Runnable, Task
+from aqmlab.grid import Grid, Prepare, Row, Runs
 
 if TYPE_CHECKING:
     from aqmlab.store import Store

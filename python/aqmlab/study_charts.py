@@ -108,6 +108,24 @@ def overview(variables: Sequence[Shown], *, by: str) -> Tabulates:
     return tabulate
 
 
+def listed(columns: Mapping[str, Shown], *rows: str) -> Tabulates:
+    """A line for each point of some axes, and a column for each of some variables by its head: mean ± half of
+    the interval."""
+    for variable in columns.values():
+        _check_open(variable, rows)
+
+    def tabulate(results: Results) -> pl.DataFrame:
+        values = [next(iter(columns.values())).values_of(label, results) for label in rows]
+        points = [dict(zip(rows, chosen, strict=True)) for chosen in itertools.product(*values)]
+        labels = {label: [point[label] for point in points] for label in rows}
+        found = {
+            head: [shown(variable, results, point) for point in points] for head, variable in columns.items()
+        }
+        return pl.DataFrame({**labels, **found})
+
+    return tabulate
+
+
 def crossed(variable: Shown, *, rows: str, columns: str, title: str) -> Tabulates:
     """A variable at all values of two axes: a line for each of the one, under this title, and a column for
     each of the other."""

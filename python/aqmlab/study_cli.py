@@ -67,7 +67,7 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     width = max(8, *(len(id) for id in result.verdicts))
     for judged in result.judged:
-        print(f"{judged.claim.id:<{width}} {judged.evidence.verdict:<10} {judged.evidence.measured}")
+        print(f"{judged.id:<{width}} {judged.evidence.verdict:<10} {judged.evidence.measured}")
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
     print(f"\nReport: {result.report}")

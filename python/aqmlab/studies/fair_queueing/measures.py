@@ -1,0 +1,303 @@
+"""What the runs of the study `fair-queueing` are reduced to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aqmlab import gauges, metrics
+from aqmlab.flow_level import demand, throughput_bps
+from aqmlab.measure import Reduction, Run
+from aqmlab.studies.fair_queueing.laws import PACKET, PACKET_S, RATE_MBPS, modulated_wait_ms
+
+AVAILABLE_MBPS = 25.0
+"""What the background leaves."""
+
+PAYLOAD = 960
+WIRE = PACKET / PAYLOAD
+
+UNRESPONSIVE = "unresponsive"
+LAW_NAMES = {
+    "reno": "Reno",
+    "highspeed": "HighSpeed",
+    "cubic": "CUBIC",
+    "scalable": "Scalable",
+    UNRESPONSIVE: "unresponsive",
+}
+"""How bottlenecked flows send: the names of their traffic, in the order of pairs, and their names."""
+
+# Bottlenecked flows beside a background
+
+
+def _link(run: Run) -> Mapping[str, Any]:
+    """Rates on the wire in Mb/s, fairness, what the background lost, and how long packets waited."""
+    flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
+    ours = flows.filter(pl.col("traffic") != "background")
+    behind = flows.filter(pl.col("traffic") == "background")
+    wire = pl.when(pl.col("traffic") == UNRESPONSIVE).then(1.0).otherwise(WIRE)
+    rates = ours.select("traffic", mbps=pl.col("goodput_bps") * wire / 1e6)
+    known = dict(rates.group_by("traffic").mean().iter_rows())
+    of_laws = {law: known[law] for law in LAW_NAMES if law in known}
+    first, second = (*of_laws.values(), math.nan, math.nan)[:2]
+    line = metrics.link(run.tables["links"], "bottleneck")
+    return {
+        "available": float(rates["mbps"].sum()) / AVAILABLE_MBPS,
+        "jain": float(rates.select(metrics.jain(pl.col("mbps"))).item()) if rates.height else math.nan,
+        "highspeed_mbps": of_laws.get("highspeed", math.nan),
+        "reno_mbps": of_laws.get("reno", math.nan),
+        "first_mbps": first,
+        "second_mbps": second,
+        "background_loss": metrics.drop_fraction(behind),
+        "background_mbps": metrics.goodput_bps(behind) / 1e6,
+        "utilisation": 100 * float(line["utilisation"]),
+        "wait_ms": 1000 * float(line["mean_queue_delay_s"]),
+        "timeouts": int(ours["timeouts"].sum()),
+    }
+
+
+_of_link = Reduction(prefix="fair-queueing.link", of=_link).measure
+
+LINK = (
+    AVAILABLE := _of_link("available", "rate over the available 25 Mb/s"),
+    JAIN := _of_link("jain", "Jain's index"),
+    BACKGROUND_LOSS := _of_link("background_loss", "share of the background's packets lost"),
+    BACKGROUND_RATE := _of_link("background_mbps", "rate of the background", "Mb/s"),
+    UTILISATION := _of_link("utilisation", "utilisation", "%"),
+    WAIT := _of_link("wait_ms", "mean wait, all packets", "ms"),
+    TIMEOUTS := _of_link("timeouts", "time-outs"),
+    HIGHSPEED := _of_link("highspeed_mbps", "rate of HighSpeed", "Mb/s"),
+    RENO := _of_link("reno_mbps", "rate of Reno", "Mb/s"),
+    FIRST := _of_link("first_mbps", "rate of the first", "Mb/s"),
+    SECOND := _of_link("second_mbps", "rate of the second", "Mb/s"),
+)
+
+# What the talk plots: windows and utilisation against time
+
+SHOWN_S = 100
+"""What the talk plots."""
+WINDOW_STEP_S = 0.2
+USE_STEP_S = 1.0
+
+
+def _path(run: Run) -> Mapping[str, Any]:
+    """The windows of the bottlenecked flows and the use of the line, from the start of the run on."""
+    senders = run.tables["senders"].with_columns(pl.col("traffic").cast(pl.String)).sort("time_s")
+    windows = []
+    for (traffic, _), rows in senders.group_by(["traffic", "flow"], maintain_order=True):
+        times, cwnd = rows["time_s"].to_numpy(), rows["cwnd_segments"].to_numpy()
+        at = np.arange(WINDOW_STEP_S, SHOWN_S, WINDOW_STEP_S)
+        place = np.searchsorted(times, at, "right") - 1
+        windows.append([traffic, [float(cwnd[one]) if one >= 0 else 0.0 for one in place]])
+    samples = run.tables["queue"].filter(pl.col("link") == "bottleneck").sort("time_s")
+    left = samples.select(pl.col("arrivals") - pl.col("drops") - pl.col("length_packets")).to_series()
+    sent = np.diff(left.to_numpy().astype(np.float64))
+    return {
+        "windows": sorted(windows, key=lambda one: str(one[0])),
+        "use": [float(packets) * PACKET_S / USE_STEP_S for packets in sent],
+    }
+
+
+_of_path = Reduction(prefix="fair-queueing.path", of=_path).measure
+
+PATH = (
+    WINDOWS := _of_path("windows", "congestion windows over time"),
+    USE := _of_path("use", "utilisation over time"),
+)
+
+# The wait of the background
+
+
+def _delay(run: Run) -> Mapping[str, Any]:
+    """How long packets of the background waited for the line; those dropped are left out."""
+    warm_up_s, _ = metrics.window(run.manifest)
+    flows = run.tables["flows"].filter(pl.col("traffic") == "background")
+    events = run.tables["packets"].filter(
+        (pl.col("time_s") >= warm_up_s) & pl.col("flow").is_in(flows["flow"].implode())
+    )
+    event = pl.col("event").cast(pl.String)
+    key = ["flow", "sequence_bytes"]
+    joined = events.filter(event == "enqueue").select(*key, since="time_s")
+    begun = events.filter(event == "start").select(*key, at="time_s")
+    waits = begun.join(joined, on=key).select(pl.col("at") - pl.col("since")).to_series().to_numpy()
+    # What finds the line free starts without joining the queue.
+    at_once = begun.join(joined, on=key, how="anti").height
+    waits = np.concatenate([waits, np.zeros(at_once)])
+    return {
+        "mean_ms": 1000 * float(waits.mean()),
+        "p99_ms": 1000 * float(np.quantile(waits, 0.99)),
+        "packets": int(waits.size),
+    }
+
+
+_of_delay = Reduction(prefix="fair-queueing.delay", of=_delay).measure
+
+DELAY = (
+    MEAN_DELAY := _of_delay("mean_ms", "mean wait of the background's packets", "ms"),
+    P99_DELAY := _of_delay("p99_ms", "99th percentile of their waits", "ms"),
+    DELAYED := _of_delay("packets", "packets of the background"),
+)
+
+# Rate-limited flows alone
+
+
+def _alone(run: Run) -> Mapping[str, Any]:
+    """What a link without bottlenecked flows loses, and how long packets wait; the law is that of 1 Mb/s
+    flows."""
+    line = metrics.link(run.tables["links"], "bottleneck")
+    wait_ms = 1000 * float(line["mean_queue_delay_s"])
+    traffic = run.manifest["scenario"]["traffic"]
+    limited = len(traffic) == 1
+    law_ms = modulated_wait_ms(traffic["background"]["load"], periodic=False) if limited else math.nan
+    return {
+        "loss": float(line["drop_fraction"]),
+        "wait_ms": wait_ms,
+        "wait_services": wait_ms / (1000 * PACKET_S),
+        "wait_over_law": wait_ms / law_ms,
+    }
+
+
+_of_alone = Reduction(prefix="fair-queueing.alone", of=_alone).measure
+
+ALONE = (
+    LOSS := _of_alone("loss", "share of packets lost"),
+    ALONE_WAIT := _of_alone("wait_ms", "mean wait", "ms"),
+    SERVICES := _of_alone("wait_services", "mean wait in services"),
+    WAIT_OVER_LAW := _of_alone("wait_over_law", "mean wait over that of a modulated M/G/1"),
+)
+
+# Flows with a packet in the queue
+
+
+def _active(run: Run) -> Mapping[str, Any]:
+    """How many flows have a packet waiting, and how many packets wait, over samples after the warm-up."""
+    warm_up_s, _ = metrics.window(run.manifest)
+    samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
+    shown = gauges.at(run.tables["gauges"], link="bottleneck").filter(pl.col("time_s") >= warm_up_s)
+    active = shown["active_flows"].to_numpy().astype(np.float64)
+    waiting = samples["length_packets"].to_numpy().astype(np.float64)
+    return {
+        "active": float(active.mean()),
+        "active_p999": float(np.quantile(active, 0.999)),
+        "active_most": float(active.max()),
+        "waiting": float(waiting.mean()),
+        "waiting_p999": float(np.quantile(waiting, 0.999)),
+    }
+
+
+_of_scale = Reduction(prefix="fair-queueing.scale", of=_active).measure
+
+SCALE = (
+    ACTIVE := _of_scale("active", "mean number of active flows"),
+    ACTIVE_P999 := _of_scale("active_p999", "active flows, 99.9 %"),
+    ACTIVE_MOST := _of_scale("active_most", "most active flows"),
+    WAITING := _of_scale("waiting", "packets waiting"),
+    WAITING_P999 := _of_scale("waiting_p999", "packets waiting, 99.9 %"),
+)
+
+
+def _at_least(distribution: pl.DataFrame, count: int) -> list[float]:
+    """P(N >= i) for the first so many i, from the columns `flows` and `share`."""
+    flows = distribution["flows"].to_numpy().astype(np.int64)
+    shares = np.zeros(max(count, int(flows.max(initial=0)) + 1))
+    shares[flows] = distribution["share"].to_numpy()
+    return [float(share) for share in shares[::-1].cumsum()[::-1][:count]]
+
+
+# A trace at the rates of slower and slower lines
+
+MOST_ACTIVE_COUNTED = 501
+
+
+def _trace(run: Run) -> Mapping[str, Any]:
+    """How many flows of a trace have a packet waiting: in short, and how often more than so many."""
+    row = run.tables["summary"].row(0, named=True)
+    distribution = run.tables["distribution"].rename({"active_share": "share"})
+    names = ("mean_active", "p999_active", "most_active", "mean_in_progress")
+    more = _at_least(distribution, MOST_ACTIVE_COUNTED + 1)[1:]
+    return {**{name: float(row[name]) for name in names}, "tail": more}
+
+
+_of_trace = Reduction(prefix="fair-queueing.trace", of=_trace).measure
+
+TRACE = (
+    TRACE_ACTIVE := _of_trace("mean_active", "active"),
+    TRACE_P999 := _of_trace("p999_active", "active, 99.9 %"),
+    TRACE_MOST := _of_trace("most_active", "most active flows"),
+    TRACE_IN_PROGRESS := _of_trace("mean_in_progress", "in progress"),
+    TRACE_TAIL := _of_trace("tail", "share of the time with more active flows"),
+)
+
+# The flow level
+
+MOST_COUNTED = 101
+"""Numbers of flows whose share of the time is kept: 0 to 100 and beyond."""
+
+
+def _number(run: Run) -> Mapping[str, Any]:
+    """The number of bottlenecked flows in progress: mean, and how often at least so many; over the geometric
+    law of their load, too."""
+    classes = run.tables["classes"].filter(pl.col("traffic") == "flows")
+    rows = run.tables["distribution"].filter(pl.col("traffic") == "flows")
+    mean, tail = float(classes["mean_in_progress"].item()), _at_least(rows, MOST_COUNTED)
+    load = run.manifest["scenario"]["traffic"]["flows"]["load"]
+    return {
+        "mean": mean,
+        "tail": tail,
+        "at_least_5": tail[5],
+        "at_least_100": tail[100],
+        "mean_over_law": mean / (load / (1 - load)),
+        "at_least_5_over_law": tail[5] / load**5,
+    }
+
+
+_of_number = Reduction(prefix="fair-queueing.number", of=_number).measure
+
+NUMBER = (
+    MEAN := _of_number("mean", "mean"),
+    TAIL := _of_number("tail", "share of the time with at least so many"),
+    FIVE := _of_number("at_least_5", "P(N >= 5)"),
+    HUNDRED := _of_number("at_least_100", "P(N >= 100)"),
+    MEAN_OVER_LAW := _of_number("mean_over_law", "mean number over the law's"),
+    FIVE_OVER_LAW := _of_number("at_least_5_over_law", "P(N >= 5) over the law's"),
+)
+
+
+def _regime(run: Run) -> Mapping[str, Any]:
+    """The throughput of a flow, also over its peak rate (or that of the link), and how often peak rates fill
+    the link."""
+    throughput = throughput_bps(run) / 1e6
+    peak = run.manifest["scenario"]["traffic"]["flows"]["peak_rate"]
+    return {
+        "throughput_mbps": throughput,
+        "throughput_share": throughput / (metrics.bits_per_second(peak) / 1e6 if peak else RATE_MBPS),
+        "saturated": 100 * float(run.tables["links"]["saturated"].item()),
+    }
+
+
+_of_regime = Reduction(prefix="fair-queueing.regime", of=_regime).measure
+
+REGIME = (
+    THROUGHPUT := _of_regime("throughput_mbps", "throughput", "Mb/s"),
+    THROUGHPUT_SHARE := _of_regime("throughput_share", "throughput of a flow / its peak rate"),
+    SATURATED := _of_regime("saturated", "time full", "%"),
+)
+
+
+def _flow_path(run: Run) -> Mapping[str, Any]:
+    """The number of flows in progress, and what their peak rates add up to, after the warm-up."""
+    warm_up_s, _ = metrics.window(run.manifest)
+    counted = run.tables["in_progress"].filter(pl.col("time_s") >= warm_up_s)
+    wanted = demand(run).filter(pl.col("time_s") >= warm_up_s)
+    return {"flows": counted["flows"].to_list(), "demand": wanted["demand"].to_list()}
+
+
+_of_flow_path = Reduction(prefix="fair-queueing.flow-path", of=_flow_path).measure
+
+FLOW_PATH = (
+    IN_PROGRESS := _of_flow_path("flows", "flows in progress over time"),
+    DEMAND := _of_flow_path("demand", "sum of peak rates over time"),
+)

@@ -102,6 +102,17 @@ def test_an_unknown_study_is_answered_with_the_known_ones() -> None:
         study.load("shed")
 
 
+def test_a_file_may_hold_a_study(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from small_study import STUDY\n")
+    assert study.load(str(file)).name == "small"
+    file.write_text("X = 1\n")
+    with pytest.raises(ValueError, match=r"mine.py: has no STUDY"):
+        study.load(str(file))
+    with pytest.raises(ValueError, match=r"none.py: there is no such file"):
+        study.load(str(tmp_path / "none.py"))
+
+
 def test_a_study_without_a_live_form_is_answered_with_those_that_have_one(cli: Cli) -> None:
     with pytest.raises(KeyError, match="`shred` has no live form: there is one of helsinki"):
         study.load("shred", live=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import runpy
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -45,18 +46,29 @@ from aqmlab.variable import measured
 
 
 def load(name: str, *, live: bool = False) -> Study:
-    """The study of this name, or its `live` form.
+    """The study of this name, or its `live` form; or that of a Python file, which calls it `STUDY`.
 
-    Raises `KeyError` with the names there are if there is none.
+    Raises `KeyError` with the names there are if there is none, and `ValueError` if a file has none.
     """
     from aqmlab.studies import LIVE, STUDIES
 
+    if name.endswith(".py") and not live:
+        return _of_file(Path(name))
     if name not in STUDIES:
         raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
     if live and name not in LIVE:
         raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
     study = importlib.import_module((LIVE if live else STUDIES)[name]).STUDY
     assert isinstance(study, Study)
+    return study
+
+
+def _of_file(path: Path) -> Study:
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    study = runpy.run_path(str(path), run_name=path.stem).get("STUDY")
+    if not isinstance(study, Study):
+        raise ValueError(f"{path}: has no STUDY, an aqmlab.publication.Study")
     return study
 
 

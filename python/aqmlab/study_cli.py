@@ -25,7 +25,12 @@ def list_() -> None:
 
 @app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A study, as `aqmlab study list` has them.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A study, as `aqmlab study list` has them, or a Python file with one."
+        ),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
     jobs: Annotated[
         int | None,
@@ -55,7 +60,7 @@ def run(
     chosen = study.load(name, live=live)
     if live:
         live_cli.prepare()
-    folder = out or Path("out") / f"{name}{'-live' if live else ''}{'-quick' if quick else ''}"
+    folder = out or Path("out") / f"{Path(name).stem}{'-live' if live else ''}{'-quick' if quick else ''}"
     try:
         with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
             result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor)

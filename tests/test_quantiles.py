@@ -17,6 +17,7 @@ from aqmlab.quantiles import (
     pooled_quantile,
     pooled_quantile_difference,
     quantile_interval,
+    tail_quantile,
 )
 
 LOUD = 0.5
@@ -81,6 +82,27 @@ def test_pooled_quantiles_know_that_the_values_of_a_replication_depend_on_each_o
         naive += alone.low <= truth <= alone.high
     assert hits >= 85
     assert naive < 75
+
+
+def test_the_quantile_of_a_count_is_that_of_its_shares_and_its_ends_are_counts() -> None:
+    always_two, seldom_nine = [1.0, 1.0, 1.0], [1.0, *[0.004] * 9]
+    alike = tail_quantile([always_two] * 5, 0.999)
+    assert (alike.low, alike.value, alike.high) == (2.0, 2.0, 2.0)
+    mixed = tail_quantile([seldom_nine, *[always_two] * 3], 0.999)
+    assert mixed.value == 2.0, "in a thousandth of all time, not in more"
+    assert (mixed.low, mixed.high) == (2.0, 9.0)
+    assert not tail_quantile([always_two], 0.999).decided
+
+
+def test_the_interval_of_the_quantile_of_a_count_covers_it() -> None:
+    draw = np.random.default_rng(5)
+    covered = 0
+    for _ in range(200):
+        counts = draw.geometric(0.2, size=(20, 200)) - 1
+        tails = [[float((one >= i).mean()) for i in range(int(one.max()) + 1)] for one in counts]
+        found = tail_quantile(tails, 0.99)
+        covered += found.low <= 20 <= found.high  # P(N >= 20) = 0.8^20 > 0.01 > 0.8^21
+    assert covered / 200 > 0.9
 
 
 def test_a_difference_of_quantiles_in_pairs_is_free_of_what_the_pairs_have_in_common() -> None:

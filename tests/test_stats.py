@@ -83,6 +83,20 @@ def test_the_paired_ratio_covers_the_truth_as_often_as_it_says(seed: int) -> Non
     assert 0.92 <= hits / 600 <= 0.98
 
 
+def test_the_unpaired_ratio_covers_the_truth_and_has_no_end_below_zero() -> None:
+    draw = np.random.default_rng(3)
+    covered = 0
+    for _ in range(400):
+        ours, theirs = draw.lognormal(0.0, 0.5, 6), draw.lognormal(1.0, 0.5, 9)
+        found = stats.unpaired_ratio(ours.tolist(), theirs.tolist())
+        assert 0 < found.low < found.value < found.high
+        covered += found.low <= math.exp(-1.0) <= found.high
+    assert covered / 400 == pytest.approx(0.95, abs=0.03)
+    assert stats.unpaired_ratio([1.0, 9.0, math.nan], [0.1, 12.0]).low > 0
+    assert not stats.unpaired_ratio([1.0, 2.0], [0.0, 0.0]).decided
+    assert stats.unpaired_ratio([2.0, 2.0], [1.0, 1.0]).high == 2.0
+
+
 def test_missing_values_leave_their_pair_out() -> None:
     found = stats.paired_difference([*OURS, math.nan, 5.0], [*THEIRS, 1.0, math.nan])
     assert found == stats.paired_difference(OURS, THEIRS)

@@ -63,6 +63,27 @@ def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -
     return bootstrap(lambda picked: of.quantiles(picked, q), len(samples), level)
 
 
+def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEVEL) -> Interval:
+    """Interval of the quantile `q` of a count, of which each replication tells how often it was at least 0,
+    1, 2 and so on, as shares of its time.
+
+    By the bootstrap over replications, which have the same weight: the ends are counts, however few
+    replications reach far into the tail. A little narrow, as that of `pooled_quantile` is.
+    """
+    _check(q)
+    count = len(tails)
+    shares = np.zeros((count, max((len(one) for one in tails), default=1)))
+    for number, one in enumerate(tails):
+        shares[number, : len(one)] = one
+
+    def quantiles(picked: npt.NDArray[np.int64]) -> Floats:
+        # Rounding must not count a share that is just as large as allowed.
+        more_often = (_times(picked, count) / count) @ shares > (1 - q) * (1 + 1e-9)
+        return np.asarray(np.maximum(more_often.sum(axis=1) - 1.0, 0.0))
+
+    return bootstrap(quantiles, count, level)
+
+
 def pooled_quantile_difference(
     ours: Sequence[Floats], theirs: Sequence[Floats], q: float, level: float = LEVEL
 ) -> Interval:

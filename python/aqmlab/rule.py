@@ -141,6 +141,18 @@ def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, V
     )
 
 
+def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
+    """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
+    different arrivals (`stats.unpaired_ratio`)."""
+    return Estimate(
+        how="unpaired ratio",
+        of=(ours, theirs),
+        finds=lambda values, level: stats.unpaired_ratio(values[0], values[1], level),
+        words=_compared(ours, theirs, "/", ""),
+        equal_within=EQUAL_RATIO,
+    )
+
+
 def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
     """The mean difference of two variables, or of one at two values of an axis, paired by seed."""
     ours, theirs = _both(ours, theirs, pair)

@@ -200,6 +200,30 @@ def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) 
     return Interval(value=value, low=value - half, high=value + half, count=count, level=level)
 
 
+def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
+    """Interval of mean(ours) / mean(theirs), two means above zero of independent replications.
+
+    That of the logarithm of the ratio, whose variance is the sum of the squared relative errors of the means,
+    with Welch's degrees of freedom (Rice, "Mathematical Statistics and Data Analysis", section 4.6): no end
+    is below zero. NaN values are left out.
+    """
+    kept = [[value for value in values if not math.isnan(value)] for values in (ours, theirs)]
+    count = min(len(values) for values in kept)
+    means = [math.fsum(values) / len(values) if values else math.nan for values in kept]
+    if not all(mean > 0 for mean in means):
+        return Interval(value=math.nan, low=math.nan, high=math.nan, count=count, level=level)
+    value = means[0] / means[1]
+    if count < 2:
+        return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
+    errors = [_variance(one) / len(one) / mean**2 for one, mean in zip(kept, means, strict=True)]
+    if sum(errors) == 0:
+        return Interval(value=value, low=value, high=value, count=count, level=level)
+    parts = [error**2 / (len(one) - 1) for error, one in zip(errors, kept, strict=True)]
+    half = t_quantile(level, sum(errors) ** 2 / sum(parts)) * math.sqrt(sum(errors))
+    low, high = value * math.exp(-half), value * math.exp(half)
+    return Interval(value=value, low=low, high=high, count=count, level=level)
+
+
 RESAMPLES = 1000
 
 

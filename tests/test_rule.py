@@ -60,6 +60,22 @@ def test_rules_that_all_hold_somewhere_do_so_at_the_same_point() -> None:
     assert "at some flows" in somewhere.text
 
 
+def test_what_may_hold_anywhere_is_judged_at_a_level_for_the_number_of_its_parts() -> None:
+    time = tried[TIME].at(queue="red")
+    values = made(lambda flows, _: 1.0 * flows)
+    edge = mean_of(time.at(flows=3)).interval(values).low
+    alone, among = mean_of(time.at(flows=3)) > edge - 1e-9, mean_of(time) > edge - 1e-9
+    assert alone.judge(values).verdict == anywhere(alone).judge(values).verdict == "holds"
+    assert anywhere(among).judge(values).verdict == "undecided"
+    found = anywhere(mean_of(time) > edge - 0.01).judge(values)
+    assert (found.verdict, "the best of 3, each at 98.33 %" in found.measured) == ("holds", True)
+    # All must fail for it to fail: no part is likelier to by being one of many.
+    assert (
+        anywhere(mean_of(time) > mean_of(time.at(flows=3)).interval(values).high).judge(values).verdict
+        == "fails"
+    )
+
+
 def test_points_that_were_not_run_decide_nothing() -> None:
     somewhere = anywhere(every(mean_of(tried[TIME].at(queue="red")) > 5))
     (name,), (runs,) = zip(*made(lambda flows, _: 9.0 * (flows == 3)).items(), strict=True)

@@ -349,7 +349,8 @@ class Several:
 
     @property
     def definition(self) -> Any:
-        return {"every" if self.every else "any": [rule.definition for rule in self.rules]}
+        parts = [rule.definition for rule in self.rules]
+        return {"every": parts} if self.every else {"any": parts, "corrected": "Bonferroni"}
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -378,10 +379,31 @@ class Several:
             yield dict(zip(axes, chosen, strict=True))
 
     def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
-        """Holds if all do, or one does."""
+        """Holds if all do, or one does.
+
+        Of many parts one of which is enough, one would hold by chance: it does only by an interval of so high
+        a level that those of all parts hold together. All parts must fail for them to fail, and all must hold
+        for `every` to hold: more parts make neither likelier, so each is judged at the level itself.
+        """
         if self.every:
             return stats.together(*self.parts(results, level))
-        return stats.either(*(part for rule in self.rules for part in _best_first(rule, results, level)))
+        found = self._either(results, self.level_of_parts(results, level))
+        if found.verdict == "undecided":
+            plain = self._either(results, level)
+            return plain if plain.verdict == "fails" else found
+        return found
+
+    def _either(self, results: Results, level: float) -> Evidence:
+        parts = (part for rule in self.rules for part in _best_first(rule, results, level))
+        return stats.either(*parts, level=level)
+
+    def level_of_parts(self, results: Results, level: float) -> float:
+        """The level of the intervals by which each part is judged that may hold for all."""
+        if self.every:
+            return level
+        points = ((one if isinstance(one, Several) else one.estimate).points(results) for one in self.rules)
+        count = sum(1 for of_rule in points for _ in of_rule)
+        return stats.simultaneous_level(level, max(count, 1))
 
     def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
@@ -410,7 +432,8 @@ def every(*rules: AnyRule) -> Several:
 
 
 def anywhere(*rules: AnyRule) -> Several:
-    """That one of the rules holds at one point; those of an `every` hold at the same."""
+    """That one of the rules holds at one point; those of an `every` hold at the same. Each part is judged at
+    the level that Bonferroni's correction for their number gives."""
     return Several(rules=rules, every=False)
 
 

@@ -335,14 +335,15 @@ def together(*parts: Evidence) -> Evidence:
     return replace(worst, measured="; ".join(part.measured for part in parts), parts=parts, one_of=False)
 
 
-def either(*parts: Evidence) -> Evidence:
+def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
     """Evidence for a claim that something is so somewhere: holds if any part does, fails if all do.
 
-    What is told is the part that decides: the first of the best ones.
+    What is told is the part that decides, the first of the best ones, and the level of their intervals.
     """
     order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
     best = min(parts, key=lambda part: order[part.verdict])
-    return replace(best, measured=f"{best.measured} (the best of {len(parts)})", parts=parts, one_of=True)
+    said = f"the best of {len(parts)}" + (f", each at {100 * level:.4g} %" if level > LEVEL else "")
+    return replace(best, measured=f"{best.measured} ({said})", parts=parts, one_of=True)
 
 
 def _pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:

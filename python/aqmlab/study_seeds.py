@@ -48,7 +48,8 @@ def _wanting(rule: AnyRule, results: Results, level: float) -> Points:
     if rule.judge(results, level).verdict != "undecided":
         return set()
     if isinstance(rule, Several):
-        return set().union(*(_wanting(one, results, level) for one in rule.rules))
+        of_parts = rule.level_of_parts(results, level)
+        return set().union(*(_wanting(one, results, of_parts) for one in rule.rules))
     found: Points = set()
     for labels in rule.estimate.points(results):
         interval = rule.estimate.interval(results, labels, level)

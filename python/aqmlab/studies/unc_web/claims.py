@@ -252,7 +252,7 @@ CLAIMS = (
         ),
     ),
     Claim(
-        id="W9",
+        id="W9.2",
         statement="There is no uniform winner; how Adaptive RED is tuned decides.",
         source="abstract of the paper of 2003",
         figures=("median", "p95"),

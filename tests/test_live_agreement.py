@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from aqmlab import live_agreement, live_runs
-from aqmlab.campaign import Runnable
 from aqmlab.live_agreement import LOADS, MEASURES, QUEUES, TCPS
 from aqmlab.scenario import Scenario
 
@@ -18,8 +17,8 @@ REPLICATIONS = 4
 class _Changed:
     """A scenario whose runs stand for live ones: simulated, with other hosts."""
 
-    def __init__(self, table: Any, **changes: Any) -> None:
-        self._scenario = Scenario.from_dict(table).with_(changes)
+    def __init__(self, scenario: Scenario, **changes: Any) -> None:
+        self._scenario = scenario.with_(changes)
 
     @property
     def digest(self) -> str:
@@ -33,10 +32,10 @@ class _Changed:
 
 
 def _instead_of_live(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-    def prepare(table: Any) -> Runnable:
-        return _Changed(table, **changes)
+    def changed(scenario: Scenario) -> _Changed:
+        return _Changed(scenario, **changes)
 
-    monkeypatch.setattr(live_runs, "prepare", prepare)
+    monkeypatch.setattr(live_runs, "ValidRuns", changed)
     monkeypatch.setattr(live_runs, "need", lambda: None)
     monkeypatch.setattr(live_runs, "APART_S", 0.0)
 
@@ -47,13 +46,9 @@ def _run(out: Path, **more: Any) -> live_agreement.Agreement:
 
 
 def test_every_case_is_a_scenario_of_its_own() -> None:
-    cases = [
-        Scenario.from_dict(live_agreement.scenario(queue=queue, load=load, tcp=tcp)).digest
-        for queue in QUEUES
-        for load in LOADS
-        for tcp in TCPS
-    ]
-    assert len(set(cases)) == len(cases) == 40
+    sweep = live_agreement.experiment("simulated").sweep("full")
+    cases = [sweep.scenario_of(point).digest for point in sweep.points()]
+    assert len(set(cases)) == len(cases) == len(QUEUES) * len(LOADS) * len(TCPS) == 40
 
 
 def test_runs_that_are_the_same_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,22 @@ import pytest
 from study_checks import check_every_scenario
 
 from aqmlab import _core, live, live_runs, study
-from aqmlab.grid import Results, Row, Runs
+from aqmlab.experiment import Experiment, Form
+from aqmlab.runs import Labels, Results, Row, Runs
 from aqmlab.store import Store
-from aqmlab.studies import helsinki, helsinki_live_runs
-from aqmlab.studies import helsinki_kernel as kernel
-from aqmlab.studies.helsinki_live import CASES, STUDY, claim_id
-from aqmlab.studies.helsinki_live_runs import RECORDED, SOURCES
+from aqmlab.studies.helsinki import CLAIMS, measures, recorded
+from aqmlab.studies.helsinki.experiments import BYTES, ONE_CLASS, PACKETS, RED, TAIL_DROP
+from aqmlab.studies.helsinki.live import STUDY
+from aqmlab.studies.helsinki.live_experiments import (
+    RECORDED,
+    burst,
+    burst_live,
+    by_source,
+    third,
+    third_live,
+    traces,
+    traces_live,
+)
 
 
 def impossible() -> str:
@@ -33,87 +44,104 @@ def impossible() -> str:
 # Scenarios
 
 
+def of_seed(experiment: Experiment, seed: int, **labels: Any) -> Mapping[str, Any]:
+    """The scenario of a replication at a point, as it is given."""
+    (found,) = (
+        task.scenario.effective
+        for at, task in experiment.plan(experiment.sweep("full")).tasks({})
+        if task.seed == seed and at == labels
+    )
+    return found
+
+
 def test_every_scenario_of_the_live_study_passes_the_checks_of_the_core() -> None:
-    first = [dataclasses.replace(sweep, scenario=of_seed(sweep.scenario, 1)) for sweep in STUDY.sweeps]
-    check_every_scenario(dataclasses.replace(STUDY, sweeps=tuple(first)))
-
-
-def of_seed(scenario: Any, seed: int) -> Any:
-    return lambda **labels: scenario(**labels, seed=seed)
+    check_every_scenario(STUDY)
 
 
 def test_what_is_live_is_what_is_simulated_at_the_starts_that_were_recorded() -> None:
-    sweeps = {sweep.name: sweep for sweep in STUDY.sweeps}
-    for name, runs in (("third", 240), ("burst", 240), ("traces", 2)):
-        ours, simulated = sweeps[f"{name}-live"], sweeps[f"{name}-simulated"]
+    for ours, simulated, runs in (
+        (third_live, third, 240),
+        (burst_live, burst, 240),
+        (traces_live, traces, 2),
+    ):
         assert (ours.live, simulated.live) == (True, False)
-        assert len(ours.points()) * ours.seeds == runs
-        for labels in ours.points():
-            assert ours.scenario(**labels, seed=1) == simulated.scenario(**labels, seed=1)
-    table = helsinki_live_runs.three_flows(system="linux-6", queue="red", third_s=5.5, seed=16)
-    starts = {name: workload["start"] for name, workload in table["traffic"].items()}
-    assert starts == {"first": "0.045932s", "second": "0.001318s", "third": "5.527351s"}
-    assert {workload["stagger"] for workload in table["traffic"].values()} == {"0s"}
-    assert [workload["flows"] for workload in table["traffic"].values() if "flows" in workload] == [1, 1]
-    table = helsinki_live_runs.with_burst(system="linux-6", classes=1, queue="tail", udp_s=18, seed=9)
-    starts = {name: workload["start"] for name, workload in table["traffic"].items()}
-    assert starts == {"file": "0.090578s", "voice": "18.019213s"}
+        of_both = [one.plan(one.sweep("full")).tasks({}) for one in (ours, simulated)]
+        assert len({task.run for _, task in of_both[0]}) == runs
+        for (_, live_task), (_, task) in zip(*of_both, strict=True):
+            assert live_task.scenario.digest.endswith(task.scenario.digest)
+    workloads = of_seed(third_live, 16, unit=BYTES, queue=RED, start=5.5)["traffic"]
+    starts = {name: workload["start"] for name, workload in workloads.items()}
+    assert starts == {"first": "45932us", "second": "1318us", "third": "5527351us"}
+    assert {workload["stagger"] for workload in workloads.values()} == {"0s"}
+    assert [workload["flows"] for workload in workloads.values()] == [1, 1, 1]
+    at = {"service": ONE_CLASS, "unit": BYTES, "queue": TAIL_DROP, "start": 18}
+    workloads = of_seed(burst_live, 9, **at)["traffic"]
+    assert {name: workload["start"] for name, workload in workloads.items()} == {
+        "file": "90578us",
+        "voice": "18019213us",
+    }
 
 
 def test_recorded_starts_lie_within_a_tenth_of_a_second() -> None:
-    for name, labels in (("third", ["first", "second", "third"]), ("burst", ["tcp", "udp"])):
-        for row in kernel.results()[name].rows:
-            late = row.labels.get("third_s", row.labels.get("udp_s"))
-            for flow in labels:
-                after = late if flow in ("third", "udp") else 0
-                assert 0 <= row.values[f"{flow}_start_s"] - after <= 0.1001
+    for case, begun in recorded.STARTS.items():
+        for row in recorded.results()[case].rows:
+            for workload, time_s in recorded.starts(case, row.labels, row.seed).items():
+                after = float(row.labels["start"]) if workload in ("third", "voice") else 0
+                assert workload in begun
+                assert 0 <= time_s - after <= 0.1001
 
 
 # Claims and tables on numbers made by hand
 
 
-def made_up(*, live: float = 1.0, simulated: float = 1.0) -> Results:
+def made_up(*, live: float = 1.0, simulated: float = 1.0) -> dict[str, Runs]:
     """The recorded replications in the place of live and simulated ones, times and counts multiplied."""
 
-    def scaled(row: Row, factor: float) -> Row:
-        return dataclasses.replace(row, values={name: factor * value for name, value in row.values.items()})
+    def of(experiment: Experiment, factor: float) -> Runs:
+        case = experiment.name.split("-")[0]
+        rows = [
+            Row(
+                labels={label: row.labels[label] for label in experiment.labels},
+                seed=row.seed,
+                values={
+                    one.name: None if row[one] is None else factor * row[one] for one in experiment.measures
+                },
+            )
+            for row in recorded.results()[case].where(system="linux-6")
+        ]
+        axes = {axis.label: tuple(axis.values) for axis in experiment.sweep("full").all_axes}
+        return Runs(rows=tuple(rows), axes=axes)
 
-    def of(name: str, factor: float) -> Runs:
-        rows = kernel.results()[name].where(system="linux-6").rows
-        return Runs(rows=tuple(scaled(row, factor) for row in rows))
+    of_both = ((third_live, live), (burst_live, live), (third, simulated), (burst, simulated))
+    return {experiment.name: of(experiment, factor) for experiment, factor in of_both}
 
-    sources = {"live": live, "simulated": simulated}
-    found = {f"{name}-{of_}": of(name, by) for of_, by in sources.items() for name in ("third", "burst")}
-    return found | {f"traces-{source}": Runs(rows=()) for source in sources}
+
+def verdicts(results: Results) -> dict[str, str]:
+    return {one.id: one.evidence.verdict for one in study.judged(STUDY, STUDY.claims, results)}
 
 
 def test_equal_numbers_have_equal_verdicts_whatever_their_source() -> None:
-    evidence = {claim.id: claim.judge(made_up()) for claim in STUDY.claims}
-    assert len(evidence) == 3 * 25
-    for id, tail in CASES:
-        if id.startswith("RI-5"):
-            assert evidence[claim_id(id, tail, RECORDED)].measured == "not measured"
-            continue
-        of_sources = {evidence[claim_id(id, tail, source)].verdict for source in SOURCES}
-        assert of_sources == {helsinki.kernel_evidence(id, "linux-6", tail).verdict}
-    said = STUDY.answer(evidence)
+    found = verdicts(made_up())
+    for claim in CLAIMS:
+        units: Mapping[str, Labels] = {"": {"unit": BYTES}, "p": {"unit": PACKETS}}
+        for letter, labels in units.items():
+            if f"{claim.id}{letter}-live" not in found:
+                assert (claim.id, letter) == ("RI-9", "p")
+                continue
+            of_sources = {found.get(f"{claim.id}{letter}-{source}") for source in ("live", "sim", "rec")}
+            if claim.id.startswith("RI-5"):
+                assert of_sources == {"undecided", None}, "of lock-out nothing was recorded"
+                continue
+            kernels = claim.rule.at({"system": "linux-6", **labels}).judge(recorded.results())
+            assert of_sources == {kernels.verdict}
+    said = STUDY.answer(study.judged(STUDY, STUDY.claims, made_up()))
     assert "Live and recorded, 21 of 21 claims have the same verdict, and 0 the opposite one." in said
 
 
-def test_the_table_of_claims_has_three_columns_for_each_unit() -> None:
-    (table,) = (table for table in STUDY.tables if table.id == "claims")
-    frame = table.table(made_up(live=1.2))
-    assert frame.columns[2:] == [
-        *("live, bytes", "simulated, bytes", "recorded, bytes"),
-        *("live, packets", "simulated, packets", "recorded, packets"),
-    ]
-    rows = {row[0]: row for row in frame.rows()}
-    assert list(rows) == list(helsinki.STATEMENTS)
-    # A ratio of means does not change if all times are longer; a handshake that is compared with 2 s does.
-    assert rows["RI-10"][2] == rows["RI-10"][4] == "holds, 1.05"
-    assert rows["RI-4"][5] != rows["RI-4"][7]
-    assert rows["RI-9"][5:] == ("", "", "")
-    assert rows["RI-5"][4] == rows["RI-5"][7] == ""
+def test_a_ratio_does_not_change_if_all_times_are_longer_but_a_limit_in_seconds_tells() -> None:
+    found = verdicts(made_up(live=1.2))
+    assert found["RI-10-live"] == found["RI-10-rec"] == "holds"
+    assert found["RI-4p-live"] != found["RI-4p-rec"]
 
 
 def test_agreement_is_counted_for_each_pair_of_sources() -> None:
@@ -121,31 +149,33 @@ def test_agreement_is_counted_for_each_pair_of_sources() -> None:
     frame = tables["agreement"](made_up(live=1.5, simulated=1.0))
     assert frame.columns[2:] == ["live, recorded", "live, simulated", "simulated, recorded"]
     rows = {(row[0], row[1]): row[2:] for row in frame.rows()}
-    assert rows["first", "fastest (s)"] == ("0 of 12", "0 of 12", "12 of 12")
-    assert rows["second", "TCP elapsed (s)"] == ("0 of 24", "0 of 24", "24 of 24")
-    cells = tables["third-beside-recorded"](made_up(simulated=2))["third (s)"]
+    of_fastest = "First test case", "fastest initial flow's elapsed time (s)"
+    assert rows[of_fastest] == ("0 of 12", "0 of 12", "12 of 12")
+    assert rows["Second test case", "TCP's elapsed time (s)"] == ("0 of 24", "0 of 24", "24 of 24")
+    column = "third flow's elapsed time (s)"
+    cells = tables["third-beside-recorded"](made_up(simulated=2))[column]
     assert len(cells) == 12
     assert all(cell.endswith("=") for cell in cells)
-    cells = tables["third-beside-simulated"](made_up(simulated=2))["third (s)"]
+    cells = tables["third-beside-simulated"](made_up(simulated=2))[column]
     assert all(cell.endswith("≠") for cell in cells)
 
 
 def test_recorded_replications_are_those_that_were_made_live() -> None:
-    found = dict(made_up())
-    few = found["third-live"].where(queue="red", third_s=2)
-    found["third-live"] = Runs(rows=few.rows[:6])
-    recorded = helsinki_live_runs.by_source(found)[RECORDED]
-    assert [row.seed for row in recorded["third"].rows] == [1, 2, 3, 4, 5, 6]
-    assert {row.labels["queue"] for row in recorded["third"].rows} == {"red"}
+    found = made_up()
+    few = found[third_live.name].where(unit=BYTES, queue=RED, start=2)[:6]
+    found[third_live.name] = dataclasses.replace(found[third_live.name], rows=few)
+    rows = by_source(found)[RECORDED][third.name].rows
+    assert [row.seed for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert {row.labels["queue"] for row in rows} == {RED}
 
 
 def test_transfers_that_were_not_done_are_warned_about() -> None:
-    found = dict(made_up())
-    first, *others = found["burst-live"].rows
-    broken = dataclasses.replace(first, values=first.values | {"tcp_s": None})
-    found["burst-live"] = Runs(rows=(broken, *others))
+    found = made_up()
+    first, *others = found[burst_live.name].rows
+    broken = dataclasses.replace(first, values={**first.values, measures.TCP_TIME.name: None})
+    found[burst_live.name] = dataclasses.replace(found[burst_live.name], rows=(broken, *others))
     (warning,) = STUDY.checks(found)
-    assert warning.startswith("Of 240 live runs of the sweep burst 1 end after 60s")
+    assert warning.startswith("Second test case, live: 1 of 240 runs end before a transfer is done")
 
 
 # On the kernel
@@ -156,10 +186,12 @@ def test_a_small_live_study_runs_end_to_end(tmp_path: Path) -> None:
     """Smaller files, so that it takes seconds; each source has the same starts."""
     sizes = {"first": "29200B", "second": "29200B", "third": "11680B", "file": "29200B"}
 
-    def smaller(scenario: Any) -> Any:
-        def made(**labels: Any) -> dict[str, Any]:
-            table: dict[str, Any] = scenario(**labels)
-            table["duration"] = "20s"
+    def smaller(experiment: Experiment) -> Any:
+        begun = experiment.of_seed
+        assert begun is not None
+
+        def made(table: dict[str, Any], labels: Labels, seed: int) -> dict[str, Any]:
+            table = begun(table, labels, seed) | {"duration": "20s"}
             for name, workload in table["traffic"].items():
                 if name in sizes:
                     workload["sizes"] = {"kind": "constant", "value": sizes[name]}
@@ -169,36 +201,28 @@ def test_a_small_live_study_runs_end_to_end(tmp_path: Path) -> None:
 
         return made
 
-    few: dict[str, Any] = {
-        "queue": ("tail",),
-        "third_s": (0, 2),
-        "classes": (1,),
-        "udp_s": (0,),
-        "plot": (("tail", 2),),
-    }
+    few: dict[str, Any] = {"queue": (TAIL_DROP,), "unit": (BYTES,), "service": (ONE_CLASS,)}
+    starts = {"third": (0, 2), "burst": (0,), "traces": (2,)}
 
-    def short(sweep: Any) -> Any:
-        axes = {name: few.get(name, values) for name, values in sweep.axes.items()}
-        return dataclasses.replace(sweep, axes=axes, seeds=1, scenario=smaller(sweep.scenario))
+    def short(one: Experiment) -> Experiment:
+        axes = {label: few[label] for label in one.labels if label in few}
+        axes["start"] = starts[one.name.split("-")[0]]
+        return dataclasses.replace(one, quick=Form(seeds=1, axes=axes), of_seed=smaller(one))
 
-    chosen = dataclasses.replace(STUDY, sweeps=tuple(short(sweep) for sweep in STUDY.sweeps))
-    result = study.run(chosen, tmp_path)
+    chosen = dataclasses.replace(STUDY, experiments=tuple(short(one) for one in STUDY.experiments))
+    result = study.run(chosen, tmp_path, quick=True)
     assert [one.problem for one in result.failures if "NotValidError" not in one.problem] == []
     if result.failures:
         pytest.skip(f"the machine is too busy for live runs: {result.failures[0].problem}")
     assert [drawn.problem for drawn in result.drawn] == [""] * len(STUDY.figures)
-    tables = {table.id: frame for table, frame in result.tables}
-    # Claims compare Tail Drop with RED, which so small a study does not have.
-    assert [id for id, frame in tables.items() if isinstance(frame, str)] == ["claims"]
+    assert [table.id for table, frame in result.tables if isinstance(frame, str)] == []
     facts = result.provenance["live"]
     assert facts["runs"] == 4
     assert any("tcp.rto.tick" in shortfall for shortfall in facts["shortfalls"]) or facts["shortfalls"] == []
-    runs = Store(tmp_path / "store", read_only=True)
-    kept = runs.runs_of(runs.runs()["scenario"].to_list()).values()
-    values = [value for run in kept for value in run.values.values()]
-    slowest = [value["slowest_s"] for value in values if "slowest_s" in value]
-    assert len(slowest) >= 4
+    kept = Store(tmp_path / "store", read_only=True)
+    records = kept.runs_of(kept.runs()["scenario"].to_list()).values()
+    slowest = [run.values[measures.SLOWEST.key] for run in records if measures.SLOWEST.key in run.values]
+    assert len(slowest) == 4
     # Two transfers of 20 segments take 3.5 s at 140 kbit/s, without losses and the third.
     assert all(3.4 < time_s < 15.0 for time_s in slowest), slowest
-    claims = json.loads((tmp_path / "claims.json").read_text())
-    assert len(claims) == len(STUDY.claims)
+    assert len(json.loads((tmp_path / "claims.json").read_text())["claims"]) == len(result.judged)

@@ -11,11 +11,12 @@ from typing import Any
 
 from aqmlab import live_runs, metrics, stats, summary
 from aqmlab.campaign import Account, Failure, Local, execute, settled
-from aqmlab.grid import Grid, Labels, Reduction, Results, Runs
-from aqmlab.grid_plan import collect, plan_of, tasks_of
-from aqmlab.measure import Run
-from aqmlab.scenario import Scenario, changed
+from aqmlab.experiment import Experiment
+from aqmlab.measure import Reduction, Run
+from aqmlab.runs import Labels, Results
 from aqmlab.store import Store
+from aqmlab.sweep import Changes
+from aqmlab.variable import seeds_of, series
 
 _RED: Mapping[str, Any] = {"min_th": "20p", "max_th": "60p", "max_p": 0.1, "weight": 0.002, "limit": "120p"}
 
@@ -103,34 +104,55 @@ class Agreement:
     """Facts of all live runs in one, as `live_runs.together` gives them."""
 
 
-def scenario(*, queue: str, load: str, tcp: str) -> dict[str, Any]:
-    """A dumbbell with long transfers and perhaps Web objects."""
-    flows, web = LOADS[load]
-    traffic: dict[str, Any] = {"ftp": {"kind": "ftp", "flows": flows, "stagger": "1s"}}
-    if web:
-        traffic["web"] = {"kind": "web", "load": 0.3}
-    return {
-        "duration": f"{SECONDS}s",
-        "warm_up": f"{WARM_UP}s",
-        "bottleneck": {"rate": "10Mbps", "delay": "20ms", "queue": dict(QUEUES[queue])},
-        "host": {"jitter": HOSTS_TAKE},
-        "tcp": {"profile": "linux-6", "congestion_control": {"kind": tcp}},
-        "traffic": traffic,
-    }
-
-
-def measures(run: Run) -> Reduction:
-    """The measures of a run, by name; those of Web objects only if there are any."""
+def _reduced(run: Run) -> Mapping[str, Any]:
+    """The measures of a run, by name; no time of Web objects if there are none."""
     found = summary.of_tables(run.tables, run.manifest)
     (link,) = found["links"].values()
-    values = {
+    return {
         "goodput": found["flows"]["ftp"]["goodput_bps"] / 1e6,
         "dropped": 100 * link["drop_fraction"],
         "queue": link["mean_queue_packets"],
+        "object": found["transfers"]["web"]["mean_s"] if "web" in found["transfers"] else None,
     }
-    if "web" in found["transfers"]:
-        values["object"] = found["transfers"]["web"]["mean_s"]
-    return values
+
+
+_REDUCTION = Reduction(prefix="live-agreement", of=_reduced)
+
+
+def _load(flows: int, web: bool) -> dict[str, Any]:
+    ftp = {"traffic.ftp.flows": flows}
+    return ftp | {"traffic.web": {"kind": "web", "load": 0.3}} if web else ftp
+
+
+def experiment(
+    name: str,
+    *,
+    queues: Sequence[str] = tuple(QUEUES),
+    loads: Sequence[str] = tuple(LOADS),
+    tcps: Sequence[str] = TCPS,
+    replications: int = 5,
+) -> Experiment:
+    """A dumbbell with long transfers and perhaps Web objects, in every case: `live` or `simulated`."""
+    return Experiment(
+        name=name,
+        title=name,
+        scenario={
+            "duration": f"{SECONDS}s",
+            "warm_up": f"{WARM_UP}s",
+            "bottleneck": {"rate": "10Mbps", "delay": "20ms", "queue": {"kind": "drop-tail"}},
+            "host": {"jitter": HOSTS_TAKE},
+            "tcp": {"profile": "linux-6"},
+            "traffic": {"ftp": {"kind": "ftp", "flows": 1, "stagger": "1s"}},
+        },
+        axes={
+            "bottleneck.queue": {queue: dict(QUEUES[queue]) for queue in queues},
+            "load": Changes({load: _load(*LOADS[load]) for load in loads}),
+            "tcp": Changes({tcp: {"tcp.congestion_control": {"kind": tcp}} for tcp in tcps}),
+        },
+        measures=[_REDUCTION.measure(one.name, one.name, one.unit, one.digits) for one in MEASURES],
+        seeds=replications,
+        live=name == "live",
+    )
 
 
 def run(
@@ -154,55 +176,53 @@ def run(
         for name in names:
             if name not in known:
                 raise ValueError(f"no case is named `{name}`: there is {', '.join(known)}")
-    axes = {"queue": tuple(queues), "load": tuple(loads), "tcp": tuple(tcps)}
-
-    def altered(**labels: Any) -> dict[str, Any]:
-        return changed(scenario(**labels), simulated or {})
-
-    grids = [
-        Grid(name=name, axes=axes, scenario=make, reduce=measures, seeds=replications, live=name == "live")
-        for name, make in (("simulated", altered), ("live", scenario))
-    ]
+    ours, theirs = (
+        experiment(name, queues=queues, loads=loads, tcps=tcps, replications=replications)
+        for name in ("simulated", "live")
+    )
     out.mkdir(parents=True, exist_ok=True)
-    at_once = jobs or AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)
+    apart = Local(jobs=jobs or AT_ONCE_ON_A_CORE * (os.cpu_count() or 1), apart_s=live_runs.APART_S)
     account = Account()
-    plans = [plan_of([grid], Scenario.from_dict, quick=False) for grid in grids]
+    plans = [
+        ours.plan(ours.sweep("full", dict(simulated) if simulated else None)),
+        theirs.plan(theirs.sweep("full")),
+    ]
     with Store(out / "store") as store:
-        live = tasks_of(plans[1:])
+        live = [task for _, task in plans[1].tasks({})]
         kept = store.runs_of([task.scenario.digest for task in live])
         if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live):
             live_runs.need()
-        for grid, plan in zip(grids, plans, strict=True):
-            tasks = tasks_of([plan])
-            here = Local(jobs=at_once, apart_s=live_runs.APART_S) if grid.live else Local()
+        for planned in plans:
+            tasks = [task for _, task in planned.tasks({})]
             execute(
                 tasks,
                 store,
-                executor=here,
-                label=f"{grid.name} runs",
+                executor=apart if planned.experiment.live else Local(),
+                label=f"{planned.experiment.name} runs",
                 total=len(tasks),
                 account=account,
                 retry=True,
             )
-        results = collect([entry for plan in plans for entry in plan], store)
+        results = {planned.experiment.name: planned.collect(store, {}) for planned in plans}
         kept = store.runs_of([task.scenario.digest for task in live])
         facts = live_runs.together(one.live for one in kept.values() if one.live is not None)
-    points = grids[0].points()
-    compared = [one for labels in points for one in _compared(results, labels)]
+    points = [point.labels for point in plans[0].sweep.points()]
+    compared = [one for labels in points for one in _compared((theirs, ours), results, labels)]
     return Agreement(compared=compared, replications=replications, failures=account.failures, live=facts)
 
 
-def _compared(results: Results, labels: Labels) -> Iterator[Compared]:
-    none = Runs(rows=())
-    ours, theirs = (results.get(name, none).where(**labels) for name in ("simulated", "live"))
-    seeds = sorted({*ours.seeds(), *theirs.seeds()})
+def _compared(pair: tuple[Experiment, Experiment], results: Results, labels: Labels) -> Iterator[Compared]:
     for measure in MEASURES:
-        if not any(measure.name in row.values for row in ours.rows):
+        both = [one[_REDUCTION.measure(measure.name, measure.name)] for one in pair]
+        seeds = seeds_of(both, results)
+        live, simulated = (series(one, results, labels, seeds) for one in both)
+        if all(math.isnan(value) for value in simulated):
             continue
-        live, simulated = (runs.values(measure.name, seeds) for runs in (theirs, ours))
         ratio = stats.paired_ratio(live, simulated)
         yield Compared(
-            **labels,
+            queue=str(labels["queue"]),
+            load=str(labels["load"]),
+            tcp=str(labels["tcp"]),
             measure=measure.name,
             unit=measure.unit,
             live=stats.mean_interval(live).value,

@@ -12,5 +12,5 @@ STUDIES: Mapping[str, str] = {
     "helsinki": "aqmlab.studies.helsinki",
 }
 
-LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki_live"}
+LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 """The live forms that studies have."""

@@ -1,0 +1,329 @@
+"""The claims of the study `helsinki`, each with its rule, and the answer in words.
+
+All but the forms `d` were written down before the first run; those when it was known at which starts the
+kernel shows what the talk tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aqmlab import stats
+from aqmlab.experiment import Experiment
+from aqmlab.publication import Claim, Reading, Verdicts
+from aqmlab.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, statistic
+from aqmlab.stats import Interval
+from aqmlab.studies.helsinki import measures, recorded
+from aqmlab.studies.helsinki.experiments import (
+    BYTES,
+    INITIAL_BYTES,
+    ONE_CLASS,
+    PACKETS,
+    PLOTTED_STARTS,
+    RED,
+    TAIL_DROP,
+    THIRD_BYTES,
+    TWO_CLASSES,
+    burst,
+    third,
+)
+from aqmlab.studies.shared import tally
+from aqmlab.variable import Variable, per_seed
+
+RED_TO_TAIL_DROP = (RED, TAIL_DROP)
+TAIL_DROP_TO_RED = (TAIL_DROP, RED)
+
+DATA_SHARE = THIRD_BYTES / (THIRD_BYTES + 2 * INITIAL_BYTES)
+
+LEAST_LOST = 1.5
+MOST_BYTES = 1 / 6
+"""Half of the third flow's fair share."""
+
+# Ratios of what spreads: replications are drawn again and again
+
+Values = npt.NDArray[np.float64]
+OfStarts = Callable[[Values], Values]
+"""From values by start, resample and replication to one for each resample."""
+
+
+def _table(values: Sequence[Any]) -> Values:
+    """The values by start and seed; a seed without a run has none."""
+    starts = max(len(of_seed) for of_seed in values)
+    return np.array([of_seed or [math.nan] * starts for of_seed in values], dtype=float).T
+
+
+def _ratio_of(how: str, of_starts: OfStarts, variable: Variable, queue: tuple[str, str]) -> Estimate:
+    """The ratio of a statistic of all starts and replications at two queues."""
+
+    def finds(values: Sequence[Sequence[Any]], level: float) -> Interval:
+        first, second = (_table(one) for one in values)
+        known = ~np.isnan(first).any(axis=0) & ~np.isnan(second).any(axis=0)
+        first, second = first[:, known], second[:, known]
+
+        def ratios(picked: npt.NDArray[np.int64]) -> Values:
+            above, below = of_starts(first[:, picked]), of_starts(second[:, picked])
+            return np.asarray(np.divide(above, below, out=np.full(above.shape, np.inf), where=below > 0))
+
+        return stats.bootstrap(ratios, first.shape[1], level)
+
+    ours, theirs = (variable.at(queue=one).along("start") for one in queue)
+    return statistic(f"{how} {variable.name}, {'/'.join(queue)}", finds, ours, theirs)
+
+
+def _spread(values: Values) -> Values:
+    return np.asarray(values.mean(axis=-1).std(axis=0))
+
+
+def _quartile_distance(values: Values) -> Values:
+    low, high = np.quantile(values, [0.25, 0.75], axis=-1)
+    return np.asarray((high - low).mean(axis=0))
+
+
+def _range(values: Values) -> Values:
+    return np.asarray((values.max(axis=-1) - values.min(axis=-1)).mean(axis=0))
+
+
+def _pooled(of_starts: OfStarts) -> OfStarts:
+    """The statistic of the runs of all starts together."""
+
+    def of_all(values: Values) -> Values:
+        starts, resamples, replications = values.shape
+        together = values.transpose(1, 0, 2).reshape(1, resamples, starts * replications)
+        return of_starts(together)
+
+    return of_all
+
+
+def _proportion(third: float, fastest: float, slowest: float) -> float | None:
+    every = third + fastest + slowest
+    return third / every / DATA_SHARE if every else None
+
+
+# Claims
+
+
+def claims_of(third: Experiment, burst: Experiment) -> tuple[Claim, ...]:
+    """The claims of the study, on the runs of two experiments."""
+    plotted = tuple(start for start in PLOTTED_STARTS if start in third.values("start"))
+    of_third = {one: third[one].among(start=plotted) for one in third.measures}
+    elapsed, handshake = of_third[measures.ELAPSED], of_third[measures.HANDSHAKE]
+    lost, others_lost, taken = (of_third[one].at(queue=TAIL_DROP) for one in measures.WHILE_ACTIVE[:3])
+    fast, slow = (of_third[one].averaged("start") for one in (measures.FASTEST, measures.SLOWEST))
+    proportion = per_seed(
+        "share of retransmissions over share of data",
+        _proportion,
+        *(of_third[measures.SENT_AGAIN[flow]].averaged("start") for flow in reversed(measures.SENT_AGAIN)),
+    )
+    initial = per_seed("initial flows' elapsed time", lambda a, b: (a + b) / 2, fast, slow, unit="s")
+    apart = per_seed("slowest - fastest initial flow", lambda a, b: b - a, fast, slow, unit="s")
+    received, tcp = (burst[one] for one in measures.RECORDED_WITH_UDP)
+
+    def doubled(elapsed: Variable) -> AnyRule:
+        return ratio(elapsed, queue=TAIL_DROP_TO_RED) >= 1.5
+
+    def varies(how: str, of: Callable[[OfStarts], OfStarts]) -> AnyRule:
+        return every(
+            *(
+                _ratio_of(f"{name} {how},", of(found), elapsed, TAIL_DROP_TO_RED) > 1
+                for name, found in (("interquartile range", _quartile_distance), ("range", _range))
+            )
+        )
+
+    locked_out = every(ratio(lost, others_lost) >= LEAST_LOST, mean_of(taken) <= MOST_BYTES)
+
+    def alike(compared: Callable[[Variable], Estimate]) -> AnyRule:
+        of_received, of_tcp = (compared(one.averaged("start")) for one in (received, tcp))
+        return every(of_received.within(0.9, 1.1), of_tcp.within(0.95, 1.05))
+
+    return (
+        Claim(
+            id="RI-1",
+            statement="“Stable results and improved performance when RED is employed”: the third flow's mean "
+            "elapsed time hardly depends on its start, with Tail Drop it does.",
+            source="slide 11",
+            figures=("elapsed",),
+            rule=_ratio_of("spread over the starts of the means,", _spread, elapsed, RED_TO_TAIL_DROP) <= 0.5,
+        ),
+        Claim(
+            id="RI-2",
+            statement="“Tail Drop, scenario after 2 seconds: the elapsed time doubles the RED's one!”",
+            source="slide 11",
+            figures=("elapsed",),
+            rule=doubled(elapsed.at(start=2)),
+        ),
+        Claim(
+            id="RI-2d",
+            statement="Tail Drop's elapsed time doubles RED's at some start: which one depends on the delay, "
+            "which is not told.",
+            source="slide 11",
+            origin="ours",
+            figures=("elapsed",),
+            rule=anywhere(doubled(elapsed)),
+        ),
+        Claim(
+            id="RI-3",
+            statement="Over replications the third flow's elapsed time has a “wide variation range” with "
+            "Tail Drop, and a “limited variation range” with RED.",
+            source="slide 12",
+            figures=("boxes-linux-2.4", "boxes-linux-6"),
+            rule=varies("at each start, mean of the starts", lambda found: found),
+        ),
+        Claim(
+            id="RI-3d",
+            statement="Over replications and starts together the third flow's elapsed time varies more with "
+            "Tail Drop than with RED.",
+            source="slide 12",
+            origin="ours",
+            figures=("boxes-linux-2.4", "boxes-linux-6"),
+            rule=varies("of the runs of all starts", _pooled),
+        ),
+        Claim(
+            id="RI-4",
+            statement="With Tail Drop the third flow's handshake takes seconds, as its SYN is lost; with RED "
+            "it is short.",
+            source="slide 11, axis of the handshake",
+            origin="sheet",
+            figures=("handshake",),
+            rule=every(
+                anywhere(mean_of(handshake.at(queue=TAIL_DROP)) >= 2), mean_of(handshake.at(queue=RED)) <= 2
+            ),
+        ),
+        Claim(
+            id="RI-5",
+            statement="Tail Drop, example from the scenario after 2 seconds: “the initial flows monopolize "
+            "most of the bandwidth (phenomenon of Lock-Out)”.",
+            source="slide 13",
+            figures=("while-active", "lock-out"),
+            rule=locked_out.at({"start": 2}),
+        ),
+        Claim(
+            id="RI-5d",
+            statement="With Tail Drop the initial flows lock the third out at some start.",
+            source="slide 13",
+            origin="ours",
+            figures=("while-active", "lock-out"),
+            rule=anywhere(locked_out),
+        ),
+        Claim(
+            id="RI-6",
+            statement="“RED drops packets in proportion to the amount of bandwidth the flow uses on the "
+            "output link”; Tail Drop does not.",
+            source="slide 14",
+            figures=("retransmitted-linux-2.4", "retransmitted-linux-6"),
+            rule=every(
+                mean_of(proportion.at(queue=RED)).within(0.5, 2),
+                ratio(proportion, queue=RED_TO_TAIL_DROP) < 1,
+            ),
+        ),
+        Claim(
+            id="RI-7",
+            statement="With RED the initial flows pay a little, and are closer together.",
+            source="slide 14, both figures of elapsed times",
+            origin="sheet",
+            figures=("flows-linux-2.4", "flows-linux-6"),
+            rule=every(
+                ratio(initial, queue=RED_TO_TAIL_DROP).within(1, 1.1),
+                difference(apart, queue=RED_TO_TAIL_DROP) < 0,
+            ),
+        ),
+        Claim(
+            id="RI-8",
+            statement="One service class, “Tail Drop: unstable results for both TCP and UDP traffic”; with "
+            "RED what they get hardly depends on the start of UDP.",
+            source="slides 15 and 16",
+            figures=("datagrams", "tcp-beside-udp"),
+            rule=every(
+                *(
+                    _ratio_of(
+                        "spread over the starts of the means,",
+                        _spread,
+                        one.at(service=ONE_CLASS),
+                        RED_TO_TAIL_DROP,
+                    )
+                    <= 0.5
+                    for one in (received, tcp)
+                )
+            ),
+        ),
+        Claim(
+            id="RI-9",
+            statement="One service class, “RED: performance close to the results with 2 service classes”.",
+            source="slide 15",
+            figures=("datagrams", "tcp-beside-udp"),
+            rule=alike(lambda one: ratio(one.at(queue=RED, unit=BYTES), service=(ONE_CLASS, TWO_CLASSES))),
+        ),
+        Claim(
+            id="RI-10",
+            statement="Two service classes: “Tail Drop and RED achieve the same performance”.",
+            source="slide 15",
+            figures=("datagrams", "tcp-beside-udp"),
+            rule=alike(lambda one: ratio(one.at(service=TWO_CLASSES), queue=TAIL_DROP_TO_RED)),
+        ),
+    )
+
+
+CLAIMS = claims_of(third, burst)
+
+LOCK_OUT_IN_MEANS = dict.fromkeys(
+    ("RI-5", "RI-5d"), "of lock-out the kernel's means are known, without their replications"
+)
+
+_SYSTEMS = {"linux-2.4": "", "linux-6": "-6"}
+UNITS = {BYTES: "", PACKETS: "p"}
+
+
+def _readings(name: str, suffix: str, **more: Any) -> tuple[Reading, ...]:
+    return tuple(
+        Reading(
+            name=f"{name}{system}, {unit}",
+            labels={"system": system, "unit": unit},
+            suffix=f"{in_packets}{of_system}{suffix}",
+            **more,
+        )
+        for system, of_system in _SYSTEMS.items()
+        for unit, in_packets in UNITS.items()
+    )
+
+
+OURS = _readings("", "")
+READINGS = (
+    *OURS,
+    *_readings("Linux 6.1 beside ", "-rec", runs=lambda _: recorded.results(), leaves_out=LOCK_OUT_IN_MEANS),
+)
+
+# The answer
+
+_SAID = {"holds": "Yes", "fails": "No", "undecided": "Not decided"}
+
+
+def answer(found: Verdicts) -> list[str]:
+    """Does RED serve the latecomer better? In words, from the verdicts."""
+    ours = Verdicts(one for one in found if one.reading.runs is None)
+
+    def told(id: str) -> str:
+        verdicts: dict[str, list[str]] = {}
+        for one in ours:
+            if one.claim.id == id:
+                verdicts.setdefault(one.evidence.verdict, []).append(one.reading.name)
+        if len(verdicts) == 1:
+            return f"{_SAID[next(iter(verdicts))]} in every case ({id})"
+        said = (f"{_SAID[verdict].lower()} with {' and '.join(names)}" for verdict, names in verdicts.items())
+        return f"{'; '.join(said).capitalize()} ({id})"
+
+    return [
+        f"Is RED stable where Tail Drop depends on the moment? {told('RI-1')}.",
+        f"Does Tail Drop double the third flow's time at 2 s? {told('RI-2')}. At some start? "
+        f"{told('RI-2d')}.",
+        f"Do two early flows lock the third out at some start? {told('RI-5d')}.",
+        f"Does Tail Drop lose the SYN where RED does not? {told('RI-4')}.",
+        "With one class, does it depend on the start what UDP and TCP get, but not with RED? "
+        f"{told('RI-8')}.",
+        f"Is RED with one class close to two classes? {told('RI-9')}. Are Tail Drop and RED alike there? "
+        f"{told('RI-10')}.",
+        tally(ours),
+    ]

@@ -58,11 +58,6 @@ class ValidRuns:
         raise NotValidError(f"none of {ATTEMPTS} live runs was valid; the last: {'; '.join(repeated[-1])}")
 
 
-def prepare(table: Mapping[str, Any]) -> ValidRuns:
-    """The live runs of a scenario."""
-    return ValidRuns(Scenario.from_dict(table))
-
-
 def at_once() -> int:
     """How many live runs of slow lines this machine bears at once."""
     return AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)

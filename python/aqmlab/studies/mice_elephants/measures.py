@@ -258,6 +258,9 @@ LOSS = (*TRANSFER_TIME.values(), *VARIATION.values())
 
 # Preferential treatment (Table I, Fig 2)
 
+DEMAND = 50_000
+"""Packets that the short flows offer in a run."""
+
 SHARE_BIN_S = 10.0
 SHARES_FROM_S = 20.0
 
@@ -267,7 +270,7 @@ def _classes(run: Run) -> Mapping[str, float]:
     short, long = (
         float(rows_of(run, "flows", name)["delivered_bytes"].sum()) / PACKET for name in ("short", "long")
     )
-    return {"short": short, "long": long, "all": short + long}
+    return {"short": short, "long": long, "all": short + long, "demand_met": short / DEMAND}
 
 
 _of_classes = Reduction(prefix="mice.classes", of=_classes).measure
@@ -276,13 +279,13 @@ CLASSES = (
     SHORT := _of_classes("short", "short goodput", "packets"),
     LONG := _of_classes("long", "long goodput", "packets"),
     ALL := _of_classes("all", "total goodput", "packets"),
+    DEMAND_MET := _of_classes("demand_met", "short goodput over demand"),
 )
 
 
 def _packets(run: Run) -> Mapping[str, Any]:
-    """The short class's share of the line over time, and the order of packets."""
-    packets = run.tables["packets"]
-    started = packets.filter(pl.col("event") == "start")
+    """The short class's share of the line over time."""
+    started = run.tables["packets"].filter(pl.col("event") == "start")
     short = rows_of(run, "flows", "short")["flow"]
     place = (started["time_s"].to_numpy() / SHARE_BIN_S).astype(np.int64)
     size = int(metrics.window(run.manifest)[1] / SHARE_BIN_S)
@@ -295,7 +298,7 @@ def _packets(run: Run) -> Mapping[str, Any]:
     return {
         "short_share": share.tolist(),
         "share_variation": float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan,
-        "overtaken": overtaken(packets),
+        "overtaken": overtaken(run.tables["packets"]),
         "retagged": _retagged(run),
     }
 

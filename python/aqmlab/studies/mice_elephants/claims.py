@@ -78,20 +78,18 @@ def equal_to_red(experiment: Experiment) -> AnyRule:
     )
 
 
-demand_met = per_seed("short goodput over demand", lambda packets: packets / 50_000, table_1[measures.SHORT])
 short_files = exp_1[measures.SHORT_FILES]
 
 CLAIMS = (
     Claim(
-        id="MI-1",
-        statement="Short flows get less than 90 % of their demand under Drop Tail and nearly all of "
-        "it under RED and RIO-PS; long flows pay 5 to 8 %.",
-        source="Table I",
+        id="MI-1.2",
+        statement="Short flows get nearly all of their demand under RED and RIO-PS; long flows pay 5 to 8 %.",
+        source="Table I; the bands are the sheet's. Short flows under Drop Tail are no part of it: the "
+        "set-up was chosen by them",
         origin="sheet",
-        figures=("table-1", "table-1-search", "table-1-search-goodput"),
+        figures=("table-1", "table-1-neighbours", "table-1-search", "table-1-search-goodput"),
         rule=every(
-            mean_of(demand_met.at(queue="Drop Tail")) < 0.9,
-            *(mean_of(demand_met.at(queue=queue)) >= 0.99 for queue in ("RED", RIO_PS)),
+            *(mean_of(table_1[measures.DEMAND_MET].at(queue=queue)) >= 0.99 for queue in ("RED", RIO_PS)),
             ratio(table_1[measures.LONG], queue=(RIO_PS, "Drop Tail")).within(0.92, 0.95),
         ),
     ),

@@ -189,13 +189,15 @@ CLAIMS = (
         ),
     ),
     Claim(
-        id="MI-10",
-        statement="Goodput under RIO-PS is at least Drop Tail's and about RED's (the talk: a weak claim).",
-        source="Table IV",
+        id="MI-10.2",
+        statement="Goodput under RIO-PS is at least Drop Tail's and about RED's.",
+        source="Table IV; the talk's conclusions: Overall goodput is improved {a weak claim}. How little is "
+        "no loss, half a percent, is ours",
+        origin="sheet",
         figures=("table-4",),
         rule=every(
-            ratio(exp_1[measures.GOODPUT], queue=(RIO_PS, "Drop Tail")) >= 1,
-            ratio(exp_1[measures.GOODPUT], queue=(RIO_PS, "RED")).within(0.99, 1.01),
+            ratio(exp_1[measures.GOODPUT], queue=(RIO_PS, "Drop Tail")) >= 0.995,
+            ratio(exp_1[measures.GOODPUT], queue=(RIO_PS, "RED")).within(0.995, 1.005),
         ),
     ),
     Claim(

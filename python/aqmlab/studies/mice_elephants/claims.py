@@ -215,15 +215,6 @@ CLAIMS = (
         rule=as_good_as_red(exp_2),
     ),
     Claim(
-        id="MI-13",
-        statement="No packet overtakes another of its flow, although a flow's mark changes.",
-        source="abstract",
-        rule=every(
-            mean_of(table_1[measures.OVERTAKEN].at(queue=RIO_PS)) <= 0,
-            mean_of(table_1[measures.RETAGGED].at(queue=RIO_PS)) > 0,
-        ),
-    ),
-    Claim(
         id="MI-14",
         statement="Authors claim two-way would be even better for RIO-PS.",
         source="the talk's discussion; that it is short files which gain is ours",

@@ -229,6 +229,32 @@ CLAIMS = (
             )
         ),
     ),
+    Claim(
+        id="MI-15",
+        statement="The performance of long flows is also enhanced.",
+        source="the talk's conclusions",
+        figures=("6a", "9b", "exp-1-ito-3"),
+        rule=every(
+            *(one < 1 for measure in (measures.LONG_FILES, measures.LONG_FLOWS) for one in _ratios(measure))
+        ),
+    ),
+    Claim(
+        id="MI-16",
+        statement="A smaller initial time-out helps short flows, but less than RIO-PS.",
+        source="the abstract, as the sheet has it",
+        figures=("exp-1-ito-1", "exp-1-ito-3"),
+        rule=every(
+            *(ratio(short_files.at(queue=other), ITO=("1 s", "3 s")) < 1 for other in OTHERS),
+            *(
+                ratio(
+                    short_files.at(ITO="3 s", queue=RIO_PS),
+                    short_files.at(ITO="1 s", queue=other),
+                )
+                < 1
+                for other in OTHERS
+            ),
+        ),
+    ),
 )
 
 
@@ -241,7 +267,7 @@ def answer(found: Verdicts) -> list[str]:
     return [
         f"Are short Web files faster under RIO-PS? {said('MI-5')}.",
         f"Are they still, but by less, if a lost SYN costs 1 s instead of 3 s? {said('MI-7')}.",
-        f"Are long files left unharmed? {said('MI-6')}.",
+        f"Are long files left unharmed? {said('MI-6')}. Do they even gain? {told(found, 'MI-15')}.",
         f"Is RIO-PS as good as RED where all traffic is of one class? {said('MI-12.2')}. How much of this "
         "is the edge's doing, the table of Exp 2 by the law of L_t shows.",
         tally(found),

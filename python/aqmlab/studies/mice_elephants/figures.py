@@ -125,8 +125,8 @@ def _link_share(results: Results) -> Chart:
         by="run",
         panel="line",
         x_label="time (s)",
-        y_label="short flows' share of what the line sends (%)",
-        y_limits=(0.0, 100.0),
+        y_label="short flows' share (%)",
+        y_limits=(0.0, 60.0),
     )
 
 
@@ -314,7 +314,7 @@ FIGURES = (
     ),
     Figure(
         id="2",
-        title="Link share of short and long flows",
+        title="Short flows' share of what the line sends",
         caption="Short flows of 100 packets beside ten persistent flows at both speeds; shares of 10 s, "
         "three runs each. The rest is the persistent flows'. The set-up is the one of Table I.",
         chart=_link_share,

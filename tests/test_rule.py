@@ -175,3 +175,9 @@ def test_a_rule_says_of_which_values_it_is_judged_and_against_what_each() -> Non
         ({"flows": 2}, "holds"),
         ({"flows": 3}, "fails"),
     ]
+
+
+def test_an_experiment_begins_with_the_seed_that_it_names() -> None:
+    planned = dataclasses.replace(tried, first_seed=101, seeds=2)
+    tasks = planned.plan(planned.sweep("full")).tasks({})
+    assert {task.seed for _, task in tasks} == {101, 102}

@@ -21,7 +21,7 @@ import polars as pl
 
 from aqmlab import _core, drawing, live_runs, report, stats, study_seeds
 from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
-from aqmlab.experiment import FIRST_SEED, Counts, FormName, Planned, Prepare
+from aqmlab.experiment import Counts, FormName, Planned, Prepare
 from aqmlab.files import write_csv, write_text
 from aqmlab.metrics import finite
 from aqmlab.plot import Chart
@@ -339,11 +339,12 @@ def _provenance(
     kept = store.runs_of(list({task.scenario.digest for task in all_tasks}))
     records = {task.run: kept[task.run] for task in all_tasks if task.run in kept}
     first: dict[str, dict[str, Any]] = {}
-    for task in all_tasks:
-        if task.run in records and task.seed == FIRST_SEED:
-            live = records[task.run].live or {}
-            said = live.get("scenario", task.scenario.effective)
-            first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
+    for one in main:
+        for task in tasks[one.experiment.name]:
+            if task.run in records and task.seed == one.experiment.first_seed:
+                live = records[task.run].live or {}
+                said = live.get("scenario", task.scenario.effective)
+                first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
     cpu = [one.cpu_s for one in records.values() if one.cpu_s is not None and one.live is None]
     return {
         "version": version(),

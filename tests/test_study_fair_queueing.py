@@ -257,6 +257,17 @@ def test_claims_look_at_their_own_recovery_only() -> None:
     }
 
 
+def test_variants_are_judged_for_the_recovery_that_they_are_run_with() -> None:
+    found = runs(one, {measures.AVAILABLE: 0.4}, seeds=4)
+    axes = {**found.axes, "recovery": ("NewReno",)}
+    few = dataclasses.replace(
+        found, axes=axes, rows=tuple(row for row in found.rows if row.labels["recovery"] == "NewReno")
+    )
+    claims = [claim for claim in study.varied_claims(STUDY, quick=False) if claim.id == "R1.2"]
+    assert [judged.id for judged in study.judged(STUDY, claims, {"one": few}, varied=True)] == ["R1.2"]
+    assert len(study.judged(STUDY, claims, {"one": few})) == 3
+
+
 @pytest.mark.parametrize(("fair", "verdict"), [(0.2, "holds"), (0.9, "fails")])
 def test_r18_compares_what_the_flow_adds_to_the_wait(fair: float, verdict: str) -> None:
     def wait(at: Any, seed: int) -> float:

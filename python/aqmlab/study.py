@@ -191,12 +191,22 @@ def judged(
     varied: bool = False,
 ) -> Verdicts:
     """The evidence for claims, for each reading of the study, by intervals of this level. `varied` leaves out
-    readings of other runs, which no variant changes."""
+    readings of other runs, which no variant changes, and those for which no variant is run."""
     return Verdicts(
         Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
         for claim in claims
         for reading in study.readings_of(claim)
-        if not (varied and reading.runs)
+        if not varied or _is_varied(reading, claim, results)
+    )
+
+
+def _is_varied(reading: Reading, claim: Claim, results: Results) -> bool:
+    axes = [results[one.name].axes for variable in claim.rule.variables for one in variable.experiments]
+    return reading.runs is None and all(
+        value in of_one[label]
+        for of_one in axes
+        for label, value in reading.labels.items()
+        if label in of_one
     )
 
 

@@ -80,7 +80,7 @@ FOREIGN = re.compile(
     | \bcolor_scheme\b                        # Playwright
     | \.acknowledgment_number\b                # etherparse
     | \.analyze\b                              # SALib
-    | scroll-behavior | (?:text-align:\s*|["'])center\b
+    | scroll-behavior | (?:(?:text-align|align-items):\s*|["'])center\b
     """
 )
 """Names that belong to other software."""

@@ -9,17 +9,29 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from test_study import STUDY, FakeScenario
+from many_readings import NEAR, TIME, TRIED, made, runs
+from small_study import STUDY, run
 
-from aqmlab import report, study
+from aqmlab import report, stats
 from aqmlab.plot import Chart
 from aqmlab.publication import Decision
+from aqmlab.report_claims import Board, groups, listed
+from aqmlab.rule import anywhere, mean_of
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    out: Path = tmp_path_factory.mktemp("study")
-    return study.run(STUDY, out, prepare=FakeScenario).report.read_text(encoding="utf-8")
+    return run(tmp_path_factory.mktemp("study")).report.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return Board(made())
+
+
+@pytest.fixture(scope="module")
+def large() -> str:
+    return report.render(made())
 
 
 class Outline(html.parser.HTMLParser):
@@ -60,21 +72,22 @@ def test_the_page_needs_no_other_file_and_no_network(page: str) -> None:
     assert not re.search(r"url\((?!#)", page)
 
 
-def test_the_page_is_well_formed_and_its_links_arrive(page: str) -> None:
-    found = outline(page)
-    assert found.open == []
-    assert len(set(found.ids)) == len(found.ids)
-    targets = {address[1:] for address in found.addresses if address.startswith("#")}
-    missing = targets - set(found.ids)
-    assert missing == {"sensitivity"} - targets or missing == set()
+def test_the_page_is_well_formed_and_its_links_arrive(page: str, large: str) -> None:
+    for text in (page, large):
+        found = outline(text)
+        assert found.open == []
+        assert len(set(found.ids)) == len(found.ids)
+        assert {address[1:] for address in found.addresses if address.startswith("#")} <= set(found.ids)
 
 
 def test_the_page_holds_claims_figures_numbers_and_provenance(page: str) -> None:
     for text in (
         "Is one smaller than two?",
         "C-1 holds.",
-        "SHRED/RED 0.500 [0.500, 0.500], claimed below 1",
-        "Ratio below 1.",
+        "Web alone, averaged over load",
+        "time, SHRED/RED, <b>claimed below 1</b>",
+        "0.500 [0.500, 0.500]",
+        "could not be judged: ZeroDivisionError",
         "could not be drawn: ZeroDivisionError",
         "They grow.",
         "Which?",
@@ -83,7 +96,8 @@ def test_the_page_holds_claims_figures_numbers_and_provenance(page: str) -> None
     ):
         assert text in page, text
     assert page.count("data:image/svg+xml") == 1
-    assert '<td class="words">RED</td><td class="number">0.5</td><td class="number">4</td>' in page
+    row = ("RED</td>", "0.5</td>", "2.5</td>", "0.4457</td>", "4.554</td>", "4</td>")
+    assert '<td class="words">' + '<td class="number">'.join(row) in page
 
 
 def test_what_is_printed_cannot_break_the_page(tmp_path: Path) -> None:
@@ -91,9 +105,126 @@ def test_what_is_printed_cannot_break_the_page(tmp_path: Path) -> None:
         STUDY,
         decisions=(Decision(question="<script>alert(1)</script>", decision="a & b", reason="</table>"),),
     )
-    text = study.run(sly, tmp_path, prepare=FakeScenario).report.read_text(encoding="utf-8")
+    text = run(tmp_path, sly).report.read_text(encoding="utf-8")
     assert "<script>" not in text
     assert outline(text).open == []
+
+
+# Claims
+
+
+def test_each_verdict_of_the_matrix_opens_its_evidence_and_claims_their_figures_and_back(large: str) -> None:
+    found = outline(large)
+    for judged in made().judged:
+        assert f"#verdict-{judged.id}" in found.addresses
+        assert f"verdict-{judged.id}" in found.ids
+        assert f"#under-3-{judged.id}" in found.addresses
+        assert f"under-3-{judged.id}" in found.ids
+    assert "#times" in found.addresses
+    assert 'Judged by <a href="#claim-A">A</a>' in large
+    assert large.count(">it was not measured<") + large.count('title="it was not measured"') == 1
+
+
+def test_readings_that_make_no_difference_share_a_verdict_and_one_left_out_says_why(board: Board) -> None:
+    told = {
+        claim.id: [
+            (cell.judged.id if cell.judged else cell.why, len(cell.readings)) for cell in board.cells(claim)
+        ]
+        for claim in board.claims
+    }
+    assert told == {
+        "A": [("A-1-10ms", 1), ("A-1-20ms", 1), ("A-2-10ms", 1), ("A-2-20ms", 1)],
+        "B": [("B-1-10ms", 2), ("B-2-10ms", 2)],
+        "C": [("C", 4)],
+        "D": [("D-1-10ms", 1), ("D-1-20ms", 1), ("D-2-10ms", 1), ("it was not measured", 1)],
+    }
+    assert board.by_reading[0] == {"holds": 3, "fails": 1, "undecided": 0}
+    assert board.by_reading[3] == {"holds": 1, "fails": 2, "undecided": 0}
+
+
+def test_claims_are_counted_apart_by_whose_they_are(board: Board, large: str) -> None:
+    assert board.by_origin == {
+        "Claims of the paper": {"holds": 2, "fails": 0, "undecided": 0},
+        "Claims by our reading of it": {"holds": 0, "fails": 1, "undecided": 0},
+        "Claims of our own": {"holds": 1, "fails": 0, "undecided": 0},
+    }
+    assert "Counted in the main reading, 1 flows, 10ms." in large
+
+
+def test_what_turns_with_a_reading_or_a_variant_is_said_first(board: Board, large: str) -> None:
+    told = {one.id: one.text for one in board.dependences()}
+    assert told["B"] == "holds with “1 flows, 10ms”; fails with “2 flows, 10ms”"
+    assert told["B-1-10ms"] == "holds as decided; fails with variant 3"
+    assert told["A-2-20ms"] == "fails as decided; holds with variant 7"
+    assert not any(id.startswith("C") for id in told)
+    assert large.index("What turns with a choice") < large.index('id="claims"')
+
+
+def test_a_verdict_that_the_form_of_the_variants_turns_is_told_with_that_in_full() -> None:
+    result = made()
+    slow = dataclasses.replace(result.judged[0].evidence, verdict="fails")
+    first, *others = result.judged
+    judged = type(result.judged)([dataclasses.replace(first, evidence=slow), *others])
+    told = {one.id: one.text for one in Board(dataclasses.replace(result, judged=judged)).dependences()}
+    assert told["A-1-10ms"] == (
+        "fails in full; in the form of the variants holds as decided; fails with variant 3"
+    )
+
+
+def test_variants_say_how_many_verdicts_they_change_and_how(board: Board) -> None:
+    assert [board.changes(claim) for claim in board.claims] == [
+        *("2 of 10 differ", "2 of 10 differ", "all 10 the same", "2 of 10 differ")
+    ]
+    rows = {variant.name: row for variant, row in board.varied_in(board.columns[3])}
+    assert len(rows) == 11
+    assert [one and board.effect(one) for one in rows["variant 7"]] == ["turned", "turned", "same", None]
+    assert [one and board.effect(one) for one in rows["variant 1"]] == ["same", "same", "same", None]
+
+
+def test_evidence_stands_along_its_axis_on_one_scale_with_the_band() -> None:
+    rule = mean_of(TRIED[TIME].at(flows=1, delay="10ms")) < 0.7
+    (group,) = groups(rule.judge(runs(lambda flows, delay, load: load)))
+    (lines,) = group.lines
+    assert (group.context, lines.what, lines.claimed) == (
+        "Tried, flows = 1, delay = 10ms",
+        *("time (s)", "below 0.7"),
+    )
+    assert [line.label for line in lines.lines] == ["load = 0.1", "load = 0.5", "load = 0.9"]
+    start, end = lines.band
+    assert start == 0.0
+    assert lines.ends == [(end, "0.7")]
+    places = [line.strip.value for line in lines.lines if line.strip]
+    assert places == sorted(places)
+    inside = [line.strip.high <= end for line in lines.lines if line.strip and line.strip.high is not None]
+    assert inside == [line.evidence.verdict == "holds" for line in lines.lines] == [True, True, False]
+
+
+def test_an_average_is_called_so_and_has_its_points_beside_it() -> None:
+    rule = mean_of(NEAR.at(flows=1, delay="10ms")) < 0.7
+    (group,) = groups(rule.judge(runs(lambda flows, delay, load: load)))
+    (lines,) = group.lines
+    assert lines.average
+    assert [(line.label, line.judged) for line in lines.lines] == [
+        *(("average over load", True), ("load = 0.1", False), ("load = 0.5", False), ("load = 0.9", False))
+    ]
+
+
+def test_rules_one_of_which_is_enough_stand_together_in_the_order_of_the_axis() -> None:
+    rule = anywhere(mean_of(TRIED[TIME].at(flows=1, delay="10ms")) > 0.7)
+    outer = stats.together(rule.judge(runs(lambda flows, delay, load: load)))
+    (group,) = groups(outer)
+    assert group.evidence.one_of
+    assert group.evidence.verdict == "holds"
+    (inner,) = group.inner
+    assert [line.label for line in inner.lines[0].lines] == ["load = 0.1", "load = 0.5", "load = 0.9"]
+
+
+def test_words_with_a_comma_are_quoted_in_lists() -> None:
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c, d"]) == "a, b and “c, d”"
+
+
+# The rest of the page
 
 
 def test_parameters_are_told_once_where_all_share_them() -> None:

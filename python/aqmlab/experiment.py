@@ -23,6 +23,8 @@ FormName = Literal["full", "quick", "varied", "varied-quick"]
 Prepare = Callable[[Scenario], "Runnable"]
 """What makes of a scenario that which is run."""
 
+FIRST_SEED = 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
@@ -52,7 +54,6 @@ class Experiment:
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[Measure]
     seeds: int = 10
-    first_seed: int = 1
     most_seeds: int = 40
     """The most seeds that a point may get where verdicts hang on it (`study_seeds`)."""
     quick: Form = Form(seeds=3)
@@ -79,7 +80,7 @@ class Experiment:
             measures=self.measures,
             name=self.name,
             replications=self.seeds,
-            first_seed=self.first_seed,
+            first_seed=FIRST_SEED,
         )
 
     @cached_property
@@ -206,8 +207,7 @@ class Planned:
         for labels, scenario in self.points:
             name = f"{self.experiment.name}: {said(labels)}"
             count = counts.get((self.experiment.name, tuple(labels.values())), self.sweep.replications)
-            first = self.experiment.first_seed
-            for seed in range(first, first + count):
+            for seed in range(FIRST_SEED, FIRST_SEED + count):
                 task = Task(scenario=scenario(seed), seed=seed, measures=self.sweep.wanted, name=name)
                 found.append((labels, task))
         return found

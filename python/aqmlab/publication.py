@@ -163,14 +163,26 @@ class Study:
 
     def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
         """For which systems a claim is judged; a single one, without name, where they make no difference."""
-        open_axes = {label for variable in claim.rule.variables for label in variable.axes}
-        apart: dict[Any, Reading] = {}
-        for reading in self.readings:
-            labels = {label: value for label, value in reading.labels.items() if label in open_axes}
-            if claim.id not in reading.leaves_out:
-                told = reading if labels or reading.runs else Reading(name="")
-                apart.setdefault((told.runs, *labels.items()), told)
+        told = (self.reading_of(claim, reading) for reading in self.readings)
+        apart = {reading.name: reading for reading in told if reading is not None}
         return tuple(apart.values()) or (Reading(name=""),)
+
+    def reading_of(self, claim: Claim, reading: Reading) -> Reading | None:
+        """For which reading a claim is judged in place of one: the first that differs from it in nothing that
+        the claim looks at, or one without name if none does; `None` if the reading leaves the claim out."""
+        if claim.id in reading.leaves_out:
+            return None
+        open_axes = {label for variable in claim.rule.variables for label in variable.axes}
+
+        def looked_at(one: Reading) -> tuple[Any, dict[str, Value]]:
+            return one.runs, {label: value for label, value in one.labels.items() if label in open_axes}
+
+        wanted = looked_at(reading)
+        if wanted == (None, {}):
+            return Reading(name="")
+        return next(
+            one for one in self.readings if claim.id not in one.leaves_out and looked_at(one) == wanted
+        )
 
     def _repr_html_(self) -> str:
         claims = notebook.table(("claim", "statement"), [(one.id, one.statement) for one in self.claims])

@@ -6,14 +6,16 @@ import base64
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from aqmlab import report_claims
 from aqmlab.plot import Chart
-from aqmlab.publication import StudyResult
+from aqmlab.publication import Claim, StudyResult
 from aqmlab.scenario import flat
 
 TEMPLATE = "report.html.jinja"
@@ -39,16 +41,17 @@ def render(result: StudyResult) -> str:
     environment.filters["looks"] = looks
     environment.filters["is_wide"] = is_wide
     environment.filters["pretty"] = pretty
-    environment.filters["labels"] = labels
+    environment.filters["groups"] = report_claims.groups
+    environment.filters["deciding"] = report_claims.deciding
+    environment.filters["tally"] = report_claims.tally
+    environment.tests["one_is_enough"] = report_claims.one_is_enough
     study = result.study
-    counts = {
-        word: sum(v == word for v in result.verdicts.values()) for word in ("holds", "fails", "undecided")
-    }
     page = environment.get_template(TEMPLATE).render(
         result=result,
         study=study,
         answer=study.answer(result.judged),
-        counts=counts,
+        board=report_claims.Board(result),
+        drawn=drawn(result),
         most_rows=_MOST_ROWS,
         **shared_parameters(result.provenance["scenarios"]),
     )
@@ -75,6 +78,31 @@ def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, A
         for name, entry in flattened.items()
     }
     return {"shared": shared, "own": own}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A figure or table on the page."""
+
+    anchor: str
+    name: str
+    claims: Sequence[Claim]
+    """Those that are about it."""
+
+
+def drawn(result: StudyResult) -> dict[str, Place]:
+    """Where the figures and tables of a study stand, by id."""
+    study = result.study
+    named = {one.id: (f"figure-{one.id}", _name("Figure", one.id, one.title)) for one in study.figures}
+    named |= {one.id: (one.id, one.title) for one in study.tables}
+    return {
+        id: Place(anchor=anchor, name=name, claims=[one for one in study.claims if id in one.figures])
+        for id, (anchor, name) in named.items()
+    }
+
+
+def _name(kind: str, id: str, title: str) -> str:
+    return f"{kind} {id}" if id[0].isdigit() else title
 
 
 def number(value: Any, digits: int = 4) -> str:
@@ -119,8 +147,3 @@ def is_wide(chart: Chart) -> bool:
 def pretty(value: Any) -> str:
     """A parameter as a scenario file writes it."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def labels(value: Mapping[str, Any]) -> str:
-    """Labels of a run in one line."""
-    return ", ".join(f"{key} {item}" for key, item in value.items())

@@ -55,7 +55,7 @@ def run(
     """Runs a study: figures, tables, claims with verdicts, and a report."""
     # Runs and figures take all cores: more threads of polars' would only take turns with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from aqmlab import study
+    from aqmlab import study, study_text
 
     chosen = study.load(name, live=live)
     if live:
@@ -70,9 +70,7 @@ def run(
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED) from None
-    width = max(8, *(len(id) for id in result.verdicts))
-    for judged in result.judged:
-        print(f"{judged.id:<{width}} {judged.evidence.verdict:<10} {judged.evidence.measured}")
+    study_text.print_verdicts(result)
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
     print(f"\nReport: {result.report}")

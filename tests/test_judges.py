@@ -21,6 +21,7 @@ from aqmlab.publication import Claim, Study
 from aqmlab.rule import AnyRule, every, mean_of
 from aqmlab.runs import Row, Runs
 from aqmlab.stats import Evidence, Verdict
+from aqmlab.studies.fair_queueing import measures as fair_queueing
 from aqmlab.studies.shred import measures as shred
 from aqmlab.studies.shred.experiments import web_only
 from aqmlab.studies.unc_web import measures as unc_web
@@ -38,12 +39,18 @@ def ended(level: float, spread: float) -> list[int]:
     return [round(10_000 * (a - b)) for a, b in itertools.pairwise([1.0, *share, 0.0])]
 
 
+def at_least(level: float, spread: float) -> list[float]:
+    """How often a count was at least 0, 1, 2 and so on, if it is always the same."""
+    return [1.0] * (1 + min(round(30 * level), 1000))
+
+
 SHAPES: Mapping[str, Shape] = {
     shred.ENDED.name: ended,
     shred.CENSORED.name: lambda level, spread: [0] * (shred.GRID.size + 1),
     unc_web.CDF.name: lambda level, spread: [
         0.5 * math.erfc(math.log(level / float(at)) / (spread * math.sqrt(2))) for at in unc_web.GRID
     ],
+    **dict.fromkeys((one.name for one in fair_queueing.TAILS), at_least),
     unc_web.CLASS_MEDIANS.name: lambda level, spread: [level] * len(unc_web.SIZE_CLASSES),
 }
 

@@ -175,3 +175,26 @@ def test_a_rule_says_of_which_values_it_is_judged_and_against_what_each() -> Non
         ({"flows": 2}, "holds"),
         ({"flows": 3}, "fails"),
     ]
+
+
+def test_an_experiment_begins_with_the_seed_that_it_names() -> None:
+    planned = dataclasses.replace(tried, first_seed=101, seeds=2)
+    tasks = planned.plan(planned.sweep("full")).tasks({})
+    assert {task.seed for _, task in tasks} == {101, 102}
+
+
+def test_one_of_many_parts_fails_for_all_only_by_an_interval_that_allows_for_their_number() -> None:
+    short = mean_of(tried[TIME].at(queue="red")) < 2
+
+    def verdict(longest: float) -> str:
+        # Seeds add 1 to 4 thousandths: the half-width is 2.1 of them at 95 %, and 3.1 for three parts.
+        return short.judge(made(lambda flows, _: longest if flows == 3 else 1.0)).verdict
+
+    half, wider = 0.00205, 0.0031
+    assert verdict(2 - 0.0025 + 2 * wider) == "fails"
+    assert verdict(2 - 0.0025 + (half + wider) / 2) == "undecided"
+    assert verdict(2 - 0.0025 - 2 * wider) == "holds"
+    everywhere = short.judge(made(lambda flows, _: 2 - 0.0025 + (half + wider) / 2))
+    assert everywhere.verdict == "fails", "at all points, whatever their number"
+    once = every(short.at({"flows": 3})).judge(made(lambda *_: 2 - 0.0025 + (half + wider) / 2))
+    assert once.verdict == "fails", "of one part there is nothing to allow for"

@@ -69,8 +69,8 @@ def test_every_block_figure_and_claim_is_there() -> None:
     assert {f"{block.lower()}-{what}" for block in "ABCDEFGHIJK" for what in ("windows", "utilisation")} <= (
         figures
     )
-    assert {f"R{count}" for count in range(1, 22)} <= {claim.id for claim in CLAIMS}
-    assert {f"R1{reading.suffix}" for reading in STUDY.readings_of(CLAIMS[0])} == {"R1", "R1-reno", "R1-sack"}
+    assert {f"R{count}" for count in range(1, 22)} <= {claim.id.split(".")[0] for claim in CLAIMS}
+    assert [reading.suffix for reading in STUDY.readings_of(CLAIMS[0])] == ["", "-reno", "-sack"]
 
 
 def test_the_link_is_that_of_the_talk() -> None:
@@ -192,9 +192,9 @@ def claim(id: str, experiment: Experiment, recovery: str | None = "SACK", **valu
     return judged(CLAIMS, id, (experiment, found), **({"recovery": recovery} if recovery else {}))
 
 
-@pytest.mark.parametrize(("rate", "verdict"), [(0.4, "holds"), (0.6, "fails"), (0.2, "fails")])
+@pytest.mark.parametrize(("rate", "verdict"), [(0.4, "holds"), (0.5, "fails"), (0.3, "fails")])
 def test_r1_asks_for_about_40_percent(rate: float, verdict: str) -> None:
-    assert claim("R1", one, AVAILABLE=rate).verdict == verdict
+    assert claim("R1.2", one, AVAILABLE=rate).verdict == verdict
 
 
 @pytest.mark.parametrize(("largest", "verdict"), [(0.95, "holds"), (0.85, "fails"), (0.6, "fails")])
@@ -205,14 +205,20 @@ def test_r2_asks_for_an_order_and_a_full_link(largest: float, verdict: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("gain", "loss", "verdict"), [(0.1, 3e-3, "holds"), (0.02, 3e-3, "fails"), (0.1, 1e-3, "fails")]
+    ("gain", "loss", "verdicts"),
+    [
+        (0.1, 3e-3, ("holds", "holds")),
+        (0.02, 1.5e-3, ("holds", "fails")),
+        (-0.02, 3e-3, ("fails", "fails")),
+        (0.1, 0.9e-3, ("fails", "fails")),
+    ],
 )
-def test_r3_asks_for_throughput_and_for_loss(gain: float, loss: float, verdict: str) -> None:
+def test_r3_asks_for_throughput_and_for_loss(gain: float, loss: float, verdicts: tuple[str, str]) -> None:
     def of(reno: float, highspeed: float) -> Any:
         return lambda at, seed: {"1 Reno": reno, "1 HighSpeed": highspeed}[at["flows"]] * (1 + seed / 1000)
 
-    found = claim("R3", one, AVAILABLE=of(0.7, 0.7 + gain), BACKGROUND_LOSS=of(1e-3, loss))
-    assert found.verdict == verdict
+    values = {"AVAILABLE": of(0.7, 0.7 + gain), "BACKGROUND_LOSS": of(1e-3, loss)}
+    assert tuple(claim(id, one, **values).verdict for id in ("R3.2", "R3b")) == verdicts
 
 
 @pytest.mark.parametrize(
@@ -226,13 +232,16 @@ def test_r4_asks_for_no_loss_and_the_same_rate(loss: float, rate: float, verdict
 @pytest.mark.parametrize(
     ("ratio", "verdicts"),
     [
+        (0.99, ("fails", "holds", "fails")),
         (1.0, ("fails", "holds", "fails")),
         (1.02, ("fails", "holds", "holds")),
         (2.0, ("holds", "fails", "holds")),
     ],
 )
 def test_fair_and_ahead_can_both_be_so(ratio: float, verdicts: tuple[str, str, str]) -> None:
-    found = tuple(claim(id, several, HIGHSPEED=12.0 * ratio, RENO=12.0).verdict for id in ("R6", "R8", "R8b"))
+    found = tuple(
+        claim(id, several, HIGHSPEED=12.0 * ratio, RENO=12.0).verdict for id in ("R6", "R8", "R8b.2")
+    )
     assert found == verdicts
 
 
@@ -246,6 +255,17 @@ def test_claims_look_at_their_own_recovery_only() -> None:
         "R12-sack": "fails",
         "R12-reno": "undecided",
     }
+
+
+def test_variants_are_judged_for_the_recovery_that_they_are_run_with() -> None:
+    found = runs(one, {measures.AVAILABLE: 0.4}, seeds=4)
+    axes = {**found.axes, "recovery": ("NewReno",)}
+    few = dataclasses.replace(
+        found, axes=axes, rows=tuple(row for row in found.rows if row.labels["recovery"] == "NewReno")
+    )
+    claims = [claim for claim in study.varied_claims(STUDY, quick=False) if claim.id == "R1.2"]
+    assert [judged.id for judged in study.judged(STUDY, claims, {"one": few}, varied=True)] == ["R1.2"]
+    assert len(study.judged(STUDY, claims, {"one": few})) == 3
 
 
 @pytest.mark.parametrize(("fair", "verdict"), [(0.2, "holds"), (0.9, "fails")])
@@ -276,8 +296,18 @@ def test_r17_compares_with_drr(rate: float, verdict: str) -> None:
 @pytest.mark.parametrize(("grown", "verdict"), [(10.5, "holds"), (20.0, "fails")])
 def test_r15_asks_every_link_that_is_larger(grown: float, verdict: str) -> None:
     active = {1: 10.0, 4: 8.0, 16: grown}
-    found = claim("R15", scale, None, ACTIVE=lambda at, seed: active[at["scale"]] * (1 + seed / 1000))
+    found = claim("R15.2", scale, None, ACTIVE=lambda at, seed: active[at["scale"]] * (1 + seed / 1000))
     assert (found.verdict, len(found.parts)) == (verdict, 2)
+
+
+@pytest.mark.parametrize(("waiting", "verdict"), [(400, "holds"), (600, "fails")])
+def test_r16_counts_what_is_so_in_99_9_percent_of_the_time(waiting: int, verdict: str) -> None:
+    always, seldom = [1.0] * (waiting + 1), [1.0, *[0.0009] * 900]
+    fluid = runs(number, {measures.TAIL: [0.999**i for i in range(10)]}, seeds=4)
+    packets = {measures.WAITING_TAIL: always, measures.ACTIVE_TAIL: seldom}
+    found = judged(CLAIMS, "R16.2", (number, fluid), (scale, runs(scale, packets, seeds=4)))
+    assert found.verdict == verdict
+    assert {part.value for part in found.parts} == {9.0, float(waiting), 0.0}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +317,7 @@ def test_r15_asks_every_link_that_is_larger(grown: float, verdict: str) -> None:
 def test_the_printed_chance_and_the_formula_exclude_each_other(
     chance: float, verdicts: tuple[str, str]
 ) -> None:
-    assert tuple(claim(id, example, None, FIVE=chance).verdict for id in ("R21", "R21b")) == verdicts
+    assert tuple(claim(id, example, None, FIVE=chance).verdict for id in ("R21.2", "R21b")) == verdicts
 
 
 def test_a_background_that_offers_something_else_is_told() -> None:
@@ -316,9 +346,8 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
 
     others = {"flows-in-progress", "number-of-flows", "example", "available", "pairs", "alone"}
     figures = {"g-windows", "g-utilisation", *others}
-    # Within so short a run some flows never lose, and without 100 flows there is no such share; the largest
-    # link is left out.
-    claims = tuple(one for one in CLAIMS if one.id not in ("R3", "R4", "R14", "R16", "R18", "R18b"))
+    # Within so short a run some flows never lose.
+    claims = tuple(one for one in CLAIMS if one.id not in ("R3.2", "R3b", "R4", "R14", "R18", "R18b"))
     chosen = dataclasses.replace(
         STUDY,
         experiments=tuple(short(experiment) for experiment in STUDY.experiments),

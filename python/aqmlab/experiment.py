@@ -23,8 +23,6 @@ FormName = Literal["full", "quick", "varied", "varied-quick"]
 Prepare = Callable[[Scenario], "Runnable"]
 """What makes of a scenario that which is run."""
 
-FIRST_SEED = 1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
@@ -54,6 +52,7 @@ class Experiment:
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[Measure]
     seeds: int = 10
+    first_seed: int = 1
     most_seeds: int = 40
     """The most seeds that a point may get where verdicts hang on it (`study_seeds`)."""
     quick: Form = Form(seeds=3)
@@ -80,7 +79,7 @@ class Experiment:
             measures=self.measures,
             name=self.name,
             replications=self.seeds,
-            first_seed=FIRST_SEED,
+            first_seed=self.first_seed,
         )
 
     @cached_property
@@ -207,7 +206,8 @@ class Planned:
         for labels, scenario in self.points:
             name = f"{self.experiment.name}: {said(labels)}"
             count = counts.get((self.experiment.name, tuple(labels.values())), self.sweep.replications)
-            for seed in range(FIRST_SEED, FIRST_SEED + count):
+            first = self.experiment.first_seed
+            for seed in range(first, first + count):
                 task = Task(scenario=scenario(seed), seed=seed, measures=self.sweep.wanted, name=name)
                 found.append((labels, task))
         return found

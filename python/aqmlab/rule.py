@@ -277,8 +277,9 @@ class Rule:
         return replace(self, estimate=self.estimate.at(**known)) if known else self
 
     def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
-        """Holds if it does at every point, and fails if it fails at one."""
-        return stats.together(*self.parts(results, level))
+        """Holds if it does at every point, and fails if it fails at one, at a level that allows for their
+        number."""
+        return _all_of(lambda at: self.parts(results, at), level)
 
     def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence at each point, by intervals of this level."""
@@ -382,11 +383,12 @@ class Several:
         """Holds if all do, or one does.
 
         Of many parts one of which is enough, one would hold by chance: it does only by an interval of so high
-        a level that those of all parts hold together. All parts must fail for them to fail, and all must hold
-        for `every` to hold: more parts make neither likelier, so each is judged at the level itself.
+        a level that those of all parts hold together. So would one of `every` fail, by which all do: it does
+        only by such an interval. All parts must fail for `anywhere` to fail, and all must hold for `every` to
+        hold: more parts make neither likelier, so each is judged at the level itself.
         """
         if self.every:
-            return stats.together(*self.parts(results, level))
+            return _all_of(lambda at: self.parts(results, at), level)
         found = self._either(results, self.level_of_parts(results, level))
         if found.verdict == "undecided":
             plain = self._either(results, level)
@@ -410,6 +412,25 @@ class Several:
         if not self.every:
             return [self.judge(results, level)]
         return [part for rule in self.rules for part in rule.parts(results, level)]
+
+
+def failing_level(level: float, parts: Sequence[Evidence]) -> float:
+    """The level of the intervals by which each part is judged that may fail for all."""
+    return stats.simultaneous_level(level, max(len(parts), 1))
+
+
+def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Evidence:
+    """Holds if all parts do; fails if all do, or one does by an interval that allows for their number."""
+    found = stats.together(*parts_at(level))
+    if found.verdict != "fails" or all(part.verdict == "fails" for part in found.parts):
+        return found
+    stricter = failing_level(level, found.parts)
+    surely = [part.verdict == "fails" for part in parts_at(stricter)]
+    if any(surely):
+        decides = found.parts[surely.index(True)]
+        return replace(decides, measured=found.measured, parts=found.parts, one_of=False)
+    said = f"{found.measured}; none of {len(surely)} parts fails at {100 * stricter:.4g} %"
+    return replace(found, verdict="undecided", measured=said)
 
 
 def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:

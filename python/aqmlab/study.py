@@ -21,7 +21,7 @@ import polars as pl
 
 from aqmlab import _core, drawing, live_runs, report, stats, study_seeds
 from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
-from aqmlab.experiment import FIRST_SEED, Counts, FormName, Planned, Prepare
+from aqmlab.experiment import Counts, FormName, Planned, Prepare
 from aqmlab.files import write_csv, write_text
 from aqmlab.metrics import finite
 from aqmlab.plot import Chart
@@ -191,12 +191,22 @@ def judged(
     varied: bool = False,
 ) -> Verdicts:
     """The evidence for claims, for each reading of the study, by intervals of this level. `varied` leaves out
-    readings of other runs, which no variant changes."""
+    readings of other runs, which no variant changes, and those for which no variant is run."""
     return Verdicts(
         Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
         for claim in claims
         for reading in study.readings_of(claim)
-        if not (varied and reading.runs)
+        if not varied or _is_varied(reading, claim, results)
+    )
+
+
+def _is_varied(reading: Reading, claim: Claim, results: Results) -> bool:
+    axes = [results[one.name].axes for variable in claim.rule.variables for one in variable.experiments]
+    return reading.runs is None and all(
+        value in of_one[label]
+        for of_one in axes
+        for label, value in reading.labels.items()
+        if label in of_one
     )
 
 
@@ -339,11 +349,12 @@ def _provenance(
     kept = store.runs_of(list({task.scenario.digest for task in all_tasks}))
     records = {task.run: kept[task.run] for task in all_tasks if task.run in kept}
     first: dict[str, dict[str, Any]] = {}
-    for task in all_tasks:
-        if task.run in records and task.seed == FIRST_SEED:
-            live = records[task.run].live or {}
-            said = live.get("scenario", task.scenario.effective)
-            first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
+    for one in main:
+        for task in tasks[one.experiment.name]:
+            if task.run in records and task.seed == one.experiment.first_seed:
+                live = records[task.run].live or {}
+                said = live.get("scenario", task.scenario.effective)
+                first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
     cpu = [one.cpu_s for one in records.values() if one.cpu_s is not None and one.live is None]
     return {
         "version": version(),

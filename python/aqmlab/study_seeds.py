@@ -8,13 +8,13 @@ is narrower than what the rule calls equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from aqmlab import stats
 from aqmlab.experiment import Counts
 from aqmlab.publication import Study
-from aqmlab.rule import AnyRule, Several
+from aqmlab.rule import AnyRule, Several, failing_level
 from aqmlab.runs import Results
 from aqmlab.sweep import Value
 from aqmlab.variable import points_used
@@ -45,16 +45,35 @@ def wanting(study: Study, results: Results, looks: int) -> Points:
 
 
 def _wanting(rule: AnyRule, results: Results, level: float) -> Points:
-    if rule.judge(results, level).verdict != "undecided":
+    found = rule.judge(results, level)
+    if found.verdict != "undecided":
         return set()
-    if isinstance(rule, Several):
+    if isinstance(rule, Several) and not rule.every:
         of_parts = rule.level_of_parts(results, level)
         return set().union(*(_wanting(one, results, of_parts) for one in rule.rules))
+    failing = failing_level(level, found.parts)
+    return set().union(*(_of_parts(one, results, level, failing) for one in _parts(rule)))
+
+
+def _parts(rule: AnyRule) -> Iterator[AnyRule]:
+    """The rules that a rule is made of, all of which shall hold."""
+    if isinstance(rule, Several) and rule.every:
+        for one in rule.rules:
+            yield from _parts(one)
+    else:
+        yield rule
+
+
+def _of_parts(rule: AnyRule, results: Results, level: float, failing: float) -> Points:
+    """The points of a part that is undecided, or that fails, but not by so high a level that all do."""
+    if isinstance(rule, Several):
+        return _wanting(rule, results, level)
     found: Points = set()
     for labels in rule.estimate.points(results):
-        interval = rule.estimate.interval(results, labels, level)
+        interval, stricter = (rule.estimate.interval(results, labels, one) for one in (level, failing))
         equal = interval.decided and interval.half_width <= rule.estimate.equal_within
-        if stats.verdict(interval, rule.band) == "undecided" and not equal:
+        verdicts = {stats.verdict(one, rule.band) for one in (interval, stricter)}
+        if "undecided" in verdicts and "holds" not in verdicts and not equal:
             for variable in rule.estimate.of:
                 found |= points_used(variable, results, labels)
     return found

@@ -160,7 +160,8 @@ one = Experiment(
         "recovery": RECOVERY,
     },
     measures=measures.LINK,
-    seeds=6,
+    seeds=4,
+    most_seeds=16,
     quick=QUICK,
     varied=Form(seeds=4, axes={**NEWRENO, "background": ("Poisson flows",)}, changes={"duration": "320s"}),
     varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes={"duration": "100s"}),
@@ -177,16 +178,17 @@ several = Experiment(
         "recovery": RECOVERY,
     },
     measures=measures.LINK,
-    seeds=6,
+    seeds=4,
+    most_seeds=16,
     quick=QUICK,
     varied=Form(
         seeds=4,
-        axes={**NEWRENO, "flows": ("HighSpeed + Reno", "4 Reno", "4 HighSpeed")},
+        axes={**NEWRENO, "flows": ("HighSpeed + Reno",)},
         changes={"duration": "320s"},
     ),
     varied_quick=Form(
         seeds=2,
-        axes={"flows": ("HighSpeed + Reno",), "buffer": (625,)},
+        axes={"buffer": (625,)},
         changes={"duration": "100s"},
     ),
 )
@@ -201,7 +203,7 @@ baseline = Experiment(
         "buffer": buffer(*BUFFERS),
     },
     measures=measures.LINK,
-    seeds=6,
+    seeds=4,
     quick=Form(seeds=3, changes={"duration": "100s"}),
 )
 
@@ -243,25 +245,38 @@ def plot_name(plot: tuple[str, str, int]) -> str:
     return "{}, {} {}".format(*plot)
 
 
+PLOTS = {
+    f"{plot_name(plot)}, {background}": (background, *plot)
+    for background, plots in BLOCKS.values()
+    for plot in plots
+}
+
+
+def _plot(background: str, flows: str, queue: str, buffer: int) -> dict[str, Any]:
+    return {"bottleneck.queue": QUEUES[queue], **case(flows, background, buffer)}
+
+
 paths = Experiment(
     name="paths",
     title="The talk's plots",
     scenario=link(POISSON_PACKETS, duration=f"{SHOWN_S}s", queue_every=f"{USE_STEP_S:g}s"),
     axes={
         "plot": Changes(
-            {
-                f"{plot_name((names, queue, size))}, {background}": {
-                    "bottleneck.queue": QUEUES[queue],
-                    **case(names, background, size),
-                    "record.senders": list(COUNTS[names]),
-                }
-                for background, plots in BLOCKS.values()
-                for names, queue, size in plots
-            }
+            {name: {**_plot(*plot), "record.senders": list(COUNTS[plot[1]])} for name, plot in PLOTS.items()}
         )
     },
     measures=measures.PATH,
     seeds=1,
+)
+
+steady = Experiment(
+    name="steady",
+    title="The talk's plots, over 1000 s",
+    scenario=link(POISSON_PACKETS, duration=f"{WARM_UP_S + 1000}s"),
+    axes={"plot": Changes({name: _plot(*plot) for name, plot in PLOTS.items()})},
+    measures=measures.LINK,
+    seeds=2,
+    quick=Form(seeds=1, changes={"duration": "100s"}),
 )
 
 CASES: Mapping[str, tuple[str, str, int]] = {
@@ -282,7 +297,8 @@ orders = Experiment(
         "recovery": RECOVERY,
     },
     measures=measures.LINK,
-    seeds=5,
+    seeds=4,
+    most_seeds=16,
     quick=QUICK,
 )
 
@@ -304,7 +320,8 @@ def _pairs(name: str, queue: str, *recoveries: str, quick: Form) -> Experiment:
             "recovery": Changes({recovery: RECOVERY[recovery] for recovery in recoveries}),
         },
         measures=measures.LINK,
-        seeds=5,
+        seeds=4,
+        most_seeds=16,
         quick=quick,
     )
 
@@ -317,14 +334,16 @@ delay = Experiment(
     title="The background's packets",
     scenario=link(POISSON_FLOWS, duration="80s", packets=["bottleneck"]),
     axes={
-        "flows": flows("none", "1 Reno"),
         "traffic.background": BACKGROUNDS,
         "bottleneck.queue": QUEUES,
         "buffer": buffer(*BUFFERS),
         "recovery": RECOVERY,
+        # Without a bottlenecked flow nobody recovers: one run for all recoveries.
+        "flows": Changes({"none": RECOVERY["NewReno"], **flows("1 Reno")}),
     },
     measures=measures.DELAY,
-    seeds=5,
+    seeds=4,
+    most_seeds=16,
     quick=Form(seeds=3, axes={**NEWRENO, "background": ("Poisson flows",)}, changes={"duration": "40s"}),
 )
 
@@ -353,7 +372,8 @@ alone = Experiment(
         "mix": Changes({"1 Mb/s flows": {}, "half of them streaming": _half_streaming}),
     },
     measures=measures.ALONE,
-    seeds=5,
+    seeds=4,
+    most_seeds=16,
     quick=Form(seeds=3, axes={"load": (0.5, 0.6, 0.9)}, changes={"duration": "100s"}),
 )
 
@@ -395,7 +415,8 @@ scale = Experiment(
         "mix": Changes({"1 Mb/s flows": {}, "and TCP flows": _with_tcp}),
     },
     measures=measures.SCALE,
-    seeds=5,
+    seeds=6,
+    most_seeds=24,
     quick=Form(seeds=3, axes={"scale": (1, 4)}, changes={"duration": "40s"}),
 )
 
@@ -406,7 +427,7 @@ TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
 
 trace = Experiment(
     name="trace",
-    title="Trace of an OC-48 link",
+    title="Made-up trace with the published properties of one of an OC-48 link",
     scenario={
         "level": "trace",
         "queue": {"kind": "drr"},
@@ -454,6 +475,7 @@ number = Experiment(
     scenario=fluid("200000s", flows={"load": 0.5}),
     axes={"traffic.flows.load": NUMBER_LOADS, "traffic.flows.sizes": SIZES},
     measures=measures.NUMBER,
+    seeds=5,
     quick=Form(seeds=3, changes={"duration": "20000s"}),
 )
 
@@ -523,6 +545,6 @@ regime_paths = Experiment(
 )
 
 EXPERIMENTS = (
-    *(one, several, baseline, windows, paths, orders, pairs, pairs_fifo, delay),
+    *(one, several, baseline, windows, paths, steady, orders, pairs, pairs_fifo, delay),
     *(alone, scale, trace, number, example, regimes, flow_paths, regime_paths),
 )

@@ -40,7 +40,6 @@ from aqmlab.studies.fair_queueing.experiments import (
 from aqmlab.studies.fair_queueing.laws import PRINTED, bottlenecked_law, full_share, modulated_wait_ms
 from aqmlab.studies.fair_queueing.measures import (
     LAW_NAMES,
-    MOST_ACTIVE_COUNTED,
     SHOWN_S,
     UNRESPONSIVE,
     USE_STEP_S,
@@ -66,9 +65,10 @@ def _exactly(value: float) -> stats.Interval:
 
 
 def tail_of(variable: Variable, results: Results, count: int, **labels: Any) -> list[stats.Interval]:
-    """Of a variable that is a list, the first so many numbers with intervals over the seeds."""
-    lists = [variable.value(results, labels, seed) for seed in seeds_of([variable], results)]
-    return [stats.mean_interval([one[at] for one in lists if one is not None]) for at in range(count)]
+    """Of P(N >= i) as a list, the first so many with intervals over the seeds; beyond its end it is none."""
+    found = [variable.value(results, labels, seed) for seed in seeds_of([variable], results)]
+    lists = [one for one in found if one is not None]
+    return [stats.mean_interval([one[at] if at < len(one) else 0.0 for one in lists]) for at in range(count)]
 
 
 def _tails(variable: Variable, results: Results, by: str, law: Sequence[float]) -> pl.DataFrame:
@@ -333,12 +333,16 @@ def _active(results: Results) -> Chart:
     )
 
 
+TRACE_SHOWN = 500
+"""Active flows that are drawn at most."""
+
+
 def _trace_tails(results: Results) -> Chart:
     tail = trace[measures.TRACE_TAIL]
     rows: Estimates = [
         (f"load {load:g}", count, more)
         for load in results[trace.name].axes["load"]
-        for count, more in enumerate(tail_of(tail, results, MOST_ACTIVE_COUNTED, load=load))
+        for count, more in enumerate(tail_of(tail, results, TRACE_SHOWN + 1, load=load)[1:])
         # Nothing is drawn beyond the most that any run had.
         if more.value > 0
     ]
@@ -501,7 +505,7 @@ FIGURES = (
     ),
     Figure(
         id="trace",
-        title="Active flows of an OC-48-like trace, at slower and slower lines",
+        title="Active flows of a made-up trace like that of an OC-48 link, at slower and slower lines",
         caption="Made up with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, "
         "about 7000 in progress; replayed through deficit round robin.",
         chart=_trace_tails,

@@ -172,19 +172,25 @@ ALONE = (
 # Flows with a packet in the queue
 
 
+MOST_COUNTED_ACTIVE = 1001
+"""Numbers of active flows, and of packets waiting, whose share of the time is kept: 0 to 1000 and beyond."""
+
+
 def _active(run: Run) -> Mapping[str, Any]:
     """How many flows have a packet waiting, and how many packets wait, over samples after the warm-up."""
     warm_up_s, _ = metrics.window(run.manifest)
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     shown = gauges.at(run.tables["gauges"], link="bottleneck").filter(pl.col("time_s") >= warm_up_s)
-    active = shown["active_flows"].to_numpy().astype(np.float64)
-    waiting = samples["length_packets"].to_numpy().astype(np.float64)
+    active = shown["active_flows"].to_numpy().astype(np.int64)
+    waiting = samples["length_packets"].to_numpy().astype(np.int64)
     return {
         "active": float(active.mean()),
         "active_p999": float(np.quantile(active, 0.999)),
         "active_most": float(active.max()),
+        "active_tail": _at_least(np.bincount(active) / active.size, MOST_COUNTED_ACTIVE),
         "waiting": float(waiting.mean()),
         "waiting_p999": float(np.quantile(waiting, 0.999)),
+        "waiting_tail": _at_least(np.bincount(waiting) / waiting.size, MOST_COUNTED_ACTIVE),
     }
 
 
@@ -196,29 +202,36 @@ SCALE = (
     ACTIVE_MOST := _of_scale("active_most", "most active flows"),
     WAITING := _of_scale("waiting", "packets waiting"),
     WAITING_P999 := _of_scale("waiting_p999", "packets waiting, 99.9 %"),
+    ACTIVE_TAIL := _of_scale("active_tail", "share of the time with at least so many active flows"),
+    WAITING_TAIL := _of_scale("waiting_tail", "share of the time with at least so many packets waiting"),
 )
 
 
-def _at_least(distribution: pl.DataFrame, count: int) -> list[float]:
-    """P(N >= i) for the first so many i, from the columns `flows` and `share`."""
-    flows = distribution["flows"].to_numpy().astype(np.int64)
-    shares = np.zeros(max(count, int(flows.max(initial=0)) + 1))
-    shares[flows] = distribution["share"].to_numpy()
+def _at_least(shares: metrics.Floats, count: int) -> list[float]:
+    """P(N >= i) for the first so many i, as far as any is, from P(N = i) for each i."""
     return [float(share) for share in shares[::-1].cumsum()[::-1][:count]]
+
+
+def _shares(distribution: pl.DataFrame, share: str) -> metrics.Floats:
+    """P(N = i) for each i, from columns `flows` and that of the shares."""
+    flows = distribution["flows"].to_numpy().astype(np.int64)
+    found = np.zeros(int(flows.max(initial=0)) + 1)
+    found[flows] = distribution[share].to_numpy()
+    return found
 
 
 # A trace at the rates of slower and slower lines
 
-MOST_ACTIVE_COUNTED = 501
-
 
 def _trace(run: Run) -> Mapping[str, Any]:
-    """How many flows of a trace have a packet waiting: in short, and how often more than so many."""
+    """How many flows of a trace have a packet waiting: in short, and how often at least so many."""
     row = run.tables["summary"].row(0, named=True)
-    distribution = run.tables["distribution"].rename({"active_share": "share"})
     names = ("mean_active", "p999_active", "most_active", "mean_in_progress")
-    more = _at_least(distribution, MOST_ACTIVE_COUNTED + 1)[1:]
-    return {**{name: float(row[name]) for name in names}, "tail": more}
+    shares = _shares(run.tables["distribution"], "active_share")
+    return {
+        **{name: float(row[name]) for name in names},
+        "active_tail": _at_least(shares, MOST_COUNTED_ACTIVE),
+    }
 
 
 _of_trace = Reduction(prefix="fair-queueing.trace", of=_trace).measure
@@ -228,7 +241,7 @@ TRACE = (
     TRACE_P999 := _of_trace("p999_active", "active, 99.9 %"),
     TRACE_MOST := _of_trace("most_active", "most active flows"),
     TRACE_IN_PROGRESS := _of_trace("mean_in_progress", "in progress"),
-    TRACE_TAIL := _of_trace("tail", "share of the time with more active flows"),
+    TRACE_TAIL := _of_trace("active_tail", "share of the time with at least so many active flows"),
 )
 
 # The flow level
@@ -242,7 +255,9 @@ def _number(run: Run) -> Mapping[str, Any]:
     law of their load, too."""
     classes = run.tables["classes"].filter(pl.col("traffic") == "flows")
     rows = run.tables["distribution"].filter(pl.col("traffic") == "flows")
-    mean, tail = float(classes["mean_in_progress"].item()), _at_least(rows, MOST_COUNTED)
+    mean = float(classes["mean_in_progress"].item())
+    tail = _at_least(_shares(rows, "share"), MOST_COUNTED)
+    tail += [0.0] * (MOST_COUNTED - len(tail))
     load = run.manifest["scenario"]["traffic"]["flows"]["load"]
     return {
         "mean": mean,
@@ -264,6 +279,9 @@ NUMBER = (
     MEAN_OVER_LAW := _of_number("mean_over_law", "mean number over the law's"),
     FIVE_OVER_LAW := _of_number("at_least_5_over_law", "P(N >= 5) over the law's"),
 )
+
+TAILS = (TAIL, ACTIVE_TAIL, WAITING_TAIL, TRACE_TAIL)
+"""Of a count, P(N >= i) for i from 0 on."""
 
 
 def _regime(run: Run) -> Mapping[str, Any]:

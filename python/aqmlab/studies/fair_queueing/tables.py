@@ -30,6 +30,7 @@ from aqmlab.studies.fair_queueing.experiments import (
     regimes,
     scale,
     several,
+    steady,
     trace,
 )
 from aqmlab.studies.fair_queueing.figures import limited, tail_of
@@ -164,6 +165,20 @@ TABLES = (
         ),
     ),
     Table(
+        id="steady",
+        title="The talk's plots, over 1000 s",
+        caption="NewReno, from 20 s on: the sheet's length of the steady state, twice that of the claims.",
+        table=listed(
+            {
+                "rate over available capacity": steady[measures.AVAILABLE],
+                "Jain's index": steady[measures.JAIN],
+                "share of the background lost": steady[measures.BACKGROUND_LOSS],
+                "utilisation (%)": steady[measures.UTILISATION],
+            },
+            "plot",
+        ),
+    ),
+    Table(
         id="background-delay",
         title="How long packets of the background wait",
         caption="In the queue, over 60 s; `none` is the baseline without a bottlenecked flow.",
@@ -238,11 +253,11 @@ TABLES = (
         id="scale",
         title="Active flows, as link and traffic grow together",
         caption="Sampled every 10 ms under fair queueing; a buffer of 625 packets times the scale.",
-        table=listed({one.title: scale[one] for one in measures.SCALE}, "mix", "load", "scale"),
+        table=listed({one.title: scale[one] for one in measures.SCALE[:-2]}, "mix", "load", "scale"),
     ),
     Table(
         id="trace-loads",
-        title="Active flows of an OC-48-like trace",
+        title="Active flows of a made-up trace like that of an OC-48 link",
         caption="Made-up traces of 60 s through deficit round robin; the load is that of the line they are "
         "replayed at. The most and the 99.9 % are means over seeds.",
         table=listed({one.title: trace[one] for one in measures.TRACE[:-1]}, "load"),

@@ -140,9 +140,9 @@ ONE_CLASS = Changes(
 """The unbalanced traffic of Exp 2: files of one class only, and foreground flows of the same class."""
 
 
-def _dumbbell(rate: str, bdp: int, seconds: int) -> dict[str, Any]:
+def _dumbbell(rate: str, bdp: int) -> dict[str, Any]:
     return {
-        **lasting(seconds),
+        **lasting(FULL_S),
         "bottleneck": {"rate": rate, "delay": "38ms", "queue": disciplines(bdp)["Drop Tail"]},
         "access": {"rate": "100Mbps", "delay": "1ms"},
         "host": {"jitter": "0s"},
@@ -166,11 +166,12 @@ def _both_ways(table: dict[str, Any]) -> dict[str, Any]:
 
 ITO = {"3 s": "3s", "1 s": "1s"}
 _QUICK = lasting(QUICK_S)
+_HALF = lasting(FULL_S // 2)
 
 exp_1 = Experiment(
     name="exp-1",
     title="Exp 1",
-    scenario=_dumbbell("10Mbps", 200, FULL_S),
+    scenario=_dumbbell("10Mbps", 200),
     axes={
         "queue": queues(200),
         "ITO": Changes({said: {"tcp.rto.initial": time} for said, time in ITO.items()}),
@@ -178,19 +179,19 @@ exp_1 = Experiment(
     measures=measures.WEB,
     seeds=20,
     quick=Form(seeds=3, changes=_QUICK),
-    varied=Form(seeds=10, axes={"ITO": ("3 s",)}),
+    varied=Form(seeds=10, axes={"ITO": ("3 s",)}, changes=_HALF),
     varied_quick=Form(seeds=3, changes=_QUICK),
 )
 
 exp_2 = Experiment(
     name="exp-2",
     title="Exp 2",
-    scenario=_dumbbell("6Mbps", 120, FULL_S // 2),
+    scenario=_dumbbell("6Mbps", 120),
     axes={"queue": queues(120), "mix": ONE_CLASS},
     measures=measures.WEB,
     seeds=20,
     quick=Form(seeds=3, changes=_QUICK),
-    varied=Form(seeds=5, axes={"queue": ("RED", RIO_PS)}),
+    varied=Form(seeds=5, axes={"queue": ("RED", RIO_PS)}, changes=_HALF),
     varied_quick=Form(seeds=2, changes=_QUICK),
 )
 
@@ -198,7 +199,7 @@ exp_2 = Experiment(
 exp_2_laws = Experiment(
     name="exp-2-laws",
     title="Exp 2 by the law of L_t",
-    scenario=_dumbbell("6Mbps", 120, FULL_S // 2),
+    scenario=_dumbbell("6Mbps", 120) | _HALF,
     axes={
         "queue": Changes({name: change for name, change in queues(120).items() if name != "Drop Tail"}),
         "mix": ONE_CLASS,
@@ -212,10 +213,10 @@ exp_2_laws = Experiment(
 two_way = Experiment(
     name="two-way",
     title="Exp 1 both ways",
-    scenario=_both_ways(_dumbbell("10Mbps", 200, FULL_S // 2)),
+    scenario=_both_ways(_dumbbell("10Mbps", 200)),
     axes={"queue": queues(200, ("links.bottleneck", "links.back"), ("edges.left", "edges.right"))},
     measures=measures.WEB,
-    quick=Form(seeds=3, changes=lasting(QUICK_S // 2)),
+    quick=Form(seeds=3, changes=_QUICK),
 )
 
 # Loss and transmission time (Fig 1)
@@ -248,9 +249,6 @@ random_loss = Experiment(
 
 # Preferential treatment (Table I, Fig 2)
 
-DEMAND = 50_000
-"""Packets that the short flows offer in a run."""
-
 _BATCH: dict[str, Any] = {"kind": "probes", "flows": 10, "size": "100p", "every": "10s"}
 
 PATTERNS: Mapping[str, dict[str, Any]] = {
@@ -270,8 +268,8 @@ PATTERNS: Mapping[str, dict[str, Any]] = {
 falls short of it where flows are slow."""
 
 SPEEDS = {"1.25 Mb/s": "1250kbps", "1.5 Mb/s": "1500kbps"}
-RTTS_MS = (40, 80, 160)
-BUFFERS = (0.5, 1.5, 5.0)
+RTTS_MS = (20, 40, 80, 160, 320)
+BUFFERS = (0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
 """Drop Tail's buffers of the search, in bandwidth-delay products; RED and RIO-PS have 5/3 of it."""
 
 CHOSEN_PATTERN = "10 every 10 s, those still at it sit out"
@@ -351,7 +349,7 @@ table_1_search = Experiment(
     },
     measures=measures.CLASSES,
     seeds=3,
-    quick=Form(seeds=3, axes={"rtt_ms": (160,)}),
+    quick=Form(seeds=3, axes={"rtt_ms": (160,), "buffer": (0.5, 1.5, 5.0)}),
 )
 
 EXPERIMENTS = (exp_1, exp_2, exp_2_laws, two_way, random_loss, table_1, table_1_search)

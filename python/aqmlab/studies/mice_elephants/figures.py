@@ -19,6 +19,7 @@ from aqmlab.studies.mice_elephants.experiments import (
     LOSSES,
     QUEUES,
     RIO_PS,
+    SPEEDS,
     disciplines,
     exp_1,
     exp_2,
@@ -104,22 +105,28 @@ def _random_loss(found: Mapping[int, Measure], of: str, y_label: str, *, log_y: 
 
 
 def _link_share(results: Results) -> Chart:
-    rows = []
-    for queue in QUEUES:
-        run = first_seed(results[table_1.name].where(speed="1.25 Mb/s", queue=queue))
-        for place, share in enumerate(run[measures.SHORT_SHARE]):
-            at = (place + 0.5) * measures.SHARE_BIN_S
-            rows += [(queue, "short flows", at, 100 * share), (queue, "long flows", at, 100 * (1 - share))]
+    rows = [
+        (
+            f"{row.labels['queue']}, {row.labels['speed']}",
+            f"run {row.seed}",
+            (place + 0.5) * measures.SHARE_BIN_S,
+            100 * share,
+        )
+        for speed in SPEEDS
+        for queue in QUEUES
+        for row in results[table_1.name].where(speed=speed, queue=queue)[:3]
+        for place, share in enumerate(row[measures.SHORT_SHARE])
+    ]
     return Chart(
         kind="curve",
-        table=pl.DataFrame(rows, schema=["queue", "class", "time_s", "share_percent"], orient="row"),
+        table=pl.DataFrame(rows, schema=["line", "run", "time_s", "share_percent"], orient="row"),
         x="time_s",
         y="share_percent",
-        by="class",
-        panel="queue",
+        by="run",
+        panel="line",
         x_label="time (s)",
-        y_label="share of what the line sends (%)",
-        y_limits=(0.0, 100.0),
+        y_label="short flows' share (%)",
+        y_limits=(0.0, 60.0),
     )
 
 
@@ -295,7 +302,8 @@ FIGURES = (
         title="Transmission time against loss",
         caption="NewReno on a line that loses packets at random: round trip 100 ms, initial time-out 3 s, "
         "2000 transfers of each size; beside a round model in the manner of Cardwell, Savage and "
-        "Anderson.",
+        "Anderson. It shares no code with the simulator, but one way of ns-2: the least time-out of 1 s is "
+        "applied after the back-off.",
         chart=_random_loss(measures.TRANSFER_TIME, "mean_s", "mean transmission time (s)", log_y=True),
     ),
     Figure(
@@ -306,9 +314,9 @@ FIGURES = (
     ),
     Figure(
         id="2",
-        title="Link share of short and long flows",
-        caption="Ten persistent flows beside short flows of 100 packets at 1.25 Mb/s; shares of 10 s, one "
-        "run. The set-up is the one of Table I.",
+        title="Short flows' share of what the line sends",
+        caption="Short flows of 100 packets beside ten persistent flows at both speeds; shares of 10 s, "
+        "three runs each. The rest is the persistent flows'. The set-up is the one of Table I.",
         chart=_link_share,
     ),
     Figure(

@@ -7,7 +7,8 @@ seed, because the closed form has no variance.
 
 Ours: a round lasts one round-trip time whatever the window; acknowledgements are not lost; NewReno
 repairs one hole a round; a retransmission that is lost costs a time-out. No event-driven code of the
-laboratory is used, so agreement says something.
+laboratory is used, so agreement says something; but both apply the least time-out as ns-2 of 2001 did, and
+of that agreement says nothing.
 """
 
 from __future__ import annotations

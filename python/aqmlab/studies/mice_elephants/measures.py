@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,9 +12,6 @@ import polars as pl
 from aqmlab import gauges, metrics
 from aqmlab.measure import Measure, Reduction, Run
 from aqmlab.studies.shared import mean, rows_of
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 PACKET = 500
 """Bytes of a packet (Table III); ns-2's headers of that time had no length of their own."""
@@ -258,6 +255,9 @@ LOSS = (*TRANSFER_TIME.values(), *VARIATION.values())
 
 # Preferential treatment (Table I, Fig 2)
 
+DEMAND = 50_000
+"""Packets that the short flows offer in a run."""
+
 SHARE_BIN_S = 10.0
 SHARES_FROM_S = 20.0
 
@@ -267,7 +267,7 @@ def _classes(run: Run) -> Mapping[str, float]:
     short, long = (
         float(rows_of(run, "flows", name)["delivered_bytes"].sum()) / PACKET for name in ("short", "long")
     )
-    return {"short": short, "long": long, "all": short + long}
+    return {"short": short, "long": long, "all": short + long, "demand_met": short / DEMAND}
 
 
 _of_classes = Reduction(prefix="mice.classes", of=_classes).measure
@@ -276,13 +276,13 @@ CLASSES = (
     SHORT := _of_classes("short", "short goodput", "packets"),
     LONG := _of_classes("long", "long goodput", "packets"),
     ALL := _of_classes("all", "total goodput", "packets"),
+    DEMAND_MET := _of_classes("demand_met", "short goodput over demand"),
 )
 
 
 def _packets(run: Run) -> Mapping[str, Any]:
-    """The short class's share of the line over time, and the order of packets."""
-    packets = run.tables["packets"]
-    started = packets.filter(pl.col("event") == "start")
+    """The short class's share of the line over time."""
+    started = run.tables["packets"].filter(pl.col("event") == "start")
     short = rows_of(run, "flows", "short")["flow"]
     place = (started["time_s"].to_numpy() / SHARE_BIN_S).astype(np.int64)
     size = int(metrics.window(run.manifest)[1] / SHARE_BIN_S)
@@ -295,8 +295,6 @@ def _packets(run: Run) -> Mapping[str, Any]:
     return {
         "short_share": share.tolist(),
         "share_variation": float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan,
-        "overtaken": overtaken(packets),
-        "retagged": _retagged(run),
     }
 
 
@@ -307,43 +305,4 @@ PACKETS = (
     SHARE_VARIATION := _of_packets(
         "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
     ),
-    OVERTAKEN := _of_packets("overtaken", "packets that overtook one of their flow"),
-    RETAGGED := _of_packets("retagged", "flows whose packets had both marks"),
 )
-
-
-def overtaken(packets: pl.DataFrame) -> int:
-    """Packets that left a queue after another of their flow that had come later."""
-    came, left = (
-        packets.filter(pl.col("event") == event).select("flow", "sequence_bytes", "size_bytes").to_numpy()
-        for event in ("enqueue", "start")
-    )
-    # A retransmission has the bytes of the first sending: the k-th to come is the k-th to leave.
-    base = np.max(np.concatenate([came, left]), axis=0, initial=0) + 1
-    assert math.prod(base.tolist()) < 2**63
-    of_came, of_left = ((rows[:, 0] * base[1] + rows[:, 1]) * base[2] + rows[:, 2] for rows in (came, left))
-    order = np.argsort(of_came, kind="stable")
-    place = np.searchsorted(of_came[order], of_left) + _copies(of_left)
-    known = place < order.size
-    known[known] = of_came[order[place[known]]] == of_left[known]
-    arrival, flow = order[place[known]], left[known, 0]
-    by_flow = np.argsort(flow, kind="stable")
-    arrival, flow = arrival[by_flow], flow[by_flow]
-    return int(((arrival[1:] < arrival[:-1]) & (flow[1:] == flow[:-1])).sum())
-
-
-def _copies(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """How often the same value stands before each."""
-    order = np.argsort(values, kind="stable")
-    sorted_ = values[order]
-    copies = np.empty(values.size, dtype=np.int64)
-    copies[order] = np.arange(values.size) - np.searchsorted(sorted_, sorted_)
-    return copies
-
-
-def _retagged(run: Run) -> int:
-    """Flows with packets of both classes."""
-    transfers = run.tables["transfers"]
-    sent = transfers["packets_sent"].to_numpy()
-    as_long = _long_packets(transfers)
-    return int(((as_long > 0) & (as_long < sent)).sum())

@@ -18,8 +18,8 @@ pub(crate) struct EdgeSpec {
 
 impl EdgeSpec {
     /// Builds the edge, with a random stream of its own.
-    fn build(&self, seed: u64) -> Result<Box<dyn Edge>, ConfigErrors> {
-        let rng = Streams::new(seed).named(&format!("edge/{}", self.node), 0);
+    fn build(&self, streams: Streams) -> Result<Box<dyn Edge>, ConfigErrors> {
+        let rng = streams.named(&format!("edge/{}", self.node), 0);
         self.config.build(rng).map_err(|errors| errors.within(&format!("edges.{}", self.node)))
     }
 }
@@ -77,8 +77,8 @@ pub(crate) struct Edges(Vec<Box<dyn Edge>>);
 
 impl Edges {
     /// Builds every edge; what is wrong in their parameters is told to `errors`.
-    pub(crate) fn new(specs: &[EdgeSpec], seed: u64, errors: &mut ErrorCollector) -> Self {
-        Self(specs.iter().filter_map(|spec| errors.take(spec.build(seed))).collect())
+    pub(crate) fn new(specs: &[EdgeSpec], streams: Streams, errors: &mut ErrorCollector) -> Self {
+        Self(specs.iter().filter_map(|spec| errors.take(spec.build(streams))).collect())
     }
 
     /// The class of `packet` behind the edge that a hop calls `number`, counted from one.

@@ -6,7 +6,7 @@
 //! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
 //! not sent yet could reach the far end ([`Managed::serve_by`]).
 
-use aqm_net::{Backlog, Instant, Packet, Streams};
+use aqm_net::{Backlog, Instant, Packet};
 use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
@@ -123,7 +123,7 @@ impl LaneNetwork {
         let mut owners = vec![Owner::Table; scenario.links.len()];
         let mut traced = vec![false; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
-            let rng = Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0);
+            let rng = scenario.chance().named(&format!("queue/{}", spec.name), 0);
             let port = Port::new(queue.prototype.clone(), spec.rate, rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);

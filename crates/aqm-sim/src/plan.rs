@@ -60,7 +60,7 @@ impl Plan {
     /// Builds what draws from random streams.
     fn with_chance(scenario: Scenario, topology: Arc<Topology>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let edges = Edges::new(&scenario.edges, scenario.seed, &mut errors);
+        let edges = Edges::new(&scenario.edges, scenario.chance(), &mut errors);
         let around = Surroundings {
             seed: scenario.seed,
             duration: scenario.duration,

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use aqm_net::{Instant, Pace, Packet, Rng, Span, Streams};
+use aqm_net::{Instant, Pace, Packet, Rng, Span};
 use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::edges::Edges;
@@ -76,7 +76,7 @@ impl ReferenceNetwork {
         for (number, spec, queue) in links::managed(&scenario.links) {
             links[number].buffer = Buffer::Managed(Box::new(Managed {
                 discipline: queue.prototype.clone(),
-                rng: Streams::new(scenario.seed).named(&format!("queue/{}", spec.name), 0),
+                rng: scenario.chance().named(&format!("queue/{}", spec.name), 0),
                 counters: Counters::default(),
                 waiting: 0,
                 changed_at: Instant::START,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aqm_net::stage::{Files, LEVEL};
 use aqm_net::table::Row;
-use aqm_net::{ConfigErrors, Size, Span, TableReader, unknown, values};
+use aqm_net::{ConfigErrors, Size, Span, Streams, TableReader, unknown, values};
 use aqm_tcp::config::connection::Connection;
 use serde_json::{Value, json};
 
@@ -22,6 +22,8 @@ pub(crate) struct Scenario {
     pub(crate) warm_up: Span,
     /// The seed of its random streams.
     pub(crate) seed: u64,
+    /// Which draws routers and hosts make for that seed; those of traffic are the same for all.
+    draws: u64,
     pub(crate) reverse_ties: bool,
     dumbbell: bool,
     pub(crate) links: Vec<LinkSpec>,
@@ -48,6 +50,7 @@ pub(crate) const KEYS: &[&str] = &[
     "duration",
     "warm_up",
     "seed",
+    "draws",
     "reverse_ties",
     "bottleneck",
     "links",
@@ -74,6 +77,7 @@ impl Scenario {
             table.check(warm_up < duration, "warm_up", problem);
         }
         let seed = table.take("seed").unwrap_or(1);
+        let draws = table.take("draws").unwrap_or(0);
         let reverse_ties = table.take("reverse_ties").unwrap_or(false);
         let links = Links::take_from(table);
         let access: Access = table.take("access").unwrap_or_default();
@@ -120,6 +124,7 @@ impl Scenario {
             duration,
             warm_up,
             seed,
+            draws,
             reverse_ties,
             dumbbell,
             links: all,
@@ -144,6 +149,14 @@ impl Scenario {
             for (position, one) in self.traffic.iter().enumerate() {
                 queue.prototype.on_label(position as u16, &one.label());
             }
+        }
+    }
+
+    /// The random streams of routers and hosts: queues, edges, and what hosts take to process a packet.
+    pub(crate) fn chance(&self) -> Streams {
+        match self.draws {
+            0 => Streams::new(self.seed),
+            number => Streams::new(Streams::new(self.seed).named("draws", number).bits()),
         }
     }
 
@@ -175,6 +188,9 @@ impl Scenario {
             "record": self.record,
             "queues": Value::Object(named.collect()),
         });
+        if self.draws > 0 {
+            value["draws"] = self.draws.into();
+        }
         if self.dumbbell {
             let line = &self.links[0];
             value["bottleneck"] = json!({ "rate": line.rate, "delay": line.delay, "queue": queue(line) });

@@ -103,6 +103,38 @@ fn another_queue_or_tcp_meets_the_same_traffic() {
 }
 
 #[test]
+fn other_draws_of_routers_and_hosts_meet_the_same_traffic() {
+    let with_draws = |draws: u64, queue: Value, jitter: &str| {
+        let mut value = small(1);
+        value["draws"] = draws.into();
+        value["bottleneck"]["queue"] = queue;
+        value["host"] = json!({ "jitter": jitter });
+        run(value)
+    };
+    // A queue that draws while hosts do not; hosts that draw while the queue does not.
+    let red = small(1)["bottleneck"]["queue"].clone();
+    for (queue, jitter) in [(red, "0s"), (json!({ "kind": "drop-tail", "limit": "5p" }), "4ms")] {
+        let found: Vec<Run> = (0..3).map(|draws| with_draws(draws, queue.clone(), jitter)).collect();
+        for (one, other) in [(0, 1), (1, 2), (2, 0)] {
+            let (one, other) = (&found[one], &found[other]);
+            assert_ne!(one.digest(), other.digest(), "{queue}");
+            for column in ["flows.start_s", "transfers.start_s", "pages.start_s"] {
+                assert_eq!(real(one, column), real(other, column), "{queue}: {column}");
+            }
+            assert_eq!(whole(one, "transfers.size_bytes"), whole(other, "transfers.size_bytes"), "{queue}");
+        }
+    }
+}
+
+#[test]
+fn draws_that_are_not_asked_for_are_those_of_number_zero() {
+    let mut value = small(1);
+    value["draws"] = 0.into();
+    let (found, plain) = (run(value), run(small(1)));
+    assert_eq!((found.digest(), &found.manifest), (plain.digest(), &plain.manifest));
+}
+
+#[test]
 fn a_further_workload_leaves_the_traffic_of_the_others_as_it_was() {
     let of_web = |found: &Run| -> Vec<(f64, u64)> {
         let rows = common::words(found, "transfers.traffic").into_iter();

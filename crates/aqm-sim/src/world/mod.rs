@@ -8,7 +8,7 @@ mod traffic_context;
 use std::sync::Arc;
 
 use aqm_net::watch::{Stopped, Watch};
-use aqm_net::{Instant, Packet, Rng, Span, Streams};
+use aqm_net::{Instant, Packet, Rng, Span};
 use aqm_queue::edge::LONG;
 use aqm_tcp::CheckedConfig;
 use aqm_traffic::Workload;
@@ -101,7 +101,7 @@ impl<'a, N: Network> World<'a, N> {
             actions: Vec::new(),
             pages: Pages::default(),
             measuring: false,
-            jitter: Streams::new(scenario.seed).named("host/jitter", 0),
+            jitter: scenario.chance().named("host/jitter", 0),
             hosts_take_time: !scenario.jitter.is_zero() || scenario.traffic.iter().any(Traffic::delays_flows),
             delays: HostDelays::default(),
             near: [None; NEAR - NEXT],

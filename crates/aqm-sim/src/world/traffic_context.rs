@@ -1,6 +1,6 @@
 //! What a workload may do: the [`TrafficContext`] that it is called with, and how what it asks for is carried out.
 
-use aqm_net::{Ecn, Instant, Span, Streams};
+use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
 use aqm_traffic::{Conversation, TrafficContext, Transfer, Workload};
 
@@ -109,7 +109,7 @@ impl<N: Network> World<'_, N> {
 
     /// The ends of the next connection of a workload.
     fn ends(&self, position: u32) -> [Endpoint; 2] {
-        let (streams, number) = (Streams::new(self.scenario.seed), u64::from(self.next_flow));
+        let (streams, number) = (self.scenario.chance(), u64::from(self.next_flow));
         let tcp = &self.tcp[position as usize];
         let sender = tcp.endpoint().with_chance(|| streams.named("tcp/send-overhead", number));
         [sender, tcp.endpoint()]

@@ -252,7 +252,8 @@ TABLES = (
     Table(
         id="scale",
         title="Active flows, as link and traffic grow together",
-        caption="Sampled every 10 ms under fair queueing; a buffer of 625 packets times the scale.",
+        caption="Sampled every 10 ms under fair queueing; a buffer of 625 packets times the scale. The "
+        "99.9 % and the most are means over seeds of those of single runs.",
         table=listed({one.title: scale[one] for one in measures.SCALE[:-2]}, "mix", "load", "scale"),
     ),
     Table(

@@ -113,7 +113,7 @@ def runs(time: Time) -> Results:
 
 def by_load(flows: int, delay: str, load: float) -> float:
     """One flow is quick; two are slow at high loads, and behind a long delay always."""
-    return load if flows == 1 else 2 * load if delay == "10ms" else 1 + load
+    return load if flows == 1 else 3 * load if delay == "10ms" else 1 + load
 
 
 def made(out: Path = Path()) -> StudyResult:

@@ -175,6 +175,7 @@ def test_variants_say_how_many_verdicts_they_change_and_how(board: Board) -> Non
     assert [board.changes(claim) for claim in board.claims] == [
         *("2 of 10 differ", "2 of 10 differ", "all 10 the same", "2 of 10 differ")
     ]
+    assert [reading.name for reading in board.varied_readings] == [one.name for one in board.columns]
     rows = {variant.name: row for variant, row in board.varied_in(board.columns[3])}
     assert len(rows) == 11
     assert [one and board.effect(one) for one in rows["variant 7"]] == ["turned", "turned", "same", None]

@@ -14,10 +14,10 @@ def test_readings_are_columns_that_fit_a_terminal() -> None:
     printed = list(lines(made(), 90))
     assert printed[:5] == [
         "          1 flows, 10ms      1 flows, 20ms      2 flows, 10ms      2 flows, 20ms",
-        "A         holds 0.103        holds 0.103        fails 1            fails 1.1",
-        "B         holds 0.502 (all alike)               fails 1.25 (all alike)",
+        "A         holds 0.103        holds 0.103        fails 1.5          fails 1.1",
+        "B         holds 0.502 (all alike)               fails 1.5 (all alike)",
         "C         holds 1 (all alike)",
-        "D         fails 0.903        fails 0.903        holds 1.8          -",
+        "D         fails 0.903        fails 0.903        holds 2.7          -",
     ]
     assert "B         holds with “1 flows, 10ms”; fails with “2 flows, 10ms”" in printed
     assert printed[-3:] == [

@@ -98,6 +98,11 @@ class Board:
         """The claims that variants tell something of."""
         return [claim for claim in self.claims if any(self.under(one.id) for one in self.judged(claim))]
 
+    @property
+    def varied_readings(self) -> list[Reading]:
+        """The columns that variants tell something of."""
+        return [reading for reading in self.columns if any(any(row) for _, row in self.varied_in(reading))]
+
     def varied_in(self, reading: Reading) -> list[tuple[Variant, list[Judged | None]]]:
         """The verdicts on these claims under each variant, for a reading."""
         judged = [self._for(claim, reading, self.judged(claim)) for claim in self.varied]

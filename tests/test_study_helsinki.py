@@ -55,6 +55,16 @@ def test_the_grid_is_that_of_the_talk() -> None:
         assert (one.values("queue"), one.values("unit")) == ((TAIL_DROP, RED), (BYTES, PACKETS))
 
 
+def test_tail_drop_admits_what_the_kernel_of_the_system_does() -> None:
+    sweep = third.sweep("full")
+    found: dict[Any, set[str]] = {}
+    for point in sweep.points():
+        leaf = sweep.scenario_of(point).effective["links"][LINK]["queue"]["classes"]["all"]["queue"]
+        if point.labels["queue"] == TAIL_DROP:
+            found.setdefault(point.labels["system"], set()).add(leaf["admits"])
+    assert found == {"linux-2.4": {"until-beyond"}, "linux-6": {"what-fits"}}
+
+
 def test_every_claim_is_judged_for_both_systems_and_both_units_and_of_the_kernel() -> None:
     def suffixes(claim: Claim) -> set[str]:
         return {reading.suffix for reading in STUDY.readings_of(claim)}

@@ -32,6 +32,13 @@ def _leaves_of(kind: str, **changes: Any) -> Alters:
     return change
 
 
+def _fitting(table: dict[str, Any]) -> dict[str, Any]:
+    """Tail Drop of kernels since 2.6."""
+    for leaf in leaves(table):
+        leaf["queue"].pop("admits", None)
+    return table
+
+
 def _larger_kilobytes(table: dict[str, Any]) -> dict[str, Any]:
     for leaf in leaves(table):
         for field, value in (("limit", "20480B"), ("min", "5120B"), ("max", "18432B")):
@@ -76,7 +83,7 @@ def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
     if table["tcp"]["profile"] == "linux-2.4":
         old = {"rto.initial": "3s", "recovery.kind": "sack", "recovery.frto": "off"}
         table["tcp"] = changed(KERNEL, old)
-        table = _leaves_of("linux-red", kernel="6.1")(table)
+        table = _leaves_of("linux-red", kernel="6.1")(_fitting(table))
     return table
 
 
@@ -107,15 +114,17 @@ DECISIONS = (
     ),
     Decision(
         question="Tail Drop's limit",
-        decision="Every claim is judged with 20,000 bytes and with 13 packets, as many as fit in.",
-        reason="Not said, and it decides: of 20,000 bytes 318 are left where no full packet fits in, enough "
-        "for a SYN or a datagram; of 13 packets none. Linux 2.4 went on until more than the limit waited, "
-        "and then had no room either.",
+        decision="Every claim is judged with 20,000 bytes and with 13 packets, as many as fit in; with "
+        "linux-2.4 the queue admits every packet until more than its limit waits, and then none, with "
+        "linux-6 those that fit in.",
+        reason="The unit is not said, and it decides: of 20,000 bytes 318 are left where no full packet fits "
+        "in, enough for a SYN or a datagram; of 13 packets none. What it admits is our reading of the source "
+        "of kernel 2.4; once more than 20,000 bytes wait, it has room for nothing either.",
         variants=(
             Variant(
-                name="Tail Drop of Linux 2.4",
-                what="A queue that admits every packet until more than its limit waits, and then none.",
-                change=_leaves_of("drop-tail", admits="until-beyond"),
+                name="Tail Drop of Linux 2.6",
+                what="With linux-2.4, too, a queue that admits what fits in, as of kernels since 2.6.",
+                change=_fitting,
             ),
         ),
     ),
@@ -162,7 +171,7 @@ DECISIONS = (
             Variant(
                 name="the kernel's `old`",
                 what="In place of linux-2.4 what the kernel's runs beside it were: 6.1 without RACK, probes, "
-                "F-RTO.",
+                "F-RTO, and with its queues.",
                 change=_kernels_old,
             ),
             Variant(

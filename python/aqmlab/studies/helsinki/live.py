@@ -82,12 +82,12 @@ def _answer(found: Verdicts) -> list[str]:
 
     return [
         "Where verdicts are two, the first is with Tail Drop's limit in bytes, the second in packets.",
-        f"Is RED stable where Tail Drop depends on the moment? {told('RI-1')}.",
+        f"Is RED stable where Tail Drop depends on the moment? {told('RI-1.2')}.",
         f"Does Tail Drop double the third flow's time at 2 s? {told('RI-2')}. At some start? "
-        f"{told('RI-2d')}.",
-        f"Does Tail Drop lose the SYN where RED does not? {told('RI-4')}.",
+        f"{told('RI-2d.2')}.",
+        f"Does Tail Drop lose the SYN where RED does not? {told('RI-4.2')}.",
         "With one class, does it depend on the start what UDP and TCP get, but not with RED? "
-        f"{told('RI-8')}.",
+        f"{told('RI-8.2')}.",
         f"Is RED with one class close to two classes? {told('RI-9')}. Are Tail Drop and RED alike there? "
         f"{told('RI-10')}.",
         beside(SIMULATED),

@@ -20,7 +20,7 @@ from aqmlab.publication import Decision, Figure, Reading, Table, Verdicts
 from aqmlab.runs import Results
 from aqmlab.studies import helsinki
 from aqmlab.studies.helsinki import decisions, figures, measures
-from aqmlab.studies.helsinki.claims import LOCK_OUT_IN_MEANS, UNITS, claims_of
+from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL, UNITS, claims_of
 from aqmlab.studies.helsinki.experiments import DATAGRAMS, SERVICE, TWO_CLASSES
 from aqmlab.studies.helsinki.figures import QUEUES, THIRD, UDP, Lines, against_start
 from aqmlab.studies.helsinki.live_experiments import (
@@ -43,7 +43,7 @@ READINGS = tuple(
         labels={"unit": unit},
         suffix=f"{in_packets}-{source[:3] if source != LIVE else source}",
         runs=find,
-        leaves_out=LOCK_OUT_IN_MEANS if source == RECORDED else {},
+        leaves_out=NOT_OF_THE_KERNEL if source == RECORDED else {},
     )
     for source, find in SOURCES.items()
     for unit, in_packets in UNITS.items()

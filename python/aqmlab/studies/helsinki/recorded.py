@@ -22,6 +22,9 @@ from aqmlab.studies.helsinki.experiments import (
     third,
 )
 
+BESIDE = {"linux-6.1 by counting": "linux-2.4", "linux-6.1": "linux-6"}
+"""The systems that were recorded, and ours that each stands beside."""
+
 QUEUES: Mapping[str, Mapping[str, str]] = {
     "tail": {"queue": TAIL_DROP, "unit": BYTES},
     "ptail": {"queue": TAIL_DROP, "unit": PACKETS},
@@ -54,7 +57,7 @@ the bytes; beside `linux-2.4`. Means of 20 further replications with packet trac
 
 @lru_cache(maxsize=1)
 def results() -> Results:
-    """The kernel's replications in the form of ours; the labels name the system of ours beside it."""
+    """The kernel's replications in the form of ours, each labelled with the system of ours beside it."""
     return {"third": _runs(third, "third_s"), "burst": _runs(burst, "udp_s")}
 
 
@@ -64,7 +67,7 @@ def _runs(experiment: Experiment, start: str) -> Runs:
     for record in pl.read_csv(path.read_bytes()).iter_rows(named=True):
         values = {one.name: record.get(one.name.rsplit(".", 1)[1]) for one in experiment.measures}
         begun = {name: record[name] for name in STARTS[experiment.name].values()}
-        at = {"system": record["system"], "start": record[start], **QUEUES[record["queue"]]}
+        at = {"system": BESIDE[record["system"]], "start": record[start], **QUEUES[record["queue"]]}
         if "classes" in record:
             at["service"] = SERVICES[record["classes"]]
         for unit in [at["unit"]] if "unit" in at else (BYTES, PACKETS):

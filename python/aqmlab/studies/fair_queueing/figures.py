@@ -46,7 +46,7 @@ from aqmlab.studies.fair_queueing.measures import (
     WINDOW_STEP_S,
 )
 from aqmlab.studies.shared import estimates
-from aqmlab.study_charts import Draws, line, means, stacked
+from aqmlab.study_charts import Draws, Shown, line, means, stacked
 from aqmlab.variable import Variable, seeds_of
 
 Estimates = list[tuple[str, Any, stats.Interval]]
@@ -314,7 +314,10 @@ def _alone(results: Results) -> Chart:
 
 
 def _active(results: Results) -> Chart:
-    shown = {"mean": scale[measures.ACTIVE], "99.9 %": most("active flows", scale[measures.ACTIVE_TAIL])}
+    shown: dict[str, Shown] = {
+        "mean": scale[measures.ACTIVE],
+        "99.9 %": most("active flows", scale[measures.ACTIVE_TAIL]),
+    }
     table = stacked(shown, results, "mix", "load", "scale", column="measure")
     return Chart(
         kind="line",

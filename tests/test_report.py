@@ -16,7 +16,8 @@ from aqmlab import report, stats
 from aqmlab.plot import Chart
 from aqmlab.publication import Decision
 from aqmlab.report_claims import Board, groups, listed
-from aqmlab.rule import anywhere, mean_of
+from aqmlab.rule import anywhere, digest, mean_of
+from aqmlab.studies.rules import retired
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +219,17 @@ def test_rules_one_of_which_is_enough_stand_together_in_the_order_of_the_axis() 
     assert group.evidence.verdict == "holds"
     (inner,) = group.inner
     assert [line.label for line in inner.lines[0].lines] == ["load = 0.1", "load = 0.5", "load = 0.9"]
+
+
+def test_rules_carry_their_digest_and_those_that_were_replaced_stand_with_the_reason(board: Board) -> None:
+    shred = dataclasses.replace(made(), study=dataclasses.replace(made().study, name="shred"))
+    page = report.render(shred)
+    for claim in board.claims:
+        assert f"<code>{digest(claim.rule.definition)}</code>" in page
+    replaced = retired("shred")
+    assert f"{len(replaced)} rules replaced, and why" in page
+    assert all(f"<td>{id}</td>" in page for id in replaced)
+    assert "replaced, and why" not in report.render(made())
 
 
 def test_words_with_a_comma_are_quoted_in_lists() -> None:

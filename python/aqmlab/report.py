@@ -16,7 +16,9 @@ import polars as pl
 from aqmlab import report_claims
 from aqmlab.plot import Chart
 from aqmlab.publication import Claim, StudyResult
+from aqmlab.rule import digest
 from aqmlab.scenario import flat
+from aqmlab.studies.rules import retired
 
 TEMPLATE = "report.html.jinja"
 _MOST_ROWS = 400
@@ -44,6 +46,7 @@ def render(result: StudyResult) -> str:
     environment.filters["groups"] = report_claims.groups
     environment.filters["deciding"] = report_claims.deciding
     environment.filters["tally"] = report_claims.tally
+    environment.filters["digest"] = digest
     environment.tests["one_is_enough"] = report_claims.one_is_enough
     study = result.study
     page = environment.get_template(TEMPLATE).render(
@@ -52,6 +55,7 @@ def render(result: StudyResult) -> str:
         answer=study.answer(result.judged),
         board=report_claims.Board(result),
         drawn=drawn(result),
+        retired=retired(study.name),
         most_rows=_MOST_ROWS,
         **shared_parameters(result.provenance["scenarios"]),
     )

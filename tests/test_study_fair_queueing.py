@@ -334,12 +334,17 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
     shortest = {"number": "400s", "example": "400s", "regimes": "60s", "scale": "25s", "alone": "30s"}
     plots = [name for name in paths.values("plot") if str(name).startswith("HighSpeed + Reno")]
 
+    fewer = {
+        "paths": {"plot": plots},
+        "steady": {"plot": plots},
+        "orders": {"case": ("G, 20 packets", "K")},
+        "alone": {"load": (0.5,)},
+        "trace": {"load": (0.16,)},
+    }
+
     def short(experiment: Experiment) -> Experiment:
         quick = experiment.quick
-        if experiment is paths:
-            axes: dict[str, Any] = {"plot": plots}
-        else:
-            axes = dict(quick.axes)
+        axes = {**quick.axes, **fewer.get(experiment.name, {})}
         if experiment.seeds == 1 or experiment.name == "trace":
             return dataclasses.replace(experiment, quick=dataclasses.replace(quick, axes=axes), varied=None)
         return cut(experiment, shortest.get(experiment.name, "24s"), **axes)

@@ -307,3 +307,212 @@ fn the_time_out_counts_from_when_the_oldest_left_if_another_timer_ran() {
     hand.advance(100);
     assert_eq!(millis(hand.ack(2, &[(3, 4)]).since), None, "no other ran");
 }
+
+#[test]
+fn a_retransmission_that_a_time_out_spares_may_still_be_found_lost() {
+    let mut hand = Hand::new(1, with(rack(), |config| config.recovery.timeout_loses = TimeoutLoses::Late));
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(8);
+    hand.send();
+    hand.advance(100);
+    hand.ack(1, &[(3, 6)]);
+    hand.window = 6;
+    assert_eq!(hand.send(), [1, 2]);
+    hand.advance(50);
+    hand.time_out();
+    hand.window = hand.pipe() + 1;
+    assert_eq!((hand.window, hand.send()), (2, vec![1]), "2 left within the last round trip");
+    hand.advance(100);
+    hand.ack(2, &[(3, 6)]);
+    assert_eq!((hand.pipe(), hand.send()), (0, vec![2, 6]), "1 has overtaken it");
+}
+
+#[test]
+fn a_loss_of_what_was_sent_since_a_time_out_begins_a_recovery() {
+    // `tcp_fastretrans_alert`: `FLAG_LOST_RETRANS` in `TCP_CA_Loss`.
+    let mut hand = probing(4);
+    hand.time_out();
+    hand.window = 2;
+    assert_eq!(hand.send(), [1, 2]);
+    hand.advance(100);
+    assert_eq!(hand.ack(1, &[(2, 3)]).what, AckKind::Loss);
+    assert_eq!(hand.send(), [1, 3]);
+}
+
+#[test]
+fn one_timer_serves_for_probes_and_for_reordering_and_runs_on_without_need() {
+    // `inet_csk_reset_xmit_timer` in `tcp_rack_mark_lost`: only if there is something to wait for.
+    let mut hand = probing(4);
+    hand.advance(100);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 25), "that of the probe runs no more");
+    hand.advance(10);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(225), "the same told again");
+    hand.ack(3, &[]);
+    hand.send();
+    assert_eq!(millis(hand.recovery.timer()), Some(210 + 202), "an acknowledgement of new data sets it anew");
+}
+
+#[test]
+fn what_the_timer_finds_lost_in_a_recovery_makes_room() {
+    // `tcp_rack_reo_timeout`: `snd_cwnd` stays, and less is in flight.
+    let config = with(rack(), |config| {
+        config.rto.restarted_by = RestartedBy::OldestSegment;
+        config.recovery.reduction = Reduction::Prr;
+    });
+    let mut hand = Hand::new(1, config);
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(20);
+    hand.send();
+    hand.advance(100);
+    hand.ack(1, &[(2, 3)]);
+    hand.ack(3, &[(4, 5)]);
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
+    hand.recovery.on_reduction(20.0, 10.0);
+    assert_eq!(hand.send(), [3]);
+    hand.write(10);
+    hand.ack(3, &[(4, 5), (18, 20)]);
+    hand.send();
+    let pipe = hand.pipe();
+    hand.run_timer();
+    let lost = pipe - hand.pipe();
+    assert!(lost > 2);
+    assert_eq!(hand.send().len() as u64, lost);
+}
+
+#[test]
+fn data_that_came_twice_makes_patient_only_once_reordering_is_seen() {
+    // `tcp_dsack_seen`: `reord_seen`, and not `FLAG_DSACK_TLP`.
+    let mut hand = probing(4);
+    hand.advance(100);
+    hand.ack(1, &[(0, 1), (2, 3)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 25));
+    hand.ack(3, &[]);
+    hand.ack(3, &[(0, 1), (4, 5)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 50));
+}
+
+#[test]
+fn a_reduction_is_taken_back_though_nothing_new_is_acknowledged() {
+    // `tcp_try_undo_dsack` in `TCP_CA_Recovery`; what counts as lost does so still.
+    let mut hand = Hand::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
+    hand.ack(0, &[(2, 5)]);
+    hand.window = 4;
+    assert_eq!(hand.send(), [0]);
+    assert!(!hand.ack(1, &[(2, 5)]).undone);
+    let outcome = hand.ack(1, &[(0, 1), (2, 5)]);
+    assert_eq!((outcome.what, outcome.undone), (AckKind::Loss, true));
+    assert_eq!(hand.send(), [1]);
+}
+
+#[test]
+fn what_is_in_flight_again_when_a_recovery_begins_may_come_twice_before_it_is_taken_back() {
+    // `tcp_init_undo`: `undo_retrans` starts with `retrans_out`.
+    let mut hand = probing(3);
+    hand.config.recovery.undo = Undo::Dsack;
+    hand.run_timer();
+    assert_eq!(hand.send(), [3], "the probe");
+    hand.advance(100);
+    assert_eq!(hand.ack(1, &[(3, 4)]).what, AckKind::Loss);
+    assert_eq!(hand.send(), [1, 2]);
+    assert!(!hand.ack(3, &[(1, 2), (3, 4)]).undone);
+    assert!(hand.ack(4, &[(2, 3)]).undone, "that of the probe has arrived by itself");
+}
+
+#[test]
+fn without_new_data_nothing_more_tells_that_a_time_out_was_spurious() {
+    // RFC 5682, 3.1, step 2b: "skip step 3 of this algorithm"; Linux: `tcp_process_loss`, `tcp_xmit_recovery`.
+    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
+    hand.window = 1;
+    hand.time_out();
+    assert_eq!(hand.send(), [0]);
+    hand.window = 2;
+    hand.ack(1, &[]);
+    assert_eq!(hand.send(), [1, 2]);
+    assert!(!hand.ack(4, &[]).undone, "3 was sent once, and too late");
+}
+
+#[test]
+fn data_that_came_twice_does_not_tell_that_a_time_out_was_real() {
+    // `tcp_ack`: with `FLAG_DSACKING_ACK` an acknowledgement is no duplicate.
+    let timed_out = || {
+        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
+        hand.window = 1;
+        hand.time_out();
+        assert_eq!(hand.send(), [0]);
+        hand.write(4);
+        hand.window = 2;
+        hand.ack(1, &[]);
+        hand.send();
+        hand
+    };
+    let mut hand = timed_out();
+    hand.ack(1, &[(0, 1)]);
+    assert!(hand.ack(2, &[]).undone);
+    let mut hand = timed_out();
+    hand.ack(1, &[]);
+    assert!(!hand.ack(2, &[]).undone, "a duplicate does");
+}
+
+#[test]
+fn what_was_sent_twice_gives_no_sample_after_a_time_out_that_was_taken_back() {
+    // P. Karn, C. Partridge, 1987; RFC 6298, section 3.
+    let config = with(sack(), |config| {
+        config.recovery.frto = Frto::On;
+        config.rto.samples = RttSamples::Segment;
+    });
+    let mut hand = Hand::filled(8, config);
+    hand.ack(0, &[(1, 4)]);
+    assert_eq!(hand.send(), [0]);
+    hand.advance(10);
+    hand.ack(4, &[]);
+    assert_eq!(hand.send(), [7], "the rescue");
+    for _ in 0..2 {
+        hand.time_out();
+        hand.window = 1;
+        assert_eq!(hand.send(), [4]);
+    }
+    hand.write(2);
+    hand.window = 2;
+    hand.ack(5, &[]);
+    assert_eq!(hand.send(), [8, 9]);
+    assert!(hand.ack(6, &[]).undone);
+    hand.advance(10);
+    let outcome = hand.ack(8, &[]);
+    assert_eq!((outcome.acked, outcome.sent), (2 * MSS, Instant::START), "6 left at first, and 7 twice");
+}
+
+#[test]
+fn what_was_sent_twice_may_be_lost_after_a_time_out_that_was_taken_back() {
+    // RFC 8985, 6.2, step 5: "For each segment, Segment, not acknowledged yet".
+    let mut hand = Hand::new(1, with(rack(), |config| config.recovery.frto = Frto::On));
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(8);
+    hand.send();
+    hand.run_timer();
+    assert_eq!(hand.send(), [8], "the probe");
+    hand.advance(100);
+    hand.time_out();
+    hand.window = 1;
+    assert_eq!(hand.send(), [1]);
+    hand.write(2);
+    hand.window = 3;
+    hand.ack(2, &[]);
+    assert_eq!(hand.send(), [9, 10]);
+    assert!(hand.ack(3, &[]).undone);
+    hand.window = 20;
+    hand.advance(100);
+    hand.ack(8, &[(9, 11)]);
+    hand.run_timer();
+    assert_eq!(hand.send(), [8], "9 and 10 left after the probe");
+}

@@ -75,8 +75,8 @@ SYN_SAMPLE = (
     "first time-out is 9.7 s or more"
 )
 NO_SACK = (
-    "ns-3.37's NewReno without SACK stands alone where every segment is acknowledged: beside ns-2's, set as "
-    "it is, ours misses nothing; what in it is wrong was not looked for"
+    "ns-3.37's NewReno without SACK stands alone: beside ns-2's, set as it is, ours misses nothing; what in "
+    "it is wrong was not looked for"
 )
 NS2_QUEUES = {"pfifo": "droptail", "redg": "redg"}
 """What ns-2's runs of the same queue are called."""

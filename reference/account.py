@@ -29,7 +29,7 @@ GROUPS = {
     "ns-2, micro: one Reno, NewReno or SACK flow event by event and window by window; RED's average": (
         r"micro (reno|newreno|sack1|red) "
     ),
-    "ns-2, micro: ten transfers of its two-way TCP, losses and marks by number, segment by segment": (
+    "ns-2, micro: 35 transfers of its two-way TCP, losses and marks by number, segment by segment": (
         r"micro full "
     ),
     "Queues: M/M/1, M/D/1, M/M/1/K, M/D/1/K": r"m[dm]1k? ",

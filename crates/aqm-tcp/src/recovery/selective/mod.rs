@@ -22,6 +22,7 @@ mod undo;
 use aqm_net::Instant;
 
 use super::counted_pipe::CountedPipe;
+use super::full_tcp::FullTcp;
 use super::rack::{Rack, Round};
 use super::reduction::{Descent, Falling, Progress};
 use super::sent::{Number, Sent};
@@ -37,12 +38,14 @@ use undo::Undoing;
 
 pub(super) const HAS_SACK: bool = true;
 
-/// The recovery of `sack` and `rack`, and that of ns-2 where `sack` only counts what is in the network.
+/// The recovery of `sack` and `rack`, and those of ns-2 where `sack` only counts what is in the network.
 pub(super) fn new(config: &Config) -> AnyRecovery {
-    if config.recovery.kind == RecoveryKind::Sack && config.sack.pipe == Pipe::Counted {
-        AnyRecovery::other(CountedPipe::default())
-    } else {
-        AnyRecovery::Apart(Apart::Selective(Box::new(Selective::new(config))))
+    match config.sack.pipe {
+        Pipe::Counted if config.recovery.kind == RecoveryKind::Sack => {
+            AnyRecovery::other(CountedPipe::default())
+        }
+        Pipe::Ns2Full if config.recovery.kind == RecoveryKind::Sack => AnyRecovery::other(FullTcp::default()),
+        _ => AnyRecovery::Apart(Apart::Selective(Box::new(Selective::new(config)))),
     }
 }
 

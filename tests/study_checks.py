@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
 import pytest
 
+from aqmlab import stats
 from aqmlab.experiment import Experiment, Form
 from aqmlab.measure import Measure
 from aqmlab.publication import Claim, Study, StudyResult
@@ -93,11 +95,41 @@ def check_drop_functions(table: pl.DataFrame, *points: tuple[str, int, float]) -
 
 
 def check_result(result: StudyResult, *, figures: int) -> None:
-    """A study that ran has all its figures and tables, a number for every part of a claim, and a report."""
+    """A study that ran has all its figures and tables, a report, and for every part of a claim a number whose
+    interval and band give the verdict; what is written down is what was found."""
     assert result.failures == ()
     assert [drawn.problem for drawn in result.drawn] == [""] * figures
     assert all(isinstance(frame, pl.DataFrame) for _, frame in result.tables)
     for one in result.judged:
         missing = [part.measured for part in one.evidence.parts if not math.isfinite(part.value)]
         assert not missing, one.id
+        for part in _parts(one.evidence):
+            assert part.low <= part.value <= part.high, (one.id, part.measured)
+            assert part.verdict == _verdict(part), (one.id, part.measured)
+    written = json.loads((result.report.parent / "claims.json").read_text(encoding="utf-8"))["claims"]
+    assert [(one["id"], one["reading"], one["verdict"]) for one in written] == [
+        (one.id, one.reading.name, one.evidence.verdict) for one in result.judged
+    ]
+    assert [one["value"] for one in written] == pytest.approx(
+        [one.evidence.value for one in result.judged], 1e-5
+    )
     assert result.report.stat().st_size > 50_000
+
+
+def _parts(evidence: Evidence) -> Iterator[Evidence]:
+    """The parts of a claim that are a single number each."""
+    for part in evidence.parts or (evidence,):
+        yield from _parts(part) if part.parts else (part,)
+
+
+def _verdict(part: Evidence) -> stats.Verdict:
+    """What an interval and a band come to, said again."""
+    band = part.band
+    assert band is not None
+    if part.count < 2 or math.isinf(part.low) or math.isinf(part.high):
+        return part.verdict
+    above, below = part.low - band.low, band.high - part.high
+    inside = min(above, below) > 0 or (min(above, below) == 0 and not band.strict)
+    over, under = part.low - band.high, band.low - part.high
+    outside = max(over, under) > 0 or (max(over, under) == 0 and band.strict)
+    return "holds" if inside else "fails" if outside else "undecided"

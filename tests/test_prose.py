@@ -65,7 +65,8 @@ AMERICAN = {
 TITLES = re.compile(
     r"Generalized processor sharing|Modeling TCP|Simulation Modeling|(?:Stationary|Macroscopic) Behavior"
     r"|Selective Acknowledgment|queuing discipline manual|realizing fair statistical"
-    r"|hyper-parameter optimization|With normalized transmission time|initial flows monopolize",
+    r"|hyper-parameter optimization|With normalized transmission time"
+    r"|avoid global synchronization|flows monopolize",
     re.IGNORECASE,
 )
 """Titles and names that are quoted as they were printed."""

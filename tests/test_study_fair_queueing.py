@@ -144,8 +144,11 @@ def test_the_share_of_the_time_with_so_many_flows_adds_up_to_their_mean() -> Non
 def test_active_flows_are_counted_where_fair_queueing_tells_them_apart() -> None:
     found = told(scale, "60s", load=0.85, scale=1, mix="1 Mb/s flows")
     active, waiting = found[measures.ACTIVE], found[measures.WAITING]
-    assert 0 < active <= found[measures.ACTIVE_P999] <= found[measures.ACTIVE_MOST]
-    assert active <= waiting
+    assert 0 < active <= waiting, "an active flow has a packet waiting"
+    for mean, tail in ((active, found[measures.ACTIVE_TAIL]), (waiting, found[measures.WAITING_TAIL])):
+        assert sum(tail[1:]) == pytest.approx(mean)
+    assert found[measures.ACTIVE_TAIL][round(found[measures.ACTIVE_MOST])] > 0
+    assert len(found[measures.ACTIVE_TAIL]) == found[measures.ACTIVE_MOST] + 1
 
 
 # Theory

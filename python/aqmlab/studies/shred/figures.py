@@ -360,7 +360,8 @@ FIGURES = (
     Figure(
         id="synchronisation",
         title="Loss synchronisation",
-        caption="FTP only: the mean share of flows that lose a packet in the same loss event.",
+        caption="FTP only: the mean share of flows that lose a packet in the same loss event. It grows with "
+        "how many packets are dropped at all, so that a queue which drops more looks less good in it.",
         chart=_ftp_alone(measures.SYNCHRONISATION),
     ),
     Figure(

@@ -31,8 +31,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Why quantities of a case may miss. It counts only if the experiment `again` removes the misses
-    and brings no others."""
+    """Why quantities of a case may miss. It counts only if they agree in the experiment `again`."""
 
     why: str
     switch: str

@@ -1,6 +1,6 @@
 """The claims of the study `unc-web`, each with its rule, and the answer in words.
 
-What is compared, and the bands, were written down before the first run; the sources give no numbers.
+The sources give no numbers: bands are ours. Replaced rules stand in `data/rules.json`, with reasons.
 """
 
 from __future__ import annotations

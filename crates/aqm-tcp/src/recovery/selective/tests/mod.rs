@@ -4,7 +4,6 @@ mod chance;
 mod counted;
 mod linux;
 mod timed;
-mod undo;
 
 use aqm_net::{Instant, Size, Span};
 

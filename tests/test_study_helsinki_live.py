@@ -137,7 +137,7 @@ def test_equal_numbers_have_equal_verdicts_whatever_their_source() -> None:
 
 
 def test_a_ratio_does_not_change_if_all_times_are_longer_but_a_limit_in_seconds_tells() -> None:
-    found = verdicts(made_up(live=1.2))
+    found = verdicts(made_up(live=1.5))
     assert found["RI-10-live"] == found["RI-10-rec"] == "holds"
     assert found["RI-4.2p-live"] != found["RI-4.2p-rec"]
 

@@ -31,7 +31,8 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Why quantities of a case may miss. It counts only if they agree in the experiment `again`."""
+    """Why quantities of a case may miss. It counts only if the experiment `again` removes the misses
+    and brings no others."""
 
     why: str
     switch: str

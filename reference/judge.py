@@ -1,10 +1,14 @@
-"""The agreement rule: when a number of ours agrees with one of the reference, and how both are told.
+"""The agreement rule: how near a number of ours is to one of the reference.
 
-A quantity agrees if the 95 % interval of the difference meets a band around the reference: +-3 %, or
-5 % beside ns-3 and Linux. A single recorded run agrees if it lies between the 1st and the 99th percentile
-of ours, or no further from them than the band. With an interval wider than the band that says little,
-so such rows are counted in the summary. The number of misses that chance alone would give is that of
-two programs that do exactly the same.
+The 95 % interval of the difference stands against a band around the reference: +-3 %, or 5 % beside ns-3
+and Linux. Whole inside it both are *equivalent*, meeting it *compatible*, outside a *miss*
+(`aqmlab.stats.agreement`). A single recorded run is one more draw among ours: instead of an interval there
+are the 1st and the 99th percentile of ours, which lie in the band only where runs hardly vary. Numbers that
+know no chance are equivalent or a miss.
+
+Where the band is a fifth of the reference or more the row is `loose`: it can hardly miss, and is counted
+apart. `recorded` is what would remain of half the interval if ours were run without end. The number of misses
+that chance alone would give is that of two programs that do exactly the same.
 """
 
 from __future__ import annotations
@@ -18,12 +22,17 @@ import numpy as np
 
 from aqmlab import stats
 
-Verdict = Literal["agrees", "misses", "printed", "not yet", "not used"]
+Verdict = stats.Agreement | Literal["printed", "not yet", "excluded"]
+AGREEMENTS: tuple[stats.Agreement, ...] = ("equivalent", "compatible", "miss")
 
 BAND = 0.03
 """Half the width of the band, as a share of the reference."""
 PERCENTILES = (0.01, 0.99)
 """Between which of ours one run of theirs should lie."""
+FORMULA_ERRORS = 3
+"""How many standard errors a mean may be from a closed form that is exact."""
+LOOSE = 0.2
+"""The share of the reference from which a band is so wide that hardly anything lies outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +48,12 @@ class Row:
     band: float = 0.0
     verdict: Verdict
     chance: float = 0.0
+    recorded: float = 0.0
+    loose: bool = False
     note: str = ""
     cause: str = ""
+    again: str = ""
+    """What the experiment that shows the cause found: equivalent or compatible."""
 
     @property
     def difference(self) -> float:
@@ -48,14 +61,19 @@ class Row:
         return self.ours - self.theirs
 
     @property
-    def wide(self) -> bool:
-        """Whether the interval is wider than the band, so that agreement says little."""
-        return self.verdict == "agrees" and (self.high - self.low) / 2 > self.band > 0
+    def judged(self) -> bool:
+        """Whether there is a verdict."""
+        return self.verdict in AGREEMENTS
 
     @property
     def explained(self) -> bool:
         """Whether it is a miss that a switch removed."""
-        return self.verdict == "misses" and self.cause != ""
+        return self.verdict == "miss" and self.cause != ""
+
+    @property
+    def held_up(self) -> bool:
+        """Whether it is no more than compatible however many runs of ours there are."""
+        return self.verdict == "compatible" and abs(self.difference) + self.recorded > self.band
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +92,12 @@ class Quantity:
 
 
 def of_interval(
-    case: str, quantity: Quantity, theirs: float, difference: stats.Interval, error: float
+    case: str,
+    quantity: Quantity,
+    theirs: float,
+    difference: stats.Interval,
+    error: float,
+    recorded: float = 0.0,
 ) -> Row:
     """Judges a difference with its interval; `error` is its standard error."""
     band = quantity.band(theirs)
@@ -91,25 +114,32 @@ def of_interval(
     )
     if not quantity.judged or not difference.decided:
         return row
-    meets = difference.low <= band and difference.high >= -band
     return replace(
         row,
-        verdict="agrees" if meets else "misses",
+        verdict=stats.agreement(difference, stats.within(-band, band)),
         chance=_chance(difference.half_width, band, error),
+        recorded=recorded,
+        loose=band >= LOOSE * abs(theirs),
     )
 
 
 def independent(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequence[float]) -> Row:
     """Means of independent runs (Welch)."""
     difference = stats.welch(ours, theirs)
-    return of_interval(case, quantity, _mean(theirs), difference, difference.half_width / 1.96)
+    known = stats.mean_interval(theirs).half_width
+    return of_interval(case, quantity, _mean(theirs), difference, difference.half_width / 1.96, known)
 
 
-def paired(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequence[float]) -> Row:
-    """Means of runs that met the same schedules, place by place."""
-    difference = stats.paired_difference(ours, theirs)
-    error = difference.half_width / stats.t_quantile(stats.LEVEL, max(len(ours) - 1, 1))
-    return of_interval(case, quantity, _mean(theirs), difference, error)
+def paired(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequence[Sequence[float]]) -> Row:
+    """Means of runs that met the same schedules: of each one of theirs, some of ours."""
+    count = len(theirs)
+    differences = [_mean(some) - value for some, value in zip(ours, theirs, strict=True)]
+    difference = stats.mean_interval(differences)
+    quantile = stats.t_quantile(stats.LEVEL, max(count - 1, 1))
+    error = difference.half_width / quantile
+    own = math.fsum(np.var(some, ddof=1) / len(some) for some in ours if len(some) > 1) / count**2
+    known = quantile * math.sqrt(max(error**2 - own, 0.0))
+    return of_interval(case, quantity, _mean(theirs), difference, error, known)
 
 
 def single(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) -> Row:
@@ -123,35 +153,24 @@ def single(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) 
     value = spread.value - theirs
     difference = stats.Interval(value=value, low=value - half, high=value + half, count=len(ours))
     error = half / stats.t_quantile(stats.LEVEL, max(len(ours) - 1, 1))
-    return of_interval(case, quantity, theirs, difference, error)
+    known = 1.96 * error / math.sqrt(1 + 1 / len(ours))
+    return of_interval(case, quantity, theirs, difference, error, known)
 
 
 def among(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) -> Row:
-    """One run of theirs among many of ours: between two percentiles, give or take the band."""
+    """One run of theirs among many of ours, between two percentiles."""
     low, high = (float(value) - theirs for value in np.quantile(ours, PERCENTILES))
-    band = quantity.band(theirs)
-    row = Row(
-        case=case,
-        quantity=quantity.name,
-        theirs=theirs,
-        ours=_mean(ours),
-        low=low,
-        high=high,
-        band=band,
-        verdict="printed",
-        note=quantity.note,
-    )
-    if not quantity.judged:
-        return row
+    to_mean = _mean(ours) - theirs
     # One more draw beside n: its difference to their mean has the variance s^2 (1 + 1/n).
     error = float(np.std(ours, ddof=1)) * math.sqrt(1 + 1 / len(ours))
-    to_mean = row.ours - theirs
-    return replace(
-        row,
-        verdict="agrees" if low <= band and high >= -band else "misses",
-        chance=(_beyond(high - to_mean + band, error) + _beyond(to_mean - low + band, error)) / 2,
-        note=quantity.note if low <= 0 <= high else f"outside the percentiles by {_nearest(low, high):.2g}",
-    )
+    between = stats.Interval(value=to_mean, low=low, high=high, count=len(ours))
+    row = of_interval(case, quantity, theirs, between, error, (high - low) / 2)
+    if not row.judged:
+        return row
+    band = row.band
+    chance = (_beyond(high - to_mean + band, error) + _beyond(to_mean - low + band, error)) / 2
+    outside = f"outside the percentiles by {_nearest(low, high):.2g}"
+    return replace(row, chance=chance, note=row.note if low <= 0 <= high else outside)
 
 
 def left_out(case: str, verdict: Verdict, why: str) -> Row:
@@ -159,23 +178,21 @@ def left_out(case: str, verdict: Verdict, why: str) -> Row:
     return Row(case=case, quantity="all", theirs=math.nan, ours=math.nan, verdict=verdict, note=why)
 
 
-def formula(case: str, quantity: str, exact: float, ours: Sequence[float], cap: float) -> Row:
-    """A mean against a closed form: within three standard errors, and within `cap` of it as a share."""
-    mean = _mean(ours)
+def formula(case: str, quantity: str, exact: float, ours: Sequence[float], share: float) -> Row:
+    """A mean against a closed form that is exact: within three standard errors it is told by the interval,
+    further away it misses, however wide the band."""
     interval = stats.mean_interval(ours)
     error = interval.half_width / stats.t_quantile(stats.LEVEL, len(ours) - 1)
-    allowed = min(3 * error, cap * exact)
-    return Row(
-        case=case,
-        quantity=quantity,
-        theirs=exact,
-        ours=mean,
-        low=interval.low - exact,
-        high=interval.high - exact,
-        band=allowed,
-        verdict="agrees" if abs(mean - exact) <= allowed else "misses",
-        chance=_tail(allowed / error, len(ours) - 1) if error > 0 else 0.0,
-        note="3 SE" if allowed == 3 * error else f"cap {100 * cap:g} %",
+    difference = replace(
+        interval, value=interval.value - exact, low=interval.low - exact, high=interval.high - exact
+    )
+    row = of_interval(case, Quantity(name=quantity, share=share), exact, difference, error)
+    off = abs(difference.value) > FORMULA_ERRORS * error
+    return replace(
+        row,
+        verdict="miss" if off else row.verdict,
+        chance=_tail(FORMULA_ERRORS, len(ours) - 1) if error > 0 else 0.0,
+        note=f"more than {FORMULA_ERRORS} standard errors off" if off else "",
     )
 
 
@@ -217,7 +234,7 @@ def of_schedules(
             case,
             quantity,
             [float(run[quantity.name]) for run in theirs],
-            [sum(run[quantity.name] for run in runs) / len(runs) for runs in ours],
+            [[run[quantity.name] for run in runs] for runs in ours],
         )
         for quantity in quantities
     ]
@@ -225,14 +242,15 @@ def of_schedules(
 
 def exact(case: str, quantity: str, theirs: float, ours: float, tolerance: float, note: str = "") -> Row:
     """Two numbers that must be the same up to `tolerance`."""
-    same = abs(ours - theirs) <= tolerance
+    apart = ours - theirs
+    interval = stats.Interval(value=apart, low=apart, high=apart, count=1)
     return Row(
         case=case,
         quantity=quantity,
         theirs=theirs,
         ours=ours,
         band=tolerance,
-        verdict="agrees" if same else "misses",
+        verdict=stats.agreement(interval, stats.within(-tolerance, tolerance)),
         note=note,
     )
 
@@ -263,69 +281,3 @@ def _tail(t: float, freedom: int) -> float:
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
-
-
-# The table
-
-
-def table(rows: Sequence[Row]) -> str:
-    """The rows for a terminal or a file: differences in percent of theirs where theirs is not zero."""
-    head = ["case", "quantity", "theirs", "ours", "difference", "95 % interval", "verdict", ""]
-    lines = [head, *(_cells(row) for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-    right = {2, 3, 4, 5}
-    written = [
-        "  ".join(
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join([written[0], "-" * max(map(len, written)), *written[1:]])
-
-
-def _cells(row: Row) -> list[str]:
-    if math.isnan(row.theirs):
-        return [row.case, row.quantity, "", "", "", "", row.verdict, row.note]
-
-    def of_theirs(value: float) -> str:
-        return f"{100 * value / abs(row.theirs):+.2f} %" if row.theirs else f"{value:+.3g}"
-
-    known = not (math.isnan(row.low) or math.isnan(row.high))
-    interval = f"[{of_theirs(row.low)}, {of_theirs(row.high)}]" if known else ""
-    return [
-        row.case,
-        row.quantity,
-        f"{row.theirs:.6g}",
-        f"{row.ours:.6g}",
-        of_theirs(row.difference),
-        interval,
-        row.verdict.upper() if row.verdict == "misses" else row.verdict,
-        row.note,
-    ]
-
-
-def summary(rows: Sequence[Row]) -> tuple[str, int]:
-    """What the table says in short, its last line the verdict, and the exit status."""
-    judged = [row for row in rows if row.verdict in ("agrees", "misses")]
-    misses = [row for row in judged if row.verdict == "misses"]
-    unexplained = [row for row in misses if not row.explained]
-    chance = math.fsum(row.chance for row in judged)
-    wide = sum(row.wide for row in judged)
-    lines = [
-        f"{sum(row.verdict == 'printed' for row in rows)} quantities are printed only.",
-        f"{wide} of the {len(judged) - len(misses)} agreements rest on an interval wider than their band.",
-        f"Misses that chance alone would give: {chance:.2g}.",
-    ]
-    left = [row for row in rows if row.verdict in ("not yet", "not used")]
-    for verdict, why in sorted({(row.verdict, row.note) for row in left}):
-        cases = sum((row.verdict, row.note) == (verdict, why) for row in left)
-        lines.append(f"{cases} {'case' if cases == 1 else 'cases'} {verdict}: {why}.")
-    for cause in dict.fromkeys(row.cause for row in misses if row.explained):
-        lines.append(f"{sum(row.cause == cause for row in misses)} misses are explained: {cause}.")
-    lines += [f"No cause known: {row.case}, {row.quantity}" for row in unexplained]
-    lines.append(
-        f"reference: {len(judged)} judged, {len(judged) - len(misses)} agree, "
-        f"{len(misses) - len(unexplained)} miss with a cause, {len(unexplained)} miss without"
-    )
-    return "\n".join(lines), 1 if unexplained else 0

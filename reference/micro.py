@@ -37,7 +37,7 @@ SenderState = tuple[float, float, float]
 
 def cases() -> list[Case]:
     """The traces that were recorded."""
-    return [*(tcp_case(*flow) for flow in FLOWS), full_case(), average_case()]
+    return [*(tcp_case(*flow) for flow in FLOWS), full_case("reno"), full_case("sack"), average_case()]
 
 
 # One flow behind a Drop Tail queue
@@ -168,25 +168,30 @@ def _changes(values: Sequence[tuple[float, float]], printed: float) -> list[tupl
 # ns-2's two-way TCP behind lines that lose packets by number
 
 
-def full_case() -> Case:
-    """Every segment of ten transfers of 1 MB that lose one packet in twenty-two, either way.
+def full_case(recovery: str) -> Case:
+    """Every segment of transfers of 1 MB that lose one packet in twenty-two, either way: ten, and of the last
+    five one packet in ten is marked as well.
 
-    Of the last five one packet in ten is marked as well.
+    Of SACK fifteen more: five that lose packets in runs, five that lose one in nine, and five that lose one
+    in thirty-three while one in fifty is marked.
     """
-    losses = data.rows("micro/full_losses")
+    name = f"micro full {recovery}"
+    table = {"reno": "micro/full", "sack": "micro/full_sack"}[recovery]
+    losses = data.rows(f"{table}_losses")
     runs = list(dict.fromkeys(row["run"] for row in losses))
 
     def jobs() -> list[Job]:
-        scenario = Scenario.load(data.SCENARIOS / "micro-full.toml")
+        scenario = Scenario.load(data.SCENARIOS / "micro-full.toml").with_({"tcp.recovery.kind": recovery})
         return [Job(scenario=scenario.with_(_losses(losses, run)), seed=1, measure=_segments) for run in runs]
 
     def judge(measured: Sequence[list[tuple[float, int]]]) -> list[Row]:
+        events = data.rows(f"{table}_events")
         sent = same = 0
         shifts = []
         for run, ours in zip(runs, measured, strict=True):
             theirs = [
                 (float(row["time_s"]), int(row["sequence"]) - 1)
-                for row in data.rows("micro/full_events")
+                for row in events
                 if row["run"] == run and int(row["wire_bytes"]) > HEADER
             ]
             pairs = list(zip(theirs, ours, strict=False))
@@ -194,11 +199,11 @@ def full_case() -> Case:
             same += next((at for at, (x, y) in enumerate(pairs) if x[1] != y[1]), len(pairs))
             shifts += [abs(x[0] - y[0]) for x, y in pairs]
         return [
-            exact("micro full reno", "segments in the same order", sent, same, 0),
-            exact("micro full reno", "largest shift (s)", 0, max(shifts), TICK - PRINTED_EVENTS),
+            exact(name, "segments in the same order", sent, same, 0),
+            exact(name, "largest shift (s)", 0, max(shifts), TICK - PRINTED_EVENTS),
         ]
 
-    return Case(name="micro full reno", jobs=jobs, judge=judge)
+    return Case(name=name, jobs=jobs, judge=judge)
 
 
 def _losses(losses: Sequence[Mapping[str, str]], run: str) -> Changes:

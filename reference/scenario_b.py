@@ -30,6 +30,7 @@ from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
 from judge import Measures, Quantity, Row, of_runs, since_start
+from scenario_a import TIES
 
 SEEDS = 20
 WARM_UP = 20.0
@@ -48,11 +49,7 @@ KINDS: dict[str, dict[str, Any]] = {
 RECORDED, MORE, WAITING = "b_fifo_fq_per_seed", "b_more_per_seed", "b_overhead_per_seed"
 """Records of ns-2: all cases, some with more seeds, and those with senders that wait."""
 
-FEW = "few runs of ns-2 were recorded, and they differ much; more of the same agree"
-TIES = (
-    "with equal round-trip times many packets arrive at the instant of a departure, which "
-    "ns-2 settles by rounding; where senders of both wait at random, up to a packet's time, they agree"
-)
+FEW = "few runs of ns-2 were recorded, and they differ much; more were made"
 
 LINE = (
     Quantity(name="util"),

@@ -25,6 +25,7 @@ from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
 from judge import Measures, Quantity, Row, of_schedules
+from scenario_a import AGENTS
 
 TICK_PHASES = ("10ms", "30ms", "50ms", "70ms", "90ms")
 """Each of a run of its own."""
@@ -36,10 +37,6 @@ QUEUES = ("droptail", "red", "rioc")
 KINDS = {"short": "short", "long": "long", "background": "bg"}
 """Our workloads and what they are called in the recorded tables."""
 
-AGENTS = (
-    "the recorded ns-2 runs use each agent again for later objects, and one that ever lost a SYN keeps an "
-    "initial window of 1 for good; in ns-2 runs that give it back its window they agree"
-)
 POLE = (
     "where the count of packets times `p_b` jumps past 1, the drop probability of ns-2's dsRED turns "
     "negative: it drops nothing until the average is above `max_th`, and then everything"

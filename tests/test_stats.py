@@ -253,3 +253,20 @@ def test_holm_corrects_p_values_as_in_the_textbook() -> None:
     assert stats.holm([]) == []
     with pytest.raises(ValueError, match="between 0 and 1"):
         stats.holm([0.5, math.nan])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (-0.02, 0.03, "equivalent"),
+        (-0.02, 0.04, "compatible"),
+        (-0.1, 0.1, "compatible"),
+        (0.03, 0.1, "compatible"),
+        (0.031, 0.1, "miss"),
+        (math.nan, math.nan, "compatible"),
+    ],
+)
+def test_a_difference_is_equivalent_only_if_its_whole_interval_is_in_the_band(
+    low: float, high: float, word: str
+) -> None:
+    assert stats.agreement(interval(low, high), stats.within(-0.03, 0.03)) == word

@@ -74,10 +74,8 @@ MEASURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A measure of a case: means, live over simulated with its 95 % interval, and a verdict.
-
-    It `holds` that both agree if the interval lies within the tolerance, and `fails` if it lies outside.
-    """
+    """A measure of a case: means, live over simulated with its 95 % interval, and what `stats.agreement` says
+    of that and a band of the tolerance to each side of 1."""
 
     queue: str
     load: str
@@ -90,11 +88,11 @@ class Compared:
     low: float
     high: float
     tolerance: float
-    verdict: stats.Verdict
+    verdict: stats.Agreement
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
+class Comparison:
     """What was found, and what the live runs were like."""
 
     compared: Sequence[Compared]
@@ -164,7 +162,7 @@ def run(
     replications: int = 5,
     simulated: Mapping[str, Any] | None = None,
     jobs: int | None = None,
-) -> Agreement:
+) -> Comparison:
     """Runs every case with the seeds 1 to `replications`, simulated and live.
 
     `simulated` changes values, by path, of the simulated runs only: an experiment on what a difference comes
@@ -208,7 +206,7 @@ def run(
         facts = live_runs.together(one.live for one in kept.values() if one.live is not None)
     points = [point.labels for point in plans[0].sweep.points()]
     compared = [one for labels in points for one in _compared((theirs, ours), results, labels)]
-    return Agreement(compared=compared, replications=replications, failures=account.failures, live=facts)
+    return Comparison(compared=compared, replications=replications, failures=account.failures, live=facts)
 
 
 def _compared(pair: tuple[Experiment, Experiment], results: Results, labels: Labels) -> Iterator[Compared]:
@@ -231,18 +229,18 @@ def _compared(pair: tuple[Experiment, Experiment], results: Results, labels: Lab
             low=ratio.low,
             high=ratio.high,
             tolerance=measure.tolerance,
-            verdict=stats.verdict(ratio, stats.within(1 - measure.tolerance, 1 + measure.tolerance)),
+            verdict=stats.agreement(ratio, stats.within(1 - measure.tolerance, 1 + measure.tolerance)),
         )
 
 
-SIGNS: Mapping[stats.Verdict, str] = {"holds": "=", "fails": "≠", "undecided": "?"}
+SIGNS: Mapping[stats.Agreement, str] = {"equivalent": "=", "compatible": "~", "miss": "≠"}
 
 
-def lines(found: Agreement) -> Iterator[str]:
-    """A line for each case: each measure simulated, live, and whether they agree."""
+def lines(found: Comparison) -> Iterator[str]:
+    """A line for each case: each measure simulated, live, and how near they are."""
     bands = ", ".join(f"{one.name} ±{one.tolerance:.0%}" for one in MEASURES)
     yield f"simulated | live, means of {found.replications} runs. The 95 % interval of live/simulated lies"
-    yield f"= within, ≠ outside, ? partly within: {bands}"
+    yield f"= within (equivalent), ~ partly within (compatible), ≠ outside (a miss): {bands}"
     widths = {one.name: 18 + 2 * one.digits for one in MEASURES}
     head = "".join(f"{f'{one.name} ({one.unit})':>{widths[one.name]}}" for one in MEASURES)
     yield f"{'queue':<10}{'flows':<6} {'tcp':<6}{head}"
@@ -254,13 +252,13 @@ def lines(found: Agreement) -> Iterator[str]:
         cells = "".join(f"{_cell(one, digits[one.measure]):>{widths[one.measure]}}" for one in row)
         yield f"{queue:<10}{load:<6} {tcp:<6}{cells}"
     for one in found.compared:
-        if one.verdict != "holds":
+        if one.verdict != "equivalent":
             yield (
                 f"{SIGNS[one.verdict]} {one.queue}, {one.load}, {one.tcp}: {one.measure} "
                 f"live/simulated {one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
             )
     counts = {verdict: sum(one.verdict == verdict for one in found.compared) for verdict in SIGNS}
-    told = ", ".join(f"{SIGNS[verdict]} {count}" for verdict, count in counts.items())
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     yield f"{len(found.compared)} measures: {told}"
     if found.live:
         yield (
@@ -275,7 +273,7 @@ def _cell(one: Compared, digits: int) -> str:
     return f"{one.simulated:.{digits}f} | {one.live:.{digits}f} {SIGNS[one.verdict]}"
 
 
-def table(found: Agreement) -> dict[str, Any]:
+def table(found: Comparison) -> dict[str, Any]:
     """What `--json` prints."""
     return {
         "replications": found.replications,

@@ -166,7 +166,7 @@ def agree(
         "out/live-agree"
     ),
 ) -> None:
-    """Runs scenarios simulated and live, and says whether their measures agree."""
+    """Runs scenarios simulated and live, and says how near their measures are."""
     from aqmlab import live_agreement
     from aqmlab.scenario import settings_of
 
@@ -188,7 +188,7 @@ def agree(
         print("\n".join(live_agreement.lines(found)))
     for failure in found.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
-    if found.failures or any(one.verdict == "fails" for one in found.compared):
+    if found.failures or any(one.verdict == "miss" for one in found.compared):
         raise typer.Exit(1)
 
 

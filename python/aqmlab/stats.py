@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 Verdict = Literal["holds", "fails", "undecided"]
+Agreement = Literal["equivalent", "compatible", "miss"]
 
 LEVEL = 0.95
 
@@ -279,6 +280,18 @@ def verdict(interval: Interval, band: Band) -> Verdict:
         inside = interval.low >= band.low and interval.high <= band.high
         outside = interval.high < band.low or interval.low > band.high
     return "holds" if inside else "fails" if outside else "undecided"
+
+
+def agreement(interval: Interval, band: Band) -> Agreement:
+    """How near two measurements are, by the interval of their difference or ratio and a band.
+
+    *Equivalent*: the whole interval lies in the band, so that a difference that matters is ruled out (two
+    one-sided tests; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). *Compatible*:
+    it meets the band and reaches beyond, so that none is shown; a number without an interval is no more.
+    *Miss*: it lies outside.
+    """
+    words: dict[Verdict, Agreement] = {"holds": "equivalent", "undecided": "compatible", "fails": "miss"}
+    return words[verdict(interval, band)]
 
 
 def simultaneous_level(level: float, count: int) -> float:

@@ -5,11 +5,18 @@
 //! `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` as a release of ns-2 left them unless told otherwise,
 //! after its `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
 //! `tcp-sack1.cc` and `tcp-sink.cc`: 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, 2.35 of 4 November 2011.
-//! With `recovery.kind = "newreno"` or `"sack"` they are that release's `Newreno` and `Sack1`.
+//! With `recovery.kind = "newreno"` or `"sack"` they are that release's `Newreno` and `Sack1`. `ns-2.*-full` are
+//! its two-way `Agent/TCP/FullTcp` (Reno), with `"sack"` `FullTcp/Sack`, after `tcp-full.cc` and `rq.cc`: that of 2.35,
+//! and the same with the defaults of 2.26, which `tcp-full.cc` 1.113 of 24 July 2002 and the CVS of ns-2 up to 2.35
+//! show to be what Reno without marks differs in. In 2.26 itself SACK held the window after a time-out until all sent
+//! before was acknowledged, and marks counted otherwise; the repairs are signed by M. Weigle of UNC, May to July 2002,
+//! and came into CVS with `tcp-full.cc` of 19 June 2005.
 //!
 //! `linux-*` are kernels: 2.4.17 of 2001 after its `tcp.h`, `tcp_input.c` of the 2.4 series and P. Sarolahti,
 //! A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 after its `tcp.h`, `tcp_input.c`,
 //! `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
+//!
+//! The file is long because it is one list, whose entries are read side by side.
 //!
 //! Ours, where the sources are silent: all connections share one `rto.tick_phase`, which ns-2 draws for
 //! each; the round trip of the handshake is always a sample, though Linux 2.4 forgets it without timestamps.
@@ -80,7 +87,8 @@ macro_rules! set {
 /// All profiles, the default one first.
 pub fn profiles() -> Vec<Profile> {
     let rfc = "TCP Reno as today's RFCs have it, without SACK and timestamps.";
-    vec![Profile::new("rfc", rfc), ns_2001(), ns_2003(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
+    let rfc = Profile::new("rfc", rfc);
+    vec![rfc, ns_2001(), ns_2003(), ns_2003_full(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
 }
 
 /// What the ns-2 profiles have in common.
@@ -91,9 +99,7 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
         cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any time-out";
         receiver.window = 20, "window_ 20";
         recovery.max_burst = Some(2), "tcp-newreno.cc, recv: send_much(0, 0, 2)";
-        sack.pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
         sack.at_timeout = SacksAtTimeout::Forgotten, "tcp-sack1.cc, timeout: ClearScoreBoard";
-        sack.option_bytes = SackBytes::Blocks, "tcp-sink.cc: 8 B for each block";
         sack.dsack = Dsack::Off, "generateDSacks_ false";
         cwnd.reduction_basis = ReductionBasis::Window, "tcp.cc, slowdown: window()";
         cwnd.growth_when_limited = GrowthWhenLimited::Grows, "control_increase_ 0";
@@ -117,19 +123,28 @@ fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
         connection.handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
         connection.close = Close::None, "one-way TCP has no FIN";
         connection.last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
+        sack.pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
+        sack.option_bytes = SackBytes::Blocks, "tcp-sink.cc: 8 B for each block";
         recovery.exit_ack = ExitAck::Grows, "tcp-reno.cc, recv: recv_newack_helper opens the window";
         rto.after_syn_loss = None, "tcp.cc: only a sample ends the back-off";
     }
     ns
 }
 
-/// What the ns-2 profiles before 2004 have in common.
+/// What the ns-2 profiles before 2004 have in common whose agents send one way.
 fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
-    let mut ns = one_way_ns_2(name, about);
+    let mut ns = earlier(one_way_ns_2(name, about));
     set! { ns:
         cwnd.initial_after_syn_loss = 2, "windowInit_ stays: bugfix_ss_ came on 13 June 2006";
         recovery.partial_ack_timer = PartialAckTimer::Each, "newreno_changes1_ 0, until 5 May 2003";
         recovery.exit_window = ExitWindow::Ssthresh, "partial_window_deflation_ 0, until 5 May 2003";
+    }
+    ns
+}
+
+/// With what ns-2's agents before 2004 have in common beside.
+fn earlier(mut ns: Profile) -> Profile {
+    set! { ns:
         rto.initial = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
         rto.max = Span::from_millis(100_000_000), "maxrto_ 100000, until 28 March 2007";
         congestion_control.ssthresh_rounding = SsthreshRounding::Whole, "precisionReduce_ false, until 24 January 2006";
@@ -169,9 +184,22 @@ fn ns_2_35() -> Profile {
     ns
 }
 
+fn ns_2003_full() -> Profile {
+    let about = "ns-2.35's two-way Agent/TCP/FullTcp with the defaults of ns-2.26, February 2003.";
+    let mut ns = earlier(full_ns_2("ns-2.2003-full", about));
+    set! { ns:
+        rto.tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
+    }
+    ns
+}
+
 fn ns_2_35_full() -> Profile {
-    let about = "ns-2.35's two-way Agent/TCP/FullTcp with its defaults.";
-    let mut ns = later(ns_2("ns-2.35-full", about));
+    later(full_ns_2("ns-2.35-full", "ns-2.35's two-way Agent/TCP/FullTcp with its defaults."))
+}
+
+/// What the ns-2 profiles have in common whose agents send both ways.
+fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
+    let mut ns = ns_2(name, about);
     set! { ns:
         connection.mss = Size::from_bytes(536), "segsize_ 536";
         connection.handshake_ack = HandshakeAck::Alone, "tcp-full.cc, recv: a pure ACK";
@@ -182,6 +210,8 @@ fn ns_2_35_full() -> Profile {
         recovery.limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv does nothing before the third duplicate";
         recovery.fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
         recovery.inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
+        sack.pipe = Pipe::Ns2Full, "tcp-full.cc, SackFullTcpAgent";
+        sack.option_bytes = SackBytes::Unpadded, "sack_option_size_ 2, sack_block_size_ 8";
         ecn.response = MarkResponse::Ns2Full, "tcp.cc, ecn; tcp-full.cc, recv, timeout_action, foutput";
         recovery.exit_ack = ExitAck::GrowsWithSack, "tcp-full.cc, recv: opencwnd after ack_action";
         cwnd.initial_after_syn_loss = 2, "bugfix_ss_ is that of one-way TCP";

@@ -3,8 +3,8 @@
 //! - A congestion control alone: [`ack`], [`loss`] and its kin tell a `Controller` what happened
 //!   (`congestion_control/*.rs`); `tests/congestion_control.rs` drives one against published tables.
 //! - A receiver, or when it acknowledges, alone: [`timer_context`] (`receiver/`).
-//! - A loss recovery alone: the `Bench` of `recovery/counting/` and `recovery/counted_pipe/`, and the `Hand`
-//!   of `recovery/selective/tests`, which moves a clock too.
+//! - A loss recovery alone: the `Bench` of `recovery/counting/`, `recovery/counted_pipe/` and `recovery/full_tcp/`, and
+//!   the `Hand` of `recovery/selective/tests`, which moves a clock too.
 //! - Two whole ends, a clock moved by hand and a path that loses what a test says: `tests/pair`, for
 //!   `tests/exchange*.rs` and, with chance in charge, `tests/invariants.rs`.
 //! - One end against the recorded trace of another simulator: `tests/micro.rs`.

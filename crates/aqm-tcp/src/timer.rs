@@ -77,6 +77,14 @@ impl Timer {
         self.timed = NOT_TIMED;
     }
 
+    /// `[from, to)` is sent again: if it is what is timed, that is timed no more.
+    #[inline]
+    pub fn forget_within(&mut self, from: u64, to: u64) {
+        if from < self.timed && self.timed <= to {
+            self.forget();
+        }
+    }
+
     /// When the segment left whose round trip is timed, if `ack` acknowledges it.
     pub fn timed_by(&self, ack: u64) -> Option<Instant> {
         (ack >= self.timed && self.timed != NOT_TIMED).then_some(self.timed_since)
@@ -109,5 +117,21 @@ impl Timer {
     /// The time-out, backed off.
     pub fn rto(&self, config: &Rto) -> Span {
         self.estimator.rto(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_again_is_timed_no_more_and_what_lies_beside_it_is() {
+        // RFC 6298, section 3: "RTT samples MUST NOT be made using segments that were retransmitted".
+        for (from, to, timed) in [(0, 10, true), (10, 20, false), (0, 30, false), (20, 30, true)] {
+            let mut timer = Timer::new(&Rto::default());
+            timer.time(20, Instant::START);
+            timer.forget_within(from, to);
+            assert_eq!(timer.timed_by(20).is_some(), timed, "{from} to {to}");
+        }
     }
 }

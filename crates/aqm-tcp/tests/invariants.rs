@@ -34,7 +34,7 @@ const MSS: u64 = 100;
 /// Parameters and the words they may take; half of the time a parameter stays as the profile has it.
 const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack"]),
-    ("sack.pipe", &["counted", "scoreboard"]),
+    ("sack.pipe", &["counted", "ns-2-full", "scoreboard"]),
     ("recovery.reduction", &["at-once", "prr", "rate-halving"]),
     ("recovery.prr_bound", &["crb", "ssrb", "safe-ack"]),
     ("sack.at_timeout", &["kept", "forgotten"]),
@@ -60,7 +60,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("cwnd.growth_when_limited", &["holds", "grows"]),
     ("cwnd.repeated_timeout", &["holds", "halves"]),
     ("rto.samples", &["window", "segment"]),
-    ("sack.option_bytes", &["counted", "blocks"]),
+    ("sack.option_bytes", &["counted", "blocks", "unpadded"]),
     ("cwnd.idle_restart", &["off", "initial-window", "one-segment", "to-initial-window"]),
 ];
 
@@ -339,7 +339,7 @@ impl Watch {
                 (window + u64::from(end.dupacks()), in_flight)
             }
             // An estimate in recovery; there the receiver's window is the only bound.
-            RecoveryKind::Sack if config.sack.pipe == Pipe::Counted => {
+            RecoveryKind::Sack if config.sack.pipe != Pipe::Scoreboard => {
                 if self.acked < self.recovers_to.max(self.timed_out_at) {
                     return;
                 }

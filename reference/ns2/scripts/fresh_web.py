@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scenario A with Web objects again, every recycled agent given its initial window back (winit 2).
 usage: fresh_web.py OUTDIR   -> a_web_fresh_per_seed.csv, a_object_time_deciles_fresh.csv
-The cases and seeds are those of the recorded runs, but for DropTail. Needs ns2 and numpy."""
+The cases and seeds are those of the recorded runs, and DropTail again with senders that wait (overhead_). Needs ns2 and numpy."""
 import csv, json, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from gen_web import schedule
 HERE = Path(__file__).resolve().parent
 CASES = [("mix40", "red", 5), ("mix50", "red", 5), ("mix70", "red", 5), ("mix70", "redg", 3), ("web70", "red", 5), ("web100", "red", 5),
-         *((label, "ared", 5) for label in ("mix40", "mix50", "mix70", "web70", "web100"))]
+         *((label, q, 5) for q in ("ared", "droptail", "droptail_oh") for label in ("mix40", "mix50", "mix70", "web70", "web100"))]
 CLASSES = {"all": (1, 10**9), "1": (1, 1), "2-3": (2, 3), "4-7": (4, 7), "8-15": (8, 15), "16-63": (16, 63), "64+": (64, 10**9)}
 QS = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99]
 def run(job):

@@ -49,7 +49,7 @@ impl Config {
         let why = "must not be tahoe with this congestion control: tahoe starts from one segment after every \
                    loss, as reno does";
         errors.check(!tahoe || self.congestion_control.kind() == "reno", "kind", why);
-        let counted = recovery.kind == RecoveryKind::Sack && self.sack.pipe == Pipe::Counted;
+        let counted = recovery.kind == RecoveryKind::Sack && self.sack.pipe != Pipe::Scoreboard;
         let why = "must be at-once with a counted pipe, which does not know how much has arrived";
         errors.check(!counted || recovery.reduction == Reduction::AtOnce, "reduction", why);
         let burst = recovery.max_burst.is_none_or(|segments| segments > 0);

@@ -14,6 +14,11 @@ choices! {
         /// segment sent; every hole below the highest SACKed segment is sent again once, and the
         /// scoreboard forgets all when recovery ends (ns-2's Sack1).
         Counted = "counted",
+        /// Counted in bytes, in recovery only: less a segment with each acknowledgement, less two with a partial
+        /// one, more by what is sent but for the first retransmission. Holes are filled once, behind marks and
+        /// time-outs, too; any three duplicates mean a loss, unless they fall into a window reduced already
+        /// (ns-2's FullTcp).
+        Ns2Full = "ns-2-full",
     }
 }
 
@@ -45,6 +50,8 @@ choices! {
         Counted = "counted",
         /// By eight bytes each, without kind, length and padding (ns-2).
         Blocks = "blocks",
+        /// By kind and length and eight bytes for each block, without padding (ns-2's FullTcp).
+        Unpadded = "unpadded",
     }
 }
 

@@ -292,6 +292,7 @@ fn option_bytes(sacks: Sacks, config: &Config) -> u16 {
     let option = match config.sack.option_bytes {
         SackBytes::Counted => 4, // kind, length, and padding to a word
         SackBytes::Blocks => 0,
+        SackBytes::Unpadded => 2,
     };
     option + 8 * sacks.count()
 }

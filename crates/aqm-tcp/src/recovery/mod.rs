@@ -6,8 +6,10 @@
 
 mod counted_pipe;
 mod counting;
+mod full_tcp;
 mod rack;
 mod reduction;
+mod sacked;
 mod selective;
 mod sent;
 #[cfg(test)]
@@ -123,6 +125,8 @@ pub(crate) enum AckKind {
     Duplicate,
     /// A loss was found: fast recovery begins.
     Loss,
+    /// As `Loss`, in a window that a mark has reduced already: it stays (ns-2's FullTcp).
+    LossBehindMark,
     /// A probe repaired a loss: the window is to be reduced, and there is no more to repair (Linux).
     Repaired,
 }
@@ -199,6 +203,8 @@ pub(crate) trait LossRecovery: Send {
     }
     /// After a loss was found: the congestion window fell from `from` to `to` segments.
     fn on_reduction(&mut self, _from: f64, _to: f64) {}
+    /// A mark reduced the window.
+    fn on_mark(&mut self) {}
     /// The windows are these from now on.
     fn set_windows(&mut self, windows: Windows, config: &Config);
     /// Whether the windows allow a segment now.
@@ -307,6 +313,7 @@ hand_on! {
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
     fn on_timer(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     fn on_reduction(&mut self, from: f64, to: f64);
+    fn on_mark(&mut self);
     fn set_windows(&mut self, windows: Windows, config: &Config);
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
 }

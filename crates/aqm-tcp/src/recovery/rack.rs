@@ -1,16 +1,16 @@
 //! Losses found by time, and probes for lost tails.
 //!
 //! Y. Cheng, N. Cardwell, N. Dukkipati, P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985,
-//! 2021: sections 6 (RACK) and 7 (tail loss probe). Names in backticks are the RFC's. There is neither F-RTO
-//! nor any undoing of a reduction: a loss that turns out to be none has reduced the window all the same.
+//! 2021: sections 6 (RACK) and 7 (tail loss probe). Names in backticks are the RFC's. Where Linux 6.1 does otherwise
+//! (`tcp_recovery.c`, `tcp_dsack_seen`, `tcp_schedule_loss_probe`), it does so with `RestartedBy::OldestSegment`.
 //!
-//! Ours, where the source is silent: the least round trip is that of the whole connection, at first SRTT. Of
-//! what leaves at the same instant, sequence numbers tell the order (section 6.2, step 2) only among segments
-//! sent once and among retransmissions, not between the two. The timer of reordering waits for the first
-//! segment that may be lost, not for the last. A time-out holds everything for lost (the RFC spares what left
-//! within the last round trip), so that it does the same with and without RACK. There are no timestamps: a
-//! retransmission counts as delivered by itself if it took the least round trip. A loss that a probe repaired
-//! reduces what was in flight when the probe left.
+//! Ours, where the source is silent: the least round trip is that of the whole connection, at first SRTT. Of what leaves
+//! at the same instant the order of sending tells, for which the RFC takes that of sequence numbers (section 6.2, step
+//! 2). A time-out holds everything for lost (the RFC spares what left within the last round trip), so that it does the
+//! same with and without RACK. There are no timestamps: a retransmission counts as delivered by itself if it took the
+//! least round trip. A probe that may not be sent, without a round trip measured since the last (section 7.3), has no
+//! timer, and so does not put the time-out off. A loss that a probe repaired reduces what was in flight when the probe
+//! left.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ const REORDERING_SHARE: u64 = 4;
 const PERSISTENCE: u32 = 16;
 /// What a receiver may wait with the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
 const ACK_DELAY: Span = Span::from_millis(200);
-/// When a probe leaves without any estimate of the round trip (section 7.2).
+/// When a probe leaves without any estimate of the round trip (Linux: `TCP_TIMEOUT_INIT`).
 const BLIND_PROBE: Span = Span::from_millis(1000);
 
 /// What RACK is told of the recovery when it looks for losses.
@@ -41,9 +41,8 @@ pub(crate) struct Round {
 /// What time tells about losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// The newest segment that has arrived of those sent once, and of those sent again (`RACK.xmit_ts`,
-    /// `RACK.end_seq`).
-    latest: [Stamp; 2],
+    /// The segment that left last of those that have arrived (`RACK.xmit_ts`, `RACK.end_seq`).
+    latest: Stamp,
     /// The round trip of the last that arrived (`RACK.rtt`).
     rtt: Span,
     min_rtt: Option<Span>,
@@ -58,7 +57,7 @@ pub(crate) struct Rack {
     /// `RACK.dsack_round`
     dsack_round: Option<u64>,
     /// Retransmissions in flight, in the order of sending; some are out of date.
-    resent: VecDeque<(Number, Instant)>,
+    resent: VecDeque<(Number, Stamp)>,
     /// When the next segment may count as lost.
     pub reordering_timer: Instant,
     pub probe: Probe,
@@ -67,7 +66,7 @@ pub(crate) struct Rack {
 impl Default for Rack {
     fn default() -> Self {
         Self {
-            latest: [Stamp::FIRST; 2],
+            latest: Stamp::FIRST,
             rtt: Span::ZERO,
             min_rtt: None,
             highest: 0,
@@ -94,11 +93,7 @@ impl Rack {
     /// they left after all that have arrived, and neither a retransmission, a probe nor a D-SACK waits for an answer.
     #[inline]
     pub fn is_settled(&self, oldest: Stamp) -> bool {
-        let [once, again] = self.latest;
-        self.resent.is_empty()
-            && !self.probe.is_out()
-            && self.dsack_round.is_none()
-            && !is_older(oldest, once, again)
+        self.resent.is_empty() && !self.probe.is_out() && self.dsack_round.is_none() && oldest >= self.latest
     }
 
     /// Segments arrived in order, from `oldest` to `newest`, where all is settled: what `on_arrival`, `find_losses` and
@@ -107,10 +102,11 @@ impl Rack {
     pub fn on_expected(&mut self, oldest: Stamp, newest: Stamp, at: TimerContext<'_>) {
         self.rtt = at.now.since(newest.sent);
         self.min_rtt = Some(self.min_rtt.map_or(self.rtt, |least| least.min(self.rtt)));
-        self.latest[0] = newest;
+        self.latest = newest;
         self.reordered |= oldest.end < self.highest;
         self.highest = self.highest.max(newest.end);
         self.reordering_timer = Instant::NEVER;
+        self.probe.is_measured = true;
         self.start(at);
         self.probe.due = false;
         self.probe.at = Instant::NEVER;
@@ -122,23 +118,25 @@ impl Rack {
         if let Some(stamp) = arrival.once {
             let rtt = now.since(stamp.sent);
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.probe.is_measured = true;
         }
-        if let Some(stamp) = arrival.once.max(arrival.again) {
-            self.rtt = now.since(stamp.sent);
+        if let Some((_, left)) = arrival.last {
+            self.rtt = now.since(left);
         }
-        let [once, again] = self.latest;
-        let [arrived, arrived_again] = [arrival.once, arrival.again].map(|one| one.unwrap_or(Stamp::FIRST));
-        self.latest = [once.max(arrived), again.max(arrived_again)];
+        self.latest = self.latest.max(arrival.newest.unwrap_or(Stamp::FIRST));
         self.reordered |= arrival.lowest < self.highest;
         self.highest = self.highest.max(arrival.highest);
     }
 
-    /// Adapts the tolerance of reordering to D-SACK (section 6.2, step 4).
-    pub fn adapt(&mut self, received: &ReceivedAck, sent: &Sent, ended: bool) {
+    /// Adapts the tolerance of reordering to D-SACK (section 6.2, step 4); if `doubts`, only once reordering is seen,
+    /// and not to that of a probe (Linux: `tcp_dsack_seen`).
+    pub fn adapt(&mut self, received: &ReceivedAck, sent: &Sent, ended: bool, doubts: bool) {
         if self.dsack_round.is_some_and(|round| sent.una() >= round) {
             self.dsack_round = None;
         }
-        if self.dsack_round.is_none() && duplicate(received).is_some() {
+        let told =
+            duplicate(received).filter(|&end| !doubts || (self.reordered && self.probe.end != Some(end)));
+        if self.dsack_round.is_none() && told.is_some() {
             self.dsack_round = Some(sent.end());
             self.multiple += 1;
             self.persistence = PERSISTENCE;
@@ -150,42 +148,45 @@ impl Rack {
         }
     }
 
-    /// Marks what is lost by now (`RACK_detect_loss`, section 6.2, step 5).
-    pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, round: Round) {
+    /// Marks what is lost by now (`RACK_detect_loss`, section 6.2, step 5). When the last is due
+    /// that may be lost yet, which the timer of reordering waits for.
+    pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, round: Round) -> Instant {
         let many = sent.sacked().segments >= u64::from(round.dupthresh);
         // Asked for only if something was overtaken.
         let patience = LazyCell::new(|| self.patience(at, many || round.recovering));
-        let [once, again] = self.latest;
-        let overtaken = |stamp| is_older(stamp, once, again);
-        let mut timer = Instant::NEVER;
-        if let Some(stamp) = sent.lose_late(|stamp| overtaken(stamp) && stamp.sent + *patience <= at.now)
-            && overtaken(stamp)
-        {
-            timer = at.config.late_expiry(at.now, (stamp.sent + *patience).since(at.now));
-        }
-        self.reordering_timer = timer;
-        if !self.resent.is_empty() {
-            self.find_lost_again(sent, at, self.patience(at, many || round.recovering));
-        }
+        let latest = self.latest;
+        let overtaken = |stamp| stamp < latest;
+        let last = sent.lose_late(overtaken, |stamp| stamp.sent + *patience <= at.now);
+        let due = last.map(|stamp| stamp.sent + *patience);
+        let due = if self.resent.is_empty() {
+            due
+        } else {
+            due.max(self.find_lost_again(sent, at.now, self.patience(at, many || round.recovering)))
+        };
+        due.map_or(Instant::NEVER, |due| at.config.late_expiry(at.now, due.since(at.now)))
     }
 
-    /// Marks what is lost by now of what was sent again: what something overtook by `patience`.
-    fn find_lost_again(&mut self, sent: &mut Sent, at: TimerContext<'_>, patience: Span) {
-        let [once, again] = self.latest;
-        while let Some(&(number, since)) = self.resent.front() {
-            if let Some(end) = sent.resent(number, since) {
-                if !is_older(Stamp { sent: since, end }, again, once) {
-                    return;
-                }
-                if since + patience > at.now {
-                    let due = at.config.late_expiry(at.now, (since + patience).since(at.now));
-                    self.reordering_timer = self.reordering_timer.min(due);
-                    return;
-                }
+    /// Marks what is lost by now of what was sent again: what something overtook by `patience`. When the last of the
+    /// others is due that was overtaken.
+    fn find_lost_again(&mut self, sent: &mut Sent, now: Instant, patience: Span) -> Option<Instant> {
+        let mut due = None;
+        let mut place = 0;
+        while let Some(&(number, stamp)) = self.resent.get(place) {
+            let underway = sent.is_resent(number, stamp);
+            if underway && stamp >= self.latest {
+                break;
+            }
+            if underway && stamp.sent + patience > now {
+                due = Some(stamp.sent + patience);
+                place += 1;
+                continue;
+            }
+            if underway {
                 sent.lose_again(number);
             }
-            self.resent.pop_front();
+            self.resent.remove(place);
         }
+        due
     }
 
     /// New data was acknowledged, or is sent with nothing in flight.
@@ -193,14 +194,20 @@ impl Rack {
     pub fn start(&mut self, at: TimerContext<'_>) {
         let measured = (!self.rtt.is_zero()).then_some(self.rtt);
         let srtt = at.srtt().or(measured);
-        self.probe.wait = srtt.map_or(BLIND_PROBE, |srtt| srtt.saturating_mul(2));
+        self.probe.wait = srtt.map(|srtt| srtt.saturating_mul(2));
         self.probe.since = at.now;
         self.probe.on_timer_start(at);
     }
 
     /// A segment was sent again.
-    pub fn on_resent(&mut self, number: Number, now: Instant) {
-        self.resent.push_back((number, now));
+    pub fn on_resent(&mut self, number: Number, stamp: Stamp) {
+        self.resent.push_back((number, stamp));
+    }
+
+    /// Nothing is lost after all.
+    pub fn on_undo(&mut self, sent: &Sent) {
+        self.resent = sent.resent().collect();
+        self.resent.make_contiguous().sort_unstable_by_key(|&(_, stamp)| stamp);
     }
 
     /// What left later than this may still arrive, if the last round trip is a measure.
@@ -210,7 +217,6 @@ impl Rack {
 
     /// Everything is lost.
     pub fn on_timeout(&mut self) {
-        self.resent.clear();
         self.reordering_timer = Instant::NEVER;
         self.probe.cancel();
     }
@@ -241,8 +247,8 @@ impl Rack {
 pub(crate) struct Probe {
     /// When new data was last sent or acknowledged; `NEVER` if no probe is to follow it.
     pub since: Instant,
-    /// Twice the round trip.
-    wait: Span,
+    /// Twice the round trip; none before one was measured.
+    wait: Option<Span>,
     /// When the retransmission timer started, and how long it runs.
     timer: (Instant, Span),
     /// A probe is to be sent.
@@ -256,19 +262,22 @@ pub(crate) struct Probe {
     again: bool,
     /// What was in flight when it left.
     pub flight: u64,
+    /// Whether none has left since a round trip was measured.
+    is_measured: bool,
 }
 
 impl Default for Probe {
     fn default() -> Self {
         Self {
             since: Instant::NEVER,
-            wait: BLIND_PROBE,
+            wait: None,
             timer: (Instant::NEVER, Span::ZERO),
             due: false,
             at: Instant::NEVER,
             end: None,
             again: false,
             flight: 0,
+            is_measured: true,
         }
     }
 }
@@ -286,14 +295,16 @@ impl Probe {
         self.timer = (at.now, at.rto());
     }
 
-    /// When a probe leaves, if nothing forbids it; `alone` if a single segment is in flight.
+    /// When a probe leaves, if nothing forbids it; `alone` if a single segment is in flight. It needs a round trip that
+    /// was measured since the last one left (section 7.3).
     #[inline]
     pub fn timer_at(&self, alone: bool) -> Instant {
-        if self.end.is_some() || self.due || self.since == Instant::NEVER {
+        if self.end.is_some() || self.due || self.since == Instant::NEVER || !self.is_measured {
             return Instant::NEVER;
         }
+        let Some(wait) = self.wait else { return Instant::NEVER };
         let delay = if alone { ACK_DELAY } else { Span::ZERO };
-        (self.since + self.wait + delay).min(self.timer.0 + self.timer.1)
+        (self.since + wait + delay).min(self.timer.0 + self.timer.1)
     }
 
     /// Sets the timer at once, for the retransmission timer would run out after `time_out` (Linux:
@@ -316,6 +327,7 @@ impl Probe {
     pub fn on_sent(&mut self, end: u64, flight: u64, again: bool) {
         self.due = false;
         (self.end, self.again, self.flight) = (Some(end), again, flight);
+        self.is_measured = false;
     }
 
     /// An acknowledgement came, of new data or not (`TLP_process_ack`, section 7.4.2). Whether it shows that
@@ -340,13 +352,6 @@ impl Probe {
     }
 }
 
-/// Whether something left before one of those that have arrived: one of its `kind`, sent once or again, or
-/// one of the `other`.
-#[inline]
-fn is_older(stamp: Stamp, kind: Stamp, other: Stamp) -> bool {
-    stamp < kind || stamp.sent < other.sent
-}
-
 /// Where the data ends that arrived twice, if the acknowledgement tells of some (RFC 2883, section 4).
 pub fn duplicate(received: &ReceivedAck) -> Option<u64> {
     let mut ranges = received.sacks.ranges(received.ack);
@@ -354,3 +359,6 @@ pub fn duplicate(received: &ReceivedAck) -> Option<u64> {
     let inside = |(low, high): (u64, u64)| low <= from && to <= high;
     (to <= received.ack || ranges.next().is_some_and(inside)).then_some(to)
 }
+
+#[cfg(test)]
+mod tests;

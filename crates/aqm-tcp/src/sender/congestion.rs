@@ -59,6 +59,7 @@ impl Sender {
                 }
             }
             AckKind::Loss => self.on_loss(now, tcp),
+            AckKind::LossBehindMark => self.on_loss_behind_mark(now, tcp),
             AckKind::Repaired => {
                 self.counts.fast_retransmits += 1;
                 self.note_cause(ReducedBy::Loss);
@@ -145,6 +146,7 @@ impl Sender {
             return;
         }
         ecn.on_mark(self.recovery.sent());
+        self.recovery.on_mark();
         self.counts.mark_reductions += 1;
         let before = self.congestion.cwnd();
         let congestion = self.reduction(CongestionSignal::Mark, tcp);
@@ -197,6 +199,17 @@ impl Sender {
             self.congestion.cap(self.congestion.ssthresh());
         }
         self.recovery.on_reduction(from, self.congestion.cwnd());
+        self.timer.restart(now, &tcp.config.rto);
+    }
+
+    /// A loss was found in a window that a mark has reduced: it stays (ns-2's `SackFullTcpAgent::dupack_action`).
+    fn on_loss_behind_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
+        self.counts.fast_retransmits += 1;
+        self.timer.forget();
+        self.in_recovery = true;
+        if let Some(ecn) = &mut self.ecn {
+            ecn.on_loss_behind_mark(self.recovery.sent());
+        }
         self.timer.restart(now, &tcp.config.rto);
     }
 

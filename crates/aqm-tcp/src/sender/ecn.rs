@@ -74,6 +74,13 @@ impl EcnResponse {
         self.cwr_is_due = true;
     }
 
+    /// A loss was found in a window that a mark had reduced, when everything below `sent` had been sent: marks of
+    /// this data reduce the window no more.
+    pub fn on_loss_behind_mark(&mut self, sent: u64) {
+        self.reduced_by = ReducedBy::Loss;
+        self.reduced_up_to = sent;
+    }
+
     /// Whether a mark reduced the window of data that is being acknowledged.
     pub fn is_marked(&self, una: u64) -> bool {
         una < self.marked_up_to

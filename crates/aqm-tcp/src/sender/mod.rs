@@ -172,6 +172,7 @@ impl Sender {
         if sending.again {
             self.counts.retransmitted += 1;
             flags = flags.union(Flags::RETRANSMISSION);
+            self.timer.forget_within(sending.seq, end);
         } else {
             self.timer.time(end, now);
         }

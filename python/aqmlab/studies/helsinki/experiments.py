@@ -209,7 +209,7 @@ third = Experiment(
     first_seed=FIRST_SEED,
     quick=Form(seeds=8, axes={"start": PLOTTED_STARTS}),
     varied=Form(seeds=10, axes={"start": PLOTTED_STARTS}),
-    varied_quick=Form(seeds=2, axes={"start": (2, 5.5)}),
+    varied_quick=Form(seeds=4, axes={"start": (2, 5.5)}),
 )
 
 burst = Experiment(
@@ -228,7 +228,7 @@ burst = Experiment(
     first_seed=FIRST_SEED,
     quick=Form(seeds=5, axes={"start": (0, 2, 7, 18)}),
     varied=Form(seeds=10, axes={"start": (0, 2, 7, 18)}),
-    varied_quick=Form(seeds=2, axes={"start": (0, 7)}),
+    varied_quick=Form(seeds=4, axes={"start": (0, 7)}),
 )
 
 throughout = Experiment(

@@ -12,8 +12,7 @@
 //! Ours, where the source is silent: an acknowledgement that carries data takes nothing out of the
 //! network unless it tells of new data.
 
-use std::collections::VecDeque;
-
+use super::sacked::SackedRanges;
 use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
 use crate::config::Config;
 use crate::config::recovery::LimitedTransmit;
@@ -29,8 +28,7 @@ pub(crate) struct CountedPipe {
     max: u64,
     /// What had been sent at the last loss; 0 once a recovery has ended.
     recover: u64,
-    /// What SACK has reported: ranges beyond `una` in their order, none touching the next.
-    sacked: VecDeque<(u64, u64)>,
+    sacked: SackedRanges,
     /// Holes below have been sent again.
     repaired: u64,
     /// Segments in the network, as counted in fast recovery.
@@ -100,7 +98,7 @@ impl LossRecovery for CountedPipe {
     fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
         if self.retransmit {
             self.retransmit = false;
-            let end = self.sacked.front().map_or(self.max, |range| range.0);
+            let end = self.sacked.first().unwrap_or(self.max);
             let len = stream.segment(self.una).min(end - self.una);
             self.repaired = self.repaired.max(self.una + len);
             return Some(Sending { seq: self.una, len, again: true });
@@ -179,7 +177,7 @@ impl CountedPipe {
         }
         if received.ack > self.una {
             let outcome = self.move_to(received.ack, AckKind::Partial);
-            self.trim();
+            self.sacked.trim(self.una);
             self.note(received);
             // Both the segment that was lost and the one sent in its place have left the network.
             self.pipe -= 2;
@@ -225,50 +223,9 @@ impl CountedPipe {
     fn note(&mut self, received: &ReceivedAck) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {
-            is_new |= from > self.una && self.add(from, to.min(self.max));
+            is_new |= from > self.una && self.sacked.add(from, to.min(self.max));
         }
         is_new
-    }
-
-    /// Adds a range, joined with all that it touches; `true` if not all of it was known.
-    fn add(&mut self, from: u64, to: u64) -> bool {
-        if from >= to {
-            return false;
-        }
-        let first = self.sacked.partition_point(|range| range.1 < from);
-        match self.sacked.get_mut(first) {
-            Some(range) if range.0 <= from && to <= range.1 => return false,
-            Some(range) if range.0 <= to => {
-                *range = (from.min(range.0), to.max(range.1));
-                while let Some(&(start, end)) = self.sacked.get(first + 1) {
-                    if start > self.sacked[first].1 {
-                        break;
-                    }
-                    self.sacked[first].1 = self.sacked[first].1.max(end);
-                    self.sacked.remove(first + 1);
-                }
-            }
-            _ => self.sacked.insert(first, (from, to)),
-        }
-        true
-    }
-
-    /// Forgets the ranges that are acknowledged.
-    fn trim(&mut self) {
-        while self.sacked.front().is_some_and(|range| range.1 <= self.una) {
-            self.sacked.pop_front();
-        }
-        if let Some(range) = self.sacked.front_mut() {
-            range.0 = range.0.max(self.una);
-        }
-    }
-
-    /// The oldest hole that has not been sent again.
-    fn hole(&self) -> Option<(u64, u64)> {
-        let from = self.repaired.max(self.una);
-        let at = self.sacked.partition_point(|range| range.1 < from);
-        let (start, end) = *self.sacked.get(at)?;
-        if start > from { Some((from, start)) } else { Some((end, self.sacked.get(at + 1)?.0)) }
     }
 
     fn find_next(&self, stream: Stream) -> Option<Next> {
@@ -286,7 +243,7 @@ impl CountedPipe {
         if !open {
             return None;
         }
-        if let Some((from, to)) = self.hole() {
+        if let Some((from, to)) = self.sacked.hole(self.repaired.max(self.una)) {
             return (self.recover > 0 && from < up_to(receiver)).then_some(Next::Hole(from, to));
         }
         let bound = if self.in_recovery { receiver } else { window };

@@ -111,18 +111,3 @@ fn the_end_of_a_recovery_lets_the_next_begin_and_a_time_out_does_not() {
     let seen: Vec<AckKind> = (15..18).map(|end| bench.take_in(13, &[(14, end)])).collect();
     assert_eq!(seen, [AckKind::Duplicate; 3], "all this was sent before the time-out");
 }
-
-#[test]
-fn ranges_stay_sorted_and_apart() {
-    let mut bench = Bench::filled(40);
-    for range in [(10, 12), (20, 22), (30, 32), (12, 13), (19, 20), (28, 31), (2, 3), (11, 24)] {
-        assert!(bench.recovery.add(range.0, range.1), "{range:?}");
-    }
-    assert_eq!(bench.recovery.sacked, [(2, 3), (10, 24), (28, 32)]);
-    bench.recovery.una = 11;
-    bench.recovery.trim();
-    assert_eq!(bench.recovery.sacked, [(11, 24), (28, 32)]);
-    assert_eq!(bench.recovery.hole(), Some((24, 28)));
-    bench.recovery.repaired = 28;
-    assert_eq!(bench.recovery.hole(), None);
-}

@@ -18,6 +18,8 @@ struct Judged<'a> {
     acked: u64,
     /// Whether it ends a recovery.
     ends: bool,
+    /// Whether it takes a reduction back.
+    undone: bool,
 }
 
 impl Selective {
@@ -30,9 +32,10 @@ impl Selective {
             && self.phase == Phase::Open
             && self.sent.is_plain()
             && (1..=self.sent.end() - self.sent.una()).contains(&acked)
-            && self.rack.as_ref().is_none_or(|rack| {
-                self.sent.next_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest))
-            });
+            && match &self.rack {
+                Some(rack) => self.sent.next_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest)),
+                None => self.sent.is_sent_once(),
+            };
         if !expected {
             return None;
         }
@@ -42,7 +45,7 @@ impl Selective {
         let stamps = self.sent.acknowledge_plain(received.ack);
         if let (Some(rack), Some((first, newest))) = (&mut self.rack, stamps) {
             rack.on_expected(first, newest, at);
-            self.reschedule = self.scheduled;
+            self.reschedule = true;
         }
         let newest = stamps.map_or(Instant::NEVER, |(_, newest)| newest.sent);
         let sent = stamps.map_or(newest, |(first, _)| if self.first_timed { first.sent } else { newest });
@@ -64,15 +67,22 @@ impl Selective {
             self.dupacks = 0;
             self.limited = 0;
         }
+        let in_order = arrival.last.take();
         let sacked = !received.sacks.is_empty() && self.take_in(received, &mut arrival);
+        arrival.last = in_order.or(arrival.last);
         let delayed = self.is_delayed();
         let before = self.phase;
         let losses = self.sent.losses();
         let mut undone = self.is_undone(received, acked);
-        undone |= self.is_spurious(&arrival, sacked, acked);
+        undone |= self.is_spurious(received, &arrival, sacked, acked);
         if undone {
             self.undoing.clear();
-            self.sent.lose_none();
+            if self.phase == Phase::Loss {
+                self.sent.lose_none();
+                if let Some(rack) = &mut self.rack {
+                    rack.on_undo(&self.sent);
+                }
+            }
             self.phase = Phase::Open;
             self.falling = Falling::AtOnce;
         }
@@ -83,7 +93,14 @@ impl Selective {
         }
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
-        let lost = self.judge(&Judged { received, arrival: &arrival, acked, ends }, at, config);
+        // The oldest left after what SACK tells of: the time-out is to be counted from now.
+        let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
+        let rearms = self.scheduled && (acked > 0 || restarts);
+        if let Some(rack) = self.rack.as_mut().filter(|_| rearms) {
+            rack.probe.at = Instant::NEVER;
+            rack.reordering_timer = Instant::NEVER;
+        }
+        let lost = self.judge(&Judged { received, arrival: &arrival, acked, ends, undone }, at, config);
         let what = match before {
             _ if lost => AckKind::Loss,
             Phase::Open if self.scheduled && self.probed > 0 => AckKind::Repaired,
@@ -97,14 +114,8 @@ impl Selective {
             let safe = acked > 0 && self.sent.losses() == losses;
             self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
         }
-        // The oldest left after what SACK tells of: the time-out is to be counted from now.
-        let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
         let mut since = Instant::NEVER;
-        if self.scheduled
-            && (acked > 0 || restarts)
-            && let Some(rack) = &mut self.rack
-        {
-            rack.probe.at = Instant::NEVER;
+        if rearms && self.rack.is_some() {
             self.reschedule = self.phase == Phase::Open && self.sent.is_plain();
             if delayed && !self.reschedule {
                 since = self.sent.oldest().unwrap_or(since);
@@ -148,14 +159,26 @@ impl Selective {
     #[inline]
     fn judge(&mut self, judged: &Judged<'_>, at: TimerContext<'_>, config: &Config) -> bool {
         self.probed = 0;
+        let underway = self.sent.resent_count();
         if let Some(rack) = &mut self.rack {
-            let Judged { received, arrival, acked, ends } = *judged;
+            let Judged { received, arrival, acked, ends, undone } = *judged;
             rack.on_arrival(arrival, at.now);
-            rack.adapt(received, &self.sent, ends);
+            rack.adapt(received, &self.sent, ends, self.scheduled);
             let recovering = self.phase != Phase::Open;
-            rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.recovery.dupthresh });
+            let round = Round { recovering, dupthresh: config.recovery.dupthresh };
+            if !self.scheduled {
+                rack.reordering_timer = rack.find_losses(&mut self.sent, at, round);
+            } else if undone || arrival.newest.is_some() {
+                // One timer serves for all, and runs on if there is nothing to wait for (`tcp_rack_mark_lost`).
+                let timer = rack.find_losses(&mut self.sent, at, round);
+                if timer != Instant::NEVER {
+                    rack.reordering_timer = timer;
+                    rack.probe.at = Instant::NEVER;
+                }
+            }
             if acked > 0 {
                 rack.start(at);
+                self.reschedule |= !self.scheduled;
             }
             if rack.probe.on_ack(received, acked > 0) {
                 self.probed = rack.probe.flight;
@@ -164,16 +187,18 @@ impl Selective {
         } else {
             self.sent.lose_uncovered(config.recovery.dupthresh);
         }
-        let begins = (self.probed > 0 && !self.scheduled) || self.begins(config);
+        let lost_again = self.sent.resent_count() < underway;
+        let begins = (self.probed > 0 && !self.scheduled) || self.begins(lost_again, config);
         if begins {
             self.enter(judged.arrival.bytes, at, config);
         }
         begins
     }
 
-    /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1).
+    /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers it does after a
+    /// time-out, too, once RACK finds a loss of what was sent since (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`).
     #[inline]
-    pub(super) fn begins(&mut self, config: &Config) -> bool {
+    pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
         let counted = self.rack.is_none() && self.dupacks >= config.recovery.dupthresh;
         match self.phase {
@@ -186,6 +211,7 @@ impl Selective {
                 }
                 begins
             }
+            Phase::Loss if self.rack.is_some() => self.scheduled && lost_since && self.sent.due().is_some(),
             Phase::Loss => {
                 let guard = config.recovery.fast_retransmit_guard;
                 let begins = counted && guard.allows(self.sent.una(), self.recover);

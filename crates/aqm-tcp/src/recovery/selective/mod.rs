@@ -22,6 +22,7 @@ mod undo;
 use aqm_net::Instant;
 
 use super::counted_pipe::CountedPipe;
+use super::full_tcp::FullTcp;
 use super::rack::{Rack, Round};
 use super::reduction::{Descent, Falling, Progress};
 use super::sent::{Number, Sent};
@@ -37,12 +38,14 @@ use undo::Undoing;
 
 pub(super) const HAS_SACK: bool = true;
 
-/// The recovery of `sack` and `rack`, and that of ns-2 where `sack` only counts what is in the network.
+/// The recovery of `sack` and `rack`, and those of ns-2 where `sack` only counts what is in the network.
 pub(super) fn new(config: &Config) -> AnyRecovery {
-    if config.recovery.kind == RecoveryKind::Sack && config.sack.pipe == Pipe::Counted {
-        AnyRecovery::other(CountedPipe::default())
-    } else {
-        AnyRecovery::Apart(Apart::Selective(Box::new(Selective::new(config))))
+    match config.sack.pipe {
+        Pipe::Counted if config.recovery.kind == RecoveryKind::Sack => {
+            AnyRecovery::other(CountedPipe::default())
+        }
+        Pipe::Ns2Full if config.recovery.kind == RecoveryKind::Sack => AnyRecovery::other(FullTcp::default()),
+        _ => AnyRecovery::Apart(Apart::Selective(Box::new(Selective::new(config)))),
     }
 }
 
@@ -79,7 +82,7 @@ pub(crate) struct Selective {
     doubtful: NextSeg,
     /// Whether the timer of the probe is set as Linux does.
     scheduled: bool,
-    /// It is to be set anew before anything is sent.
+    /// It is to be set anew before anything is sent, with what the acknowledgement told of the round trip.
     reschedule: bool,
     undoing: Undoing,
 }
@@ -138,6 +141,10 @@ impl LossRecovery for Selective {
         if self.sent.una() == self.sent.end() {
             return;
         }
+        let discarded = self.sent.is_sacked(self.sent.first());
+        let spares = config.recovery.timeout_loses == TimeoutLoses::Late && !discarded;
+        let since = self.rack.as_ref().filter(|_| spares).and_then(|rack| rack.since(at.now));
+        self.sent.lose_all(discarded || config.sack.at_timeout == SacksAtTimeout::Forgotten, since);
         self.note_timeout(config);
         self.phase = Phase::Loss;
         self.recover = self.sent.end();
@@ -146,10 +153,6 @@ impl LossRecovery for Selective {
         self.probed = 0;
         self.urgent = false;
         self.falling = Falling::AtOnce;
-        let discarded = self.sent.is_sacked(self.sent.first());
-        let spares = config.recovery.timeout_loses == TimeoutLoses::Late;
-        let since = self.rack.as_ref().filter(|_| spares).and_then(|rack| rack.since(at.now));
-        self.sent.lose_all(discarded || config.sack.at_timeout == SacksAtTimeout::Forgotten, since);
         if let Some(rack) = &mut self.rack {
             rack.on_timeout();
         }
@@ -174,15 +177,20 @@ impl LossRecovery for Selective {
             return AckOutcome { since, ..AckOutcome::NONE };
         }
         let recovering = self.phase != Phase::Open;
-        rack.find_losses(&mut self.sent, at, Round { recovering, dupthresh: config.recovery.dupthresh });
-        if self.begins(config) {
+        let round = Round { recovering, dupthresh: config.recovery.dupthresh };
+        let losses = self.sent.losses();
+        let timer = rack.find_losses(&mut self.sent, at, round);
+        rack.reordering_timer = if self.scheduled { Instant::NEVER } else { timer };
+        if self.begins(self.sent.losses() > losses, config) {
             // Linux counts a segment as delivered (`tcp_rack_reo_timeout`).
             let delivered = if self.scheduled { self.mss } else { 0 };
             self.enter(delivered, at, config);
             return AckOutcome { what: AckKind::Loss, since, ..AckOutcome::NONE };
         }
-        self.falling.on_timer(self.sent.pipe());
-        self.window = self.falling.window().unwrap_or(self.window);
+        if !self.scheduled {
+            self.falling.on_timer(self.sent.pipe());
+            self.window = self.falling.window().unwrap_or(self.window);
+        }
         AckOutcome { since, ..AckOutcome::NONE }
     }
 
@@ -233,6 +241,10 @@ impl LossRecovery for Selective {
 
     #[inline]
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
+        if self.reschedule && !self.scheduled {
+            self.reschedule = false;
+            self.restart_probe(at);
+        }
         let probes = self.rack.as_ref().is_some_and(|rack| self.scheduled || rack.probe.due);
         if self.phase != Phase::Open || probes {
             return self.next_chosen(stream, at);

@@ -27,7 +27,14 @@ impl Selective {
     #[inline(never)]
     pub(super) fn next_chosen(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
         if std::mem::take(&mut self.reschedule) {
-            self.schedule_probe(at.rto(), at);
+            if self.scheduled {
+                self.schedule_probe(at.rto(), at);
+            } else {
+                self.restart_probe(at);
+            }
+        }
+        if self.undoing.wants_new_data() && self.sent.end() <= self.recover && self.fresh(stream).is_none() {
+            self.undoing.end_frto();
         }
         let choice = self.choose(stream)?;
         let sending = match choice {
@@ -126,11 +133,11 @@ impl Selective {
     }
 
     fn resend(&mut self, number: Number, now: Instant) -> Sending {
-        if let Some(rack) = &mut self.rack {
-            rack.on_resent(number, now);
-        }
         self.undoing.on_resent();
-        let (seq, len) = self.sent.resend(number, now);
+        let (seq, len, stamp) = self.sent.resend(number, now);
+        if let Some(rack) = &mut self.rack {
+            rack.on_resent(number, stamp);
+        }
         Sending { seq, len, again: true }
     }
 

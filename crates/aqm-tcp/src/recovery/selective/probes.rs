@@ -31,6 +31,14 @@ impl Selective {
         }
     }
 
+    /// Sets the timer of the probe again that an acknowledgement has just set: its sample of the round trip counts.
+    #[inline]
+    pub(super) fn restart_probe(&mut self, at: TimerContext<'_>) {
+        if let Some(rack) = self.rack.as_mut().filter(|rack| rack.probe.since == at.now) {
+            rack.start(at);
+        }
+    }
+
     /// Sets the timer of the probe, for the retransmission timer would run out after `time_out`.
     pub(super) fn schedule_probe(&mut self, time_out: Span, at: TimerContext<'_>) {
         let open = self.phase == Phase::Open && self.sent.is_plain() && self.sent.len() > 0;

@@ -56,6 +56,11 @@ impl Undoing {
         }
     }
 
+    /// F-RTO looks no further.
+    pub fn end_frto(&mut self) {
+        self.frto = FrtoStep::Off;
+    }
+
     /// Whether F-RTO wants new data to go before what was sent already.
     pub fn wants_new_data(&self) -> bool {
         self.frto == FrtoStep::NewDataFirst
@@ -75,8 +80,11 @@ impl Selective {
 
     /// From now on a reduction may turn out to be needless.
     pub(super) fn begin_undo(&mut self, config: &Config) {
+        // Those that are in flight again may yet come twice (`tcp_init_undo`).
+        let underway = self.sent.resent_count();
+        let unanswered = (underway > 0).then_some(underway);
         self.undoing.retransmissions = (config.recovery.undo == Undo::Dsack)
-            .then(|| Retransmissions { from: self.sent.una(), unanswered: None });
+            .then(|| Retransmissions { from: self.sent.una(), unanswered });
     }
 
     /// Whether all that was sent again had arrived before, as an acknowledgement of `acked` new bytes tells.
@@ -87,11 +95,17 @@ impl Selective {
         {
             *unanswered = unanswered.saturating_sub(1);
         }
-        sent_again.unanswered == Some(0) && (self.phase == Phase::Open || acked > 0)
+        sent_again.unanswered == Some(0) && (self.phase != Phase::Loss || acked > 0)
     }
 
     /// Whether F-RTO shows that a time-out was spurious; takes its next step if not.
-    pub(super) fn is_spurious(&mut self, arrival: &Arrival, sacked: bool, acked: u64) -> bool {
+    pub(super) fn is_spurious(
+        &mut self,
+        received: &ReceivedAck,
+        arrival: &Arrival,
+        sacked: bool,
+        acked: u64,
+    ) -> bool {
         if self.phase != Phase::Loss || self.undoing.frto == FrtoStep::Off {
             return false;
         }
@@ -101,7 +115,8 @@ impl Selective {
             return true;
         }
         if self.sent.end() > self.recover {
-            if sacked || acked == 0 {
+            let repeats = acked == 0 && received.bare && duplicate(received).is_none();
+            if sacked || repeats {
                 self.undoing.frto = FrtoStep::Off;
             }
         } else if acked > 0 && self.sent.una() < self.recover {

@@ -10,8 +10,11 @@ pub(crate) struct Arrival {
     pub bytes: u64,
     /// The newest of those sent only once.
     pub once: Option<Stamp>,
-    /// The newest of the others, but only of those that left by `credible`.
-    pub again: Option<Stamp>,
+    /// The one that left last, of those sent again only if it left by `credible`.
+    pub newest: Option<Stamp>,
+    /// Where the highest of the same ends, and when it left; of what is acknowledged in order, if anything is, and
+    /// else of what SACK tells of.
+    pub last: Option<(u64, Instant)>,
     /// When the first left that is acknowledged, had not arrived before, and was sent only once.
     pub first: Option<Instant>,
     /// When the first left that SACK tells of, if it was sent only once.
@@ -31,7 +34,8 @@ impl Arrival {
         Self {
             bytes: 0,
             once: None,
-            again: None,
+            newest: None,
+            last: None,
             first: None,
             first_sacked: None,
             twice: false,
@@ -49,9 +53,11 @@ impl Arrival {
         if !segment.is(EVER) {
             self.lowest = self.lowest.min(stamp.end);
             self.once = self.once.max(Some(stamp));
-        } else if Some(stamp.sent) <= self.credible {
-            self.again = self.again.max(Some(stamp));
+        } else if Some(stamp.sent) > self.credible {
+            return;
         }
+        self.newest = self.newest.max(Some(stamp));
+        self.last = self.last.max(Some((stamp.end, stamp.sent)));
     }
 }
 
@@ -115,7 +121,7 @@ impl Sent {
             self.lost -= if segment.is(LOST) { len } else { 0 };
             self.again -= if segment.is(AGAIN) { len } else { 0 };
             segment.state = segment.state & EVER | SACKED;
-            segment.skip = 1;
+            segment.place = 1;
             self.sacked.add(len);
             self.highest_sacked = self.highest_sacked.max(segment.end());
             self.beyond += u64::from(self.first + at as u64 >= self.edge);

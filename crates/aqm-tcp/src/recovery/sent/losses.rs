@@ -23,21 +23,41 @@ impl Sent {
         }
     }
 
-    /// Finds losses among the segments sent once: those `is_late` holds for, in the order of sending.
-    /// Returns the first it does not hold for.
-    pub fn lose_late(&mut self, is_late: impl Fn(Stamp) -> bool) -> Option<Stamp> {
+    /// Finds losses among the segments sent once and `overtaken`, in the order of sending: those `is_late` holds for.
+    /// Returns the last of the others, which may be late yet.
+    pub fn lose_late(
+        &mut self,
+        overtaken: impl Fn(Stamp) -> bool,
+        is_late: impl Fn(Stamp) -> bool,
+    ) -> Option<Stamp> {
         loop {
             let segment = self.segments.get((self.edge - self.first) as usize)?;
             if segment.is(SACKED) {
                 self.beyond -= 1;
             } else if !segment.is(LOST | EVER) {
                 let stamp = segment.stamp();
+                if !overtaken(stamp) {
+                    return None;
+                }
                 if !is_late(stamp) {
-                    return Some(stamp);
+                    break;
                 }
                 self.lose(self.edge);
             }
             self.edge += 1;
+        }
+        let mut last = None;
+        let mut at = (self.edge - self.first) as usize;
+        loop {
+            at = self.skip(at);
+            let Some(segment) = self.segments.get(at) else { return last };
+            if !segment.is(LOST | EVER) {
+                if !overtaken(segment.stamp()) {
+                    return last;
+                }
+                last = Some(segment.stamp());
+            }
+            at += 1;
         }
     }
 
@@ -58,11 +78,11 @@ impl Sent {
     /// The retransmission of a segment is lost.
     pub fn lose_again(&mut self, number: Number) {
         let segment = &mut self.segments[(number - self.first) as usize];
-        if !segment.is(AGAIN) {
+        if !segment.is_resent() {
             return;
         }
+        self.again -= if segment.is(AGAIN) { segment.len() } else { 0 };
         segment.state &= !AGAIN;
-        self.again -= segment.len();
         if segment.is(LOST) {
             self.due.push(Reverse(number));
             self.losses += 1;
@@ -84,9 +104,9 @@ impl Sent {
         let mut due = Vec::new();
         let mut spared = false;
         for (number, segment) in (self.first..).zip(&mut self.segments) {
-            if forget {
+            if forget && segment.is(SACKED) {
                 segment.state &= !SACKED;
-                segment.skip = 0;
+                segment.place = 0;
             }
             if segment.is(SACKED) {
                 continue;
@@ -135,7 +155,7 @@ impl Sent {
             if !segment.is(SACKED | AGAIN) {
                 return Some(self.first + at as u64);
             }
-            at += segment.skip.max(1) as usize;
+            at += if segment.is(SACKED) { segment.place as usize } else { 1 };
         }
     }
 }

@@ -28,16 +28,18 @@ const AGAIN: u8 = 4;
 /// It was sent more than once.
 const EVER: u8 = 8;
 
-/// When a segment left and where it ends: the order of sending (RFC 8985, `RACK_sent_after`).
+/// When a segment left, how many left before it at the same instant, and where it ends: the order of sending (RFC 8985,
+/// `RACK_sent_after`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     pub sent: Instant,
+    pub turn: u32,
     pub end: u64,
 }
 
 impl Stamp {
     /// Before that of any segment.
-    pub const FIRST: Self = Self { sent: Instant::START, end: 0 };
+    pub const FIRST: Self = Self { sent: Instant::START, turn: 0, end: 0 };
 }
 
 /// A segment, from when it is first sent until it is acknowledged.
@@ -46,8 +48,9 @@ struct Segment {
     seq: u64,
     /// When it was sent last.
     sent: Instant,
-    /// If SACKed: how many segments from this one on are, at least.
-    skip: u32,
+    /// If SACKed: how many segments from this one on are, at least. If not: how many were sent before it at the same
+    /// instant.
+    place: u32,
     /// Its length in sequence numbers less one, so that 65536 fit.
     longer: u16,
     state: u8,
@@ -63,11 +66,16 @@ impl Segment {
     }
 
     fn stamp(&self) -> Stamp {
-        Stamp { sent: self.sent, end: self.end() }
+        Stamp { sent: self.sent, turn: self.place, end: self.end() }
     }
 
     fn is(&self, bits: u8) -> bool {
         self.state & bits != 0
+    }
+
+    /// Whether it was sent again and may be in the network.
+    fn is_resent(&self) -> bool {
+        self.is(EVER) && !self.is(SACKED) && (self.is(AGAIN) || !self.is(LOST))
     }
 }
 
@@ -116,6 +124,8 @@ pub(crate) struct Sent {
     losses: u64,
     /// How many of the segments were sent more than once.
     repeated: u64,
+    /// When a segment was sent last, and how many were before it at that instant.
+    latest: (Instant, u32),
     mss: u64,
 }
 
@@ -135,6 +145,7 @@ impl Sent {
             due: BinaryHeap::new(),
             losses: 0,
             repeated: 0,
+            latest: (Instant::START, 0),
             mss,
         }
     }
@@ -175,11 +186,22 @@ impl Sent {
         self.sacked.segments == 0 && self.lost == 0 && self.again == 0
     }
 
+    /// Whether none of the segments was sent more than once.
+    #[inline]
+    pub fn is_sent_once(&self) -> bool {
+        self.repeated == 0
+    }
+
     /// The oldest, if `ack` acknowledges it and none was sent more than once.
     #[inline]
     pub fn next_once(&self, ack: u64) -> Option<Stamp> {
         let oldest = self.segments.front()?.stamp();
-        (self.repeated == 0 && oldest.end <= ack).then_some(oldest)
+        (self.is_sent_once() && oldest.end <= ack).then_some(oldest)
+    }
+
+    /// How many segments are in flight again.
+    pub fn resent_count(&self) -> u64 {
+        self.again.div_ceil(self.mss)
     }
 
     /// How many segments there are.
@@ -225,35 +247,49 @@ impl Sent {
         self.segments.front().map(|segment| segment.sent)
     }
 
-    /// Where a segment ends if it is in flight again since `sent`.
-    pub fn resent(&self, number: Number, sent: Instant) -> Option<u64> {
-        let segment = self.get(number)?;
-        (segment.is(AGAIN) && segment.sent == sent).then(|| segment.end())
+    /// Whether a segment that was sent again at `stamp` may be in the network.
+    pub fn is_resent(&self, number: Number, stamp: Stamp) -> bool {
+        self.get(number).is_some_and(|segment| segment.is_resent() && segment.stamp() == stamp)
+    }
+
+    /// Those that were sent again and may be in the network, and when they left.
+    pub fn resent(&self) -> impl Iterator<Item = (Number, Stamp)> {
+        let numbered = (self.first..).zip(&self.segments);
+        numbered.filter(|(_, segment)| segment.is_resent()).map(|(number, segment)| (number, segment.stamp()))
     }
 
     /// Adds a new segment of `len` sequence numbers.
     #[inline]
     pub fn send(&mut self, len: u64, now: Instant) {
+        let place = self.turn(now);
         self.segments.push_back(Segment {
             seq: self.end,
             sent: now,
-            skip: 0,
+            place,
             longer: (len - 1) as u16,
             state: 0,
         });
         self.end += len;
     }
 
-    /// Sends a segment again: where it begins and how many sequence numbers it takes.
-    pub fn resend(&mut self, number: Number, now: Instant) -> (u64, u64) {
+    /// How many segments have been sent before at this instant.
+    #[inline]
+    fn turn(&mut self, now: Instant) -> u32 {
+        self.latest = (now, if self.latest.0 == now { self.latest.1 + 1 } else { 0 });
+        self.latest.1
+    }
+
+    /// Sends a segment again: where it begins, how many sequence numbers it takes, and when it left.
+    pub fn resend(&mut self, number: Number, now: Instant) -> (u64, u64, Stamp) {
+        let place = self.turn(now);
         let segment = &mut self.segments[(number - self.first) as usize];
         if !segment.is(AGAIN) {
             self.again += segment.len();
         }
         self.repeated += u64::from(!segment.is(EVER));
         segment.state |= AGAIN | EVER;
-        segment.sent = now;
-        let sent = (segment.seq, segment.len());
+        (segment.sent, segment.place) = (now, place);
+        let sent = (segment.seq, segment.len(), segment.stamp());
         self.tidy();
         sent
     }
@@ -277,15 +313,15 @@ impl Sent {
     fn skip(&mut self, from: usize) -> usize {
         let mut to = from;
         while let Some(segment) = self.segments.get(to)
-            && segment.skip > 0
+            && segment.is(SACKED)
         {
-            to += segment.skip as usize;
+            to += segment.place as usize;
         }
         // The next walk from any of these takes one step.
         let mut at = from;
         while at < to {
             let segment = &mut self.segments[at];
-            at += std::mem::replace(&mut segment.skip, (to - at) as u32) as usize;
+            at += std::mem::replace(&mut segment.place, (to - at) as u32) as usize;
         }
         to
     }

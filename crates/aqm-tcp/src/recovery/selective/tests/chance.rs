@@ -143,7 +143,14 @@ impl Run {
         let brings = self.reported != before;
         let outcome = self.hand.ack_bytes(ack, runs);
         assert_eq!(outcome.acked, ack.saturating_sub(una));
-        assert_eq!(outcome.what == AckKind::Stale, outcome.acked == 0 && !brings, "{outcome:?}");
+        // Any acknowledgement shows what time has lost (RFC 8985, section 6.2).
+        let found = outcome.what == AckKind::Loss && self.hand.recovery.rack.is_some();
+        let is_new = outcome.acked > 0 || brings;
+        assert!(if is_new {
+            outcome.what != AckKind::Stale
+        } else {
+            outcome.what == AckKind::Stale || found
+        });
         assert!(outcome.sent == Instant::NEVER || outcome.sent < self.hand.now);
         if outcome.acked > 0 {
             if outcome.sent != Instant::NEVER {

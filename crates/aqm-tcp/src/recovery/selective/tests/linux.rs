@@ -1,7 +1,7 @@
 //! What Linux does otherwise than the RFCs.
 
 use super::*;
-use crate::config::recovery::{Frto, PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo};
+use crate::config::recovery::{PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo};
 use crate::config::rto::{RestartedBy, RttSamples};
 use crate::config::sack::NextSeg;
 
@@ -73,132 +73,6 @@ fn sack_of_what_left_before_the_oldest_restarts_the_timer() {
     assert_eq!(hand.send(), [0]);
     assert!(hand.ack(0, &[(1, 5)]).restarts, "0 left after it");
     assert!(!hand.ack(5, &[]).restarts, "new data does so anyway");
-}
-
-#[test]
-fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
-    let mut hand = Hand::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
-    assert_eq!(hand.ack(0, &[(2, 5)]).what, AckKind::Loss);
-    assert_eq!(hand.send(), [0, 1]);
-    let outcome = hand.ack(8, &[]);
-    assert_eq!((outcome.what, outcome.undone), (AckKind::Exit, false));
-    assert!(!hand.ack(8, &[(0, 1)]).undone, "the other is open");
-    assert!(hand.ack(8, &[(1, 2)]).undone);
-    assert!(!hand.ack(8, &[(1, 2)]).undone, "only once");
-}
-
-#[test]
-fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
-    let timed_out = || {
-        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-        hand.window = 1;
-        hand.time_out();
-        assert_eq!(hand.send(), [0]);
-        hand.write(4);
-        hand.window = 2;
-        assert!(!hand.ack(1, &[]).undone);
-        assert_eq!(hand.send(), [6, 7], "instead of what counts as lost");
-        hand
-    };
-    let mut hand = timed_out();
-    assert!(hand.ack(2, &[]).undone);
-    hand.window = 20;
-    assert_eq!(hand.send(), [8, 9], "nothing is lost any more");
-
-    let mut hand = timed_out();
-    assert!(!hand.ack(1, &[(6, 7)]).undone);
-    assert_eq!(hand.send(), [1], "it was real");
-
-    let mut hand = timed_out();
-    assert!(!hand.ack(1, &[(6, 7)]).undone);
-    assert!(!hand.ack(2, &[(6, 7)]).undone, "and stays so (RFC 5682, 3.1, step 3a)");
-}
-
-#[test]
-fn a_duplicate_after_a_time_out_sends_no_new_data_first() {
-    // RFC 5682, 3.1, step 2a.
-    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-    hand.window = 1;
-    hand.time_out();
-    assert_eq!(hand.send(), [0]);
-    hand.write(4);
-    hand.window = 2;
-    assert!(!hand.ack(0, &[]).undone);
-    assert_eq!(hand.send(), [1]);
-}
-
-#[test]
-fn after_a_spurious_time_out_a_loss_begins_a_recovery() {
-    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-    hand.time_out();
-    hand.window = 1;
-    assert_eq!(hand.send(), [0]);
-    assert!(!hand.ack(1, &[]).undone);
-    hand.window = 20;
-    hand.write(4);
-    hand.send();
-    assert!(hand.ack(2, &[]).undone);
-    assert_eq!(hand.ack(2, &[(3, 6)]).what, AckKind::Loss);
-}
-
-#[test]
-fn what_was_sent_before_a_doubted_time_out_waits_if_there_is_new_data_and_does_not_if_there_is_none() {
-    // RFC 5682, 3.1, step 2b.
-    for (new, next, then) in [(2, vec![6, 7], vec![]), (0, vec![1, 2, 3, 4, 5], vec![])] {
-        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-        hand.window = 1;
-        hand.time_out();
-        assert_eq!(hand.send(), [0]);
-        hand.write(new);
-        hand.window = 20;
-        assert!(!hand.ack(1, &[]).undone);
-        assert_eq!((hand.send(), hand.send()), (next, then), "{new} new segments");
-    }
-}
-
-#[test]
-fn a_time_out_is_taken_back_when_all_that_was_sent_again_since_came_twice() {
-    let mut hand = Hand::filled(3, with(sack(), |config| config.recovery.undo = Undo::Dsack));
-    hand.window = 1;
-    hand.time_out();
-    assert_eq!(hand.send(), [0]);
-    hand.time_out();
-    assert_eq!(hand.send(), [0], "twice");
-    hand.window = 10;
-    assert_eq!(hand.ack(3, &[]).what, AckKind::Advance);
-    assert!(!hand.ack(3, &[(0, 1)]).undone, "it was sent again twice");
-    assert!(hand.ack(3, &[(0, 1)]).undone);
-}
-
-#[test]
-fn a_reduction_that_is_taken_back_bounds_the_window_no_more() {
-    let config = with(sack(), |config| {
-        config.recovery.undo = Undo::Dsack;
-        config.recovery.reduction = Reduction::Prr;
-    });
-    let mut hand = Hand::filled(12, config);
-    hand.write(20);
-    hand.window = 15;
-    hand.ack(0, &[(1, 4)]);
-    hand.recovery.on_reduction(12.0, 6.0);
-    assert_eq!(hand.send()[0], 0);
-    assert_eq!(hand.ack(4, &[]).what, AckKind::Partial);
-    assert!(hand.ack(5, &[(0, 1)]).undone);
-    hand.send();
-    assert_eq!(hand.pipe(), 15);
-}
-
-#[test]
-fn a_time_out_in_a_recovery_is_not_doubted() {
-    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-    hand.ack(0, &[(1, 4)]);
-    hand.send();
-    hand.time_out();
-    hand.window = 2;
-    hand.write(4);
-    assert_eq!(hand.send(), [0, 4]);
-    hand.ack(4, &[]);
-    assert_eq!(hand.send(), [5]);
 }
 
 #[test]
@@ -306,4 +180,109 @@ fn the_time_out_counts_from_when_the_oldest_left_if_another_timer_ran() {
     assert_eq!(hand.send(), [1, 2]);
     hand.advance(100);
     assert_eq!(millis(hand.ack(2, &[(3, 4)]).since), None, "no other ran");
+}
+
+#[test]
+fn a_retransmission_that_a_time_out_spares_may_still_be_found_lost() {
+    let mut hand = Hand::new(1, with(rack(), |config| config.recovery.timeout_loses = TimeoutLoses::Late));
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(8);
+    hand.send();
+    hand.advance(100);
+    hand.ack(1, &[(3, 6)]);
+    hand.window = 6;
+    assert_eq!(hand.send(), [1, 2]);
+    hand.advance(50);
+    hand.time_out();
+    hand.window = hand.pipe() + 1;
+    assert_eq!((hand.window, hand.send()), (2, vec![1]), "2 left within the last round trip");
+    hand.advance(100);
+    hand.ack(2, &[(3, 6)]);
+    assert_eq!((hand.pipe(), hand.send()), (0, vec![2, 6]), "1 has overtaken it");
+}
+
+#[test]
+fn a_loss_of_what_was_sent_since_a_time_out_begins_a_recovery() {
+    // `tcp_fastretrans_alert`: `FLAG_LOST_RETRANS` in `TCP_CA_Loss`.
+    let mut hand = probing(4);
+    hand.time_out();
+    hand.window = 2;
+    assert_eq!(hand.send(), [1, 2]);
+    hand.advance(100);
+    assert_eq!(hand.ack(1, &[(2, 3)]).what, AckKind::Loss);
+    assert_eq!(hand.send(), [1, 3]);
+}
+
+#[test]
+fn one_timer_serves_for_probes_and_for_reordering_and_runs_on_without_need() {
+    // `inet_csk_reset_xmit_timer` in `tcp_rack_mark_lost`: only if there is something to wait for.
+    let mut hand = probing(4);
+    hand.advance(100);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 25), "that of the probe runs no more");
+    hand.advance(10);
+    hand.ack(1, &[(2, 3)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(225), "the same told again");
+    hand.ack(3, &[]);
+    hand.send();
+    assert_eq!(millis(hand.recovery.timer()), Some(210 + 202), "an acknowledgement of new data sets it anew");
+}
+
+#[test]
+fn what_the_timer_finds_lost_in_a_recovery_makes_room() {
+    // `tcp_rack_reo_timeout`: `snd_cwnd` stays, and less is in flight.
+    let config = with(rack(), |config| {
+        config.rto.restarted_by = RestartedBy::OldestSegment;
+        config.recovery.reduction = Reduction::Prr;
+    });
+    let mut hand = Hand::new(1, config);
+    hand.send();
+    hand.advance(100);
+    hand.sample(100);
+    hand.ack(1, &[]);
+    hand.write(20);
+    hand.send();
+    hand.advance(100);
+    hand.ack(1, &[(2, 3)]);
+    hand.ack(3, &[(4, 5)]);
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
+    hand.recovery.on_reduction(20.0, 10.0);
+    assert_eq!(hand.send(), [3]);
+    hand.write(10);
+    hand.ack(3, &[(4, 5), (18, 20)]);
+    hand.send();
+    let pipe = hand.pipe();
+    hand.run_timer();
+    let lost = pipe - hand.pipe();
+    assert!(lost > 2);
+    assert_eq!(hand.send().len() as u64, lost);
+}
+
+#[test]
+fn data_that_came_twice_makes_patient_only_once_reordering_is_seen() {
+    // `tcp_dsack_seen`: `reord_seen`, and not `FLAG_DSACK_TLP`.
+    let mut hand = probing(4);
+    hand.advance(100);
+    hand.ack(1, &[(0, 1), (2, 3)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 25));
+    hand.ack(3, &[]);
+    hand.ack(3, &[(0, 1), (4, 5)]);
+    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 50));
+}
+
+#[test]
+fn what_is_in_flight_again_when_a_recovery_begins_may_come_twice_before_it_is_taken_back() {
+    // `tcp_init_undo`: `undo_retrans` starts with `retrans_out`.
+    let mut hand = probing(3);
+    hand.config.recovery.undo = Undo::Dsack;
+    hand.run_timer();
+    assert_eq!(hand.send(), [3], "the probe");
+    hand.advance(100);
+    assert_eq!(hand.ack(1, &[(3, 4)]).what, AckKind::Loss);
+    assert_eq!(hand.send(), [1, 2]);
+    assert!(!hand.ack(3, &[(1, 2), (3, 4)]).undone);
+    assert!(hand.ack(4, &[(2, 3)]).undone, "that of the probe has arrived by itself");
 }

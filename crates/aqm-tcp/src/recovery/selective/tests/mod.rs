@@ -4,6 +4,7 @@ mod chance;
 mod counted;
 mod linux;
 mod timed;
+mod undo;
 
 use aqm_net::{Instant, Size, Span};
 

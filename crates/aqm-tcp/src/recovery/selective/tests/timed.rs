@@ -142,26 +142,99 @@ fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission
 }
 
 #[test]
-fn a_retransmission_is_not_overtaken_by_what_left_at_the_same_instant() {
+fn the_timer_of_reordering_waits_for_the_last_segment_in_doubt() {
+    // RFC 8985, 6.2, step 5: "timeout = max(remaining, timeout)".
     let mut hand = spaced();
     hand.advance(3);
-    hand.ack(1, &[(2, 5)]);
-    hand.write(3);
-    assert_eq!(hand.send(), [1, 11, 12, 13]);
+    hand.ack(1, &[(4, 5)]);
+    assert_eq!(millis(hand.recovery.timer()), 102 + 100 + 25, "3 left at 102 ms, 1 at 100 ms");
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
+    assert_eq!(hand.send(), [1, 2, 3]);
+}
+
+#[test]
+fn any_acknowledgement_shows_what_is_lost_by_now() {
+    // RFC 8985, 6.2: losses are looked for "upon receiving an ACK".
+    let mut hand = spaced();
+    hand.advance(3);
+    hand.ack(1, &[(4, 5)]);
+    hand.advance(23);
+    assert_eq!(hand.ack(1, &[(4, 5)]).what, AckKind::Loss, "226 ms have come");
+    assert_eq!(hand.send(), [1, 2]);
+    assert_eq!(millis(hand.recovery.timer()), 102 + 100 + 25);
+}
+
+#[test]
+fn the_timer_of_reordering_waits_for_the_last_retransmission_in_doubt() {
+    let mut hand = spaced();
+    // Reordering is seen: 1 comes after 2.
+    hand.advance(1);
+    hand.ack(1, &[(2, 3)]);
+    hand.ack(3, &[]);
+    hand.advance(8);
+    hand.ack(3, &[(10, 11)]);
+    assert_eq!(hand.run_timer().what, AckKind::Loss);
+    let sent_at = millis(hand.now);
+    hand.window = hand.pipe() + 1;
+    assert_eq!(hand.send(), [3]);
+    hand.advance(5);
+    hand.window += 1;
+    assert_eq!(hand.send(), [4]);
+    hand.advance(1);
+    hand.window += 1;
+    hand.write(1);
+    assert_eq!(hand.send(), [5]);
     hand.advance(100);
-    assert_eq!(hand.ack(1, &[(2, 14)]).what, AckKind::Duplicate);
-    assert_eq!(hand.send(), NOTHING);
-    assert_eq!(hand.recovery.timer(), Instant::NEVER);
-    assert_eq!(hand.ack(14, &[]).what, AckKind::Exit);
+    hand.ack(3, &[(5, 6), (10, 11)]);
+    assert_eq!(millis(hand.recovery.timer()), sent_at + 5 + 100 + 25);
+}
+
+#[test]
+fn of_what_left_at_the_same_instant_the_order_of_sending_counts() {
+    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers stand for that order.
+    let in_recovery = || {
+        let mut hand = spaced();
+        hand.advance(3);
+        hand.ack(1, &[(2, 5)]);
+        hand.write(3);
+        assert_eq!(hand.send(), [1, 11, 12, 13]);
+        hand.advance(100);
+        hand
+    };
+    let mut hand = in_recovery();
+    assert_eq!(hand.ack(1, &[(2, 12)]).what, AckKind::Duplicate);
+    assert_eq!(hand.send(), [1], "11 left after its retransmission");
+
+    let mut hand = in_recovery();
+    assert_eq!(hand.ack(11, &[]).what, AckKind::Exit);
+    assert_eq!(hand.pipe(), 3, "the retransmission overtakes nothing");
 
     let mut hand = spaced();
+    hand.write(1);
+    hand.advance(3);
+    assert_eq!(hand.send(), [11]);
+    hand.ack(1, &[(2, 5)]);
+    assert_eq!(hand.send(), [1]);
+    hand.advance(100);
+    hand.ack(1, &[(2, 12)]);
+    assert_eq!(hand.send(), NOTHING, "11 left before its retransmission");
+}
+
+#[test]
+fn the_round_trip_is_that_of_the_last_segment_delivered_in_order() {
+    // RFC 8985, 6.2, step 2, goes through the segments that are newly acknowledged one by one.
+    let mut hand = spaced();
     hand.advance(3);
     hand.ack(1, &[(2, 5)]);
-    hand.write(3);
-    assert_eq!(hand.send(), [1, 11, 12, 13]);
+    assert_eq!(hand.send(), [1]);
     hand.advance(100);
-    assert_eq!(hand.ack(11, &[]).what, AckKind::Exit);
-    assert_eq!(hand.pipe(), 3, "nor does it overtake");
+    // 1 was sent again 100 ms ago, 8 left 196 ms ago: the acknowledgements of 5 to 8 are lost.
+    hand.ack(9, &[]);
+    hand.write(2);
+    hand.send();
+    hand.advance(100);
+    hand.ack(9, &[(10, 11)]);
+    assert_eq!(hand.send(), [9], "the round trip is 100 ms");
 }
 
 #[test]
@@ -299,10 +372,43 @@ fn a_probe_waits_longer_for_a_single_segment_but_not_beyond_the_timer() {
     hand.ack(10, &[]);
     let sent_at = millis(hand.now);
     assert_eq!(millis(hand.recovery.timer()), sent_at + 2 * 100 + 200);
+}
 
+#[test]
+fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
+    // RFC 8985, 7.3: "the sender has obtained an RTT measurement since the last loss probe transmission or, if the
+    // sender has not yet sent any loss probes on this connection, since the start of the connection".
     let mut hand = Hand::new(1, rack());
     hand.send();
-    assert_eq!(millis(hand.recovery.timer()), 1000, "without any round trip");
+    assert_eq!(hand.recovery.timer(), Instant::NEVER, "not even the handshake was timed");
+
+    let mut hand = spaced();
+    hand.advance(9);
+    hand.ack(10, &[]);
+    hand.run_timer();
+    assert_eq!(hand.send(), [10]);
+    hand.advance(100);
+    hand.ack(11, &[]);
+    hand.ack(11, &[]);
+    hand.write(1);
+    hand.send();
+    assert_eq!(hand.recovery.timer(), Instant::NEVER, "10 was sent twice: it measures nothing");
+    hand.advance(100);
+    hand.ack(12, &[]);
+    hand.write(1);
+    hand.send();
+    assert_ne!(hand.recovery.timer(), Instant::NEVER);
+}
+
+#[test]
+fn a_probe_waits_for_twice_the_round_trip_that_the_acknowledgement_has_told() {
+    // RFC 8985, 7.2: `PTO = 2 * SRTT`, when the acknowledgement has come.
+    let mut hand = spaced();
+    hand.advance(9);
+    hand.ack(8, &[]);
+    hand.sample(180);
+    hand.send();
+    assert_eq!(millis(hand.recovery.timer()) - millis(hand.now), 2 * 110);
 }
 
 #[test]

@@ -1,0 +1,271 @@
+"""What the rows come to: the table, the counts by case and verdict, and the page that tells them.
+
+`agreement-summary.json` holds the counts of a whole run. The tables of docs/background/agreement.md and the
+sentence of the README are made from it, and a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aqmlab
+from judge import AGREEMENTS, Row
+
+HERE = Path(__file__).resolve().parent
+SUMMARY = HERE / "agreement-summary.json"
+PAGE = HERE.parent / "docs" / "background" / "agreement.md"
+README = HERE.parent / "README.md"
+
+Summary = Mapping[str, Any]
+
+GROUPS = {
+    "ns-2, micro: one Reno, NewReno or SACK flow event by event and window by window; RED's average": (
+        r"micro (reno|newreno|sack1|red) "
+    ),
+    "ns-2, micro: 35 transfers of its two-way TCP, losses and marks by number, segment by segment": (
+        r"micro full "
+    ),
+    "Queues: M/M/1, M/D/1, M/M/1/K, M/D/1/K": r"m[dm]1k? ",
+    "TCP: the laws below": r"tcp ",
+    "ns-2, scenario A: permanent flows and Web objects, Drop Tail, RED, Adaptive RED": r"a ",
+    "ns-2, scenario B: Reno, SACK and HighSpeed beside Poisson datagrams, Drop Tail at two limits": (
+        r"b droptail "
+    ),
+    "The same behind deficit round robin that drops the head of the longest queue": r"b fqdrr ",
+    "ns-2, scenario C: short and long transfers beside Web objects, Drop Tail and RED": r"c (droptail|red)$",
+    "The same through dsRED's RIO-C, short flows told apart at the edge": r"c rioc$",
+    "ns-2, scenario D: PackMime's Web traffic both ways, each run with connections of its own": (
+        r"d (?!.*replayed)"
+    ),
+    "The same at load 0.9 with the very connections that ns-2 drew": r"d .*replayed",
+    "ns-3, scenarios A and B: NewReno with and without SACK, HighSpeed and CUBIC; Drop Tail, RED, "
+    "RED gentle, Adaptive RED, deficit round robin": r"ns3 ",
+    "Linux: datagrams at fixed instants through HTB and a FIFO, RED with a light and with a heavy weight": (
+        r"linux open_"
+    ),
+    "Linux: four Reno flows through pfifo and RED, four CUBIC flows through RED": r"linux (tcp|bulk)_",
+    "Linux: the window of one flow each 20 ms, of CUBIC with and without HyStart, and of Reno": (
+        r"linux window "
+    ),
+    "Linux: three transfers on a slow last hop, or one beside datagrams, through Tail Drop and RED in one "
+    "class and two; five single runs packet by packet": r"linux (transfers|datagrams|trace) ",
+}
+"""The lines of the page's table, and the names of the cases that each is of."""
+
+WIDTH = 120
+"""How long a line of the page may be."""
+COUNTED = ("equivalent", "compatible", "loose", "explained", "unexplained")
+HEADS = ("Equivalent", "Compatible", "Can hardly miss", "Miss, with a cause", "Miss, without")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows for a terminal or a file: differences in percent of theirs where theirs is not zero."""
+    head = ["case", "quantity", "theirs", "ours", "difference", "95 % interval", "verdict", ""]
+    lines = [head, *(_cells(row) for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    right = {2, 3, 4, 5}
+    written = [
+        "  ".join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([written[0], "-" * max(map(len, written)), *written[1:]])
+
+
+def _cells(row: Row) -> list[str]:
+    if math.isnan(row.theirs):
+        return [row.case, row.quantity, "", "", "", "", row.verdict, row.note]
+
+    def of_theirs(value: float) -> str:
+        return f"{100 * value / abs(row.theirs):+.2f} %" if row.theirs else f"{value:+.3g}"
+
+    known = not (math.isnan(row.low) or math.isnan(row.high))
+    interval = f"[{of_theirs(row.low)}, {of_theirs(row.high)}]" if known else ""
+    return [
+        row.case,
+        row.quantity,
+        f"{row.theirs:.6g}",
+        f"{row.ours:.6g}",
+        of_theirs(row.difference),
+        interval,
+        row.verdict.upper() if row.verdict == "miss" else row.verdict,
+        row.note,
+    ]
+
+
+def summed_up(rows: Sequence[Row]) -> Summary:
+    """The counts by case and verdict, and what else the page says of a run."""
+    cases = {name: Counter(dict.fromkeys(COUNTED, 0)) for name in GROUPS}
+    for row in rows:
+        if row.judged:
+            cases[group_of(row.case)][_kind(row)] += 1
+    explained = [row for row in rows if row.explained]
+    causes = dict.fromkeys(row.cause for row in explained)
+    left: dict[str, dict[str, int]] = {}
+    for verdict in ("printed", "not yet", "excluded"):
+        notes = Counter(row.note for row in rows if row.verdict == verdict)
+        left[verdict] = dict(sorted(notes.items(), key=lambda one: (-one[1], one[0])))
+    return {
+        "results_version": aqmlab.RESULTS_VERSION,
+        "cases": {name: dict(counts) for name, counts in cases.items() if counts.total()},
+        "held_up": sum(row.held_up and not row.loose for row in rows),
+        "chance": float(f"{math.fsum(row.chance for row in rows if row.judged):.2g}"),
+        "causes": {
+            cause: dict(Counter(row.again for row in explained if row.cause == cause)) for cause in causes
+        },
+        "unexplained": _by_case(row for row in rows if row.verdict == "miss" and not row.explained),
+        **left,
+    }
+
+
+def _by_case(rows: Iterable[Row]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.case, []).append(row.quantity + (f" ({row.note})" if row.note else ""))
+    return found
+
+
+def group_of(case: str) -> str:
+    """The line of the table that a case belongs to."""
+    return next(name for name, pattern in GROUPS.items() if re.match(pattern, case))
+
+
+def _kind(row: Row) -> str:
+    if row.verdict == "miss":
+        return "explained" if row.explained else "unexplained"
+    return "loose" if row.loose else row.verdict
+
+
+def totals(summary: Summary) -> Counter[str]:
+    """The counts over all cases."""
+    return sum((Counter(counts) for counts in summary["cases"].values()), Counter())
+
+
+def told(summary: Summary) -> str:
+    """A run in short; the last line has the verdicts."""
+    lines = []
+    for verdict, what in (("printed", "printed"), ("not yet", "not yet"), ("excluded", "excluded")):
+        lines += [f"{count} {what}: {note}." for note, count in summary[verdict].items()]
+    for cause, again in summary["causes"].items():
+        words = " and ".join(f"{count} {verdict}" for verdict, count in again.items())
+        lines.append(f"{sum(again.values())} misses with a cause, then {words}: {cause}.")
+    lines += [f"No cause known: {case}, {'; '.join(names)}" for case, names in summary["unexplained"].items()]
+    all_of_them = totals(summary)
+    lines += [
+        _noise(summary),
+        f"reference: {all_of_them.total()} judged, {all_of_them['equivalent']} equivalent, "
+        f"{all_of_them['compatible']} compatible, {all_of_them['loose']} that can hardly miss, "
+        f"{all_of_them['explained']} miss with a cause, {all_of_them['unexplained']} miss without",
+    ]
+    return "\n".join(lines)
+
+
+def _noise(summary: Summary) -> str:
+    return (
+        f"{summary['held_up']} of the {totals(summary)['compatible']} compatible ones would stay so with any "
+        f"number of our runs; chance alone would give {summary['chance']:.2g} misses."
+    )
+
+
+def read(path: Path = SUMMARY) -> Summary:
+    """A summary that was written."""
+    summary: Summary = json.loads(path.read_text(encoding="utf-8"))
+    return summary
+
+
+def write(summary: Summary, path: Path) -> None:
+    """Leaves a summary."""
+    path.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# The page
+
+
+def page(summary: Summary, text: str) -> str:
+    """The page with each generated part made anew."""
+    for name, made in (("counts", _counts), ("causes", _causes), ("unjudged", _unjudged)):
+        begin, end = f"<!-- {name} of reference/agreement-summary.json -->\n", f"<!-- end of {name} -->\n"
+        before, rest = text.split(begin)
+        text = before + begin + "\n".join(made(summary)) + "\n" + end + rest.split(end)[1]
+    return text
+
+
+def _counts(summary: Summary) -> list[str]:
+    lines = [f"| Cases | {' | '.join(HEADS)} |", "| --- |" + " --- |" * len(HEADS)]
+    for name, counts in (*summary["cases"].items(), ("All", totals(summary))):
+        cells = (str(counts[key]) if counts[key] else "" for key in COUNTED)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return [*lines, "", *textwrap.wrap(_noise(summary), width=WIDTH)]
+
+
+def _causes(summary: Summary) -> list[str]:
+    lines = [
+        "| What the experiment shows | Misses | Then equivalent | Then compatible |",
+        "| --- | --- | --- | --- |",
+    ]
+    for cause, again in summary["causes"].items():
+        found = " | ".join(str(again.get(verdict, "")) for verdict in AGREEMENTS[:2])
+        lines.append(f"| {cause} | {sum(again.values())} | {found} |")
+    for case, names in summary["unexplained"].items():
+        lines.append(f"| No cause known: {case}, {'; '.join(names)} | {len(names)} | | |")
+    return lines
+
+
+def _unjudged(summary: Summary) -> list[str]:
+    what = {
+        "printed": "Quantities that are printed beside theirs",
+        "not yet": "Recorded cases of what does not exist here",
+        "excluded": "Recorded cases that are no reference",
+    }
+    lines = []
+    for verdict, name in what.items():
+        notes = "; ".join(f"{count} {note}" for note, count in summary[verdict].items()) or "none"
+        item = f"- {name}, {sum(summary[verdict].values())}: {notes}."
+        lines += textwrap.wrap(item, width=WIDTH, subsequent_indent="  ")
+    return lines
+
+
+SENTENCE = re.compile(
+    r"compares\s+\d+\s+quantities(.*?):\s+\d+\s+are\s+equivalent,\s+\d+\s+compatible,\s+\d+\s+can\s+hardly\s+"
+    r"miss,\s+and\s+\d+\s+miss,\s+\d+\s+of\s+them\s+without\s+a\s+known\s+cause",
+    re.DOTALL,
+)
+"""The README's counts, in the order of `_numbers`."""
+
+
+def readme(summary: Summary, text: str) -> str:
+    """The README with the counts of its sentence."""
+    counts = totals(summary)
+    misses = counts["explained"] + counts["unexplained"]
+    numbers = iter(
+        (
+            counts.total(),
+            counts["equivalent"],
+            counts["compatible"],
+            counts["loose"],
+            misses,
+            counts["unexplained"],
+        )
+    )
+    found = SENTENCE.search(text)
+    if found is None:
+        raise ValueError("README.md: the sentence with the counts of `make reference` is not found")
+    # The names of programs between the counts have digits too.
+    sentence = re.sub(r"(?<!-)\b\d+\b", lambda _: str(next(numbers)), found[0])
+    return text[: found.start()] + sentence + text[found.end() :]
+
+
+def update_page(summary: Summary) -> None:
+    """Writes the committed summary, and the page and the README from it."""
+    write(summary, SUMMARY)
+    for path, make in ((PAGE, page), (README, readme)):
+        path.write_text(make(summary, path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -12,15 +12,16 @@ from __future__ import annotations
 from aqmlab.publication import Reading, Study
 from aqmlab.runs import Results
 from aqmlab.studies.shared import settled_after
-from aqmlab.studies.unc_web.claims import CLAIMS, answer
+from aqmlab.studies.unc_web.claims import CLAIMS, FLOORS, answer
 from aqmlab.studies.unc_web.decisions import DECISIONS
 from aqmlab.studies.unc_web.experiments import EXPERIMENTS, FULL_LOAD, WARM_UP_S, drop_tail
 from aqmlab.studies.unc_web.figures import FIGURES, TABLES, full_load
 from aqmlab.studies.unc_web.measures import ACTIVE, SERIES_STEP_S
+from aqmlab.variable import where
 
 
 def _checks(results: Results) -> list[str]:
-    """Whether the rates still offer the loads, and whether the warm-up was long enough."""
+    """Whether the rates still offer the loads, equal systems can meet claims, and the warm-up was enough."""
     said = []
     for traffic, rate in FULL_LOAD.items():
         found = full_load(results, traffic)
@@ -29,6 +30,13 @@ def _checks(results: Results) -> list[str]:
                 f"Calibration, {traffic}: the grid takes {rate:g} connections/s for all of the line, "
                 f"measured are {found}."
             )
+    for floor in FLOORS:
+        for labels, _, alike in floor.found(results):
+            if alike.value > floor.most:
+                said.append(
+                    f"Noise floor, {floor.claim}, {where(labels)}: equal systems are {alike} apart, and at "
+                    f"most {floor.most:g} is claimed: chance alone goes beyond."
+                )
     late = []
     for load in results[drop_tail.name].axes["load"]:
         active = [row[ACTIVE] for row in results[drop_tail.name].where(tcp="Reno", load=load)]

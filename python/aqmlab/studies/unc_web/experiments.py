@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aqmlab.calibrate import ROOM, UNCONGESTED
@@ -178,7 +178,10 @@ calibration = Experiment(
     quick=Form(seeds=2, axes={"rate": (60, 100, 140)}, changes={"duration": lasting(QUICK_PAIRS // 2)}),
 )
 
-_QUICK = Form(seeds=3, axes={"load": (60, *PLOTTED)}, changes={"duration": lasting(QUICK_PAIRS)})
+QUICK_LOADS = (60, 80, 90, 105)
+QUICK = {"duration": lasting(QUICK_PAIRS)}
+
+_QUICK = Form(seeds=3, axes={"load": QUICK_LOADS}, changes=QUICK)
 _VARIED = Form(axes={"load": (80, 90, 105)}, changes={"duration": lasting(VARIED_PAIRS)})
 _VARIED_QUICK = Form(seeds=2, axes={"load": (105,)}, changes={"duration": lasting(QUICK_PAIRS // 4)})
 
@@ -223,7 +226,33 @@ tuning = Experiment(
     },
     measures=measures.WEB,
     seeds=5,
-    quick=Form(seeds=3, axes={"load": (105,)}, changes=_QUICK.changes),
+    quick=Form(seeds=3, axes={"load": (105,)}, changes=QUICK),
 )
 
-EXPERIMENTS = (calibration, drop_tail, adaptive_red, tuning)
+# The same system several times on the same traffic: how far apart chance alone takes them
+
+FULL_PACKET = "1.2ms"
+"""How long the line takes to send one: Drop Tail draws nothing, so its hosts take up to this for a packet."""
+
+
+def _alike(
+    name: str, title: str, queue: Mapping[str, Any], at: Sequence[int], jitter: str = "0s", **axes: Any
+) -> Experiment:
+    return Experiment(
+        name=name,
+        title=title,
+        scenario=both_ways(queue) | {"host": {"jitter": jitter}},
+        axes={**axes, "load": loads(*at)},
+        measures=[measures.CDF],
+        seeds=5,
+        quick=Form(seeds=3, axes={"load": tuple(load for load in at if load in QUICK_LOADS)}, changes=QUICK),
+    )
+
+
+drop_tails = _alike(
+    "drop-tails", "Drop Tail with jitter, twice", DROP_TAIL, PLOTTED, FULL_PACKET, draws=(0, 1)
+)
+six_areds = _alike("six-areds", "Adaptive RED, six times", ADAPTIVE_RED, (50, 60, 70), draws=tuple(range(6)))
+two_areds = _alike("two-areds", "Adaptive RED, twice", ADAPTIVE_RED, (80, 90, 105), unit=UNITS, draws=(0, 1))
+
+EXPERIMENTS = (calibration, drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)

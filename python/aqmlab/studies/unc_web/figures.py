@@ -23,6 +23,7 @@ from aqmlab.scenario import Scenario
 from aqmlab.studies.shared import estimates
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.claims import (
+    FLOORS,
     LEAST,
     by_size,
     cdf,
@@ -45,7 +46,7 @@ from aqmlab.studies.unc_web.experiments import (
 )
 from aqmlab.studies.unc_web.measures import GRID, REVERSE
 from aqmlab.study_charts import Draws, Tabulates, means, scaled, shown
-from aqmlab.variable import Variable, seeds_of
+from aqmlab.variable import Variable, seeds_of, where
 
 UNITS = ("packets", "bytes")
 TCPS = ("Reno", "SACK")
@@ -456,6 +457,30 @@ def _most(difference: Floats) -> float:
     return lead(difference, quick(difference)).value
 
 
+def _floor(results: Results) -> pl.DataFrame:
+    rows = [
+        (
+            floor.claim,
+            where(labels),
+            str(measured),
+            str(alike),
+            f"at most {floor.most:g}",
+            _met(floor.most, alike),
+        )
+        for floor in FLOORS
+        for labels, measured, alike in floor.found(results)
+    ]
+    schema = ["claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it"]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _met(most: float, alike: stats.Interval) -> str:
+    verdict = stats.verdict(alike, stats.at_most(most))
+    return {"holds": "they meet it", "fails": "it cannot be met", "undecided": "they may or may not meet it"}[
+        verdict
+    ]
+
+
 def _parameters(_: Results) -> pl.DataFrame:
     """What Adaptive RED chooses by itself on the line of 10 Mb/s."""
     rows: list[tuple[str | None, ...]] = [("Drop Tail", "", DROP_TAIL["limit"], None, None, None, None)]
@@ -567,6 +592,14 @@ TABLES = (
         title="Where distributions cross",
         caption="By at least a response in a hundred on either side, with certainty (95 %, paired by seed).",
         table=_crossings,
+    ),
+    Table(
+        id="floor",
+        title="How far apart equal systems are",
+        caption="What W1, W2 and W6.2 measure, beside the same of equal systems: Adaptive RED six times and "
+        "twice on the same traffic with other draws, and Drop Tail twice, whose hosts take up to a packet's "
+        "time. For W1 equal systems count in packets.",
+        table=_floor,
     ),
     *(
         Table(id=id, title=title, caption=caption, table=_loads(measure, scale))

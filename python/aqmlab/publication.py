@@ -161,6 +161,10 @@ class Study:
         """The variants of all decisions, and the others."""
         return (*self.variants, *(variant for one in self.decisions for variant in one.variants))
 
+    def rule_of(self, claim: Claim) -> AnyRule:
+        """The rule of a claim as a reader is told it: without the axes whose values readings choose."""
+        return claim.rule.without(*(label for reading in self.readings for label in reading.labels))
+
     def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
         """For which systems a claim is judged; a single one, without name, where they make no difference."""
         told = (self.reading_of(claim, reading) for reading in self.readings)

@@ -241,16 +241,23 @@ class Rule:
 
     estimate: Estimate
     band: Band
+    untold: frozenset[str] = frozenset()
+    """Axes left open that its text does not name, as somebody else says at which values it is judged."""
 
     @property
     def text(self) -> str:
         """What is compared, in words."""
         return f"{self.context}: {self.phrase}"
 
+    def without(self, *labels: str) -> Rule:
+        """The same, with a text that does not name some axes."""
+        return replace(self, untold=frozenset(labels))
+
     @property
     def context(self) -> str:
         """Where it is judged."""
-        each = (f"at each {label}{_of_them(self.estimate.of, label)}" for label in self.estimate.axes)
+        told = (label for label in self.estimate.axes if label not in self.untold)
+        each = (f"at each {label}{_of_them(self.estimate.of, label)}" for label in told)
         return ", ".join([self.estimate.context, *each])
 
     @property
@@ -314,6 +321,10 @@ class Several:
 
     rules: tuple[AnyRule, ...]
     every: bool
+
+    def without(self, *labels: str) -> Several:
+        """The same, with a text that does not name some axes."""
+        return replace(self, rules=tuple(rule.without(*labels) for rule in self.rules))
 
     @property
     def text(self) -> str:

@@ -291,7 +291,7 @@ def records(result: StudyResult) -> dict[str, Any]:
         "version": version(),
         "results_version": _core.RESULTS_VERSION,
         "runs": result.provenance["runs"],
-        "claims": [_record(one) for one in result.judged],
+        "claims": [_record(result.study, one) for one in result.judged],
         "variants": {
             variant.name: {one.id: _found(one.evidence) for one in verdicts}
             for variant, verdicts in result.sensitivity
@@ -299,7 +299,7 @@ def records(result: StudyResult) -> dict[str, Any]:
     }
 
 
-def _record(one: Judged) -> dict[str, Any]:
+def _record(study: Study, one: Judged) -> dict[str, Any]:
     parts = one.evidence.parts or (one.evidence,)
     return {
         "id": one.id,
@@ -308,7 +308,7 @@ def _record(one: Judged) -> dict[str, Any]:
         "statement": one.claim.statement,
         "source": one.claim.source,
         "origin": one.claim.origin,
-        "rule": one.claim.rule.text,
+        "rule": study.rule_of(one.claim).text,
         "digest": digest(one.claim.rule.definition),
         **_found(one.evidence),
         "parts": [_part(part) for part in parts],

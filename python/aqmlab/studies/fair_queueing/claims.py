@@ -37,7 +37,7 @@ from aqmlab.studies.fair_queueing.experiments import (
     windows,
 )
 from aqmlab.studies.fair_queueing.laws import FORMULA, PRINTED, TRANSPARENT, full_share
-from aqmlab.studies.shared import tally, told
+from aqmlab.studies.shared import told
 from aqmlab.variable import Variable, per_seed
 
 SUFFIXES = {"NewReno": "", "Reno": "-reno", "SACK": "-sack"}
@@ -413,5 +413,4 @@ def answer(found: Verdicts) -> list[str]:
         f"{told(found, 'R15.2')}.",
         f"Is the probability of five bottlenecked flows 0.003, as printed? {told(found, 'R21.2')}: "
         f"{found.of('R21.2').measured}. What its own formula gives? {told(found, 'R21b')}.",
-        tally(found),
     ]

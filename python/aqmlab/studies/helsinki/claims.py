@@ -34,7 +34,6 @@ from aqmlab.studies.helsinki.experiments import (
     burst,
     third,
 )
-from aqmlab.studies.shared import tally
 from aqmlab.variable import Variable, per_seed
 
 RED_TO_TAIL_DROP = (RED, TAIL_DROP)
@@ -351,5 +350,4 @@ def answer(found: Verdicts) -> list[str]:
         f"{told('RI-8.2')}.",
         f"Is RED with one class close to two classes? {told('RI-9')}. Are Tail Drop and RED alike there? "
         f"{told('RI-10')}.",
-        tally(ours),
     ]

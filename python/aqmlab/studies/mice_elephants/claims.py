@@ -17,7 +17,7 @@ from aqmlab.studies.mice_elephants.experiments import (
     table_1,
     two_way,
 )
-from aqmlab.studies.shared import range_of, tally, told
+from aqmlab.studies.shared import range_of, told
 from aqmlab.variable import Variable, per_seed
 
 OTHERS = ("RED", "Drop Tail")
@@ -270,5 +270,4 @@ def answer(found: Verdicts) -> list[str]:
         f"Are long files left unharmed? {said('MI-6')}. Do they even gain? {told(found, 'MI-15')}.",
         f"Is RIO-PS as good as RED where all traffic is of one class? {said('MI-12.2')}. How much of this "
         "is the edge's doing, the table of Exp 2 by the law of L_t shows.",
-        tally(found),
     ]

@@ -177,9 +177,9 @@ exp_1 = Experiment(
         "ITO": Changes({said: {"tcp.rto.initial": time} for said, time in ITO.items()}),
     },
     measures=measures.WEB,
-    seeds=20,
+    seeds=10,
     quick=Form(seeds=3, changes=_QUICK),
-    varied=Form(seeds=10, axes={"ITO": ("3 s",)}, changes=_HALF),
+    varied=Form(seeds=5, axes={"ITO": ("3 s",)}, changes=_HALF),
     varied_quick=Form(seeds=3, changes=_QUICK),
 )
 
@@ -189,9 +189,9 @@ exp_2 = Experiment(
     scenario=_dumbbell("6Mbps", 120),
     axes={"queue": queues(120), "mix": ONE_CLASS},
     measures=measures.WEB,
-    seeds=20,
+    seeds=10,
     quick=Form(seeds=3, changes=_QUICK),
-    varied=Form(seeds=5, axes={"queue": ("RED", RIO_PS)}, changes=_HALF),
+    varied=Form(seeds=3, axes={"queue": ("RED", RIO_PS)}, changes=_HALF),
     varied_quick=Form(seeds=2, changes=_QUICK),
 )
 
@@ -216,6 +216,8 @@ two_way = Experiment(
     scenario=_both_ways(_dumbbell("10Mbps", 200)),
     axes={"queue": queues(200, ("links.bottleneck", "links.back"), ("edges.left", "edges.right"))},
     measures=measures.WEB,
+    seeds=5,
+    most_seeds=20,
     quick=Form(seeds=3, changes=_QUICK),
 )
 

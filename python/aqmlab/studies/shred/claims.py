@@ -5,7 +5,7 @@ from __future__ import annotations
 from aqmlab import metrics
 from aqmlab.publication import Claim, Verdicts
 from aqmlab.rule import difference, every, mean_of, ratio
-from aqmlab.studies.shared import range_of, tally, told
+from aqmlab.studies.shared import range_of, told
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.experiments import (
     UNCONGESTED,
@@ -232,5 +232,4 @@ def answer(found: Verdicts) -> list[str]:
         f"{told(found, 'SH-7.2')}.",
         f"Without harm to FTP traffic ({told(found, 'SH-8.2')}) and to the network "
         f"({told(found, 'SH-9.2')})? {range_of(found.of('SH-8.2'))}.",
-        tally(found),
     ]

@@ -79,7 +79,7 @@ def test_a_comparison_shows_estimates_and_the_parameters_that_differ(small: Path
 def test_a_study_shows_its_claims() -> None:
     page = study.load("shred")._repr_html_()
     assert headings(page) == ["claim", "statement"]
-    assert ">SH-1</td>" in page
+    assert ">SH-1.2</td>" in page
 
 
 def test_a_run_of_the_flow_level_names_each_traffic_once() -> None:

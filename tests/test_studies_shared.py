@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from typing import Any
 
-import pytest
-from study_checks import runs
+from small_study import STUDY
 
-from aqmlab.stats import Evidence, Verdict, mean_interval
+from aqmlab.publication import Judged, Reading, Verdicts
+from aqmlab.stats import Evidence, Verdict, mean_interval, together
 from aqmlab.studies import shared
 
 
-def evidence(**verdicts: Verdict) -> dict[str, Evidence]:
-    return {claim: Evidence(verdict=verdict, measured="") for claim, verdict in verdicts.items()}
+def found(**verdicts: Verdict) -> Verdicts:
+    return Verdicts(
+        Judged(
+            claim=dataclasses.replace(STUDY.claims[0], id=id),
+            reading=Reading(name=""),
+            evidence=Evidence(verdict=verdict, measured=""),
+        )
+        for id, verdict in verdicts.items()
+    )
 
 
-def test_the_tally_names_claims_that_do_not_hold() -> None:
-    assert shared.tally(evidence(A="holds", B="holds")) == "Of 2 claims, 2 hold."
-    mixed = evidence(A="fails", B="holds", C="undecided", D="fails")
-    assert shared.tally(mixed) == "Of 4 claims, 1 hold, 2 fail (A, D), 1 stay undecided (C)."
+def test_several_verdicts_are_told_in_a_word_with_their_ids() -> None:
+    several = found(A="holds", B="fails", C="undecided")
+    assert shared.told(several, "A") == "yes (A)"
+    assert shared.told(several, "A", "C") == "not decided (A, C)"
+    assert shared.told(several, "A", "B", "C") == "no (A, B, C)"
+
+
+def test_the_range_of_a_claim_is_that_of_each_thing_it_compares() -> None:
+    parts = [
+        Evidence(verdict="holds", measured="", what=what, value=value)
+        for what, value in (("time", 0.5), ("time", 0.75), ("goodput", 1.0))
+    ]
+    assert shared.range_of(together(*parts)) == "time 0.5 to 0.75; goodput 1"
 
 
 def test_a_change_of_a_queue_leaves_queues_of_other_kinds_alone() -> None:
@@ -34,13 +50,6 @@ def test_a_change_of_a_queue_leaves_queues_of_other_kinds_alone() -> None:
     assert change(scenario("shred")) == scenario("shred")
     tcp = shared.tcp_with({"rto.tick": "10ms"})(scenario("red"))["tcp"]
     assert tcp == {"connection": {"mss": "500B"}, "rto": {"tick": "10ms"}}
-
-
-def test_a_gain_is_in_percent_and_of_nothing_there_is_none() -> None:
-    found = runs({"RED": {"time_s": [4.0, 0.0, 1.0]}, "SHRED": {"time_s": [3.0, 1.0, 2.0]}})
-    gains = shared.gain(found, "time_s", "SHRED", "RED", [1, 2, 3])
-    assert (gains[0], gains[2]) == (pytest.approx(25.0), pytest.approx(-100.0))
-    assert math.isnan(gains[1])
 
 
 def test_estimates_are_a_mean_and_both_ends() -> None:

@@ -142,15 +142,3 @@ def range_of(evidence: stats.Evidence) -> str:
         f"{name} {min(values):.3g}" + (f" to {max(values):.3g}" if len(values) > 1 else "")
         for name, values in by_name.items()
     )
-
-
-def tally(found: Verdicts) -> str:
-    """How many claims hold, and which do not."""
-
-    def named(verdict: str, said: str) -> str:
-        ids = [one.id for one in found if one.evidence.verdict == verdict]
-        return f", {len(ids)} {said} ({', '.join(ids)})" if ids else ""
-
-    holds = sum(one.evidence.verdict == "holds" for one in found)
-    fails, undecided = named("fails", "fail"), named("undecided", "stay undecided")
-    return f"Of {len(found)} claims, {holds} hold{fails}{undecided}."

@@ -20,7 +20,6 @@ from aqmlab.response_times import Crossing, Floats, crossings, zero_between
 from aqmlab.rule import AnyRule, Estimate, anywhere, every, mean_of, ratio, statistic
 from aqmlab.runs import Labels, Results
 from aqmlab.stats import Interval
-from aqmlab.studies.shared import tally
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.experiments import (
     LOADS,
@@ -359,5 +358,4 @@ def answer(found: Verdicts) -> list[str]:
         f"Is ECN better than dropping? With Adaptive RED {both('W6.2')}. What ECN cannot reach is told by "
         "the table of dropped packets that carry no data.",
         f"Do the differences vanish below 80 % load? With Adaptive RED {both('W1')}.",
-        tally(found),
     ]

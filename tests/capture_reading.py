@@ -11,6 +11,7 @@ import struct
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 ETHERNET, COOKED, COOKED_2 = 1, 113, 276
@@ -30,12 +31,16 @@ class Seen:
 
 
 def packets(path: Path) -> list[Seen]:
+    """All of them; where the clock steps back, a packet comes when the one before did."""
     data = path.read_bytes()
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
     found = list(_pcapng(data) if data[:4] == b"\n\r\r\n" else _pcap(data))
-    first = found[0][0]
-    return [Seen(nanos=at - first, bytes=size, flow=_flow(link, frame)) for at, size, link, frame in found]
+    times = list(accumulate((one[0] for one in found), max))
+    return [
+        Seen(nanos=at - times[0], bytes=size, flow=_flow(link, frame))
+        for at, (_, size, link, frame) in zip(times, found, strict=True)
+    ]
 
 
 def _pcap(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:

@@ -62,9 +62,9 @@ def active_flows(
 
 
 def generated(changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of a made-up trace, with values by dotted path."""
+    """The scenario of a made-up trace with published properties, with other values by dotted path."""
     given: dict[str, Any] = {"level": "trace", "source": {"kind": "generated"}}
-    return Scenario.from_dict(changed(given, changes), name="generated")
+    return Scenario.from_dict(changed(given, changes), name="made-up trace")
 
 
 def write(scenario: Scenario, path: str | Path, *, watch: _core.Watch | None = None) -> dict[str, int]:

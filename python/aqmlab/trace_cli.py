@@ -64,7 +64,8 @@ def trace_generate(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of its random streams.")] = None,
     settings: Settings = None,
 ) -> None:
-    """Writes a made-up trace, by default like that of an OC-48 link: packets as pcap, or flows as CSV."""
+    """Writes a made-up trace, packets as pcap or flows as CSV, by default with the published properties of an
+    OC-48 link."""
     from aqmlab import _core, trace
     from aqmlab.parallel import watched
 

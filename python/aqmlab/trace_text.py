@@ -14,8 +14,9 @@ from aqmlab.trace import PUBLISHED_MOST_ACTIVE, charts
 def lines(found: Run, name: str) -> Iterator[str]:
     """A replay in a few lines."""
     scenario, row, trace = found.manifest["scenario"], found.summary, found.manifest["facts"]["trace"]
+    kind = {"generated": "made up"}.get(trace["kind"], trace["kind"])
     yield (
-        f"{name} ({trace['kind']}): {row['duration_s']:.6g} s of which {row['measured_s']:.6g} s measured, "
+        f"{name} ({kind}): {row['duration_s']:.6g} s of which {row['measured_s']:.6g} s measured, "
         f"{row['packets']} packets, {row['flows']} flows"
     )
     yield (

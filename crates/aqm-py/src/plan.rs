@@ -107,7 +107,9 @@ impl Plan {
     fn write_trace(&self, py: Python<'_>, path: &str, watch: &Watch) -> PyResult<String> {
         let plan: &dyn Any = self.0.as_ref();
         let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
-            return Err(TraceError::new_err(format!("{path}: only a generated trace can be written")));
+            return Err(TraceError::new_err(format!(
+                "{path}: only a made-up trace (`source.kind = \"generated\"`) can be written"
+            )));
         };
         let written = py.detach(|| aqm_trace::write(trace, path, &watch.0));
         written.map(|facts| facts.to_string()).map_err(|failure| of_failure(py, &failure))

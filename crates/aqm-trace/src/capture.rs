@@ -8,7 +8,8 @@
 //!   65535 B (as hosts record that leave the cutting to the adapter) counts as 65535 B.
 //! - Clocks step back a little when packets of two interfaces are merged: up to a second such a packet
 //!   comes when the one before did. A longer step back is damage, and reading ends there.
-//! - A packet without a time (pcapng's simple packet block) is passed over.
+//! - A packet without a time (pcapng's simple packet block) is passed over. Old ones of pcapng (the obsolete
+//!   packet block) are read as new ones.
 //! - Time begins with the first packet.
 
 use aqm_net::{Instant, Span};
@@ -17,15 +18,20 @@ use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
 use serde_json::json;
 
-use crate::frame::{Link, OTHER};
+use crate::frame::{Flow, Link, OTHER};
 use crate::input::Input;
-use crate::packets::{Arrival, Found, Key, Packets};
+use crate::packets::{Arrival, Found, Packets};
 use aqm_net::stage::Failure;
 
 /// How much of a capture is held at once, unless a block is longer.
 const WINDOW: usize = 1 << 20;
 /// No block is longer: libpcap cuts packets at 256 KiB.
 const LONGEST_BLOCK: usize = 1 << 24;
+/// No line carries longer frames: jumbo frames of 9216 B with the header of Ethernet and a tag. What is longer
+/// was recorded in a host before its adapter cut it, or after the adapter had joined it.
+const LONGEST_FRAME: u32 = 9_234;
+/// pcapng's obsolete packet block, which pcap-parser leaves alone.
+const OBSOLETE_PACKET: u32 = 2;
 /// How far a clock may step back.
 const STEP_BACK: Span = Span::from_millis(1000);
 /// How far a capture may reach: past it, a time is a slip of the pen. Ten years.
@@ -87,14 +93,17 @@ struct Counts {
     stepped_back: u64,
     without_time: u64,
     cut_to_most: u64,
+    too_long: u64,
+    too_short: u64,
 }
 
 /// A packet as the capture tells it.
 struct Told {
     nanos: i128,
     bytes: u32,
-    /// Nothing if it is not IP.
-    key: Option<Key>,
+    flow: Flow,
+    /// Not all of it was captured.
+    is_cut: bool,
 }
 
 /// What a block was.
@@ -261,16 +270,24 @@ impl Packets for Capture<'_> {
                     return Err(Failure::File(problem));
                 }
             };
-            if let Some(Told { nanos, bytes, key }) = told {
+            if let Some(Told { nanos, bytes, flow, is_cut }) = told {
                 match self.moment(nanos) {
                     Err(what) => self.end(&what),
                     Ok(at) => {
                         self.reader.consume_noshift(size);
                         self.counts.packets += 1;
-                        self.counts.others += u64::from(key.is_none());
+                        let (key, is_short) = match flow {
+                            Flow::Of(key) => (key, false),
+                            Flow::Hosts(key) => (key, is_cut),
+                            Flow::Short => (OTHER, is_cut),
+                            Flow::NotIp => (OTHER, false),
+                        };
+                        self.counts.others += u64::from(key == OTHER && !is_short);
+                        self.counts.too_short += u64::from(is_short);
+                        self.counts.too_long += u64::from(bytes > LONGEST_FRAME);
                         self.counts.cut_to_most += u64::from(bytes > u32::from(u16::MAX));
                         let bytes = bytes.clamp(1, u16::MAX.into()) as u16;
-                        return Ok(Some(Arrival { at, bytes, key: key.unwrap_or(OTHER) }));
+                        return Ok(Some(Arrival { at, bytes, key }));
                     }
                 }
             } else {
@@ -278,16 +295,33 @@ impl Packets for Capture<'_> {
             }
         }
         self.ended = true;
+        if self.counts.packets == 0 && self.counts.without_time > 0 {
+            let (path, count) = (self.input.path(), self.counts.without_time);
+            let problem = format!("{path}: not one of its {count} packets has a time (simple packet blocks)");
+            return Err(Failure::File(problem));
+        }
         Ok(None)
     }
 
     fn close(mut self: Box<Self>) -> Result<Found, Failure> {
         let path = self.input.path();
-        let Counts { packets, others, stepped_back, without_time, cut_to_most } = self.counts;
+        let Counts { packets, others, stepped_back, without_time, cut_to_most, too_long, too_short } =
+            self.counts;
         for (count, what) in [
             (stepped_back, "come before the one ahead of them, by at most a second: taken as come together"),
             (without_time, "without a time: passed over"),
             (cut_to_most, "longer than 65535 bytes: taken as so long"),
+            (
+                too_long,
+                "longer than 9234 bytes, which no line carries: recorded in a host that leaves cutting and \
+                 joining to its adapter (`ethtool -K DEVICE tso off gso off gro off` before recording, or \
+                 record on another host)",
+            ),
+            (
+                too_short,
+                "captured too short to tell their flow: those without addresses taken as one flow, those \
+                 without ports as one for each two hosts (capture 128 bytes of each packet)",
+            ),
         ] {
             if count > 0 {
                 self.warnings.push(format!("{path}: packets {what}: {count}"));
@@ -345,19 +379,43 @@ impl Form {
                 Seen::Nothing
             }
             Block::EnhancedPacket(packet) => {
-                let Some(interface) = self.interfaces.get(packet.if_id as usize) else {
-                    return Seen::Damage(format!(
-                        "a packet of interface {}, which there is not",
-                        packet.if_id
-                    ));
-                };
                 let time = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
                 let captured = packet.data.len().min(packet.caplen as usize);
-                interface.packet(time, packet.orig_len(), &packet.data[..captured])
+                self.packet_of(packet.if_id, time, packet.orig_len(), &packet.data[..captured])
+            }
+            Block::Unknown(block) => {
+                // The parser reads the type in one order of bytes, whichever the section has.
+                let kind = if self.is_big_endian { block.block_type.swap_bytes() } else { block.block_type };
+                if kind == OBSOLETE_PACKET { self.look_at_obsolete(block.data) } else { Seen::Nothing }
             }
             Block::SimplePacket(_) => Seen::Timeless,
             _ => Seen::Nothing,
         }
+    }
+
+    fn packet_of(&self, interface: u32, time: u64, bytes: u32, frame: &[u8]) -> Seen {
+        match self.interfaces.get(interface as usize) {
+            Some(one) => one.packet(time, bytes, frame),
+            None => Seen::Damage(format!("a packet of interface {interface}, which there is not")),
+        }
+    }
+
+    /// A block of the interface and a count of drops in one word, the time in two, the length captured, the
+    /// length there was, and the frame.
+    fn look_at_obsolete(&self, block: &[u8]) -> Seen {
+        let word = |at: usize| {
+            let four: [u8; 4] = block.get(at..at + 4)?.try_into().ok()?;
+            Some(if self.is_big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
+        };
+        let (Some(first), Some(high), Some(low), Some(captured), Some(bytes)) =
+            (word(0), word(4), word(8), word(12), word(16))
+        else {
+            return Seen::Damage("a packet block is shorter than its header".to_owned());
+        };
+        let interface = if self.is_big_endian { first >> 16 } else { first & 0xffff };
+        let frame = &block[20..];
+        let frame = &frame[..frame.len().min(captured as usize)];
+        self.packet_of(interface, u64::from(high) << 32 | u64::from(low), bytes, frame)
     }
 }
 
@@ -365,7 +423,10 @@ impl Interface {
     fn packet(self, time: u64, bytes: u32, frame: &[u8]) -> Seen {
         let nanos = i128::from(time) * NANOS / i128::from(self.units) + i128::from(self.offset) * NANOS;
         match self.link {
-            Ok(link) => Seen::Packet(Told { nanos, bytes, key: link.key(frame) }),
+            Ok(link) => {
+                let is_cut = (frame.len() as u64) < u64::from(bytes);
+                Seen::Packet(Told { nanos, bytes, flow: link.flow(frame), is_cut })
+            }
             Err(number) => Seen::Strange(number),
         }
     }

@@ -7,8 +7,10 @@
 //! - VLAN tags are passed over, and are no part of the flow. Tunnels and MPLS are not opened.
 //! - Ports are those of TCP, UDP, SCTP, DCCP and UDP-Lite, and zero for all else. Fragments have no ports,
 //!   since all but the first lack them, so the fragmented datagrams between two hosts are one flow.
-//! - Whatever is not IP, or is captured too short to tell, is one flow.
+//! - Whatever is not IP, or is captured too short for its addresses, is one flow. Captured too short for its
+//!   ports only, a packet has none.
 
+use etherparse::err::{Layer, packet::SliceError};
 use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket};
 
 use crate::packets::Key;
@@ -47,74 +49,101 @@ impl Link {
         })
     }
 
-    /// The flow of a frame; nothing if it is not IP.
-    pub(crate) fn key(self, frame: &[u8]) -> Option<Key> {
+    /// The flow of a frame.
+    pub(crate) fn flow(self, frame: &[u8]) -> Flow {
+        self.look(frame).unwrap_or(Flow::Short)
+    }
+
+    /// The same; nothing if the frame ends within the header of its link.
+    fn look(self, frame: &[u8]) -> Option<Flow> {
         match self {
-            Self::Ethernet => of_ether_type(word(frame, 12)?, frame.get(14..)?),
+            Self::Ethernet => Some(of_ether_type(word(frame, 12)?, frame.get(14..)?)),
             Self::Raw => of_ip(frame),
             Self::Null => of_ip(frame.get(4..)?),
             Self::Ppp => of_ppp(frame),
             Self::Hdlc if frame.starts_with(&HDLC_ALL_STATIONS) => of_ppp(frame),
-            Self::Hdlc => of_ether_type(word(frame, 2)?, frame.get(4..)?),
-            Self::Cooked1 => of_ether_type(word(frame, 14)?, frame.get(16..)?),
-            Self::Cooked2 => of_ether_type(word(frame, 0)?, frame.get(20..)?),
+            Self::Hdlc => Some(of_ether_type(word(frame, 2)?, frame.get(4..)?)),
+            Self::Cooked1 => Some(of_ether_type(word(frame, 14)?, frame.get(16..)?)),
+            Self::Cooked2 => Some(of_ether_type(word(frame, 0)?, frame.get(20..)?)),
         }
     }
+}
+
+/// What a frame tells of its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Of(Key),
+    /// The frame ends before the ports: hosts and protocol.
+    Hosts(Key),
+    /// The frame ends before the addresses.
+    Short,
+    NotIp,
 }
 
 /// How PPP begins in HDLC-like framing.
 const HDLC_ALL_STATIONS: [u8; 2] = [0xff, 0x03];
 
-/// The flow of a frame that is not IP.
+/// The flow of all frames that tell none.
 pub(crate) const OTHER: Key = Key::numbered(0);
 
 fn word(frame: &[u8], at: usize) -> Option<u16> {
     frame.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]))
 }
 
-fn of_ppp(frame: &[u8]) -> Option<Key> {
+fn of_ppp(frame: &[u8]) -> Option<Flow> {
     let frame = frame.strip_prefix(&HDLC_ALL_STATIONS).unwrap_or(frame);
     match word(frame, 0)? {
         0x0021 | 0x0057 => of_ip(frame.get(2..)?),
         // The protocol field may be compressed to one byte.
         short if matches!(short >> 8, 0x21 | 0x57) => of_ip(frame.get(1..)?),
-        _ => None,
+        _ => Some(Flow::NotIp),
     }
 }
 
-fn of_ip(packet: &[u8]) -> Option<Key> {
-    match packet.first()? >> 4 {
+fn of_ip(packet: &[u8]) -> Option<Flow> {
+    Some(match packet.first()? >> 4 {
         4 => of_ether_type(EtherType::IPV4.0, packet),
         6 => of_ether_type(EtherType::IPV6.0, packet),
-        _ => None,
-    }
+        _ => Flow::NotIp,
+    })
 }
 
-fn of_ether_type(ether_type: u16, payload: &[u8]) -> Option<Key> {
-    let (source, destination, version, inner) =
-        match LaxSlicedPacket::from_ether_type(EtherType(ether_type), payload).net? {
-            LaxNetSlice::Ipv4(ip) => {
-                let header = ip.header();
-                let (from, to) = (header.source_addr(), header.destination_addr());
-                (u32::from(from).into(), u32::from(to).into(), 4, ip.payload().clone())
-            }
-            LaxNetSlice::Ipv6(ip) => {
-                let header = ip.header();
-                let (from, to) = (header.source_addr(), header.destination_addr());
-                (u128::from(from), u128::from(to), 6, ip.payload().clone())
-            }
-            LaxNetSlice::Arp(_) => return None,
+fn of_ether_type(ether_type: u16, payload: &[u8]) -> Flow {
+    let packet = LaxSlicedPacket::from_ether_type(EtherType(ether_type), payload);
+    let Some(net) = packet.net else {
+        return match packet.stop_err {
+            Some((SliceError::Len(_), layer)) if layer != Layer::Arp => Flow::Short,
+            _ => Flow::NotIp,
         };
+    };
+    let (source, destination, version, inner) = match net {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let (from, to) = (header.source_addr(), header.destination_addr());
+            (u32::from(from).into(), u32::from(to).into(), 4, ip.payload().clone())
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let (from, to) = (header.source_addr(), header.destination_addr());
+            (u128::from(from), u128::from(to), 6, ip.payload().clone())
+        }
+        LaxNetSlice::Arp(_) => return Flow::NotIp,
+    };
     let has_ports = matches!(
         inner.ip_number,
         IpNumber::TCP | IpNumber::UDP | IpNumber::SCTP | IpNumber::DCCP | IpNumber::UDP_LITE
     );
-    let ports = match inner.payload {
-        [a, b, c, d, ..] if has_ports && !inner.fragmented => u32::from_be_bytes([*a, *b, *c, *d]),
-        _ => 0,
-    };
-    let rest = u64::from(ports) << 16 | u64::from(inner.ip_number.0) << 8 | version;
-    Some(Key { source, destination, rest })
+    let hosts = Key { source, destination, rest: u64::from(inner.ip_number.0) << 8 | version };
+    if !has_ports || inner.fragmented {
+        return Flow::Of(hosts);
+    }
+    match inner.payload {
+        [a, b, c, d, ..] => {
+            let ports = u64::from(u32::from_be_bytes([*a, *b, *c, *d]));
+            Flow::Of(Key { rest: hosts.rest | ports << 16, ..hosts })
+        }
+        _ => Flow::Hosts(hosts),
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +161,13 @@ mod tests {
         packet
     }
 
+    fn key(link: Link, frame: &[u8]) -> Key {
+        match link.flow(frame) {
+            Flow::Of(key) => key,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn behind(header: &[u8], packet: &[u8]) -> Vec<u8> {
         [header, packet].concat()
     }
@@ -139,7 +175,7 @@ mod tests {
     #[test]
     fn a_packet_is_of_the_same_flow_behind_every_link() {
         let packet = ip(1, 5000);
-        let expected = Link::Raw.key(&packet).unwrap();
+        let expected = key(Link::Raw, &packet);
         assert_eq!(expected.source, u128::from(u32::from_be_bytes([10, 0, 0, 1])));
         assert_eq!(expected.rest, 5000 << 32 | 80 << 16 | 6 << 8 | 4);
         let mut ethernet = vec![0; 12];
@@ -163,18 +199,20 @@ mod tests {
             (Link::Cooked1, cooked1),
             (Link::Cooked2, cooked2),
         ] {
-            assert_eq!(link.key(&behind(&header, &packet)), Some(expected), "{link:?} {header:?}");
+            assert_eq!(key(link, &behind(&header, &packet)), expected, "{link:?} {header:?}");
         }
     }
 
     #[test]
     fn flows_differ_by_address_port_and_direction_and_survive_a_short_capture() {
-        let key = |source, port| Link::Raw.key(&ip(source, port)).unwrap();
+        let key = |source, port| key(Link::Raw, &ip(source, port));
         assert_ne!(key(1, 5000), key(2, 5000));
         assert_ne!(key(1, 5000), key(1, 5001));
         // Twenty bytes of IP and four of TCP hold all there is to know.
-        assert_eq!(Link::Raw.key(&ip(1, 5000)[..24]), Some(key(1, 5000)));
-        assert_eq!(Link::Raw.key(&ip(1, 5000)[..19]), None);
+        assert_eq!(Link::Raw.flow(&ip(1, 5000)[..24]), Flow::Of(key(1, 5000)));
+        let hosts = Key { rest: 6 << 8 | 4, ..key(1, 5000) };
+        assert_eq!(Link::Raw.flow(&ip(1, 5000)[..23]), Flow::Hosts(hosts));
+        assert_eq!(Link::Raw.flow(&ip(1, 5000)[..19]), Flow::Short);
     }
 
     #[test]
@@ -184,7 +222,7 @@ mod tests {
         // Hop-by-hop options, padded to 8 bytes, then UDP.
         packet.extend([17, 0, 1, 4, 0, 0, 0, 0]);
         packet.extend([0x13, 0x88, 0, 53, 0, 8, 0, 0]);
-        let key = Link::Raw.key(&packet).unwrap();
+        let key = key(Link::Raw, &packet);
         assert_eq!(key.rest, 5000 << 32 | 53 << 16 | 17 << 8 | 6);
         assert_eq!(key.source, u128::from_be_bytes(packet[8..24].try_into().unwrap()));
     }
@@ -194,8 +232,8 @@ mod tests {
         let (mut first, mut second) = (ip(1, 5000), ip(1, 6000));
         first[6] |= 0x20;
         second[7] = 100;
-        assert_eq!(Link::Raw.key(&first), Link::Raw.key(&second));
-        assert_eq!(Link::Raw.key(&first).unwrap().rest, 6 << 8 | 4);
+        assert_eq!(key(Link::Raw, &first), key(Link::Raw, &second));
+        assert_eq!(key(Link::Raw, &first).rest, 6 << 8 | 4);
     }
 
     #[test]
@@ -203,12 +241,13 @@ mod tests {
         let mut arp = vec![0; 12];
         arp.extend([0x08, 0x06]);
         arp.resize(60, 0);
-        assert_eq!(Link::Ethernet.key(&arp), None);
+        assert_eq!(Link::Ethernet.flow(&arp), Flow::NotIp);
+        assert_eq!(Link::Ethernet.flow(&arp[..30]), Flow::NotIp);
         for link in
             [Link::Ethernet, Link::Raw, Link::Null, Link::Ppp, Link::Hdlc, Link::Cooked1, Link::Cooked2]
         {
-            assert_eq!(link.key(&[]), None);
-            assert_eq!(link.key(&[0]), None);
+            assert_eq!(link.flow(&[]), Flow::Short);
+            assert!(matches!(link.flow(&[0]), Flow::Short | Flow::NotIp));
         }
         assert_eq!(Link::of(147), None);
     }

@@ -25,8 +25,8 @@ use aqm_net::watch::{Unit, Watch};
 pub(crate) const OC48: Rate = Rate::from_bps(2_488_320_000);
 
 parameters! {
-    /// A made-up trace: Poisson arrivals of flows with heavy-tailed sizes, each sent evenly at a rate of
-    /// its own.
+    /// A made-up trace with published properties, no capture: Poisson arrivals of flows with heavy-tailed
+    /// sizes, each sent evenly at a rate of its own.
     pub struct Config {
         /// How long the trace is.
         pub duration: Span = Span::from_millis(60_000), "ours";

@@ -1,4 +1,4 @@
-//! Writes a generated trace: the packets as pcap, or the flows as CSV, packed with gzip or not, as the name
+//! Writes a made-up trace: the packets as pcap, or the flows as CSV, packed with gzip or not, as the name
 //! says.
 //!
 //! Ours: the capture is of raw IP, holds the headers of IPv4 and UDP (28 of a packet's bytes) and tells
@@ -33,11 +33,11 @@ const ADDRESSES: u64 = 1 << 24;
 /// Where all flows go: an address and a port for examples.
 const TO: ([u8; 4], u16) = ([192, 0, 2, 1], 9);
 
-/// Writes the generated trace of `scenario` to `path`, which ends in `.pcap` or `.csv`, and perhaps in `.gz`
+/// Writes the made-up trace of `scenario` to `path`, which ends in `.pcap` or `.csv`, and perhaps in `.gz`
 /// behind that; returns what was written: `packets` (of a capture), `flows`.
 ///
 /// # Errors
-/// If the source is no generated one, the name ends otherwise, the file cannot be written, or `watch`
+/// If the source is no made-up one, the name ends otherwise, the file cannot be written, or `watch`
 /// stopped it.
 pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Failure> {
     let wrong = |problem: &str| Err(Failure::File(format!("{path}: {problem}")));
@@ -48,7 +48,7 @@ pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Fa
         return wrong("must end in .pcap or .csv, or in .pcap.gz or .csv.gz");
     }
     let Source::generate(generator) = &scenario.source else {
-        return wrong("only a generated trace can be written");
+        return wrong("only a made-up trace (`source.kind = \"generated\"`) can be written");
     };
     let fill = |out: &mut dyn Write| match is_capture {
         true => capture(scenario, out, watch),

@@ -5,7 +5,7 @@ mod common;
 use aqm_net::stage::{Failure, Run};
 use aqm_net::table::digest;
 use aqm_testing::{real, whole};
-use common::{Told, gzip, packets, pcap, pcapng, replay, run, scenario, warnings};
+use common::{Told, frame, gzip, packets, pcap, pcapng, pcapng_of, replay, run, scenario, warnings};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -37,6 +37,8 @@ fn the_same_packets_give_the_same_tables_in_every_form() {
         pcap(&told, true),
         pcapng(&told, false),
         pcapng(&told, true),
+        pcapng_of(&told, false, 2),
+        pcapng_of(&told, true, 2),
         gzip(&pcap(&told, false)),
         gzip(&pcapng(&told, false)),
         // Two members, as `cat a.gz b.gz` makes.
@@ -99,6 +101,7 @@ fn what_is_no_trace_is_refused_by_name() {
     assert!(refused(&pcap(&[], false)[..20]).contains("cut off within its header"));
     assert!(refused(&pcap(&[], false)).contains("holds no packet"));
     assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("one moment only"));
+    assert!(refused(&pcapng_of(&packets(5, 1, 1), true, 3)).contains("not one of its 5 packets has a time"));
     let mut usb = pcap(&packets(5, 1, 1), false);
     usb[20] = 220;
     assert!(refused(&usb).contains("link type 220 are not understood; known are Ethernet"));
@@ -135,6 +138,26 @@ fn frames_longer_than_a_packet_can_be_are_taken_as_so_long() {
     let run = replay(&pcap(&[(0, 70_000, 1), (5, 100, 2)], false), json!({})).unwrap();
     assert_eq!(whole(&run, "summary.bytes")[0], 65_535 + 100);
     assert!(warnings(&run)[0].contains("longer than 65535 bytes: taken as so long: 1"));
+}
+
+#[test]
+fn what_no_line_carries_and_what_is_captured_too_short_is_told() {
+    let run = replay(&pcap(&[(0, 20_000, 1), (5, 9_234, 2)], false), json!({})).unwrap();
+    assert_eq!(whole(&run, "summary.bytes")[0], 29_234);
+    assert!(warnings(&run)[0].contains("longer than 9234 bytes, which no line carries"));
+    assert!(warnings(&run)[0].ends_with(": 1"), "{:?}", warnings(&run));
+    // Of the first packet the ports are missing, of the second the addresses; the third is all there.
+    let mut file = pcap(&[], false);
+    for (nanos, captured) in [(0_u32, 22), (5, 12), (9, 28)] {
+        let told = [0, nanos, captured, 100];
+        file.extend(told.into_iter().flat_map(u32::to_le_bytes));
+        file.extend(&frame(100, 7)[..captured as usize]);
+    }
+    let run = replay(&file, json!({})).unwrap();
+    assert_eq!(whole(&run, "summary.flows")[0], 3);
+    assert!(warnings(&run)[0].contains("captured too short to tell their flow"), "{:?}", warnings(&run));
+    assert!(warnings(&run)[0].ends_with(": 2"), "{:?}", warnings(&run));
+    assert_eq!(run.manifest["facts"]["trace"]["packets_not_ip"], 0);
 }
 
 proptest! {

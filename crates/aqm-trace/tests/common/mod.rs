@@ -70,6 +70,11 @@ pub fn pcap(packets: &[Told], big: bool) -> Vec<u8> {
 
 /// The packets as pcapng, behind Ethernet, with nanoseconds.
 pub fn pcapng(packets: &[Told], big: bool) -> Vec<u8> {
+    pcapng_of(packets, big, 6)
+}
+
+/// The same in packet blocks of this type: 2, obsolete; 3, without times; 6, of today.
+pub fn pcapng_of(packets: &[Told], big: bool, block_type: u32) -> Vec<u8> {
     let mut file = Vec::new();
     let block = |file: &mut Vec<u8>, kind: u32, body: &[u8]| {
         let mut body = body.to_vec();
@@ -97,9 +102,18 @@ pub fn pcapng(packets: &[Told], big: bool) -> Vec<u8> {
         ethernet.extend([0x08, 0]);
         ethernet.extend(frame(bytes, port));
         let mut body = Vec::new();
-        words(&mut body, big, &[0, (nanos >> 32) as u32, nanos as u32, ethernet.len() as u32, bytes]);
+        match block_type {
+            3 => words(&mut body, big, &[bytes]),
+            _ => {
+                words(&mut body, big, &[0, (nanos >> 32) as u32, nanos as u32, ethernet.len() as u32, bytes]);
+            }
+        }
+        if block_type == 2 {
+            // The interface is the first half of its word, a count of drops the second.
+            body[..4].copy_from_slice(&[0, 0, 0xff, 0xff]);
+        }
         body.extend(ethernet);
-        block(&mut file, 6, &body);
+        block(&mut file, block_type, &body);
     }
     file
 }

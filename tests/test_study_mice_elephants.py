@@ -134,12 +134,17 @@ def test_the_edge_marks_no_packet_of_a_file_below_its_least_threshold_long() -> 
 
 
 def test_losses_take_longer_and_the_model_of_a_round_agrees_with_the_packets() -> None:
-    run = scenario(random_loss, loss=0.02).run(seed=1)
-    assert run.transfers["complete"].all()
+    lossy = scenario(random_loss, loss=0.02)
+    several = [lossy.run(seed=seed) for seed in range(1, 5)]
+    assert all(run.transfers["complete"].all() for run in several)
     for size in measures.TRANSFER_SIZES:
         model = latency(size, 0.02, NetworkPath())
-        assert measures.TRANSFER_TIME[size].of(View(run)) == pytest.approx(model.mean_s, rel=0.2)
-        assert measures.VARIATION[size].of(View(run)) == pytest.approx(model.variation, rel=0.4)
+        for measure, said in (
+            (measures.TRANSFER_TIME[size], model.mean_s),
+            (measures.VARIATION[size], model.variation),
+        ):
+            found = sum(measure.of(View(run)) for run in several) / len(several)
+            assert found == pytest.approx(said, rel=0.15), measure.title
 
 
 @pytest.mark.parametrize(("packets", "rounds"), [(2, 1), (6, 2), (14, 3), (100, 6)])

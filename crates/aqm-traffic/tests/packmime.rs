@@ -200,6 +200,14 @@ fn delays_are_distributed_as_in_ns_2() {
             let far = far.fold(0.0, f64::max);
             println!("{name}: largest difference of shares {far:.4}");
             assert!(far < 0.025, "{name}: {far}");
+            // The slowest are few: their share is compared with its own chance among ns-2's 27,000.
+            for (share, value) in shares.iter().zip(quantiles).filter(|(share, _)| **share >= 95.0) {
+                let slower = (all.len() - all.partition_point(|&x| x <= value)) as f64 / all.len() as f64;
+                let (beyond, ratio) = (1.0 - share / 100.0, slower / (1.0 - share / 100.0));
+                let spread = (27_000.0 * beyond).sqrt().recip();
+                println!("{name}: slower than {value} ms are {ratio:.3} times as many, ±{spread:.3}");
+                assert!((ratio - 1.0).abs() < 4.0 * spread, "{name}, {share} %: {ratio}");
+            }
         }
     };
     check("clients", |it| it.client_delay, clients);

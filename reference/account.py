@@ -328,7 +328,7 @@ def with_held_out(summary: Summary, part: Summary) -> Summary:
     lines = {name for name, pattern in GROUPS.items() if pattern.startswith(HELD_OUT)}
     if part["cases"] or part["held_out"]["cases"].keys() != lines:
         raise ValueError(
-            f"with --only the page takes a run of all that is held out: --only {HELD_OUT.strip()!r}"
+            f"with --only the page takes what is held out, all of it: --only {HELD_OUT.strip()!r}"
         )
     return {**summary, "held_out": part["held_out"]}
 

@@ -4,8 +4,9 @@ The settings are those of `scenarios/reference/d.toml`. Beyond them:
 - Theirs is a single run of each queue, TCP and load, whose connections are the same at one load. Ours are
   twenty runs, each with connections of its own.
 - At load 0.9 twenty runs more meet the very connections that ns-2 drew, with their sizes and delays
-  (`replay`). What differs from run to run is what ns-2 draws anew, too: the server's delays, what RED draws,
-  and the phase of the clock, of which here all flows of a run have one.
+  (`replay`), and stand beside all of its runs, for Reno up to six of a queue. What differs from run to run is
+  what ns-2 draws anew, too: the server's delays, what RED draws, and the phase of the clock, of which here
+  all flows of a run have one.
 - Responses count whose request was sent from 40 s to 220 s and that are done by the end at 240 s; their
   classes are by size. Quantiles of a class come from the shares below fixed times, on both sides.
 - The order of the queues is judged in pairs: where all but one in a hundred of our runs put the same queue
@@ -43,11 +44,6 @@ CLASSES = {"all": (0, None), "rsp<=1460": (0, 1460), "1461-10220": (1460, 10220)
 """Sizes of responses in bytes: above the first, up to the second."""
 SHARES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9}
 
-SINGLE_RUN = (
-    "the recorded run lies at an end of ns-2's own: with other server delays, RED draws and clock phases for "
-    "the same connections, one flow of 18.6 MB or another holds the line for longer or shorter"
-)
-
 CONNECTIONS_DRAWN = (
     "the connections that ns-2 drew: its sizes and gaps have a long memory, so a single run of 200 s offers "
     "a load of its own"
@@ -60,7 +56,7 @@ def cases() -> list[Case]:
     """Every load with each TCP, as drawn here and as ns-2 drew it."""
     loads = dict.fromkeys(row["load"] for row in data.rows("d_packmime"))
     drawn = [load_case(load, tcp) for load in loads for tcp in TCPS]
-    return [*drawn, *(load_case(REPLAYED, tcp, replayed=True) for tcp in TCPS), held_out_case()]
+    return [*drawn, *(load_case(REPLAYED, tcp, replayed=True, more=True) for tcp in TCPS), held_out_case()]
 
 
 def held_out_case(seeds: int = SEEDS) -> Case:
@@ -90,9 +86,6 @@ def load_case(
     if load == REPLAYED and not replayed:
         again = load_case(load, tcp, replayed=True, seeds=seeds, only=only)
         causes += (Cause(why=CONNECTIONS_DRAWN, switch="the very connections", again=again),)
-    if replayed and tcp == "Reno" and not more:
-        again = load_case(load, tcp, replayed=True, more=True, seeds=seeds, only=only)
-        causes += (Cause(why=SINGLE_RUN, switch="more runs of ns-2", again=again, same_runs=True),)
     return _case(name, theirs, load, tcp, replayed=replayed, seeds=seeds, causes=causes)
 
 

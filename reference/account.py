@@ -1,7 +1,7 @@
 """What the rows come to: the table, the counts by case and verdict, and the page that tells them.
 
-`agreement-summary.json` holds the counts of a whole run. The tables of docs/background/agreement.md and the
-sentence of the README are made from it, and a test compares them.
+`agreement-summary.json` holds the counts of a whole run, those of cases that are held out apart. The tables
+of docs/background/agreement.md and the sentence of the README are made from it, and a test compares them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import aqmlab
-from judge import AGREEMENTS, Row
+from judge import AGREEMENTS, HELD_OUT, Row
 
 HERE = Path(__file__).resolve().parent
 SUMMARY = HERE / "agreement-summary.json"
@@ -26,6 +26,23 @@ README = HERE.parent / "README.md"
 Summary = Mapping[str, Any]
 
 GROUPS = {
+    "Linux: three transfers on a slow last hop, 10, 200 or 300 ms away, or with another initial time-out": (
+        HELD_OUT + r"linux transfers \S+ old \d"
+    ),
+    "The same with starts within half a second, half of RED's `max_p`, or lengths without Ethernet's": (
+        HELD_OUT + r"linux transfers \S+ old\+"
+    ),
+    "The same with RACK, F-RTO and an initial time-out of 3 s; run before, as RACK was put right": (
+        HELD_OUT + r"linux transfers \S+ modern "
+    ),
+    "Linux: a transfer beside datagrams, 50 or 300 ms away, or with other starts, lengths or rate": (
+        HELD_OUT + r"linux datagrams "
+    ),
+    "Linux: one to sixteen Reno or CUBIC flows, or both, through pfifo or RED, 2 or 10 Mbit/s, 20 to 160 ms; "
+    "CUBIC's short transfers beside long ones": (HELD_OUT + r"linux (bulk|mice)_"),
+    "ns-2, scenario D's connections at load 0.9 behind Adaptive RED as it sets itself for 5 ms": (
+        HELD_OUT + r"d "
+    ),
     "ns-2, micro: one Reno, NewReno or SACK flow event by event and window by window; RED's average": (
         r"micro (reno|newreno|sack1|red) "
     ),
@@ -103,7 +120,12 @@ def _cells(row: Row) -> list[str]:
 
 
 def summed_up(rows: Sequence[Row]) -> Summary:
-    """The counts by case and verdict, and what else the page says of a run."""
+    """The counts by case and verdict, and what else the page says of a run; of what is held out apart."""
+    held_out = [row for row in rows if row.held_out]
+    return {**_part([row for row in rows if not row.held_out]), "held_out": _part(held_out)}
+
+
+def _part(rows: Sequence[Row]) -> Summary:
     cases = {name: Counter(dict.fromkeys(COUNTED, 0)) for name in GROUPS}
     for row in rows:
         if row.judged:
@@ -145,9 +167,19 @@ def _kind(row: Row) -> str:
     return "loose" if row.loose else row.verdict
 
 
-def totals(summary: Summary) -> Counter[str]:
-    """The counts over all cases."""
-    return sum((Counter(counts) for counts in summary["cases"].values()), Counter())
+def totals(part: Summary) -> Counter[str]:
+    """The counts over the cases of a part: a summary without what is held out, or that alone."""
+    return sum((Counter(counts) for counts in part["cases"].values()), Counter())
+
+
+def everything(summary: Summary) -> Counter[str]:
+    """The counts over all cases, held out or not."""
+    return totals(summary) + totals(summary["held_out"])
+
+
+def unexplained(summary: Summary) -> dict[str, list[str]]:
+    """The quantities that miss without a cause, by case."""
+    return {**summary["held_out"]["unexplained"], **summary["unexplained"]}
 
 
 def told(summary: Summary) -> str:
@@ -158,15 +190,22 @@ def told(summary: Summary) -> str:
     for cause, again in summary["causes"].items():
         words = " and ".join(f"{count} {verdict}" for verdict, count in again.items())
         lines.append(f"{sum(again.values())} misses with a cause, then {words}: {cause}.")
-    lines += [f"No cause known: {case}, {'; '.join(names)}" for case, names in summary["unexplained"].items()]
-    all_of_them = totals(summary)
-    lines += [
-        _noise(summary),
-        f"reference: {all_of_them.total()} judged, {all_of_them['equivalent']} equivalent, "
-        f"{all_of_them['compatible']} compatible, {all_of_them['loose']} that can hardly miss, "
-        f"{all_of_them['explained']} miss with a cause, {all_of_them['unexplained']} miss without",
-    ]
+    lines += [f"No cause known: {case}, {'; '.join(names)}" for case, names in unexplained(summary).items()]
+    held_out = summary["held_out"]
+    if held_out["cases"]:
+        lines += [_noise(held_out), f"held out: {_verdicts(totals(held_out))}"]
+    if summary["cases"]:
+        lines.append(_noise(summary))
+    lines.append(f"reference: {_verdicts(everything(summary))}")
     return "\n".join(lines)
+
+
+def _verdicts(counts: Counter[str]) -> str:
+    return (
+        f"{counts.total()} judged, {counts['equivalent']} equivalent, {counts['compatible']} compatible, "
+        f"{counts['loose']} that can hardly miss, {counts['explained']} miss with a cause, "
+        f"{counts['unexplained']} miss without"
+    )
 
 
 def _noise(summary: Summary) -> str:
@@ -192,19 +231,39 @@ def write(summary: Summary, path: Path) -> None:
 
 def page(summary: Summary, text: str) -> str:
     """The page with each generated part made anew."""
-    for name, made in (("counts", _counts), ("causes", _causes), ("unjudged", _unjudged)):
+    parts = {"held out": _held_out, "counts": _counts, "causes": _causes, "unjudged": _unjudged}
+    for name, made in parts.items():
         begin, end = f"<!-- {name} of reference/agreement-summary.json -->\n", f"<!-- end of {name} -->\n"
         before, rest = text.split(begin)
         text = before + begin + "\n".join(made(summary)) + "\n" + end + rest.split(end)[1]
     return text
 
 
+def _held_out(summary: Summary) -> list[str]:
+    part = summary["held_out"]
+    missed = "; ".join(
+        f"{case.removeprefix(HELD_OUT)}, {', '.join(names)}" for case, names in part["unexplained"].items()
+    )
+    return [
+        *_lines({**part["cases"], "All that is held out": totals(part)}),
+        "",
+        *textwrap.wrap(_noise(part), width=WIDTH),
+        "",
+        *textwrap.wrap(f"Missed: {missed or 'nothing'}.", width=WIDTH, break_on_hyphens=False),
+    ]
+
+
 def _counts(summary: Summary) -> list[str]:
+    sums = {"All of these": totals(summary), "With what is held out": everything(summary)}
+    return [*_lines({**summary["cases"], **sums}), "", *textwrap.wrap(_noise(summary), width=WIDTH)]
+
+
+def _lines(cases: Mapping[str, Mapping[str, int]]) -> list[str]:
     lines = [f"| Cases | {' | '.join(HEADS)} |", "| --- |" + " --- |" * len(HEADS)]
-    for name, counts in (*summary["cases"].items(), ("All", totals(summary))):
+    for name, counts in cases.items():
         cells = (str(counts[key]) if counts[key] else "" for key in COUNTED)
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return [*lines, "", *textwrap.wrap(_noise(summary), width=WIDTH)]
+    return lines
 
 
 def _causes(summary: Summary) -> list[str]:
@@ -244,7 +303,7 @@ SENTENCE = re.compile(
 
 def readme(summary: Summary, text: str) -> str:
     """The README with the counts of its sentence."""
-    counts = totals(summary)
+    counts = everything(summary)
     misses = counts["explained"] + counts["unexplained"]
     numbers = iter(
         (
@@ -262,6 +321,16 @@ def readme(summary: Summary, text: str) -> str:
     # The names of programs between the counts have digits too.
     sentence = re.sub(r"(?<!-)\b\d+\b", lambda _: str(next(numbers)), found[0])
     return text[: found.start()] + sentence + text[found.end() :]
+
+
+def with_held_out(summary: Summary, part: Summary) -> Summary:
+    """A summary with what is held out as another run has it, which had every such case and no other."""
+    lines = {name for name, pattern in GROUPS.items() if pattern.startswith(HELD_OUT)}
+    if part["cases"] or part["held_out"]["cases"].keys() != lines:
+        raise ValueError(
+            f"with --only the page takes what is held out, all of it: --only {HELD_OUT.strip()!r}"
+        )
+    return {**summary, "held_out": part["held_out"]}
 
 
 def update_page(summary: Summary) -> None:

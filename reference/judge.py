@@ -31,6 +31,8 @@ PERCENTILES = (0.01, 0.99)
 """Between which of ours one run of theirs should lie."""
 FORMULA_ERRORS = 3
 """How many standard errors a mean may be from a closed form that is exact."""
+HELD_OUT = "held out: "
+"""How the name of a case begins whose record was used for no setting of ours."""
 LOOSE = 0.2
 """The share of the reference from which a band is so wide that hardly anything lies outside."""
 
@@ -59,6 +61,11 @@ class Row:
     def difference(self) -> float:
         """Ours less theirs."""
         return self.ours - self.theirs
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its case is one that no setting was made with."""
+        return self.case.startswith(HELD_OUT)
 
     @property
     def judged(self) -> bool:

@@ -8,6 +8,12 @@ one that fits.
 Replications of case 1 (two transfers, a third `d` seconds later) and case 2 (one transfer and datagrams)
 begin when the recorded ones did. The clock's phase is another in each of ours. Where a queue drops from its
 tail, a difference of 256 ns in the kernel decides who loses, so means are compared, not replications.
+
+Held out are the replications with other delays, initial time-outs, lengths, rates and starts: recorded with
+the rest, and used for no setting of ours.
+
+Held out are replications with other delays, first time-outs, lengths, rates and starts: they were recorded
+with the rest, and no profile and no case was made with them. They are run as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Job
-from judge import Quantity, Row, exact, independent
+from judge import HELD_OUT, Quantity, Row, exact, independent
 
 WHERE = data.LINUX / "helsinki"
 BAND = 0.10
@@ -33,6 +39,19 @@ TCP: Mapping[str, Mapping[str, str]] = {
     "modern": {"tcp.recovery.kind": "rack", "tcp.recovery.frto": "on"},
 }
 """The kernel's TCP as of old, and as it comes."""
+VARIANTS: Mapping[str, Mapping[str, str]] = {
+    "": {},
+    "jit0.5": {},
+    "p0.05": {},
+    "udp70k": {},
+    "stab": {
+        "tcp.connection.header": "40B",
+        "tcp.connection.syn_size": "52B",
+        "tcp.connection.ack_size": "40B",
+    },
+}
+"""What else a held-out condition has behind its TCP: starts within half a second (they are recorded), RED's
+`max_p` (a queue of its own), smaller datagrams, and lengths without the 14 bytes of Ethernet."""
 TRACES = {
     "tail_old_rto3s_d2": "408ms",
     "tail_old_rto3s_d5.5": "411ms",
@@ -42,6 +61,9 @@ TRACES = {
 }
 """The traces, and the phase of the kernel's clock in each."""
 RATE = 140_000
+DATAGRAM, PER_SECOND = 264, 50
+"""Bytes of a datagram with Ethernet's, and how many there are in a second."""
+DATAGRAMS = {"udp70k": 175 + 14, "stab": 250}
 ETHERNET = 14
 ACK_DELAY = 0.001
 """How much longer than twice the one-way delay an acknowledgement takes."""
@@ -59,14 +81,19 @@ Measures = dict[str, float]
 
 
 def cases() -> list[Case]:
-    """The traces, then case 1 and case 2 by condition."""
+    """The traces, then case 1 and case 2 by condition, and both again with what is held out."""
     traces = [trace_case(name, phase) for name, phase in TRACES.items()]
-    first = conditions("case1_reps", "owd_ms", "tcp", "init_rto_s", "queue", "d_s")
-    second = conditions("case2_reps", "owd_ms", "tcp", "init_rto_s", "classes", "queue", "udp_start_s")
+    return [*traces, *replicated(), *replicated(held_out=True)]
+
+
+def replicated(*, held_out: bool = False) -> list[Case]:
+    """Case 1 and case 2 by condition."""
+    kept = "held_reps" if held_out else "reps"
+    first = conditions(f"case1_{kept}", "owd_ms", "tcp", "init_rto_s", "queue", "d_s")
+    second = conditions(f"case2_{kept}", "owd_ms", "tcp", "init_rto_s", "classes", "queue", "udp_start_s")
     return [
-        *traces,
-        *(transfers_case(condition, rows) for condition, rows in first.items()),
-        *(datagrams_case(condition, rows) for condition, rows in second.items()),
+        *(transfers_case(condition, rows, held_out=held_out) for condition, rows in first.items()),
+        *(datagrams_case(condition, rows, held_out=held_out) for condition, rows in second.items()),
     ]
 
 
@@ -117,10 +144,14 @@ def trace_case(name: str, phase: str) -> Case:
     return Case(name=f"linux trace {name}", jobs=lambda: [job], judge=judge)
 
 
-def transfers_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]) -> Case:
+def transfers_case(
+    condition: tuple[str, ...], rows: Sequence[Mapping[str, str]], *, held_out: bool = False
+) -> Case:
     """Case 1: two transfers of 292 kB, and one of 47 kB."""
     owd, tcp, rto, queue, late = condition
     name = f"linux transfers {queue} {tcp} {owd} ms d={late}"
+    if held_out:
+        name = f"{HELD_OUT}{name}, time-out {rto} s"
     runs = by_replication(rows)
     quantities = (
         "fastest_s",
@@ -149,10 +180,15 @@ def transfers_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]
     return Case(name=name, jobs=jobs, judge=judge)
 
 
-def datagrams_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]) -> Case:
+def datagrams_case(
+    condition: tuple[str, ...], rows: Sequence[Mapping[str, str]], *, held_out: bool = False
+) -> Case:
     """Case 2: a transfer of 350 kB, and 250 datagrams at 100 kb/s; in a class, or each in one of its own."""
     owd, tcp, rto, classes, queue, late = condition
     name = f"linux datagrams {queue} {tcp} {owd} ms, classes {classes}, start {late}"
+    if held_out:
+        name = f"{HELD_OUT}{name}, time-out {rto} s"
+    size = DATAGRAMS.get(variant_of(tcp), DATAGRAM)
 
     def jobs() -> list[Job]:
         leaf = base().queues[queue]
@@ -166,7 +202,9 @@ def datagrams_case(condition: tuple[str, ...], rows: Sequence[Mapping[str, str]]
                 "traffic.first.start": nanoseconds(float(row["start_s"])),
                 "traffic.second": None,
                 "traffic.third": None,
-                "traffic.datagrams": datagrams(264, begin, begin + 4.99, "105600bps", "client"),
+                "traffic.datagrams": datagrams(
+                    size, begin, begin + 4.99, f"{size * 8 * PER_SECOND}bps", "client"
+                ),
             }
             if classes == "2":
                 changes["links.last.queue.default"] = "bulk"
@@ -212,11 +250,17 @@ def base() -> Scenario:
 def condition_changes(owd: str, tcp: str, rto: str, number: int) -> dict[str, Any]:
     """What a condition changes, and replication `number` of it."""
     return {
-        **TCP[tcp],
+        **TCP[tcp.split("+")[0]],
+        **VARIANTS[variant_of(tcp)],
         "links.back.delay": f"{2 * int(owd) + 1}ms",
         "tcp.rto.initial": f"{rto}s",
         "tcp.rto.tick_phase": f"{73 * number % (10 * PHASES)}ms",
     }
+
+
+def variant_of(tcp: str) -> str:
+    """What a condition has behind its TCP."""
+    return tcp.partition("+")[2]
 
 
 def starts(seconds: Sequence[float]) -> dict[str, str]:

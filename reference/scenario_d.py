@@ -4,12 +4,15 @@ The settings are those of `scenarios/reference/d.toml`. Beyond them:
 - Theirs is a single run of each queue, TCP and load, whose connections are the same at one load. Ours are
   twenty runs, each with connections of its own.
 - At load 0.9 twenty runs more meet the very connections that ns-2 drew, with their sizes and delays
-  (`replay`). What differs from run to run is what ns-2 draws anew, too: the server's delays, what RED draws,
-  and the phase of the clock, of which here all flows of a run have one.
+  (`replay`), and stand beside all of its runs, for Reno up to six of a queue. What differs from run to run is
+  what ns-2 draws anew, too: the server's delays, what RED draws, and the phase of the clock, of which here
+  all flows of a run have one.
 - Responses count whose request was sent from 40 s to 220 s and that are done by the end at 240 s; their
   classes are by size. Quantiles of a class come from the shares below fixed times, on both sides.
 - The order of the queues is judged in pairs: where all but one in a hundred of our runs put the same queue
   first, theirs does.
+- Held out is Adaptive RED as ns-2 sets it by itself for a target of 5 ms, with the same connections at load
+  0.9: six runs of ns-2 for each of four queues, after all else was done.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
 from case import Case, Cause, Changes, Job
-from judge import PERCENTILES, Measures, Quantity, Recorded, Row, exact, of_runs
+from judge import HELD_OUT, PERCENTILES, Measures, Quantity, Recorded, Row, exact, of_runs
 
 SEEDS = 20
 END = 240.0
@@ -41,11 +44,6 @@ CLASSES = {"all": (0, None), "rsp<=1460": (0, 1460), "1461-10220": (1460, 10220)
 """Sizes of responses in bytes: above the first, up to the second."""
 SHARES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9}
 
-SINGLE_RUN = (
-    "the recorded run lies at an end of ns-2's own: with other server delays, RED draws and clock phases for "
-    "the same connections, one flow of 18.6 MB or another holds the line for longer or shorter"
-)
-
 CONNECTIONS_DRAWN = (
     "the connections that ns-2 drew: its sizes and gaps have a long memory, so a single run of 200 s offers "
     "a load of its own"
@@ -58,7 +56,17 @@ def cases() -> list[Case]:
     """Every load with each TCP, as drawn here and as ns-2 drew it."""
     loads = dict.fromkeys(row["load"] for row in data.rows("d_packmime"))
     drawn = [load_case(load, tcp) for load in loads for tcp in TCPS]
-    return drawn + [load_case(REPLAYED, tcp, replayed=True) for tcp in TCPS]
+    return [*drawn, *(load_case(REPLAYED, tcp, replayed=True, more=True) for tcp in TCPS), held_out_case()]
+
+
+def held_out_case(seeds: int = SEEDS) -> Case:
+    """Adaptive RED for a target of 5 ms, in packets and in bytes, without ECN and with."""
+    theirs: dict[str, list[Recorded]] = {}
+    for row in data.rows("d_target"):
+        theirs.setdefault(row["q"], []).append(_with_quantiles(row))
+    return _case(
+        f"{HELD_OUT}d Reno load {REPLAYED} replayed", theirs, REPLAYED, "Reno", replayed=True, seeds=seeds
+    )
 
 
 def load_case(
@@ -74,7 +82,23 @@ def load_case(
     theirs = recorded(load, tcp, more=more)
     theirs = {queue: runs for queue, runs in theirs.items() if not only or queue in only}
     name = f"d {tcp} load {load}" + (" replayed" if replayed else "")
+    causes: tuple[Cause, ...] = ()
+    if load == REPLAYED and not replayed:
+        again = load_case(load, tcp, replayed=True, seeds=seeds, only=only)
+        causes += (Cause(why=CONNECTIONS_DRAWN, switch="the very connections", again=again),)
+    return _case(name, theirs, load, tcp, replayed=replayed, seeds=seeds, causes=causes)
 
+
+def _case(
+    name: str,
+    theirs: Mapping[str, Sequence[Recorded]],
+    load: str,
+    tcp: str,
+    *,
+    replayed: bool,
+    seeds: int,
+    causes: tuple[Cause, ...] = (),
+) -> Case:
     def jobs() -> list[Job]:
         numbers = range(1, seeds + 1)
         scenarios = [_scenario(load, tcp, seed, replayed=replayed) for seed in numbers]
@@ -91,13 +115,6 @@ def load_case(
             rows += of_runs(f"{name} {queue}", quantities(runs[0]), runs, ours[queue])
         return rows + [order(name, what, theirs, ours) for what in ORDERED_BY if len(theirs) > 1]
 
-    causes: tuple[Cause, ...] = ()
-    if load == REPLAYED and not replayed:
-        again = load_case(load, tcp, replayed=True, seeds=seeds, only=only)
-        causes += (Cause(why=CONNECTIONS_DRAWN, switch="the very connections", again=again),)
-    if replayed and tcp == "Reno" and not more:
-        again = load_case(load, tcp, replayed=True, more=True, seeds=seeds, only=only)
-        causes += (Cause(why=SINGLE_RUN, switch="more runs of ns-2", again=again, same_runs=True),)
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
@@ -111,9 +128,14 @@ def recorded(load: str, tcp: str, *, more: bool = False) -> dict[str, list[Recor
             runs[row["q"]] = [row | _recorded_quantiles(below)]
     for row in data.rows("d_more") if more else []:
         if (row["load"], row["tcp"]) == (load, tcp):
-            below = {group: {name: row[f"{group} {name}"] for name in _columns()} for group in CLASSES}
-            runs[row["q"]].append(row | _recorded_quantiles(below))
+            runs[row["q"]].append(_with_quantiles(row))
     return runs
+
+
+def _with_quantiles(row: Mapping[str, str]) -> Recorded:
+    """A run of theirs whose shares below the fixed times stand in columns of its own."""
+    below = {group: {name: row[f"{group} {name}"] for name in _columns()} for group in CLASSES}
+    return {**row, **_recorded_quantiles(below)}
 
 
 def quantities(theirs: Recorded) -> list[Quantity]:

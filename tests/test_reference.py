@@ -16,6 +16,8 @@ import account
 import agreement
 import data
 import judge
+import linux_bulk
+import linux_helsinki
 import linux_runs
 import linux_windows
 import micro
@@ -27,7 +29,7 @@ import scenario_c
 import scenario_d
 from aqmlab.scenario import Scenario
 from case import Case, Cause
-from judge import Quantity, Row
+from judge import HELD_OUT, Quantity, Row
 
 PAIR = ([1.0, 1.01, 0.99, 1.0, 1.02], [1.001, 1.0, 1.02, 0.99, 1.01])
 
@@ -179,7 +181,7 @@ def test_cubic_without_hystart_is_not_the_kernel_with_it() -> None:
 
 
 def test_four_cubic_flows_lose_as_many_as_the_kernels_and_with_rfc_9438_more() -> None:
-    case = linux_runs.cubic_case(seeds=3)
+    case = linux_runs.cubic_case()
     assert set(verdicts(agreement.compare([case])).values()) == {"equivalent"}
     growth = {"tcp.congestion_control.growth": "fractions"}
     other = [replace(job, scenario=job.scenario.with_(growth)) for job in case.jobs()]
@@ -299,6 +301,102 @@ def test_the_three_words_are_counted_apart_and_so_are_misses_with_a_cause_and_wi
     assert "1 misses with a cause, then 1 equivalent: a switch." in account.told(explained)
 
 
+def held_out(row: Row) -> Row:
+    return replace(row, case=f"{HELD_OUT}d Reno load 0.9")
+
+
+def test_what_is_held_out_is_counted_apart_and_told_first() -> None:
+    summary = account.summed_up([same(), held_out(same()), held_out(miss())])
+    assert account.totals(summary) == {"equivalent": 1}
+    assert account.totals(summary["held_out"]) == {"equivalent": 1, "unexplained": 1}
+    assert account.everything(summary).total() == 3
+    assert account.unexplained(summary) == {f"{HELD_OUT}d Reno load 0.9": ["quantity"]}
+    assert "held out: 2 judged, 1 equivalent" in account.told(summary)
+    made = account.page(summary, account.PAGE.read_text(encoding="utf-8"))
+    first, second = "| All that is held out | 1 |  |  |  | 1 |", "| With what is held out | 2 |  |  |  | 1 |"
+    assert 0 < made.find(first) < made.find(second)
+    assert "\nMissed: d Reno load 0.9, quantity.\n" in made
+    assert "No cause known: held out" not in made
+
+
+def test_the_page_takes_all_that_is_held_out_without_a_whole_run_and_no_part_of_it() -> None:
+    whole = account.read()
+    again = {**account.summed_up([]), "held_out": whole["held_out"]}
+    assert account.with_held_out(whole, again) == whole
+    for part in (account.summed_up([held_out(same())]), account.summed_up([same()])):
+        with pytest.raises(ValueError, match="what is held out, all of it"):
+            account.with_held_out(whole, part)
+
+
+def test_no_condition_of_linux_is_both_used_and_held_out() -> None:
+    for columns, name in (
+        (("owd_ms", "tcp", "init_rto_s", "queue", "d_s"), "case1"),
+        (("owd_ms", "tcp", "init_rto_s", "classes", "queue", "udp_start_s"), "case2"),
+    ):
+        used = linux_helsinki.conditions(f"{name}_reps", *columns)
+        held = linux_helsinki.conditions(f"{name}_held_reps", *columns)
+        assert used and held and not used.keys() & held.keys()
+    assert linux_runs.CUBIC not in {row["condition"] for row in data.rows("held_reps", linux_bulk.WHERE)}
+
+
+def test_what_is_held_out_of_linux_is_read_as_its_conditions_tell_it() -> None:
+    far = linux_bulk.recorded("bulk_10m_20+160ms_pfifo1_reno1_reno1far")
+    assert len(far) == 20
+    assert sum(run["flow1_mbps"] for run in far) / 20 == pytest.approx(7.39, abs=0.005)
+    assert sum(run["flow2_mbps"] for run in far) / 20 == pytest.approx(2.17, abs=0.005)
+    [alike, *_] = linux_bulk.recorded("bulk_2m_60ms_pfifo1_reno4")
+    assert alike == {"goodput_mbps": 1.9121, "loss_share": 0.06128, "mean_q_pkts": 6.824, "jain": 0.9954}
+    assert "jain" not in linux_bulk.recorded("bulk_10m_60ms_pfifo1_reno1")[0]
+    flows = linux_bulk.begun("bulk_10m_20+160ms_pfifo1_reno1_reno1far")[0]
+    assert [control for control, _ in flows] == ["reno", "reno@2"]
+    table = linux_bulk.scenario("bulk_10m_20+160ms_pfifo1_reno1_reno1far", flows).effective
+    assert table["links"]["forth"]["queue"]["classes"]["all"]["queue"]["limit"] == "66p"
+    assert table["traffic"]["flow2"]["access"]["delay"] == "35ms"
+    times = [(int(row["segs"]), float(row["completion_s"])) for row in linux_bulk.short(0)]
+    assert len(times) == 240
+    assert linux_bulk.times_of([(10, 1.0), (10, 3.0), (50, 2.0), (200, 4.0)])["10 segments, mean_s"] == 2.0
+
+
+def test_a_flow_that_is_far_has_the_longer_round_trip() -> None:
+    condition = "bulk_10m_20+160ms_pfifo1_reno1_reno1far"
+    scenario = linux_bulk.scenario(condition, [("reno", 0.0), ("reno@2", 10.0)])
+    changes = {"duration": "12s", "warm_up": "0s", "record.senders": ["flow1", "flow2"]}
+    sizes = {f"traffic.{flow}.sizes": {"kind": "constant", "value": "1448B"} for flow in ("flow1", "flow2")}
+    near, far = scenario.with_({**changes, **sizes}).run().transfers["handshake_s"]
+    assert (near, far) == pytest.approx((0.02, 0.16), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("held", "wrong"),
+    [
+        ("linux transfers tail old+stab 100 ms d=2, time-out 3 s", {"tcp.cwnd.initial": 10}),
+        ("linux transfers red05 old+p0.05 100 ms d=2, time-out 3 s", {"tcp.cwnd.initial": 10}),
+        (
+            "linux datagrams tail old+udp70k 100 ms, classes 1, start 0, time-out 1 s",
+            {"traffic.datagrams.rate": "105600bps"},
+        ),
+        ("linux bulk_10m_60ms_pfifo1_cubic4", {"links.back.delay": "160ms"}),
+    ],
+)
+def test_a_held_out_case_does_not_miss_and_another_setting_does(held: str, wrong: dict[str, object]) -> None:
+    [case] = [case for case in agreement.all_cases() if case.name == f"{HELD_OUT}{held}"]
+    jobs = case.jobs()
+    assert "miss" not in verdicts(list(case.judge([job() for job in jobs]))).values()
+    other = [replace(job, scenario=job.scenario.with_(wrong)) for job in jobs]
+    assert "miss" in verdicts(list(case.judge([job() for job in other]))).values()
+
+
+def test_adaptive_red_for_5_ms_has_the_thresholds_that_ns_2_gives_it_and_six_runs_of_each_queue() -> None:
+    case = scenario_d.held_out_case(seeds=1)
+    queues = [job.scenario.effective["links"]["rightward"]["queue"] for job in case.jobs()]
+    recorded = [(row["q"], row["draws"]) for row in data.rows("d_target")]
+    names = ["ared_5ms", "aredecn_5ms", "ared_5ms_bytes", "aredecn_5ms_bytes"]
+    assert recorded == [(name, str(draws)) for draws in range(1, 7) for name in names]
+    assert [queue["ecn"] for queue in queues] == ["off", "unless-forced"] * 2
+    assert [queue["limit"] for queue in queues] == ["555p", "555p", "277500B", "277500B"]
+    assert [job.scenario.effective["tcp"]["ecn"]["mode"] for job in case.jobs()] == ["off", "on"] * 2
+
+
 def test_what_is_left_out_is_listed_with_its_reason_and_fails_nothing() -> None:
     left = [
         judge.left_out(name, verdict, why)
@@ -313,7 +411,8 @@ def test_what_is_left_out_is_listed_with_its_reason_and_fails_nothing() -> None:
 def test_every_case_has_one_line_in_the_table() -> None:
     for case in agreement.all_cases():
         # Rows of scenario D have the queue behind the name of their case.
-        for name in (case.name, f"{case.name} droptail") if case.name.startswith("d ") else (case.name,):
+        of_d = case.name.removeprefix(HELD_OUT).startswith("d ")
+        for name in (case.name, f"{case.name} droptail") if of_d else (case.name,):
             lines = [pattern for pattern in account.GROUPS.values() if re.match(pattern, name)]
             assert len(lines) == 1, name
 
@@ -328,7 +427,7 @@ def test_the_page_and_the_readme_tell_the_committed_counts() -> None:
 def test_another_run_changes_the_page_and_the_readme() -> None:
     summary = account.summed_up([same(), replace(miss(), cause="a switch", again="equivalent")])
     made = account.page(summary, account.PAGE.read_text(encoding="utf-8"))
-    assert "| All | 1 |  |  | 1 |  |" in made and "| a switch | 1 | 1 |  |" in made
+    assert "| All of these | 1 |  |  | 1 |  |" in made and "| a switch | 1 | 1 |  |" in made
     told = " ".join(account.readme(summary, account.README.read_text(encoding="utf-8")).split())
     assert "compares 2 quantities" in told and "1 are equivalent, 0 compatible" in told
     assert "and 1 miss, 0 of them without a known cause" in told
@@ -353,6 +452,12 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     assert {name.replace("trace_", "linux trace ") for name in helsinki} == traces
     replicated = {name for name in names if name.startswith(("linux transfers ", "linux datagrams "))}
     assert len(replicated) == 48 + 48
+    held = [name.removeprefix(HELD_OUT) for name in names if name.startswith(HELD_OUT)]
+    assert sum(name.startswith(("linux transfers ", "linux datagrams ")) for name in held) == 108 + 92
+    conditions = {row["condition"] for row in data.rows("held_reps", linux_bulk.WHERE)}
+    assert {f"linux {name}" for name in conditions} <= set(held) and len(held) == 108 + 92 + len(
+        conditions
+    ) + 1
     windows = {name for name in names if name.startswith("linux window ")}
     kept = {path.name.split(".csv")[0] for path in linux_windows.WHERE.iterdir()}
     assert {f"linux window {name}" for name in kept} == windows

@@ -108,7 +108,7 @@ CLAIMS = (
     Claim(
         id="R1p.2",
         statement="The same 40 % beside Poisson packets.",
-        source="the sheet's reading of block H",
+        source="our reading of block H",
         origin="sheet",
         figures=("available", "h-windows"),
         rule=mean_of(
@@ -118,7 +118,7 @@ CLAIMS = (
     Claim(
         id="R2",
         statement="The larger the buffer, the more the flow gets.",
-        source="the sheet's reading of block A",
+        source="our reading of block A",
         origin="sheet",
         figures=("available", "a-utilisation"),
         rule=every(
@@ -140,7 +140,7 @@ CLAIMS = (
     Claim(
         id="R3b",
         statement="It gains a twentieth of the available capacity, and the background loses twice as much.",
-        source="the sheet's numbers for block B",
+        source="our numbers for block B",
         origin="sheet",
         figures=("b-utilisation", "background-loss"),
         rule=every(
@@ -151,7 +151,7 @@ CLAIMS = (
     Claim(
         id="R4",
         statement="Fair queueing removes the background's loss, with little effect on the bottlenecked flow.",
-        source="block C; how little is none and little is the sheet's",
+        source="block C; how little is none and little is ours",
         figures=("background-loss", "c-utilisation"),
         rule=every(
             mean_of(lost.at(flows="1 Reno", queue="FQ", buffer=20)) < 1e-5,
@@ -162,7 +162,7 @@ CLAIMS = (
     Claim(
         id="R5",
         statement="Reno flows share FIFO approximately fairly.",
-        source="blocks D, H and I; Jain's index of 0.95 is the sheet's",
+        source="blocks D, H and I; Jain's index of 0.95 is ours",
         figures=("jain", "d-windows"),
         rule=every(
             *(
@@ -174,14 +174,14 @@ CLAIMS = (
     Claim(
         id="R6",
         statement="HighSpeed is very unfair to Reno, 625 packets.",
-        source="block F; 1.6 for very unfair is the sheet's",
+        source="block F; 1.6 for very unfair is ours",
         figures=("highspeed-over-reno", "f-windows"),
         rule=highspeed_over_reno.at(queue="FIFO", buffer=625) >= VERY_UNFAIR,
     ),
     Claim(
         id="R7",
         statement="HighSpeed gets more than Reno with 20 packets, too.",
-        source="the sheet's reading of block F, lenient: the slide says very unfair",
+        source="our lenient reading of block F: the slide says very unfair",
         origin="sheet",
         figures=("highspeed-over-reno", "f-windows"),
         rule=highspeed_over_reno.at(queue="FIFO", buffer=20) >= 1.2,
@@ -196,7 +196,7 @@ CLAIMS = (
     Claim(
         id="R8",
         statement="Fair queueing gives HighSpeed and Reno the same, 625 packets.",
-        source="the sheet's reading of block G, which says that fair queueing is effective",
+        source="our reading of block G, which says that fair queueing is effective",
         origin="sheet",
         figures=("highspeed-over-reno", "g-windows"),
         rule=highspeed_over_reno.at(queue="FQ", buffer=625).within(0.97, 1.03),
@@ -211,7 +211,7 @@ CLAIMS = (
     Claim(
         id="R9",
         statement="Under fair queueing HighSpeed is ahead by a twentieth, 20 packets.",
-        source="the sheet's number for block G",
+        source="our number for block G",
         origin="sheet",
         figures=("highspeed-over-reno", "g-windows"),
         rule=highspeed_over_reno.at(queue="FQ", buffer=20) >= 1.05,
@@ -226,7 +226,7 @@ CLAIMS = (
     Claim(
         id="R10b",
         statement="Four flows get 1.4 times as much as one, 20 packets.",
-        source="the sheet's number for block H",
+        source="our number for block H",
         origin="sheet",
         figures=("available-capacity", "h-utilisation"),
         rule=four_to_one >= 1.4,
@@ -241,14 +241,14 @@ CLAIMS = (
     Claim(
         id="R12",
         statement="Four HighSpeed flows lose throughput in FIFO.",
-        source="block J; 0.97 is the sheet's",
+        source="block J; 0.97 is ours",
         figures=("j-utilisation",),
         rule=mean_of(windows[measures.AVAILABLE].at(flows="4 HighSpeed", queue="FIFO")) < 0.97,
     ),
     Claim(
         id="R13",
         statement="Fair queueing restores fairness and preserves throughput.",
-        source="block K; 0.99 and 0.97 are the sheet's",
+        source="block K; 0.99 and 0.97 are ours",
         figures=("fairness", "k-windows"),
         rule=every(
             mean_of(windows[measures.JAIN].at(flows="4 HighSpeed", queue="FQ")) >= 0.99,
@@ -269,7 +269,7 @@ CLAIMS = (
     Claim(
         id="R15.2",
         statement="The number of active flows is independent of the rate of the link.",
-        source="scalability; 1.2 for growth is the sheet's",
+        source="scalability; 1.2 for growth is ours",
         figures=("active-flows", "scale"),
         rule=grown(mix="1 Mb/s flows") <= 1.2,
     ),

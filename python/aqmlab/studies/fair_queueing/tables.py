@@ -167,7 +167,7 @@ TABLES = (
     Table(
         id="steady",
         title="The talk's plots, over 1000 s",
-        caption="NewReno, from 20 s on: the sheet's length of the steady state, twice that of the claims.",
+        caption="NewReno, from 20 s on, twice as long as the runs of the claims.",
         table=listed(
             {
                 "rate over available capacity": steady[measures.AVAILABLE],

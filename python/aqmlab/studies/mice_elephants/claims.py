@@ -75,7 +75,7 @@ CLAIMS = (
     Claim(
         id="MI-1.2",
         statement="Short flows get nearly all of their demand under RED and RIO-PS; long flows pay 5 to 8 %.",
-        source="Table I; the bands are the sheet's. Short flows under Drop Tail are no part of it: the "
+        source="Table I; the bands are ours. Short flows under Drop Tail are no part of it: the "
         "set-up was chosen by them",
         origin="sheet",
         figures=("table-1", "table-1-neighbours", "table-1-search", "table-1-search-goodput"),
@@ -144,7 +144,7 @@ CLAIMS = (
     Claim(
         id="MI-7",
         statement="An initial time-out of 1 s narrows the gap, but RIO-PS stays best for short files.",
-        source="figure 6b, as the sheet reads the abstract",
+        source="figure 6b, as we read the abstract",
         origin="sheet",
         figures=("6b", "exp-1-ito-1"),
         rule=every(
@@ -241,7 +241,7 @@ CLAIMS = (
     Claim(
         id="MI-16",
         statement="A smaller initial time-out helps short flows, but less than RIO-PS.",
-        source="the abstract, as the sheet has it",
+        source="the abstract, as we have it",
         figures=("exp-1-ito-1", "exp-1-ito-3"),
         rule=every(
             *(ratio(short_files.at(queue=other), ITO=("1 s", "3 s")) < 1 for other in OTHERS),

@@ -114,7 +114,7 @@ CLAIMS = (
         id="SH-4.2",
         statement="With normalized transmission time, SHRED 4 [%] better than RED which is 8 [%] better than "
         "Drop Tail.",
-        source="slide 27; the bands are the sheet's",
+        source="slide 27; the bands are ours",
         figures=("5", "readings"),
         rule=every(
             ratio(normalised(mixed), queue=SHRED_TO_RED).within(0.90, 0.99),
@@ -198,7 +198,7 @@ CLAIMS = (
     Claim(
         id="SH-12",
         statement="The improvement is larger with several objects per page than with one.",
-        source="the sheet's reading of figure 8",
+        source="our reading of figure 8",
         origin="sheet",
         figures=("pages",),
         rule=difference(

@@ -55,7 +55,7 @@ def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
 
 def test_the_grid_is_that_of_the_talk() -> None:
     assert exp_1.values("ITO") == ("3 s", "1 s")
-    assert (exp_1.seeds, exp_2.seeds) == (20, 20)
+    assert (exp_1.seeds, exp_2.seeds) == (10, 10)
     red = scenario(exp_1, queue="RED", ITO="3 s").given
     assert (red["duration"], red["warm_up"]) == ("4000s", "2000s")
     queue = red["bottleneck"]["queue"]

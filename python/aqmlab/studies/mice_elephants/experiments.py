@@ -206,7 +206,7 @@ exp_2_laws = Experiment(
         "law": Changes(LAWS),
     },
     measures=measures.WEB,
-    seeds=5,
+    seeds=3,
     quick=Form(seeds=2, changes=_QUICK),
 )
 

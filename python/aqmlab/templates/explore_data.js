@@ -48,7 +48,8 @@ function pairedRatio(ours, theirs, t) {
   const spread = meanInterval(both.map(([a, b]) => (a - ratio * b) / mean), t);
   if (spread.low === null) return { ...spread, value: ratio };
   const half = (spread.high - spread.low) / 2;
-  return { value: ratio, low: ratio - half, high: ratio + half, count: both.length };
+  const possible = both.every(([a, b]) => a >= 0 && b >= 0) ? 0 : -Infinity;
+  return { value: ratio, low: Math.max(ratio - half, possible), high: ratio + half, count: both.length };
 }
 
 const COMPARED = {

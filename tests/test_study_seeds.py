@@ -70,8 +70,8 @@ def test_a_claim_that_fails_somewhere_needs_no_more_seeds(tmp_path: Path) -> Non
 
 
 def test_a_number_that_is_known_well_enough_is_called_equal_and_gets_no_more_seeds(tmp_path: Path) -> None:
-    close = dataclasses.replace(at_full.estimate, equal_within=0.5)
-    result = run(tmp_path, noisy(close < 1, 32), prepare=Noisy)
+    close = at_full.estimate.to_within(0.5) < 1
+    result = run(tmp_path, noisy(close, 32), prepare=Noisy)
     (judged,) = result.judged
     assert judged.evidence.verdict == "undecided"
     assert "undecided: equal within" in judged.evidence.measured

@@ -101,6 +101,11 @@ class Estimate:
             found = [series(one, results, labels, seeds) for one in self.of]
         return self.finds(found, level)
 
+    def to_within(self, half: float) -> Estimate:
+        """The same, called equal to a limit from which it is not told apart if half its interval is no
+        wider than this: more seeds are not asked for."""
+        return replace(self, equal_within=half)
+
     def __lt__(self, limit: float) -> Rule:
         return Rule(estimate=self, band=stats.below(limit))
 

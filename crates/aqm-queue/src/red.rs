@@ -9,7 +9,8 @@
 //!
 //! Ours, where the paper is silent, and after ns-2 (more in `average.rs` and `spacing.rs`):
 //! - The queue is measured before the packet joins; the packet on the line is not in the queue.
-//! - A queue of at most one packet never drops early; one packet also where thresholds are in bytes.
+//! - A queue of at most one packet never drops early; where thresholds are in bytes, only an empty one: ns-2 asks
+//!   for a length above 1, whatever its unit.
 //! - Every drop or mark starts the count anew, a full queue's too.
 //! - A full queue refuses a packet whatever was decided, and the packet leaves unmarked.
 //!
@@ -112,7 +113,7 @@ impl Config {
             ecn: self.ecn,
             mark_p: self.mark_p.unwrap_or(1.0),
             unit: self.min_th,
-            min_packets: 2,
+            min_packets: if self.min_th.in_bytes() { 1 } else { 2 },
         }
     }
 

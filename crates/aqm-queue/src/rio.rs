@@ -12,8 +12,8 @@
 //! Ours, where the sources are silent:
 //! - An average takes a sample at each arrival of a class that it counts, dropped or not.
 //! - A class counts the packets since its own last drop, and its turn above `min_th` ends by itself.
-//! - A class whose queue holds at most one packet is not dropped early, whatever else waits (ns-2's
-//!   RIO), unless `spare_short_queue` is off.
+//! - A class whose queue holds at most one packet (with thresholds in bytes: none) is not dropped early,
+//!   whatever else waits (ns-2's RIO), unless `spare_short_queue` is off.
 //! - Every average falls while the line idles; `idle` says whether a class's falls while only other
 //!   classes keep the line busy.
 //! - The limit is on the whole queue; who meets it loses its packet, whatever its class.
@@ -61,7 +61,8 @@ parameters! {
         pub spacing: Spacing = Spacing::Wait, "ns-2's RIO";
         /// Whether the first packet of a class after its average has crossed `min_th` always passes.
         pub spare_first: bool = true, "ns-2's RIO";
-        /// Whether a class with at most one packet waiting drops none early, whatever its average.
+        /// Whether a class with at most one packet waiting, or none with thresholds in bytes, drops none early,
+        /// whatever its average.
         pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
         /// Whether big packets are dropped more often than small ones.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2's RIO in packet mode";

@@ -12,7 +12,7 @@
 //! - The gentle line starts at the packet's own `maxp_mod`, the only choice without a jump.
 //! - A large window's line may begin below an empty queue: `floor` says what then.
 //! - A packet below its own line is not counted, and does not end RED's turn above the threshold: the
-//!   turn ends below the smallest `min_mod` met so far, or with a queue of at most one packet.
+//!   turn ends below the smallest `min_mod` met so far, or with a queue too short to drop from.
 //!   Otherwise every small window would win the next large one a free pass.
 //!
 //! If all windows are equal this is RED, draw for draw.

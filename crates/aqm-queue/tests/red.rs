@@ -168,6 +168,18 @@ fn a_drop_for_lack_of_room_starts_the_count_anew() {
 }
 
 #[test]
+fn in_bytes_a_single_waiting_packet_may_be_congestion_and_no_packet_is_none() {
+    let sure = json!({
+        "min_th": "100B", "max_th": "200B", "max_p": 1.0, "gentle": false, "spare_first": false, "weight": 0.5,
+    });
+    let mut driver = Driver::new(direct(sure), 42);
+    assert!(!driver.offer(packet(974)));
+    assert!(driver.offer(packet(974)), "the average is 487 B");
+    driver.take();
+    assert!(!driver.offer(packet(974)), "243.5 B, and nothing waits");
+}
+
+#[test]
 fn a_single_waiting_packet_is_no_congestion() {
     let table = direct(json!({"min_th": "0p", "max_th": "1p", "limit": "9p", "gentle": false}));
     let mut driver = Driver::new(table, 1);

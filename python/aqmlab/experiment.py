@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from aqmlab.measure import Measure
-from aqmlab.runs import Labels, Row, Runs
+from aqmlab.runs import Labels, PointName, Row, Runs
 from aqmlab.scenario import Scenario, changed
 from aqmlab.sweep import Change, Changes, Sweep, Value, said
 from aqmlab.variable import Measured
@@ -135,7 +135,8 @@ class Experiment:
                 points.append((point.labels, partial(_same, made)))
             else:
                 of_seed = partial(self._of_seed, of_point, point.labels)
-                points.append((point.labels, partial(_made_of_seed, sweep, of_seed, prepare)))
+                # Asked for again and again: to be run, collected and told of.
+                points.append((point.labels, cache(partial(_made_of_seed, sweep, of_seed, prepare))))
         return Planned(experiment=self, sweep=sweep, points=tuple(points))
 
     def _of_seed(self, of_point: Callable[[], Scenario], labels: Labels, seed: int) -> Scenario:
@@ -185,9 +186,8 @@ def _made_of_seed(
     return _made(sweep, partial(of_seed, seed), prepare)
 
 
-Counts = Mapping[tuple[str, tuple[Value, ...]], int]
-"""How many seeds the points of experiments have, beyond those that all have: by the experiment's name and the
-values of the labels."""
+Counts = Mapping[PointName, int]
+"""How many seeds the points of experiments have that have more than all."""
 
 
 @dataclass(frozen=True, kw_only=True)

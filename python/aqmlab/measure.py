@@ -137,8 +137,7 @@ class Measure:
     @property
     def label(self) -> str:
         """Title and unit, for axes and heads of tables."""
-        title = self.title or self.name
-        return f"{title} ({self.unit})" if self.unit else title
+        return with_unit(self.title or self.name, self.unit)
 
     def of(self, view: View) -> Any:
         """Its value; `None` for each number that does not exist, also within lists and tables."""
@@ -169,6 +168,11 @@ class Reduction:
             version=self.version,
             compute=lambda view: view.once(self.of)[key],
         )
+
+
+def with_unit(title: str, unit: str) -> str:
+    """What a number is, with its unit if it has one: `mean object time (s)`."""
+    return f"{title} ({unit})" if unit else title
 
 
 def name_of(key: str) -> tuple[str, int]:

@@ -6,7 +6,6 @@ The text of a rule, the labels of its numbers and its name in the committed list
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aqmlab import stats
+from aqmlab.measure import with_unit
 from aqmlab.runs import Labels, Results
 from aqmlab.stats import Band, Evidence, Interval
-from aqmlab.sweep import Value
-from aqmlab.variable import NOTHING, Along, Variable, measured, seeds_of, series, where
+from aqmlab.sweep import Value, said
+from aqmlab.variable import (
+    NOTHING,
+    Along,
+    Variable,
+    all_at,
+    axes_of,
+    common_values,
+    measured,
+    product,
+    seeds_of,
+    series,
+)
 
 EQUAL_RATIO = 0.01
 """Ratios that are known to a hundredth and are not told apart from a limit are called equal to it."""
@@ -49,7 +60,7 @@ class Estimate:
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes of which no value is chosen: the rule is judged at each."""
-        return tuple(dict.fromkeys(label for variable in self.of for label in variable.axes))
+        return axes_of(self.of)
 
     @property
     def context(self) -> str:
@@ -59,10 +70,12 @@ class Estimate:
     @property
     def definition(self) -> Any:
         """What it is, as plain JSON."""
-        said: dict[str, Any] = {"estimate": self.how, "version": self.version, "axes": {}}
-        for label in self.axes:
-            said["axes"][label] = [str(value) for value in self._all_values(label)]
-        return {**said, "of": [variable.definition for variable in self.of]}
+        return {
+            "estimate": self.how,
+            "version": self.version,
+            "axes": {label: [str(value) for value in self._all_values(label)] for label in self.axes},
+            "of": [variable.definition for variable in self.of],
+        }
 
     def _all_values(self, label: str) -> Sequence[Value]:
         experiments = [one for variable in self.of for one in variable.experiments]
@@ -70,11 +83,7 @@ class Estimate:
 
     def at(self, **labels: Value) -> Estimate:
         """The same where some axes have these values."""
-        of = tuple(
-            variable.at(**{label: value for label, value in labels.items() if label in variable.axes})
-            for variable in self.of
-        )
-        return replace(self, of=of)
+        return replace(self, of=all_at(self.of, labels))
 
     def spread(self) -> Estimate:
         """The same at each point of the axes along which it is of means; itself if it is of none."""
@@ -83,14 +92,11 @@ class Estimate:
 
     def points(self, results: Results) -> Iterator[Labels]:
         """The labels at which it is judged, as far as the form that was run has them."""
-        values = [self.values_of(label, results) for label in self.axes]
-        for chosen in itertools.product(*values):
-            yield dict(zip(self.axes, chosen, strict=True))
+        return product({label: self.values_of(label, results) for label in self.axes})
 
-    def values_of(self, label: str, results: Results) -> list[Value]:
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
         """The values of an axis at which it is judged, as far as the form that was run has them."""
-        several = [variable.values_of(label, results) for variable in self.of if label in variable.axes]
-        return [value for value in several[0] if all(value in others for others in several[1:])]
+        return common_values(self.of, label, results)
 
     def interval(self, results: Results, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
         """The estimate at a point."""
@@ -100,6 +106,10 @@ class Estimate:
         else:
             found = [series(one, results, labels, seeds) for one in self.of]
         return self.finds(found, level)
+
+    def is_known(self, interval: Interval) -> bool:
+        """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
+        return interval.decided and interval.half_width <= self.equal_within
 
     def to_within(self, half: float) -> Estimate:
         """The same, called equal to a limit from which it is not told apart if half its interval is no
@@ -129,7 +139,7 @@ def mean_of(variable: Variable) -> Estimate:
         how="mean",
         of=(variable,),
         finds=lambda values, level: stats.mean_interval(values[0], level),
-        words=_phrase(variable.name, variable.unit),
+        words=with_unit(variable.name, variable.unit),
     )
 
 
@@ -184,7 +194,7 @@ def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str
         how=how,
         of=of,
         finds=finds,
-        words=_phrase(how, unit),
+        words=with_unit(how, unit),
         raw=True,
         version=version,
     )
@@ -194,12 +204,8 @@ def _context(of: Sequence[Variable], common: Labels) -> str:
     """Where variables are measured, what was chosen of it, and along what means were taken."""
     titles = list(dict.fromkeys(one.title for variable in of for one in variable.experiments))
     averages = list(dict.fromkeys(label for variable in of for label in variable.averages))
-    said = [" and ".join(titles), *([where(common)] if common else [])]
-    return ", ".join([*said, *(f"averaged over {label}" for label in averages)])
-
-
-def _phrase(name: str, unit: str) -> str:
-    return f"{name} ({unit})" if unit else name
+    told = [" and ".join(titles), *([said(common)] if common else [])]
+    return ", ".join([*told, *(f"averaged over {label}" for label in averages)])
 
 
 def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
@@ -207,11 +213,11 @@ def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
     common = _common([ours, theirs])
     told = [_apart(one, other, common) for one, other in ((ours, theirs), (theirs, ours))]
     if ours.name == theirs.name:
-        return _phrase(f"{ours.name}, {sign.join(told)}", unit)
+        return with_unit(f"{ours.name}, {sign.join(told)}", unit)
     named = [
-        f"{one.name}, {said}" if said else one.name for one, said in zip((ours, theirs), told, strict=True)
+        f"{one.name}, {apart}" if apart else one.name for one, apart in zip((ours, theirs), told, strict=True)
     ]
-    return _phrase(sign.join(named), unit)
+    return with_unit(sign.join(named), unit)
 
 
 def _apart(one: Variable, other: Variable, common: Labels) -> str:
@@ -298,14 +304,10 @@ class Rule:
         return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
 
     def _judged(self, results: Results, labels: Labels, level: float) -> Evidence:
-        said = ", ".join([self.estimate.words, *([where(labels)] if labels else [])])
+        what = ", ".join([self.estimate.words, *([said(labels)] if labels else [])])
         interval = self.estimate.interval(results, labels, level)
-        found = stats.judge(said, interval, self.band)
-        if (
-            found.verdict == "undecided"
-            and interval.decided
-            and interval.half_width <= self.estimate.equal_within
-        ):
+        found = stats.judge(what, interval, self.band)
+        if found.verdict == "undecided" and self.estimate.is_known(interval):
             half = interval.half_width
             measured = f"{found.measured}, undecided: equal within {half:.2g}"
             found = replace(found, equal_within=half, measured=measured)
@@ -334,11 +336,11 @@ class Several:
     @property
     def text(self) -> str:
         """What is compared, in words."""
-        said = [
+        told = [
             f"{context}: {'; '.join(phrases)}" if context else "; ".join(phrases)
             for context, phrases in self.groups.items()
         ]
-        return ". ".join(said) if self.every else f"at some point: {' or '.join(said)}"
+        return ". ".join(told) if self.every else f"at some point: {' or '.join(told)}"
 
     @property
     def context(self) -> str:
@@ -376,24 +378,11 @@ class Several:
     def at(self, labels: Labels) -> Several:
         return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
 
-    @property
-    def estimates(self) -> tuple[Estimate, ...]:
-        """What all of its rules are about."""
-        return tuple(
-            estimate
-            for rule in self.rules
-            for estimate in (rule.estimates if isinstance(rule, Several) else (rule.estimate,))
-        )
-
     def points(self, results: Results) -> Iterator[Labels]:
         """The labels of all points of the axes that its rules leave open, as far as all of them have them."""
-        axes: dict[str, list[Value]] = {}
-        for estimate in self.estimates:
-            for label in estimate.axes:
-                values = estimate.values_of(label, results)
-                axes[label] = [value for value in axes.get(label, values) if value in values]
-        for chosen in itertools.product(*axes.values()):
-            yield dict(zip(axes, chosen, strict=True))
+        return product(
+            {label: common_values(self.variables, label, results) for label in axes_of(self.variables)}
+        )
 
     def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
         """Holds if all do, or one does.
@@ -445,8 +434,8 @@ def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Eviden
     if any(surely):
         decides = found.parts[surely.index(True)]
         return replace(decides, measured=found.measured, parts=found.parts, one_of=False)
-    said = f"{found.measured}; none of {len(surely)} parts fails at {100 * stricter:.4g} %"
-    return replace(found, verdict="undecided", measured=said)
+    told = f"{found.measured}; none of {len(surely)} parts fails at {100 * stricter:.4g} %"
+    return replace(found, verdict="undecided", measured=told)
 
 
 def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:
@@ -476,5 +465,5 @@ def anywhere(*rules: AnyRule) -> Several:
 
 def digest(definition: Any) -> str:
     """A short name for what a rule says: changes if anything of it does."""
-    said = json.dumps(definition, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    text = json.dumps(definition, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

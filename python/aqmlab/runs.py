@@ -13,6 +13,9 @@ from aqmlab.sweep import Value
 
 Labels = Mapping[str, Value]
 
+PointName = tuple[str, tuple[Value, ...]]
+"""A point of an experiment: its name, and the values of its labels."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:

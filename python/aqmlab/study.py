@@ -139,6 +139,7 @@ def run(
             apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
             make("live", live_tasks, apart)
     results = _collect(main, store, counts)
+    told = varied_claims(study, quick)
     at = time.monotonic()
     drawn = _draw(study.figures, results, out / "figures", jobs)
     timing["figures"] = {"seconds": time.monotonic() - at}
@@ -149,10 +150,7 @@ def run(
         drawn=drawn,
         tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
         sensitivity=tuple(
-            (
-                variant,
-                judged(study, varied_claims(study, quick), _collect(plans, store, {}), varied=True),
-            )
+            (variant, judged(study, told, _collect(plans, store, {}), varied=True))
             for variant, plans in variants
         ),
         failures=tuple(account.failures),

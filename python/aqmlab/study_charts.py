@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.measure import with_unit
 from aqmlab.plot import Chart
-from aqmlab.rule import Estimate
+from aqmlab.rule import Estimate, mean_of
 from aqmlab.runs import Labels, Results
 from aqmlab.sweep import Value
-from aqmlab.variable import Derived, Variable, seeds_of, series
+from aqmlab.variable import Derived, Variable, product
 
 Draws = Callable[[Results], Chart]
 Tabulates = Callable[[Results], pl.DataFrame]
@@ -26,9 +26,8 @@ ENDS = ("value", "low", "high")
 
 def interval_of(variable: Shown, results: Results, labels: Labels) -> stats.Interval:
     """The mean of a variable over the seeds, or an estimate, where its axes have these labels."""
-    if isinstance(variable, Estimate):
-        return variable.interval(results, labels)
-    return stats.mean_interval(series(variable, results, labels, seeds_of([variable], results)))
+    estimate = variable if isinstance(variable, Estimate) else mean_of(variable)
+    return estimate.interval(results, labels)
 
 
 def means(variable: Shown, results: Results, *labels: str) -> pl.DataFrame:
@@ -36,10 +35,10 @@ def means(variable: Shown, results: Results, *labels: str) -> pl.DataFrame:
     labels, `value`, `low`, `high`, `seeds`."""
     _check_open(variable, labels)
     rows = []
-    for values in itertools.product(*(variable.values_of(label, results) for label in labels)):
-        found = interval_of(variable, results, dict(zip(labels, values, strict=True)))
+    for point in product({label: variable.values_of(label, results) for label in labels}):
+        found = interval_of(variable, results, point)
         if found.count:
-            rows.append((*values, found.value, found.low, found.high, found.count))
+            rows.append((*point.values(), found.value, found.low, found.high, found.count))
     return pl.DataFrame(rows, schema=[*labels, *ENDS, "seeds"], orient="row")
 
 
@@ -115,8 +114,8 @@ def listed(columns: Mapping[str, Shown], *rows: str) -> Tabulates:
         _check_open(variable, rows)
 
     def tabulate(results: Results) -> pl.DataFrame:
-        values = [next(iter(columns.values())).values_of(label, results) for label in rows]
-        points = [dict(zip(rows, chosen, strict=True)) for chosen in itertools.product(*values)]
+        first = next(iter(columns.values()))
+        points = list(product({label: first.values_of(label, results) for label in rows}))
         labels = {label: [point[label] for point in points] for label in rows}
         found = {
             head: [shown(variable, results, point) for point in points] for head, variable in columns.items()
@@ -152,17 +151,16 @@ def label_of(variable: Shown) -> str:
     """Name and unit, for axes and heads of tables."""
     if isinstance(variable, Estimate):
         return variable.words
-    return f"{variable.name} ({variable.unit})" if variable.unit else variable.name
+    return with_unit(variable.name, variable.unit)
 
 
-def scaled(variable: Variable, factor: float, unit: str, digits: int, name: str = "") -> Derived:
+def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Derived:
     """The same in another unit."""
     return Derived(
         name=name or variable.name,
         compute=lambda value: value * factor,
         of=(variable,),
         unit=unit,
-        digits=digits,
     )
 
 

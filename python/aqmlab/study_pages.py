@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab.files import write_text
-from aqmlab.stats import decimals
+from aqmlab.stats import Interval
 
 WIDTH = 118
 BEGIN, END = "<!-- results of the full study, generated -->", "<!-- end of the results -->"
@@ -99,8 +99,7 @@ def _number(found: Record) -> str:
     if found["interval"] is None:
         return "" if found["value"] is None else f"{found['value']:.4g}"
     low, high = found["interval"]
-    places = decimals((high - low) / 2)
-    return f"{found['value']:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+    return str(Interval(value=found["value"], low=low, high=high, count=0))
 
 
 def _numbers(results: Record) -> str:

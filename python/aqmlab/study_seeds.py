@@ -15,8 +15,7 @@ from aqmlab import stats
 from aqmlab.experiment import Counts
 from aqmlab.publication import Study
 from aqmlab.rule import AnyRule, Several, failing_level
-from aqmlab.runs import Results
-from aqmlab.sweep import Value
+from aqmlab.runs import PointName, Results
 from aqmlab.variable import points_used
 
 LOOKS = 4
@@ -24,7 +23,7 @@ LOOKS = 4
 
 GROWTH = 2
 
-Points = set[tuple[str, tuple[Value, ...]]]
+Points = set[PointName]
 
 
 def level(looks: int) -> float:
@@ -71,17 +70,14 @@ def _of_parts(rule: AnyRule, results: Results, level: float, failing: float) -> 
     found: Points = set()
     for labels in rule.estimate.points(results):
         interval, stricter = (rule.estimate.interval(results, labels, one) for one in (level, failing))
-        equal = interval.decided and interval.half_width <= rule.estimate.equal_within
         verdicts = {stats.verdict(one, rule.band) for one in (interval, stricter)}
-        if "undecided" in verdicts and "holds" not in verdicts and not equal:
+        if "undecided" in verdicts and "holds" not in verdicts and not rule.estimate.is_known(interval):
             for variable in rule.estimate.of:
                 found |= points_used(variable, results, labels)
     return found
 
 
-def more(
-    study: Study, counts: Counts, points: Iterable[tuple[str, tuple[Value, ...]]]
-) -> dict[tuple[str, tuple[Value, ...]], int]:
+def more(study: Study, counts: Counts, points: Iterable[PointName]) -> dict[PointName, int]:
     """Twice as many seeds for some points, as far as their experiment allows."""
     by_name = {one.name: one for one in study.experiments}
     grown = dict(counts)

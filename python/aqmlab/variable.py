@@ -12,12 +12,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from aqmlab import stats
 from aqmlab.measure import Measure
-from aqmlab.runs import Labels, Results, number
-from aqmlab.sweep import Value, said
+from aqmlab.runs import Labels, PointName, Results, number
+from aqmlab.sweep import Value
+
+T = TypeVar("T")
 
 NOTHING: Labels = MappingProxyType({})
 
@@ -54,10 +56,6 @@ class Variable(Protocol):
     @property
     def unit(self) -> str:
         """Its unit; empty for a plain number."""
-
-    @property
-    def digits(self) -> int:
-        """How many digits a table shows."""
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -143,10 +141,6 @@ class Measured(_Made):
         return self.measure.unit
 
     @property
-    def digits(self) -> int:
-        return self.measure.digits
-
-    @property
     def experiments(self) -> tuple[Experiment, ...]:
         return (self.experiment,)
 
@@ -204,7 +198,6 @@ class Derived(_Made):
     compute: Callable[..., Any]
     of: tuple[Variable, ...]
     unit: str = ""
-    digits: int = 3
     version: int = 1
     chosen: Labels = field(default_factory=dict)
 
@@ -214,7 +207,7 @@ class Derived(_Made):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(label for variable in self.of for label in variable.axes))
+        return axes_of(self.of)
 
     @property
     def averages(self) -> tuple[str, ...]:
@@ -233,23 +226,14 @@ class Derived(_Made):
 
     def at(self, **labels: Value) -> Derived:
         _check_free(self, labels)
-        of = tuple(
-            variable.at(**{label: value for label, value in labels.items() if label in variable.axes})
-            for variable in self.of
-        )
-        return replace(self, of=of, chosen={**self.chosen, **labels})
+        return replace(self, of=all_at(self.of, labels), chosen={**self.chosen, **labels})
 
     def among(self, **values: Sequence[Value]) -> Derived:
         _check_free(self, values)
-        of = tuple(
-            variable.among(**{label: some for label, some in values.items() if label in variable.axes})
-            for variable in self.of
-        )
-        return replace(self, of=of)
+        return replace(self, of=tuple(one.among(**open_in(one, values)) for one in self.of))
 
     def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
-        several = [variable.values_of(label, results) for variable in self.of if label in variable.axes]
-        return tuple(value for value in several[0] if all(value in others for others in several[1:]))
+        return common_values(self.of, label, results)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -277,10 +261,6 @@ class Along(_Made):
     @property
     def unit(self) -> str:
         return self.of.unit
-
-    @property
-    def digits(self) -> int:
-        return self.of.digits
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -321,24 +301,47 @@ class Along(_Made):
 
 
 def per_seed(
-    name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", digits: int = 3, version: int = 1
+    name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", version: int = 1
 ) -> Derived:
     """A variable that a function computes of others, point by point and seed by seed."""
-    return Derived(name=name, compute=compute, of=of, unit=unit, digits=digits, version=version)
+    return Derived(name=name, compute=compute, of=of, unit=unit, version=version)
+
+
+def open_in(variable: Variable, labels: Mapping[str, T]) -> dict[str, T]:
+    """The labels of axes that a variable leaves open."""
+    return {label: value for label, value in labels.items() if label in variable.axes}
+
+
+def all_at(variables: Sequence[Variable], labels: Labels) -> tuple[Variable, ...]:
+    """Variables where those axes that they leave open have these values."""
+    return tuple(one.at(**open_in(one, labels)) for one in variables)
+
+
+def axes_of(variables: Sequence[Variable]) -> tuple[str, ...]:
+    """The axes that any of some variables leaves open."""
+    return tuple(dict.fromkeys(label for one in variables for label in one.axes))
+
+
+def common_values(variables: Sequence[Variable], label: str, results: Results) -> tuple[Value, ...]:
+    """The values of an axis that all variables have which leave it open, in the form that was run."""
+    several = [one.values_of(label, results) for one in variables if label in one.axes]
+    return tuple(value for value in several[0] if all(value in others for others in several[1:]))
+
+
+def product(axes: Mapping[str, Sequence[Value]]) -> Iterator[Labels]:
+    """The labels of all points that some values of axes make."""
+    for chosen in itertools.product(*axes.values()):
+        yield dict(zip(axes, chosen, strict=True))
 
 
 def measured(variable: Variable) -> tuple[Measured, ...]:
     """The measures that a variable is made of."""
     if isinstance(variable, Measured):
         return (variable,)
-    inner = (
-        variable.of
-        if isinstance(variable, Derived)
-        else (variable.of,)
-        if isinstance(variable, Along)
-        else ()
-    )
-    return tuple(leaf for one in inner for leaf in measured(one))
+    if isinstance(variable, Along):
+        return measured(variable.of)
+    assert isinstance(variable, Derived)
+    return tuple(leaf for one in variable.of for leaf in measured(one))
 
 
 def seeds_of(variables: Sequence[Variable], results: Results) -> list[int]:
@@ -347,7 +350,7 @@ def seeds_of(variables: Sequence[Variable], results: Results) -> list[int]:
     return sorted({seed for name in names for seed in results[name].seeds})
 
 
-def points_used(variable: Variable, results: Results, labels: Labels) -> set[tuple[str, tuple[Value, ...]]]:
+def points_used(variable: Variable, results: Results, labels: Labels) -> set[PointName]:
     """The points whose runs a variable is computed of where its axes have these labels, each by the name of
     the experiment and the values of its labels."""
     if isinstance(variable, Along):
@@ -362,18 +365,12 @@ def points_used(variable: Variable, results: Results, labels: Labels) -> set[tup
 
 def points_of(variable: Variable, results: Results) -> Iterator[Labels]:
     """The labels of all points that a variable has in the form that was run."""
-    for chosen in itertools.product(*(variable.values_of(label, results) for label in variable.axes)):
-        yield dict(zip(variable.axes, chosen, strict=True))
+    return product({label: variable.values_of(label, results) for label in variable.axes})
 
 
 def series(variable: Variable, results: Results, labels: Labels, seeds: Sequence[int]) -> list[float]:
     """The values of a variable by seed, NaN where there is none."""
     return [number(variable.value(results, labels, seed)) for seed in seeds]
-
-
-def where(labels: Labels) -> str:
-    """Labels in words."""
-    return said(labels)
 
 
 def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:

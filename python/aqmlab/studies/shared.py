@@ -25,13 +25,13 @@ def keep(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def tcp_with(changes: Mapping[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def tcp_with(changes: Mapping[str, Any]) -> Alters:
     """Other parameters for the TCP of all, by their paths within `[tcp]`."""
     paths = {f"tcp.{path}": value for path, value in changes.items()}
     return lambda table: changed(table, paths)
 
 
-def queue_with(kind: str, **changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def queue_with(kind: str, **changes: Any) -> Alters:
     """Other parameters for every queue of this kind, at the bottleneck or at links by name."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def _everywhere(measure: Measure, factor: float = 1.0) -> Tabulates:
             (one, ("flows", "background", "recovery")),
             (several, ("flows", "recovery")),
         ):
-            variable = scaled(experiment[measure], factor, "", measure.digits)
+            variable = scaled(experiment[measure], factor, "")
             columns = {
                 f"{queue} {size}": variable.at(queue=queue, buffer=size)
                 for queue in QUEUES
@@ -104,7 +104,7 @@ def _alone(results: Results) -> pl.DataFrame:
     columns: dict[str, Shown] = {}
     for queue in QUEUES:
         columns[f"{queue} wait (ms)"] = alone[measures.ALONE_WAIT].at(queue=queue)
-        columns[f"{queue} lost (%)"] = scaled(alone[measures.LOSS].at(queue=queue), 100.0, "%", 3)
+        columns[f"{queue} lost (%)"] = scaled(alone[measures.LOSS].at(queue=queue), 100.0, "%")
     table = listed(columns, "mix", "load")(results)
     laws = {
         head: [

@@ -310,7 +310,7 @@ def recorded_of(third: Experiment, burst: Experiment) -> tuple[Measured, ...]:
 def while_active(third: Experiment) -> tuple[Variable, ...]:
     """What happens to the third flow, with shares in percent."""
     shares, others = measures.WHILE_ACTIVE[:3], measures.WHILE_ACTIVE[3:]
-    return *(scaled(third[one], 100, "%", 3) for one in shares), *(third[one] for one in others)
+    return *(scaled(third[one], 100, "%") for one in shares), *(third[one] for one in others)
 
 
 _THEIRS = {ours: theirs for theirs, ours in recorded.BESIDE.items()}
@@ -348,7 +348,7 @@ def _in_short(evidence: Evidence) -> str:
 
 
 def _sharing(experiment: Experiment, *several: Measure) -> Tabulates:
-    share = scaled(experiment[measures.UDP_SHARE], 100, "%", 3)
+    share = scaled(experiment[measures.UDP_SHARE], 100, "%")
     return by_condition(
         experiment, [*(experiment[one] for one in several), share, experiment[measures.FAIRNESS]]
     )

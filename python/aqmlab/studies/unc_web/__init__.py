@@ -17,24 +17,24 @@ from aqmlab.studies.unc_web.decisions import DECISIONS
 from aqmlab.studies.unc_web.experiments import EXPERIMENTS, FULL_LOAD, WARM_UP_S, drop_tail
 from aqmlab.studies.unc_web.figures import FIGURES, TABLES, full_load
 from aqmlab.studies.unc_web.measures import ACTIVE, SERIES_STEP_S
-from aqmlab.variable import where
+from aqmlab.sweep import said
 
 
 def _checks(results: Results) -> list[str]:
     """Whether the rates still offer the loads, equal systems can meet claims, and the warm-up was enough."""
-    said = []
+    warnings = []
     for traffic, rate in FULL_LOAD.items():
         found = full_load(results, traffic)
         if not found.low <= rate <= found.high:
-            said.append(
+            warnings.append(
                 f"Calibration, {traffic}: the grid takes {rate:g} connections/s for all of the line, "
                 f"measured are {found}."
             )
     for floor in FLOORS:
         for labels, _, alike in floor.found(results):
             if alike.value > floor.most:
-                said.append(
-                    f"Noise floor, {floor.claim}, {where(labels)}: equal systems are {alike} apart, and at "
+                warnings.append(
+                    f"Noise floor, {floor.claim}, {said(labels)}: equal systems are {alike} apart, and at "
                     f"most {floor.most:g} is claimed: chance alone goes beyond."
                 )
     late = []
@@ -43,12 +43,12 @@ def _checks(results: Results) -> list[str]:
         if settled_after(active, SERIES_STEP_S) > WARM_UP_S:
             late.append(f"{load} %")
     if late:
-        said.append(
+        warnings.append(
             f"Warm-up: by MSER-5, the mean number of open requests under Drop Tail has not settled after "
             f"{WARM_UP_S:g} s at {', '.join(late)}. At full load it never does: compared are runs of equal "
             "length, on the same requests."
         )
-    return said
+    return warnings
 
 
 STUDY = Study(

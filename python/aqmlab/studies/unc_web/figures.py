@@ -46,7 +46,8 @@ from aqmlab.studies.unc_web.experiments import (
 )
 from aqmlab.studies.unc_web.measures import GRID, REVERSE
 from aqmlab.study_charts import Draws, Tabulates, means, scaled, shown
-from aqmlab.variable import Variable, seeds_of, where
+from aqmlab.sweep import said
+from aqmlab.variable import Variable, seeds_of
 
 UNITS = ("packets", "bytes")
 TCPS = ("Reno", "SACK")
@@ -96,7 +97,7 @@ def full_load(results: Results, traffic: str) -> stats.Interval:
 
 def _calibration(results: Results) -> Chart:
     measured = means(
-        scaled(calibration[measures.OFFERED].at(traffic="as decided"), 100, "%", 3), results, "rate"
+        scaled(calibration[measures.OFFERED].at(traffic="as decided"), 100, "%"), results, "rate"
     )
     ends = ("value", "low", "high")
     line = pl.DataFrame({"rate": [0.0, 150.0], "value": [0.0, 100 * 150.0 / FULL_RATE]})
@@ -223,7 +224,7 @@ def _differences(unit: str) -> Draws:
 
 def _by_load(measure: Measure, y_label: str, scale: float = 1.0, *, log_y: bool = False) -> Draws:
     """A measure against the load, a panel for each unit that Adaptive RED counts in."""
-    tail, red = (scaled(one[measure].at(tcp="Reno"), scale, "", 3) for one in (drop_tail, adaptive_red))
+    tail, red = (scaled(one[measure].at(tcp="Reno"), scale, "") for one in (drop_tail, adaptive_red))
 
     def chart(results: Results) -> Chart:
         frames = []
@@ -410,7 +411,7 @@ def _loads(measure: Measure, scale: float) -> Tabulates:
         rows = []
         for queue, unit, tcp, variable in _configurations(measure):
             known = variable.values_of("load", results)
-            told = scaled(variable, scale, "", 3)
+            told = scaled(variable, scale, "")
             rows.append(
                 (
                     queue,
@@ -444,13 +445,13 @@ def _order(values: Sequence[Sequence[Any]], ours: str, theirs: str) -> tuple[int
     found, between = certain_crossings(*values), differences(*values)
     first, second = _most(between), _most(-between)
     if found:
-        said = "; ".join(sentence(one, ours, theirs) for one in found)
+        told = "; ".join(sentence(one, ours, theirs) for one in found)
     elif max(first, second) < LEAST:
-        said = "nowhere apart by a response in a hundred"
+        told = "nowhere apart by a response in a hundred"
     else:
         ahead, by = (ours, first) if first > second else (theirs, second)
-        said = f"{ahead}, by up to {100 * by:.1f} in a hundred"
-    return len(found), said
+        told = f"{ahead}, by up to {100 * by:.1f} in a hundred"
+    return len(found), told
 
 
 def _most(difference: Floats) -> float:
@@ -461,7 +462,7 @@ def _floor(results: Results) -> pl.DataFrame:
     rows = [
         (
             floor.claim,
-            where(labels),
+            said(labels),
             str(measured),
             str(alike),
             f"at most {floor.most:g}",
@@ -523,7 +524,7 @@ def _both_ways(results: Results) -> pl.DataFrame:
                 row = {"load": f"{load} %", "queue": queue, "counts in": unit, "direction": way}
                 for title, (measure, scale) in told.items():
                     found = measure if way == "forward" else REVERSE[measure]
-                    variable = scaled(experiment[found].at(**labels, tcp="Reno"), scale, "", 3)
+                    variable = scaled(experiment[found].at(**labels, tcp="Reno"), scale, "")
                     row[title] = shown(variable, results, {"load": load})
                 rows.append(row)
     return pl.DataFrame(rows)

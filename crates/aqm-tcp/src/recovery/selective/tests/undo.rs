@@ -12,6 +12,15 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
+/// Six segments whose timer has run out, the first of which was sent again.
+fn timed_out_with_frto() -> Hand {
+    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
+    hand.window = 1;
+    hand.time_out();
+    assert_eq!(hand.send(), [0]);
+    hand
+}
+
 #[test]
 fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
     let mut hand = Hand::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
@@ -27,10 +36,7 @@ fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
 #[test]
 fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
     let timed_out = || {
-        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-        hand.window = 1;
-        hand.time_out();
-        assert_eq!(hand.send(), [0]);
+        let mut hand = timed_out_with_frto();
         hand.write(4);
         hand.window = 2;
         assert!(!hand.ack(1, &[]).undone);
@@ -54,10 +60,7 @@ fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
 #[test]
 fn a_duplicate_after_a_time_out_sends_no_new_data_first() {
     // RFC 5682, 3.1, step 2a.
-    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-    hand.window = 1;
-    hand.time_out();
-    assert_eq!(hand.send(), [0]);
+    let mut hand = timed_out_with_frto();
     hand.write(4);
     hand.window = 2;
     assert!(!hand.ack(0, &[]).undone);
@@ -82,10 +85,7 @@ fn after_a_spurious_time_out_a_loss_begins_a_recovery() {
 fn what_was_sent_before_a_doubted_time_out_waits_if_there_is_new_data_and_does_not_if_there_is_none() {
     // RFC 5682, 3.1, step 2b.
     for (new, next, then) in [(2, vec![6, 7], vec![]), (0, vec![1, 2, 3, 4, 5], vec![])] {
-        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-        hand.window = 1;
-        hand.time_out();
-        assert_eq!(hand.send(), [0]);
+        let mut hand = timed_out_with_frto();
         hand.write(new);
         hand.window = 20;
         assert!(!hand.ack(1, &[]).undone);
@@ -154,10 +154,7 @@ fn a_reduction_is_taken_back_though_nothing_new_is_acknowledged() {
 #[test]
 fn without_new_data_nothing_more_tells_that_a_time_out_was_spurious() {
     // RFC 5682, 3.1, step 2b: "skip step 3 of this algorithm"; Linux: `tcp_process_loss`, `tcp_xmit_recovery`.
-    let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-    hand.window = 1;
-    hand.time_out();
-    assert_eq!(hand.send(), [0]);
+    let mut hand = timed_out_with_frto();
     hand.window = 2;
     hand.ack(1, &[]);
     assert_eq!(hand.send(), [1, 2]);
@@ -168,10 +165,7 @@ fn without_new_data_nothing_more_tells_that_a_time_out_was_spurious() {
 fn data_that_came_twice_does_not_tell_that_a_time_out_was_real() {
     // `tcp_ack`: with `FLAG_DSACKING_ACK` an acknowledgement is no duplicate.
     let timed_out = || {
-        let mut hand = Hand::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
-        hand.window = 1;
-        hand.time_out();
-        assert_eq!(hand.send(), [0]);
+        let mut hand = timed_out_with_frto();
         hand.write(4);
         hand.window = 2;
         hand.ack(1, &[]);

@@ -216,5 +216,5 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
     assert all(math.isfinite(part.value) for part in evidence.parts)
     numbers = pl.read_csv(tmp_path / "figures" / "figure-3a.csv")
     for _, curve in numbers.group_by("queue"):
-        assert curve.sort("time_s")["fraction"].is_sorted()
+        assert curve.sort("time_s")["value"].is_sorted()
     assert result.report.stat().st_size > 50_000

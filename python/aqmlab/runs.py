@@ -30,7 +30,7 @@ class Row:
         return self.values[measure.name]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Runs:
     """The finished runs of an experiment, in the order of points and seeds."""
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from aqmlab import stats
 from aqmlab.measure import Measure
-from aqmlab.runs import Labels, PointName, Results, number
+from aqmlab.runs import Labels, PointName, Results, Runs, number
 from aqmlab.sweep import Value
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Experiment(Protocol):
         """Raises `ValueError` if there is no such axis or value."""
 
 
-class Variable(Protocol):
+class Variable(Hashable, Protocol):
     """What has a value at every point and seed."""
 
     @property
@@ -98,6 +99,9 @@ class Variable(Protocol):
     def along(self, label: str) -> Variable:
         """All values along an axis in a list, for a statistic of them."""
 
+    def unrolled(self, label: str, values: Sequence[Value]) -> Variable:
+        """The members of its lists along an axis more, which has these values."""
+
 
 class _Made:
     """What can be made of any variable."""
@@ -121,6 +125,10 @@ class _Made:
     def along(self: Any, label: str) -> Variable:
         """All values along an axis in a list, for a statistic of them."""
         return Along(of=self, label=label, how=f"along {label}", reduce=lambda _, y: list(y), name=self.name)
+
+    def unrolled(self: Any, label: str, values: Sequence[Value]) -> Variable:
+        """The members of its lists along an axis more, which has these values."""
+        return Unrolled(of=self, label=label, places=tuple(values))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -300,6 +308,91 @@ class Along(_Made):
         return self.of.values_of(label, results)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unrolled(_Made):
+    """The members of the lists that a variable has, along an axis of their own; `None` beyond the end of a
+    list."""
+
+    of: Variable
+    label: str
+    places: tuple[Value, ...]
+    fixed: Value | None = None
+    """The one place that was chosen."""
+    fewer: tuple[Value, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.of.name
+
+    @property
+    def unit(self) -> str:
+        return self.of.unit
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return self.of.experiments
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.of.axes if self.fixed is not None else (*self.of.axes, self.label)
+
+    @property
+    def chosen(self) -> Labels:
+        return self.of.chosen if self.fixed is None else {**self.of.chosen, self.label: self.fixed}
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        return self.of.averages
+
+    @property
+    def definition(self) -> Any:
+        said = {"unrolled": self.label, "places": list(self.places), "at": self.fixed}
+        said["among"] = None if self.fewer is None else list(self.fewer)
+        return {**said, "of": self.of.definition}
+
+    @cached_property
+    def _index(self) -> Mapping[Value, int]:
+        return {value: index for index, value in enumerate(self.places)}
+
+    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+        place = self._index[labels[self.label] if self.fixed is None else self.fixed]
+        runs = tuple(results[one.name] for one in self.experiments)
+        found = _list_of(self.of, runs, tuple(open_in(self.of, labels).items()), seed)
+        return None if found is None or place >= len(found) else found[place]
+
+    def at(self, **labels: Value) -> Unrolled:
+        _check_free(self, labels)
+        fixed = labels.pop(self.label, self.fixed)
+        self._check_places([] if fixed is None else [fixed])
+        return replace(self, of=self.of.at(**labels), fixed=fixed)
+
+    def among(self, **values: Sequence[Value]) -> Unrolled:
+        _check_free(self, values)
+        fewer = tuple(values.pop(self.label, self.fewer or self.places))
+        self._check_places(fewer)
+        return replace(self, of=self.of.among(**values), fewer=fewer)
+
+    def _check_places(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if value not in self._index:
+                raise ValueError(f"{self.name}: `{self.label}` is never {value}")
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        if label != self.label:
+            return self.of.values_of(label, results)
+        return self.places if self.fewer is None else self.fewer
+
+
+@lru_cache(maxsize=1024)
+def _list_of(
+    variable: Variable, runs: tuple[Runs, ...], labels: tuple[tuple[str, Value], ...], seed: int
+) -> Sequence[Any] | None:
+    """The list whose members are asked for one by one."""
+    results = {one.name: found for one, found in zip(variable.experiments, runs, strict=True)}
+    found: Sequence[Any] | None = variable.value(results, dict(labels), seed)
+    return found
+
+
 def per_seed(
     name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", version: int = 1
 ) -> Derived:
@@ -338,7 +431,7 @@ def measured(variable: Variable) -> tuple[Measured, ...]:
     """The measures that a variable is made of."""
     if isinstance(variable, Measured):
         return (variable,)
-    if isinstance(variable, Along):
+    if isinstance(variable, Along | Unrolled):
         return measured(variable.of)
     assert isinstance(variable, Derived)
     return tuple(leaf for one in variable.of for leaf in measured(one))
@@ -357,6 +450,8 @@ def points_used(variable: Variable, results: Results, labels: Labels) -> set[Poi
         places = variable.of.values_of(variable.label, results)
         several = [points_used(variable.of, results, {**labels, variable.label: place}) for place in places]
         return set().union(*several)
+    if isinstance(variable, Unrolled):
+        return points_used(variable.of, results, open_in(variable.of, labels))
     if isinstance(variable, Derived):
         return set().union(*(points_used(one, results, labels) for one in variable.of))
     assert isinstance(variable, Measured)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -69,24 +68,6 @@ def estimates(rows: Iterable[tuple[str, Any, stats.Interval]], *, by: str, x: st
     """What a chart with intervals is drawn from: the group, where it stands, mean and interval."""
     flat = [(group, at, interval.value, interval.low, interval.high) for group, at, interval in rows]
     return pl.DataFrame(flat, schema=[by, x, "value", "low", "high"], orient="row")
-
-
-def drop_functions(
-    lines: Iterable[tuple[str, Mapping[str, Any], Sequence[Any]]], longest: int
-) -> pl.DataFrame:
-    """Drop probability at each average queue of up to `longest` packets, by the disciplines' own code.
-
-    A line has a name, a discipline, and what `drop_curve` wants to know of the packet: its window over
-    the average window, and its class.
-    """
-    from aqmlab._core import drop_curve
-
-    averages = [float(length) for length in range(longest + 1)]
-    frames = []
-    for name, queue, packet in lines:
-        curve = drop_curve(json.dumps(queue), averages, *packet)
-        frames.append(pl.DataFrame({"line": name, "average_packets": averages, "probability": curve}))
-    return pl.concat(frames)
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:

@@ -18,7 +18,7 @@ from aqmlab.studies.fair_queueing.experiments import EXPERIMENTS, baseline
 from aqmlab.studies.fair_queueing.figures import FIGURES
 from aqmlab.studies.fair_queueing.measures import AVAILABLE_MBPS, BACKGROUND_RATE
 from aqmlab.studies.fair_queueing.tables import TABLES
-from aqmlab.study_charts import interval_of
+from aqmlab.study_query import interval_of
 
 
 def _checks(results: Results) -> list[str]:

@@ -46,7 +46,8 @@ from aqmlab.studies.fair_queueing.measures import (
     WINDOW_STEP_S,
 )
 from aqmlab.studies.shared import estimates
-from aqmlab.study_charts import Draws, Shown, line, means, stacked
+from aqmlab.study_charts import Draws, line
+from aqmlab.study_query import Asked, means, stacked
 from aqmlab.variable import Variable, seeds_of
 
 Estimates = list[tuple[str, Any, stats.Interval]]
@@ -245,7 +246,7 @@ def _delays(results: Results) -> Chart:
             "FQ": wait.at(flows="1 Reno", queue="FQ"),
             "no bottlenecked flow": wait.at(flows="none", queue="FIFO"),
         }
-        table = stacked(groups, results, "buffer", column="queue")
+        table = means(stacked("queue", groups), results, "queue", "buffer")
         frames.append(table.with_columns(pl.lit(name).alias("measure")))
     return Chart(
         kind="line",
@@ -314,11 +315,11 @@ def _alone(results: Results) -> Chart:
 
 
 def _active(results: Results) -> Chart:
-    shown: dict[str, Shown] = {
+    shown: dict[str, Asked] = {
         "mean": scale[measures.ACTIVE],
         "99.9 %": most("active flows", scale[measures.ACTIVE_TAIL]),
     }
-    table = stacked(shown, results, "mix", "load", "scale", column="measure")
+    table = means(stacked("measure", shown), results, "measure", "mix", "load", "scale")
     return Chart(
         kind="line",
         table=table.with_columns(pl.format("{}, load {}", "measure", "load").alias("measure")),

@@ -35,7 +35,8 @@ from aqmlab.studies.fair_queueing.experiments import (
 )
 from aqmlab.studies.fair_queueing.figures import limited, tail_of
 from aqmlab.studies.fair_queueing.laws import RATE_MBPS, bottlenecked_law, modulated_wait_ms
-from aqmlab.study_charts import Shown, Tabulates, interval_of, listed, scaled, shown
+from aqmlab.study_query import Asked, interval_of, scaled, shown
+from aqmlab.study_tables import Tabulates, listed
 from aqmlab.variable import per_seed
 
 
@@ -57,7 +58,7 @@ def _everywhere(measure: Measure, factor: float = 1.0) -> Tabulates:
                 if size in experiment.values("buffer")
             }
             frames.append(listed(columns, *rows)(results))
-        found = pl.concat(frames, how="diagonal").with_columns(
+        found = pl.concat(frames, how="diagonal_relaxed").with_columns(
             pl.col("flows").fill_null("none"), pl.col("background").fill_null("Poisson packets")
         )
         return found.select("flows", "background", "recovery", *(f"{q} {b}" for q in QUEUES for b in BUFFERS))
@@ -101,7 +102,7 @@ def _regimes(results: Results) -> pl.DataFrame:
 
 
 def _alone(results: Results) -> pl.DataFrame:
-    columns: dict[str, Shown] = {}
+    columns: dict[str, Asked] = {}
     for queue in QUEUES:
         columns[f"{queue} wait (ms)"] = alone[measures.ALONE_WAIT].at(queue=queue)
         columns[f"{queue} lost (%)"] = scaled(alone[measures.LOSS].at(queue=queue), 100.0, "%")

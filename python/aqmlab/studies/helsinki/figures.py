@@ -34,7 +34,9 @@ from aqmlab.studies.helsinki.experiments import (
     throughout,
     traces,
 )
-from aqmlab.study_charts import Draws, Tabulates, interval_of, label_of, means, scaled, shown
+from aqmlab.study_charts import Draws
+from aqmlab.study_query import interval_of, label_of, means, scaled, shown
+from aqmlab.study_tables import Tabulates
 from aqmlab.time_sequence import time_sequence
 from aqmlab.variable import Experiment as Where
 from aqmlab.variable import Measured, Variable, seeds_of, series

@@ -14,6 +14,7 @@ from aqmlab.measure import Measure
 from aqmlab.plot import Chart
 from aqmlab.publication import Figure
 from aqmlab.runs import Results, Row, number
+from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.experiments import (
     LOSSES,
@@ -29,8 +30,9 @@ from aqmlab.studies.mice_elephants.experiments import (
 )
 from aqmlab.studies.mice_elephants.latency_model import Path, latency
 from aqmlab.studies.mice_elephants.measures import SIZE_BINS
-from aqmlab.studies.shared import drop_functions, estimates
-from aqmlab.study_charts import Draws, interval_of, means
+from aqmlab.studies.shared import estimates
+from aqmlab.study_charts import Draws
+from aqmlab.study_query import interval_of, means
 from aqmlab.variable import Measured, Variable, per_seed, seeds_of
 
 
@@ -199,19 +201,16 @@ def _settling(results: Results) -> Chart:
     )
 
 
-def _drop_functions(_: Results) -> Chart:
-    queue = disciplines(200)[RIO_PS]
-    lines = [("short packets", queue, (1.0, 1)), ("long packets", queue, (1.0, 2))]
-    return Chart(
-        kind="curve",
-        table=drop_functions(lines, 549),
-        x="average_packets",
-        y="probability",
-        by="line",
-        x_label="average queue of the class: short packets, or all (packets)",
-        y_label="drop or mark probability p_b",
-        y_limits=(0.0, 1.02),
-    )
+_drop_functions = drop_functions(
+    {
+        name: (disciplines(200)[RIO_PS], (1.0, place))
+        for name, place in (("short packets", 1), ("long packets", 2))
+    },
+    549,
+    x_label="average queue of the class: short packets, or all (packets)",
+    y_label="drop or mark probability p_b",
+    y_limits=(0.0, 1.02),
+)
 
 
 def _threshold(results: Results) -> Chart:

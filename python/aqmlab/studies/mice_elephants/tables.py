@@ -41,7 +41,8 @@ from aqmlab.studies.mice_elephants.experiments import (
 from aqmlab.studies.mice_elephants.figures import carried, settled_after
 from aqmlab.studies.mice_elephants.measures import DEMAND, PACKET
 from aqmlab.studies.shared import average
-from aqmlab.study_charts import Tabulates, crossed, interval_of, label_of, overview, shown
+from aqmlab.study_query import interval_of, label_of, shown
+from aqmlab.study_tables import Tabulates, crossed, overview
 from aqmlab.sweep import Value
 from aqmlab.variable import Variable, per_seed, points_of
 
@@ -286,7 +287,7 @@ TABLES = (
             distance("Drop Tail").at(pattern=CHOSEN_PATTERN),
             rows="rtt_ms",
             columns="buffer",
-            title="RTT (ms)",
+            heads={"rtt_ms": "RTT (ms)"},
         ),
     ),
     Table(

@@ -6,18 +6,16 @@ the one number it gives, 140 active flows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import polars as pl
-
-from aqmlab import metrics, stats
+from aqmlab import metrics
+from aqmlab.experiment import Experiment
 from aqmlab.measure import Measure
-from aqmlab.plot import Chart
 from aqmlab.publication import Figure, Table
 from aqmlab.rule import ratio
-from aqmlab.runs import Results
-from aqmlab.studies.shared import average, drop_functions
+from aqmlab.runs import Labels, Row
+from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.claims import RED_TO_DROP_TAIL, SHRED_TO_RED, mixed, normalised
 from aqmlab.studies.shred.experiments import (
@@ -37,8 +35,10 @@ from aqmlab.studies.shred.experiments import (
     web_only,
     web_only_pages,
 )
-from aqmlab.study_charts import Draws, Tabulates, crossed, line, means, overview, shown
-from aqmlab.variable import Measured, Variable, per_seed, seeds_of
+from aqmlab.study_charts import Draws, line
+from aqmlab.study_query import Query, joined, of_runs, query, scaled, stacked
+from aqmlab.study_tables import Tabulates, crossed, listed, overview
+from aqmlab.variable import Measured, Variable, per_seed
 
 TALK_ACTIVE = 140
 """Active flows at 100 % Web load, on slides 21 and 22."""
@@ -47,82 +47,51 @@ RATIOS = (0.25, 0.5, 1.0, 1.5, 2.0)
 """Windows over the average window at which SHRED's drop function is drawn."""
 
 
-def _distributions(beyond: Variable, results: Results) -> pl.DataFrame:
-    """Mean and interval over seeds of the share of objects that take longer than each time of the grid."""
-    frames = []
-    for queue in beyond.values_of("queue", results):
-        curves = [beyond.value(results, {"queue": queue}, seed) for seed in seeds_of([beyond], results)]
-        found = [
-            stats.mean_interval([curve[place] for curve in curves if curve is not None])
-            for place in range(measures.GRID.size)
-        ]
-        ends = {end: [getattr(one, end) for one in found] for end in ("value", "low", "high")}
-        frames.append(pl.DataFrame({"queue": queue, "time_s": measures.GRID, **ends}))
-    return pl.concat(frames)
-
-
 def _beyond(ended: Measured, censored: Measured) -> Variable:
-    return per_seed("share beyond each time", metrics.survival, ended, censored)
+    """The share of objects that take longer than each time of the grid."""
+    found = per_seed("share beyond each time", metrics.survival, ended, censored)
+    return found.unrolled("time_s", [float(at) for at in measures.GRID])
+
+
+def _within(low_s: float, high_s: float) -> list[float]:
+    return [float(at) for at in measures.GRID if low_s <= at <= high_s]
 
 
 def _cdf(ended: Measured, censored: Measured) -> Draws:
-    beyond = _beyond(ended, censored)
-
-    def chart(results: Results) -> Chart:
-        table = _distributions(beyond, results).select(
-            "queue",
-            "time_s",
-            fraction=1 - pl.col("value"),
-            low=(1 - pl.col("high")).clip(0.0, 1.0),
-            high=(1 - pl.col("low")).clip(0.0, 1.0),
-        )
-        return Chart(
-            kind="cdf",
-            table=table.filter(pl.col("time_s").is_between(0.15, 10.0)),
-            x="time_s",
-            y="fraction",
-            by="queue",
-            x_label="object transmission time (s)",
-            y_label="cumulative fraction of objects",
-            log_x=True,
-            x_limits=(0.15, 10.0),
-        )
-
-    return chart
+    done = per_seed("share done", lambda beyond: 1 - beyond, _beyond(ended, censored))
+    return line(
+        done.among(time_s=_within(0.15, 10.0)),
+        kind="cdf",
+        x="time_s",
+        by="queue",
+        x_label="object transmission time (s)",
+        y_label="cumulative fraction of objects",
+        log_x=True,
+        x_limits=(0.15, 10.0),
+        clip=(0.0, 1.0),
+    )
 
 
 def _tail(ended: Measured, censored: Measured) -> Draws:
-    beyond = _beyond(ended, censored)
-
-    def chart(results: Results) -> Chart:
-        table = _distributions(beyond, results).select(
-            "queue",
-            "time_s",
-            fraction="value",
-            low=pl.col("low").clip(1e-5),
-            high=pl.col("high").clip(upper_bound=1.0),
-        )
-        return Chart(
-            kind="tail",
-            table=table.filter(pl.col("time_s").is_between(0.5, 60.0)),
-            x="time_s",
-            y="fraction",
-            by="queue",
-            x_label="object transmission time (s)",
-            y_label="fraction of objects that take longer",
-            log_x=True,
-            log_y=True,
-            x_limits=(0.5, 60.0),
-            y_limits=(1e-4, 1.0),
-            guides={"initial RTO": 3.0},
-        )
-
-    return chart
+    return line(
+        _beyond(ended, censored).among(time_s=_within(0.5, 60.0)),
+        kind="tail",
+        x="time_s",
+        by="queue",
+        x_label="object transmission time (s)",
+        y_label="fraction of objects that take longer",
+        log_x=True,
+        log_y=True,
+        x_limits=(0.5, 60.0),
+        y_limits=(1e-4, 1.0),
+        guides={"initial RTO": 3.0},
+        clip=(1e-5, 1.0),
+    )
 
 
 def _by_load(variable: Variable) -> Draws:
     label = "Web load (% of the bottleneck), beside 10 FTP flows"
-    return line(variable, x="load", by="queue", x_label=label, x_scale=100)
+    return line(query(variable).told(load=lambda load: 100 * load), x="load", by="queue", x_label=label)
 
 
 def _ftp_alone(measure: Measure) -> Draws:
@@ -130,106 +99,38 @@ def _ftp_alone(measure: Measure) -> Draws:
 
 
 def _drop_functions(*, up_to: int, most: float) -> Draws:
-    def chart(_: Results) -> Chart:
-        red, shred = DISCIPLINES["RED"], DISCIPLINES["SHRED"]
-        lines = [("RED", red, (1.0,)), *((f"SHRED, r = {r:g}", shred, (r,)) for r in RATIOS)]
-        return Chart(
-            kind="curve",
-            table=drop_functions(lines, up_to),
-            x="average_packets",
-            y="probability",
-            by="line",
-            x_label="average queue (packets)",
-            y_label="drop probability p_b",
-            y_limits=(0.0, most),
-        )
-
-    return chart
-
-
-def _pages(results: Results) -> Chart:
-    frames = []
-    for traffic, one, several in (
-        ("Web only, 100 %", web_only[measures.RESPONSE], web_only_pages[measures.RESPONSE]),
-        ("Web 70 % + 10 FTP", web_mixed[measures.RESPONSE].at(load=0.7), web_mixed_pages[measures.RESPONSE]),
-    ):
-        single = means(normalised(one), results, "queue").with_columns(pl.lit("1").alias("objects"))
-        more = means(normalised(several), results, "queue", "objects")
-        more = more.with_columns(pl.format("1-{}", "objects").alias("objects"))
-        both = pl.concat([single.select(more.columns), more]).filter(pl.col("queue").is_in(QUEUES))
-        frames.append(both.select(pl.lit(traffic).alias("traffic"), pl.all()))
-    return Chart(
-        kind="bars",
-        table=pl.concat(frames),
-        x="objects",
-        y="value",
-        by="queue",
-        panel="traffic",
-        x_label="objects per page",
-        y_label="page time over uncongested time",
+    red, shred = DISCIPLINES["RED"], DISCIPLINES["SHRED"]
+    packets = {"RED": (red, (1.0,)), **{f"SHRED, r = {r:g}": (shred, (r,)) for r in RATIOS}}
+    return drop_functions(
+        packets,
+        up_to,
+        x_label="average queue (packets)",
+        y_label="drop probability p_b",
+        y_limits=(0.0, most),
     )
 
 
-def _active(results: Results) -> Chart:
-    table = means(web_only[measures.MEAN_ACTIVE], results, "queue")
-    return Chart(
-        kind="bars",
-        table=table.with_columns(pl.col("queue").alias("name")),
-        x="name",
-        y="value",
-        by="queue",
-        overlaid=True,
-        x_label="Web only, 100 % load",
-        y_label="mean open transfers",
-        levels={f"the talk: {TALK_ACTIVE}": float(TALK_ACTIVE)},
-    )
+def _page_times(one: Measured, several: Measured) -> Query:
+    """Of pages of one object and of several, over those of pages without congestion."""
+    single = query(normalised(one).among(queue=QUEUES)).tagged(objects="1")
+    more = query(normalised(several).among(queue=QUEUES))
+    return joined(single, more.told(objects=lambda most: f"1-{most}"))
 
 
-def _stable(results: Results) -> Chart:
-    rows = []
-    for row in results[long.name].rows:
-        count = total = 0.0
-        bins = row[measures.BINS]
-        for place, some, seconds in zip(bins["bin"], bins["count"], bins["sum_s"], strict=True):
-            begin = place * measures.LONG_BIN_S
-            if begin < WARM_UP_S:
-                continue
+def _since_warm_up(row: Row) -> Iterator[tuple[Labels, float]]:
+    """The mean time of all objects begun up to a time."""
+    count = total = 0.0
+    bins = row[measures.BINS]
+    for place, some, seconds in zip(bins["bin"], bins["count"], bins["sum_s"], strict=True):
+        if place * measures.LONG_BIN_S >= WARM_UP_S:
             count, total = count + some, total + seconds
-            until = begin + measures.LONG_BIN_S
-            rows.append((row.labels["mix"], row.labels["queue"], until, total / count))
-    return Chart(
-        kind="curve",
-        table=pl.DataFrame(rows, schema=["mix", "queue", "until_s", "mean_time_s"], orient="row"),
-        x="until_s",
-        y="mean_time_s",
-        by="queue",
-        panel="mix",
-        x_label="objects begun from 20 s to this time (s)",
-        y_label="mean object transmission time (s)",
-        guides={"runs of the talk end": 160.0},
-    )
+            yield {"until_s": (place + 1) * measures.LONG_BIN_S}, total / count
 
 
-def _lost_packet(results: Results) -> Chart:
-    rows = [
-        (
-            row.labels["lost"],
-            "fast retransmit or none" if row[measures.LOST_TIMEOUTS] == 0 else "time-out",
-            row[measures.LOST_TIME],
-        )
-        for row in results[lost_packet.name].rows
-        if row[measures.LOST_TIME] is not None
-    ]
-    return Chart(
-        kind="bars",
-        table=pl.DataFrame(rows, schema=["lost", "recovery", "time_s"], orient="row"),
-        x="lost",
-        y="time_s",
-        by="recovery",
-        overlaid=True,
-        x_label="the packet lost: none, the SYN, or the k-th of ten data segments",
-        y_label="object transmission time (s)",
-    )
+def _recovered(row: Row) -> Iterator[tuple[Labels, float]]:
+    if row[measures.LOST_TIME] is not None:
+        without = row[measures.LOST_TIMEOUTS] == 0
+        yield {"recovery": "fast retransmit or none" if without else "time-out"}, row[measures.LOST_TIME]
 
 
 _BESIDE_FTP = (web_mixed[measures.ENDED].at(load=0.7), web_mixed[measures.CENSORED].at(load=0.7))
@@ -326,7 +227,25 @@ FIGURES = (
         id="pages",
         title="Objects per page (slide 29)",
         caption="Web response time over the uncongested one, for pages of one object and of several.",
-        chart=_pages,
+        chart=line(
+            stacked(
+                "traffic",
+                {
+                    "Web only, 100 %": _page_times(
+                        web_only[measures.RESPONSE], web_only_pages[measures.RESPONSE]
+                    ),
+                    "Web 70 % + 10 FTP": _page_times(
+                        web_mixed[measures.RESPONSE].at(load=0.7), web_mixed_pages[measures.RESPONSE]
+                    ),
+                },
+            ),
+            kind="bars",
+            x="objects",
+            by="queue",
+            panel="traffic",
+            x_label="objects per page",
+            y_label="page time over uncongested time",
+        ),
     ),
     Figure(
         id="hint-on-pi",
@@ -341,7 +260,16 @@ FIGURES = (
         id="active-transfers",
         title="Open transfers at 100 % Web load",
         caption="Time average after warm-up, beside the talk's 140 active flows.",
-        chart=_active,
+        chart=line(
+            web_only[measures.MEAN_ACTIVE],
+            kind="bars",
+            x="queue",
+            by="queue",
+            overlaid=True,
+            x_label="Web only, 100 % load",
+            y_label="mean open transfers",
+            levels={f"the talk: {TALK_ACTIVE}": float(TALK_ACTIVE)},
+        ),
     ),
     Figure(
         id="stable",
@@ -349,13 +277,30 @@ FIGURES = (
         caption="One run of 1000 s for each queue: the mean time of all objects begun so far. At 100 % Web "
         "load the line has nothing to spare for retransmissions, and sizes have a heavy tail: the mean of a "
         "single run goes on wandering long after 160 s. Hence many seeds, compared in pairs.",
-        chart=_stable,
+        chart=line(
+            of_runs(long, _since_warm_up, "until_s"),
+            kind="curve",
+            x="until_s",
+            by="queue",
+            panel="mix",
+            x_label="objects begun from 20 s to this time (s)",
+            y_label="mean object transmission time (s)",
+            guides={"runs of the talk end": 160.0},
+        ),
     ),
     Figure(
         id="lost-packet",
         title="What a single loss costs (slide 4)",
         caption="One object of ten segments alone on the line, and one packet of it lost.",
-        chart=_lost_packet,
+        chart=line(
+            of_runs(lost_packet, _recovered, "recovery"),
+            kind="bars",
+            x="lost",
+            by="recovery",
+            overlaid=True,
+            x_label="the packet lost: none, the SYN, or the k-th of ten data segments",
+            y_label="object transmission time (s)",
+        ),
     ),
     Figure(
         id="synchronisation",
@@ -393,70 +338,61 @@ def _overview(experiment: Any, wanted: Sequence[Measure] = _OVERVIEW, **labels: 
     return overview([experiment[measure].at(**labels) for measure in wanted], by="queue")
 
 
-def _readings(results: Results) -> pl.DataFrame:
-    """What SH-4 compares, load by load, and under other readings of "normalised"."""
-    slowdown = web_mixed[measures.SLOWDOWN].averaged("load")
-    of_load = {
-        f"{100 * load:.0f} % Web load": mixed.at(load=load) for load in mixed.values_of("load", results)
+_PAIRS = {"SHRED/RED": SHRED_TO_RED, "RED/Drop Tail": RED_TO_DROP_TAIL}
+
+
+def _compared(one: Variable) -> Query:
+    return stacked("pair", {name: ratio(one, queue=pair) for name, pair in _PAIRS.items()})
+
+
+_READINGS = joined(
+    _compared(mixed).told(load=lambda load: f"{100 * load:.0f} % Web load").renamed(load="reading"),
+    _compared(web_mixed[measures.MEDIAN].averaged("load")).tagged(reading="all loads: medians"),
+    _compared(web_mixed[measures.SLOWDOWN].averaged("load")).tagged(
+        reading="all loads: mean of each object's time over its ideal time"
+    ),
+)
+"""What SH-4 compares, load by load, and under other readings of "normalised"."""
+
+
+def _offered(experiment: Experiment) -> Mapping[str, Variable]:
+    """The load of the Web traffic as it came."""
+
+    def fact(name: str, factor: float = 1.0) -> Variable:
+        return per_seed(name, lambda facts: round(facts[name] * factor, 2), experiment[measures.FACTS])
+
+    measured_s = DURATION_S - WARM_UP_S
+    return {
+        "realised on the wire (%)": fact("realised_load", 100.0),
+        "realised, payload (%)": experiment[measures.PAYLOAD_LOAD],
+        "mean object (B)": fact("mean_object_bytes"),
+        "objects per second": scaled(experiment[measures.COUNT], 1 / measured_s, "1/s"),
     }
-    readings: Mapping[str, Variable] = {
-        **of_load,
-        "all loads: medians": web_mixed[measures.MEDIAN].averaged("load"),
-        "all loads: mean of each object's time over its ideal time": slowdown,
-    }
-    rows = [
-        (name, *(str(ratio(one, queue=pair).interval(results)) for pair in (SHRED_TO_RED, RED_TO_DROP_TAIL)))
-        for name, one in readings.items()
-    ]
-    return pl.DataFrame(rows, schema=["reading", "SHRED/RED", "RED/Drop Tail"], orient="row")
 
 
-_OFFERED = ("realised on the wire (%)", "realised, payload (%)", "mean object (B)", "objects per second")
-
-
-def _offered(experiment: Any, results: Results, **labels: Any) -> tuple[str, str, str, str]:
-    rows = results[experiment.name].where(**labels)
-    facts = [row[measures.FACTS] for row in rows]
-    return (
-        f"{100 * average([fact.get('realised_load') for fact in facts]):.1f}",
-        f"{average([row[measures.PAYLOAD_LOAD] for row in rows]):.1f}",
-        f"{average([fact.get('mean_object_bytes') for fact in facts]):.0f}",
-        f"{average([row[measures.COUNT] for row in rows]) / (DURATION_S - WARM_UP_S):.1f}",
-    )
-
-
-def _loads(results: Results) -> pl.DataFrame:
-    """Nominal and realised load of the Web traffic, means over the seeds."""
-    rows = [("web-only", "100", *_offered(web_only, results, queue="RED"))]
-    rows += [
-        ("web-mixed", f"{100 * float(load):.0f}", *_offered(web_mixed, results, queue="RED", load=load))
-        for load in results[web_mixed.name].axes["load"]
-    ]
-    return pl.DataFrame(rows, schema=["runs", "nominal load (%)", *_OFFERED], orient="row")
-
-
-def _sizes(results: Results) -> pl.DataFrame:
-    """The same for the readings of the sizes' law, and the open transfers beside the talk's 140."""
-    active = sizes[measures.MEAN_ACTIVE]
-    rows = [
-        (reading, *_offered(sizes, results, sizes=reading), shown(active, results, {"sizes": reading}))
-        for reading in results[sizes.name].axes["sizes"]
-    ]
-    return pl.DataFrame(rows, schema=["sizes", *_OFFERED, "open transfers under RED"], orient="row")
-
+_LOADS = joined(
+    stacked("column", {head: one.at(queue="RED") for head, one in _offered(web_only).items()}).tagged(
+        load=100.0, runs="web-only"
+    ),
+    stacked("column", {head: one.at(queue="RED") for head, one in _offered(web_mixed).items()})
+    .told(load=lambda load: 100 * load)
+    .tagged(runs="web-mixed"),
+)
 
 TABLES = (
     Table(
         id="table-1-goodput",
         title="Table 1. FTP-only goodput (Mb/s)",
         caption="Mean ± half of the 95 % interval.",
-        table=crossed(ftp_only[measures.FTP_ALONE], rows="flows", columns="queue", title="FTP flows"),
+        table=crossed(
+            ftp_only[measures.FTP_ALONE], rows="flows", columns="queue", heads={"flows": "FTP flows"}
+        ),
     ),
     Table(
         id="table-2-jain",
         title="Table 2. FTP-only Jain's fairness index",
         caption="Mean ± half of the 95 % interval.",
-        table=crossed(ftp_only[measures.JAIN], rows="flows", columns="queue", title="FTP flows"),
+        table=crossed(ftp_only[measures.JAIN], rows="flows", columns="queue", heads={"flows": "FTP flows"}),
     ),
     Table(
         id="overview-web-only",
@@ -483,7 +419,7 @@ TABLES = (
         caption="Ratios of times with 95 % intervals, paired by seed; the talk says 0.96 and 0.92. The "
         "ideal time of an object is what slow start alone needs. At one load the common divisor of "
         "normalised times cancels.",
-        table=_readings,
+        table=crossed(_READINGS, rows="reading", columns="pair", tell=str),
     ),
     Table(
         id="loads",
@@ -491,7 +427,7 @@ TABLES = (
         caption="Load is in bytes on the wire of first transmissions, connection set-up and the padding of "
         "last segments included; payload alone is less. Sizes have so heavy a tail that a run of 160 s "
         "misses its nominal load by some percent; all queues meet the same arrivals.",
-        table=_loads,
+        table=crossed(_LOADS, rows=("runs", "load"), columns="column", heads={"load": "nominal load (%)"}),
     ),
     Table(
         id="sizes",
@@ -499,6 +435,6 @@ TABLES = (
         caption="The talk gives a mean of 10 kB, a minimum of 12 B and a maximum of 2 MB, and 140 active "
         "flows. Sizes above the maximum may be cut or drawn again, and the mean may be that of the sizes in "
         "use or that before the cut. Load is the same under all of them.",
-        table=_sizes,
+        table=listed({**_offered(sizes), "open transfers under RED": sizes[measures.MEAN_ACTIVE]}, "sizes"),
     ),
 )

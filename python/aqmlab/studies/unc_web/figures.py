@@ -45,7 +45,9 @@ from aqmlab.studies.unc_web.experiments import (
     tuning,
 )
 from aqmlab.studies.unc_web.measures import GRID, REVERSE
-from aqmlab.study_charts import Draws, Tabulates, means, scaled, shown
+from aqmlab.study_charts import Draws
+from aqmlab.study_query import means, scaled, shown
+from aqmlab.study_tables import Tabulates
 from aqmlab.sweep import said
 from aqmlab.variable import Variable, seeds_of
 

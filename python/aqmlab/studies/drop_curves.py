@@ -1,0 +1,37 @@
+"""The drop functions of disciplines as figures of studies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from aqmlab.plot import Chart
+from aqmlab.runs import Results
+from aqmlab.study_charts import Draws
+
+
+def drop_functions(
+    lines: Mapping[str, tuple[Mapping[str, Any], Sequence[Any]]], longest: int, **options: Any
+) -> Draws:
+    """Drop probability at each average queue of up to `longest` packets, by the disciplines' own code.
+
+    Each line is of a discipline and of what `drop_curve` wants to know of the packet: its window over the
+    average window, and its class. `options` are those of `Chart`.
+    """
+    from aqmlab._core import drop_curve
+
+    averages = [float(length) for length in range(longest + 1)]
+
+    def draw(_: Results) -> Chart:
+        frames = []
+        for name, (queue, packet) in lines.items():
+            curve = drop_curve(json.dumps(queue), averages, *packet)
+            frames.append(pl.DataFrame({"line": name, "average_packets": averages, "probability": curve}))
+        return Chart(
+            kind="curve", table=pl.concat(frames), x="average_packets", y="probability", by="line", **options
+        )
+
+    return draw

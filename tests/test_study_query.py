@@ -1,0 +1,157 @@
+"""Queries of studies: variables, estimates, laws and single runs as figures and tables show them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from test_rule import LOADS, LOSS, TIME, made, tried
+
+from aqmlab.measure import Reduction
+from aqmlab.rule import difference, ratio
+from aqmlab.runs import Row, Runs
+from aqmlab.study_charts import line
+from aqmlab.study_query import elsewhere, joined, law, means, of_runs, query, shown, stacked
+from aqmlab.study_tables import crossed, listed, overview
+from aqmlab.variable import per_seed
+
+RESULTS = made(lambda flows, queue: flows * {"red": 1.0, "drop-tail": 2.0}[queue])
+
+
+def test_an_estimate_is_drawn_as_a_variable_is() -> None:
+    slower = ratio(tried[TIME], queue=("drop-tail", "red"))
+    table = means(slower, RESULTS, "flows")
+    assert table["flows"].to_list() == list(LOADS)
+    assert table["value"].to_list() == pytest.approx([2.0] * 3, rel=0.01)
+    assert shown(slower, RESULTS, {"flows": 1}).startswith("1.99")
+    with pytest.raises(ValueError, match=r"time, drop-tail/red: has the axes flows, drawn are queue"):
+        line(slower, x="queue", by="queue", x_label="queue")
+
+
+def test_queries_are_stacked_under_their_names_and_must_have_the_same_axes() -> None:
+    both = stacked("measure", {"T": tried[TIME], "L": tried[LOSS]})
+    table = means(both, RESULTS, "measure", "flows", "queue")
+    assert table["measure"].unique(maintain_order=True).to_list() == ["T", "L"]
+    assert table.height == 2 * means(tried[TIME], RESULTS, "flows", "queue").height
+    with pytest.raises(ValueError, match=r"time \(s\) has the axes queue, and time \(s\) has flows, queue"):
+        joined(tried[TIME], tried[TIME].at(flows=1))
+    alike = joined(tried[TIME], query(tried[TIME].at(flows=1)).tagged(flows=9))
+    assert means(alike, RESULTS, "flows", "queue")["flows"].unique().sort().to_list() == sorted({*LOADS, 9})
+
+
+def test_axes_and_their_values_get_other_names() -> None:
+    time = query(tried[TIME].at(queue="red"))
+    assert means(time.told(flows=lambda flows: 10 * flows), RESULTS, "flows")["flows"].to_list() == [
+        10 * flows for flows in LOADS
+    ]
+    named = time.told(flows={LOADS[0]: "few"}).renamed(flows="how many")
+    assert means(named, RESULTS, "how many")["how many"].to_list() == ["few"]
+    assert (
+        means(time.where(lambda flows: flows > LOADS[0], "flows"), RESULTS, "flows").height == len(LOADS) - 1
+    )
+    for wrong in (
+        lambda: time.told(load={}),
+        lambda: time.renamed(load="x"),
+        lambda: time.where(bool, "load"),
+    ):
+        with pytest.raises(ValueError, match="no axis is called `load`: there is flows"):
+            wrong()
+
+
+def test_a_law_stands_beside_what_is_measured_without_an_interval() -> None:
+    exact = law(lambda flows: None if flows == LOADS[-1] else 2.0 * flows, flows=LOADS)
+    chart = line(
+        stacked("of", {"runs": tried[TIME].at(queue="red"), "law": exact}),
+        x="flows",
+        by="of",
+        x_label="flows",
+        y_label="time (s)",
+    )(RESULTS)
+    found = chart.table.filter(of="law")
+    assert found["value"].to_list() == [2.0 * flows for flows in LOADS[:-1]]
+    assert found["low"].is_nan().all() and not chart.table.filter(of="runs")["low"].is_nan().any()
+    alone = line(exact, x="flows", x_label="flows", y_label="s")(RESULTS)
+    assert alone.by == "line" and "low" not in alone.table.columns
+
+
+def test_lists_are_unrolled_along_an_axis_more() -> None:
+    calls = []
+
+    def upwards(time: float) -> list[float]:
+        calls.append(time)
+        return [time, 2 * time]
+
+    several = per_seed("steps", upwards, tried[TIME]).unrolled("step", ["one", "two", "three"])
+    assert several.axes == ("flows", "queue", "step")
+    table = means(several.at(queue="red"), RESULTS, "flows", "step")
+    assert table["step"].unique(maintain_order=True).to_list() == ["one", "two"], "there is no third"
+    once, twice = (table.filter(step=step)["value"] for step in ("one", "two"))
+    assert twice.to_list() == pytest.approx((2 * once).to_list())
+    assert len(calls) == len(set(calls)), "each list is made once"
+    apart = difference(several, step=("two", "one")).at(queue="red")
+    assert means(apart, RESULTS, "flows")["value"].to_list() == pytest.approx(once.to_list())
+    fewer = several.at(queue="red").among(step=["two"])
+    assert means(fewer, RESULTS, "flows", "step")["step"].unique().to_list() == ["two"]
+    with pytest.raises(ValueError, match="steps: `step` is never four"):
+        several.at(step="four")
+
+
+def test_an_interval_is_drawn_no_further_than_what_is_possible() -> None:
+    draw = line(
+        tried[TIME],
+        x="flows",
+        by="queue",
+        x_label="flows",
+        kind="curve",
+        clip=(1.0, 2.0),
+        y_limits=(0.0, 9.0),
+    )
+    table = draw(RESULTS).table
+    assert (table["low"] >= 1.0).all() and (table["high"] <= 2.0).all()
+
+
+def test_single_runs_tell_of_themselves() -> None:
+    series = Reduction(prefix="t", of=lambda run: {}).measure("series", "a series")
+    runs = Runs(
+        rows=tuple(
+            Row(labels={"flows": 1, "queue": "red"}, seed=seed, values={series.name: [seed, 2 * seed]})
+            for seed in (3, 4, 5)
+        ),
+        axes={"flows": (1,), "queue": ("red",)},
+    )
+
+    def values(row: Row) -> list[tuple[dict[str, int], float]]:
+        return [({"place": place}, value) for place, value in enumerate(row[series])]
+
+    first = of_runs(tried, values, "place", queue="red")
+    assert means(first, {"tried": runs}, "flows", "place")["value"].to_list() == [3, 6]
+    two = of_runs(tried, values, "place", seeds=2, queue="red")
+    assert means(two, {"tried": runs}, "seed", "flows", "place")["value"].to_list() == [3, 6, 4, 8]
+
+
+def test_runs_from_elsewhere_may_lack_an_experiment() -> None:
+    there = elsewhere(tried[TIME].at(queue="red"), lambda _: RESULTS)
+    assert means(there, {}, "flows").height == len(LOADS)
+    assert means(elsewhere(tried[TIME].at(queue="red"), lambda _: {}), RESULTS, "flows").is_empty()
+
+
+def test_a_table_crosses_axes() -> None:
+    table = crossed(tried[TIME], rows="flows", columns="queue", heads={"flows": "how many"})(RESULTS)
+    assert table.columns == ["how many", "red", "drop-tail"]
+    assert table["how many"].to_list() == list(LOADS)
+    flat = crossed(tried[TIME], rows=("queue", "flows"), columns=(), tell=lambda found: found.count)
+    assert flat(RESULTS).height == 2 * len(LOADS)
+
+
+def test_a_table_has_a_column_for_each_query_and_a_gap_where_one_has_nothing() -> None:
+    columns = {"red": tried[TIME].at(queue="red"), "law": law(lambda flows: 7.0, flows=LOADS[:1])}
+    table = listed(columns, "flows")(RESULTS)
+    assert table.columns == ["flows", "red", "law"]
+    assert table["law"].to_list() == ["7", None, None]
+
+
+def test_an_overview_has_a_line_for_each_measure() -> None:
+    table = overview([tried[TIME].at(flows=1), tried[LOSS].at(flows=1)], by="queue")(RESULTS)
+    assert table.columns == ["measure", "red", "drop-tail"]
+    assert table["measure"].to_list() == ["time (s)", "loss"]
+    assert not math.isnan(float(table["red"][0].split()[0]))

@@ -53,6 +53,7 @@ def test_axes_and_their_values_get_other_names() -> None:
         lambda: time.told(load={}),
         lambda: time.renamed(load="x"),
         lambda: time.where(bool, "load"),
+        lambda: time.law(float, "load"),
     ):
         with pytest.raises(ValueError, match="no axis is called `load`: there is flows"):
             wrong()
@@ -72,6 +73,13 @@ def test_a_law_stands_beside_what_is_measured_without_an_interval() -> None:
     assert found["low"].is_nan().all() and not chart.table.filter(of="runs")["low"].is_nan().any()
     alone = line(exact, x="flows", x_label="flows", y_label="s")(RESULTS)
     assert alone.by == "line" and "low" not in alone.table.columns
+
+
+def test_a_law_at_the_points_of_a_query_is_asked_where_there_are_runs() -> None:
+    few = query(tried[TIME].among(flows=LOADS[:2]))
+    table = means(few.law(lambda flows: 2 * flows if flows > LOADS[0] else None, "flows"), RESULTS, *few.axes)
+    assert table["value"].to_list() == [2 * LOADS[1]] * 2
+    assert table["queue"].to_list() == ["red", "drop-tail"] and table["low"].is_nan().all()
 
 
 def test_lists_are_unrolled_along_an_axis_more() -> None:

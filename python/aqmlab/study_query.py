@@ -81,6 +81,19 @@ class Query:
             ),
         )
 
+    def law(self, compute: Callable[..., float | None], *labels: str) -> Query:
+        """What a formula gives of the values of some axes at the same points, so that a form which runs fewer
+        of them has fewer; nothing where it is `None`."""
+        self._check(labels)
+
+        def find(results: Results) -> Found:
+            for point, _ in self.find(results):
+                value = compute(*(point[label] for label in labels))
+                if value is not None:
+                    yield point, exactly(value)
+
+        return replace(self, find=find)
+
     def _check(self, labels: Iterable[str]) -> None:
         for label in labels:
             if label not in self.axes:

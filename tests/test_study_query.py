@@ -118,6 +118,11 @@ def test_an_interval_is_drawn_no_further_than_what_is_possible() -> None:
     assert (table["low"] >= 1.0).all() and (table["high"] <= 2.0).all()
 
 
+def test_means_are_drawn_alone_where_no_intervals_are_wanted() -> None:
+    table = line(tried[TIME], x="flows", by="queue", x_label="flows", intervals=False)(RESULTS).table
+    assert table.columns == ["queue", "flows", "value", "seeds"]
+
+
 def test_single_runs_tell_of_themselves() -> None:
     series = Reduction(prefix="t", of=lambda run: {}).measure("series", "a series")
     runs = Runs(

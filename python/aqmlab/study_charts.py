@@ -27,9 +27,10 @@ def line(
     y_label: str | None = None,
     kind: Any = "line",
     clip: tuple[float, float] | None = None,
+    intervals: bool = True,
     **options: Any,
 ) -> Draws:
-    """A query with its intervals against an axis: a line for each value of the axes `by`, or of several
+    """A query with its `intervals` against an axis: a line for each value of the axes `by`, or of several
     together, and a panel for each of the axes `panel`. No end of an interval is drawn beyond `clip`.
     `options` are those of `Chart`. Raises `ValueError` if the query has other axes."""
     panels, groups = ((one,) if isinstance(one, str) else one for one in (panel, by))
@@ -46,7 +47,7 @@ def line(
             table = table.with_columns(pl.lit("").alias("line"))
         if clip:
             table = table.with_columns(pl.col("low", "high").clip(*clip))
-        if table["low"].is_nan().all():
+        if not intervals or table["low"].is_nan().all():
             table = table.drop("low", "high")
         return Chart(
             kind=kind,

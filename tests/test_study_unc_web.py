@@ -77,7 +77,7 @@ def test_the_grid_is_that_of_the_talk() -> None:
     table = scenario(adaptive_red, PAIRS, queue="ARED+ECN", **labels).given
     rate = table["traffic"]["forward"]["connections_per_second"]
     assert rate == pytest.approx(0.8 * FULL_RATE)
-    assert float(table["duration"][:-1]) == pytest.approx(120 + 250_000 / rate, abs=1)
+    assert float(table["duration"][:-1]) == pytest.approx(120 + 125_000 / rate, abs=1)
     assert (table["tcp"]["recovery"]["kind"], table["tcp"]["ecn"]["mode"]) == ("sack", "on")
     assert scenario(adaptive_red, queue="ARED", **labels).given["tcp"]["ecn"]["mode"] == "off"
 

@@ -19,9 +19,11 @@ LOADS = (50, 60, 70, 80, 85, 90, 95, 100, 105)
 PLOTTED = (80, 105)
 """The loads whose distributions the talk shows."""
 
-PAIRS = 250_000
+PAIRS = 125_000
+"""In each direction: the talk's 250 000 in all."""
+
 QUICK_PAIRS = 8_000
-VARIED_PAIRS = 100_000
+VARIED_PAIRS = 40_000
 
 FULL_LOAD: Mapping[str, float] = {"as decided": 136.5, "MSS 536": 128.3, "HTTP/1.1": 127.0}
 """New connections per second and direction that offer all of the line, by traffic.
@@ -172,10 +174,10 @@ calibration = Experiment(
     | {"record": {"drops": False, "queue_every": "0s"}},
     axes={
         "traffic": Changes(TRAFFIC),
-        "rate": Changes({rate: offering(rate) for rate in (60, 80, 100, 120, 140)}),
+        "rate": Changes({rate: offering(rate) for rate in (60, 100, 140)}),
     },
     measures=[measures.OFFERED],
-    quick=Form(seeds=2, axes={"rate": (60, 100, 140)}, changes={"duration": lasting(QUICK_PAIRS // 2)}),
+    quick=Form(seeds=2, changes={"duration": lasting(QUICK_PAIRS // 2)}),
 )
 
 QUICK_LOADS = (60, 80, 90, 105)
@@ -192,6 +194,7 @@ drop_tail = Experiment(
     axes={"tcp": TCPS, "load": loads(*LOADS)},
     measures=measures.WEB,
     seeds=5,
+    most_seeds=20,
     quick=_QUICK,
     varied=_VARIED,
     varied_quick=_VARIED_QUICK,
@@ -209,6 +212,7 @@ adaptive_red = Experiment(
     },
     measures=measures.WEB,
     seeds=5,
+    most_seeds=20,
     quick=_QUICK,
     varied=Form(axes={"tcp": ("Reno",), **_VARIED.axes}, changes=_VARIED.changes),
     varied_quick=_VARIED_QUICK,
@@ -226,6 +230,7 @@ tuning = Experiment(
     },
     measures=measures.WEB,
     seeds=5,
+    most_seeds=20,
     quick=Form(seeds=3, axes={"load": (105,)}, changes=QUICK),
 )
 
@@ -245,6 +250,7 @@ def _alike(
         axes={**axes, "load": loads(*at)},
         measures=[measures.CDF],
         seeds=5,
+        most_seeds=20,
         quick=Form(seeds=3, axes={"load": tuple(load for load in at if load in QUICK_LOADS)}, changes=QUICK),
     )
 

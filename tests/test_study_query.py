@@ -157,7 +157,7 @@ def test_a_table_crosses_axes() -> None:
 
 
 def test_a_table_has_a_column_for_each_query_and_a_gap_where_one_has_nothing() -> None:
-    columns = {"red": tried[TIME].at(queue="red"), "law": law(lambda flows: 7.0, flows=LOADS[:1])}
+    columns = {"red": tried[TIME].at(queue="red"), "law": law(lambda flows: 7, flows=LOADS[:1])}
     table = listed(columns, "flows")(RESULTS)
     assert table.columns == ["flows", "red", "law"]
     assert table["law"].to_list() == ["7", None, None]

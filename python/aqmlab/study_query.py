@@ -185,7 +185,7 @@ def of_runs(
 
 def exactly(value: float) -> Interval:
     """A number without an interval."""
-    return Interval(value=value, low=math.nan, high=math.nan, count=0)
+    return Interval(value=float(value), low=math.nan, high=math.nan, count=0)
 
 
 def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Derived:

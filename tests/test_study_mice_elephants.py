@@ -22,7 +22,6 @@ from study_checks import (
 from aqmlab import metrics, study
 from aqmlab.experiment import Experiment, Form
 from aqmlab.measure import View
-from aqmlab.runs import Row
 from aqmlab.scenario import Scenario
 from aqmlab.studies.mice_elephants import STUDY, figures, measures, tables
 from aqmlab.studies.mice_elephants.claims import CLAIMS
@@ -40,6 +39,7 @@ from aqmlab.studies.mice_elephants.experiments import (
 )
 from aqmlab.studies.mice_elephants.latency_model import Path as NetworkPath
 from aqmlab.studies.mice_elephants.latency_model import latency
+from aqmlab.study_query import means
 
 
 def scenario(experiment: Experiment, changes: dict[str, Any] | None = None, **labels: Any) -> Scenario:
@@ -283,7 +283,7 @@ def test_the_laws_of_the_threshold_are_judged_by_the_margins_of_mi_12() -> None:
     (table,) = (one.table({exp_2_laws.name: found}) for one in STUDY.tables if one.id == "exp-2-laws")
     assert table["law of L_t"].to_list() == list(LAWS) * 2
     assert table["MI-12.2"].to_list() == ["fails", "holds", "holds", "holds"] * 2
-    assert table["mean L_t (packets)"].to_list() == ["30"] * 8
+    assert table["mean L_t (packets)"].to_list() == [30] * 8
 
 
 def test_the_laws_in_the_main_grid_are_runs_of_the_variants() -> None:
@@ -312,17 +312,17 @@ def test_relative_times_are_ratios_of_the_same_bins() -> None:
 
     variable = exp_1[measures.BINS].at(ITO="3 s")
     results = {exp_1.name: runs(exp_1, {measures.BINS: bins})}
-    red = figures.relative_times(variable, "RIO-PS", results).filter(pl.col("queue") == "RED")
+    relative = figures.relative_times(variable, "RIO-PS")
+    red = means(relative, results, "queue", "packets").filter(pl.col("queue") == "RED")
     assert red["value"].to_list() == pytest.approx([1.5] * len(measures.SIZE_BINS))
     assert red["low"].to_list() == pytest.approx(red["value"].to_list())
 
 
 def test_the_mean_of_a_part_of_a_run_counts_each_file_once() -> None:
     settling = [[10.0, 30.0, 20.0, 20.0], [10.0, 90.0, 20.0, 60.0]]
-    row = Row(labels={}, seed=1, values={measures.SETTLING.name: settling})
     step_s = measures.SETTLING_BIN_S
-    assert tables.mean_of_short_files(row, 0.0, 2 * step_s) == pytest.approx(2.5)
-    assert tables.mean_of_short_files(row, 2 * step_s, 2 * step_s) == pytest.approx(2.0)
+    assert tables.mean_of_short_files(settling, 0.0, 2 * step_s) == pytest.approx(2.5)
+    assert tables.mean_of_short_files(settling, 2 * step_s, 4 * step_s) == pytest.approx(2.0)
 
 
 def test_the_drop_functions_are_those_of_table_3() -> None:

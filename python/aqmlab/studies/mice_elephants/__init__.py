@@ -14,15 +14,15 @@ from aqmlab.runs import Results
 from aqmlab.studies.mice_elephants.claims import CLAIMS, answer
 from aqmlab.studies.mice_elephants.decisions import DECISIONS
 from aqmlab.studies.mice_elephants.experiments import EXPERIMENTS, exp_1
-from aqmlab.studies.mice_elephants.figures import FIGURES, settled_after
-from aqmlab.studies.mice_elephants.measures import WARM_UP
-from aqmlab.studies.mice_elephants.tables import TABLES
+from aqmlab.studies.mice_elephants.figures import FIGURES
+from aqmlab.studies.mice_elephants.measures import ACTIVE, WARM_UP
+from aqmlab.studies.mice_elephants.tables import TABLES, settled
 
 
 def _checks(results: Results) -> list[str]:
     """MSER-5 on the number of open transfers of each run, against the warm-up."""
     rows = results[exp_1.name].where(ITO="3 s")
-    longer = [row for row in rows if settled_after(row) > row[WARM_UP]]
+    longer = [row for row in rows if settled(row[ACTIVE]) > row[WARM_UP]]
     if not longer:
         return []
     return [

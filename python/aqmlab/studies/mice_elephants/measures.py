@@ -25,6 +25,9 @@ LONG_FILE = 100
 SIZE_BINS = tuple(int(edge) for edge in np.unique(np.geomspace(4, 20_000, 16).round()))
 """Lower ends of the bins of file sizes, in packets; the last one is open."""
 
+BIN_COLUMNS = ("files", "time_s", "packets", "long")
+"""What is counted in each bin: files completed, their times' sum, packets sent, and sent as long."""
+
 LARGEST_SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 """Shares of the files, the largest ones, whose share of the bytes is told."""
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from aqmlab import stats
 from aqmlab.experiment import Experiment
 from aqmlab.measure import Measure
 from aqmlab.publication import Table
-from aqmlab.rule import ratio
-from aqmlab.runs import Results, Row
+from aqmlab.rule import Estimate, ratio, statistic
+from aqmlab.runs import Results
+from aqmlab.stats import Interval
 from aqmlab.studies.mice_elephants import measures
-from aqmlab.studies.mice_elephants.claims import as_good_as_red
+from aqmlab.studies.mice_elephants.claims import as_good_as_red, in_exp_1
 from aqmlab.studies.mice_elephants.experiments import (
     CHOSEN_BUFFER,
     CHOSEN_PATTERN,
@@ -24,7 +22,6 @@ from aqmlab.studies.mice_elephants.experiments import (
     EDGE,
     FULL_S,
     ITO,
-    LAWS,
     ONE_CLASS,
     QUEUES,
     RIO_PS,
@@ -38,13 +35,13 @@ from aqmlab.studies.mice_elephants.experiments import (
     table_1_search,
     two_way,
 )
-from aqmlab.studies.mice_elephants.figures import carried, settled_after
+from aqmlab.studies.mice_elephants.figures import carried
 from aqmlab.studies.mice_elephants.measures import DEMAND, PACKET
-from aqmlab.studies.shared import average
-from aqmlab.study_query import interval_of, label_of, shown
-from aqmlab.study_tables import Tabulates, crossed, overview
+from aqmlab.studies.shared import settled_after
+from aqmlab.study_query import Asked, Query, joined, label_of, law, query, scaled, stacked
+from aqmlab.study_tables import Tabulates, crossed, listed, overview
 from aqmlab.sweep import Value
-from aqmlab.variable import Variable, per_seed, points_of
+from aqmlab.variable import Variable, per_seed
 
 CLASSES = {"all": measures.ALL, "short": measures.SHORT, "long": measures.LONG}
 
@@ -61,87 +58,82 @@ PUBLISHED: Mapping[tuple[str, str], Mapping[str, int]] = {
 SETUP = {"pattern": "short flows", "rtt_ms": "RTT (ms)", "buffer": "Drop Tail's buffer (BDP)"}
 """What the search for Table I's set-up varies, and how its tables name it."""
 
-RECALLED: Mapping[tuple[str, str], int] = {
-    ("3 s", "Drop Tail"): 4_207_841,
-    ("3 s", "RED"): 4_264_890,
-    ("3 s", "RIO-PS"): 4_255_711,
-    ("1 s", "Drop Tail"): 4_234_309,
-    ("1 s", "RED"): 4_254_291,
-    ("1 s", "RIO-PS"): 4_244_158,
+RECALLED: Mapping[str, Mapping[str, int]] = {
+    "Exp 1, ITO 3 s": {"Drop Tail": 4_207_841, "RED": 4_264_890, "RIO-PS": 4_255_711},
+    "Exp 1, ITO 1 s": {"Drop Tail": 4_234_309, "RED": 4_254_291, "RIO-PS": 4_244_158},
 }
 """Table IV as remembered, not confirmed by any document we found: a hint at the line's rate, no more."""
 
 
-def _table_1(results: Results) -> pl.DataFrame:
-    rows = []
-    for (speed, queue), theirs in PUBLISHED.items():
-        for name, packets in theirs.items():
-            ours = table_1[CLASSES[name]].at(speed=speed, queue=queue)
-            mean = interval_of(ours, results, {}).value
-            off = f"{100 * (mean / packets - 1):+.1f}"
-            met = [f"{100 * one / DEMAND:.1f}" if name == "short" else "" for one in (packets, mean)]
-            rows.append((speed, queue, name, packets, shown(ours, results), off, *met))
-    schema = ["link", "queue", "class", "published", "ours", "off (%)", "of the demand (%)", "ours of it (%)"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+# Table I
+
+
+def _off(experiment: Experiment, speed: str, queue: str, name: str) -> Variable:
+    """The relative difference of a goodput from the published one."""
+    theirs = PUBLISHED[speed, queue][name]
+    ours = experiment[CLASSES[name]].at(speed=speed, queue=queue)
+    return per_seed(f"off, {queue}", lambda packets: 100 * (packets / theirs - 1), ours, unit="%")
+
+
+_speeds = list(SPEEDS)
+_TABLE_1 = {
+    "published": law(
+        lambda speed, queue, flows: PUBLISHED[speed, queue][flows],
+        speed=_speeds,
+        queue=QUEUES,
+        flows=list(CLASSES),
+    ),
+    "ours": stacked("flows", {name: table_1[measure] for name, measure in CLASSES.items()}),
+    "off (%)": joined(
+        *(
+            query(_off(table_1, speed, queue, name)).tagged(speed=speed, queue=queue, flows=name)
+            for speed, queue in PUBLISHED
+            for name in CLASSES
+        )
+    ),
+    "of the demand (%)": law(
+        lambda speed, queue: 100 * PUBLISHED[speed, queue]["short"] / DEMAND, speed=_speeds, queue=QUEUES
+    ).tagged(flows="short"),
+    "ours of it (%)": query(scaled(table_1[measures.DEMAND_MET], 100, "%")).tagged(flows="short"),
+}
 
 
 def distance(queue: str) -> Variable:
     """Root mean square of the relative differences from the published goodput of short and long flows, at
-    both speeds, in percent."""
-    cells = [(speed, name) for speed in SPEEDS for name in ("short", "long")]
-    theirs = [PUBLISHED[speed, queue][name] for speed, name in cells]
-
-    def off(*ours: float) -> float:
-        return 100 * math.sqrt(average([(a / b - 1) ** 2 for a, b in zip(ours, theirs, strict=True)]))
-
-    ours = [table_1_search[CLASSES[name]].at(speed=speed, queue=queue) for speed, name in cells]
-    return per_seed(f"off, {queue}", off, *ours, unit="%")
+    both speeds."""
+    offs = [_off(table_1_search, speed, queue, name) for speed in SPEEDS for name in ("short", "long")]
+    return per_seed(f"off, {queue}", lambda *of: math.hypot(*of) / math.sqrt(len(of)), *offs, unit="%")
 
 
 def search(results: Results) -> pl.DataFrame:
     """Set-ups of Table I by their distance from the published Drop Tail rows."""
-    distances = [distance(queue) for queue in QUEUES]
-    rows = [
-        (*(setup[label] for label in SETUP), *(interval_of(one, results, setup).value for one in distances))
-        for setup in points_of(distances[0], results)
-    ]
-    schema = [*SETUP.values(), *map(label_of, distances)]
-    return pl.DataFrame(rows, schema=schema, orient="row").sort(label_of(distances[0]), nulls_last=True)
+    columns = {label_of(one): one for one in map(distance, QUEUES)}
+    table = listed(columns, *SETUP, heads=SETUP, tell=lambda found: found.value)(results)
+    return table.sort(label_of(distance("Drop Tail")))
 
 
 def search_goodput(results: Results) -> pl.DataFrame:
     """Goodput of each set-up of the search below the published one, in the order of their distance."""
-    cells = [(queue, name) for queue in QUEUES for name in ("short", "long")]
-    ordered = search(results).select(SETUP.values()).rows()
-    rows: list[tuple[Any, ...]] = []
-    for speed in SPEEDS:
-        rows.append(
-            (speed, "published", None, None, *(PUBLISHED[speed, queue][name] for queue, name in cells))
-        )
-        for values in ordered:
-            setup = {**dict(zip(SETUP, values, strict=True)), "speed": speed}
-            found = [
-                interval_of(table_1_search[CLASSES[name]], results, {**setup, "queue": queue}).value
-                for queue, name in cells
-            ]
-            rows.append((speed, *values, *(None if math.isnan(mean) else round(mean) for mean in found)))
-    schema = ["link", *SETUP.values(), *(f"{queue}, {name}" for queue, name in cells)]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    cells = {f"{queue}, {name}": (queue, name) for queue in QUEUES for name in ("short", "long")}
+    heads = {"speed": "link", **SETUP}
+
+    def published(queue: str, name: str) -> Query:
+        return law(lambda speed: PUBLISHED[speed, queue][name], speed=_speeds)
+
+    theirs = {head: published(*cell).tagged(pattern="published") for head, cell in cells.items()}
+    ours = {head: table_1_search[CLASSES[name]].at(queue=queue) for head, (queue, name) in cells.items()}
+    printed = listed(theirs, "speed", "pattern", heads=heads, tell=_packets)(results)
+    found = listed(ours, *heads, heads=heads, tell=_packets)(results)
+    ranks = search(results).select(*SETUP.values()).with_row_index("rank")
+    ranked = found.join(ranks, on=list(SETUP.values()), how="left")
+    return pl.concat([ranked, printed], how="diagonal").sort("link", "rank").drop("rank")
 
 
-def _table_4(results: Results) -> pl.DataFrame:
-    goodput = {
-        **{f"Exp 1, ITO {ito}": (ito, exp_1[measures.GOODPUT].at(ITO=ito)) for ito in ITO},
-        **{f"Exp 2, {mix}": ("", exp_2[measures.GOODPUT].at(mix=mix)) for mix in ONE_CLASS},
-    }
-    rows = [
-        (name, queue, shown(packets, results, {"queue": queue}), RECALLED.get((ito, queue)))
-        for name, (ito, packets) in goodput.items()
-        for queue in QUEUES
-    ]
-    schema = ["runs", "queue", "goodput (packets)", "theirs, from memory"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+def _packets(found: Interval) -> int:
+    return round(found.value)
 
+
+# Exp 1 and 2
 
 _OF_SHORT = (
     *(measures.SHORT_FILES, measures.SHORT_FILES_BEYOND, measures.SHORT_FILE_DROPS),
@@ -162,98 +154,91 @@ def _overview(
     return overview([experiment[measure].at(**labels) for measure in (*wanted, *_OF_ALL)], by="queue")
 
 
+_GOODPUT = {
+    **{f"Exp 1, ITO {ito}": in_exp_1(measures.GOODPUT, ito) for ito in ITO},
+    **{f"Exp 2, {mix}": exp_2[measures.GOODPUT].at(mix=mix) for mix in ONE_CLASS},
+}
+
+
 def _laws(results: Results) -> pl.DataFrame:
     """MI-12 under each law of the threshold, with where the threshold went."""
-    compared = [exp_2_laws[one] for one in (measures.RESPONSE, measures.GOODPUT, measures.MEAN_QUEUE)]
-    told = [exp_2_laws[one] for one in (measures.MEAN_THRESHOLD, measures.PACKETS_LONG)]
-    rows = []
-    for mix, law in product(ONE_CLASS, LAWS):
-        at = {"mix": mix, "law": law}
-        rows.append(
-            (
-                mix,
-                law,
-                *(str(ratio(one.at(**at), queue=(RIO_PS, "RED")).interval(results)) for one in compared),
-                as_good_as_red(exp_2_laws).at(at).judge(results).verdict,
-                *(f"{interval_of(one.at(**at, queue=RIO_PS), results, {}).value:.0f}" for one in told),
-            )
-        )
-    schema = [
-        *("files", "law of L_t"),
-        *(f"{one.name}, RIO-PS/RED" for one in compared),
-        "MI-12.2",
-        *(label_of(one) for one in told),
+    axes = {"mix": "files", "law": "law of L_t"}
+    of_both = (measures.RESPONSE, measures.GOODPUT, measures.MEAN_QUEUE)
+    ratios = [ratio(exp_2_laws[one], queue=(RIO_PS, "RED")) for one in of_both]
+    edge = [exp_2_laws[one].at(queue=RIO_PS) for one in (measures.MEAN_THRESHOLD, measures.PACKETS_LONG)]
+    table = listed({label_of(one): one for one in ratios}, *axes, heads=axes, tell=str)(results)
+    verdicts = [
+        as_good_as_red(exp_2_laws).at(dict(zip(axes, point, strict=True))).judge(results).verdict
+        for point in table.select(*axes.values()).iter_rows()
     ]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    went = listed({label_of(one): one for one in edge}, *axes, heads=axes, tell=_packets)(results)
+    return table.with_columns(pl.Series("MI-12.2", verdicts)).join(went, on=list(axes.values()))
 
 
-def mean_of_short_files(row: Row, begin_s: float, length_s: float) -> float:
+def settled(active: Sequence[float]) -> float:
+    """When MSER-5 lets the number of open transfers of a run begin, in seconds; infinity if nowhere."""
+    return settled_after([active], measures.SERIES_STEP_S)
+
+
+def _of_cuts(name: str, choose: Callable[[Sequence[float]], float]) -> Estimate:
+    def finds(values: Sequence[Sequence[float | None]], level: float) -> Interval:
+        cuts = sorted(one for one in values[0] if one is not None)
+        value = choose(cuts) if cuts else math.nan
+        return Interval(value=value, low=math.nan, high=math.nan, count=len(cuts), level=level)
+
+    cut = per_seed("MSER-5", settled, in_exp_1(measures.ACTIVE), unit="s")
+    return statistic(f"MSER-5, {name}", finds, cut, unit="s")
+
+
+def mean_of_short_files(settling: Sequence[Sequence[float]], begin_s: float, end_s: float) -> float:
     """The mean time of short files begun in a part of a run."""
-    counts, sums = row[measures.SETTLING]
-    step_s = measures.SETTLING_BIN_S
-    first, last = round(begin_s / step_s), round((begin_s + length_s) / step_s)
-    count = math.fsum(counts[first:last])
-    return math.fsum(sums[first:last]) / count if count else math.nan
+    first, last = (round(at_s / measures.SETTLING_BIN_S) for at_s in (begin_s, end_s))
+    count, total = (math.fsum(values[first:last]) for values in settling)
+    return total / count if count else math.nan
 
 
-_PARTS = ((0, 0.25), (0.25, 0.25), (0.5, 0.25), (0.25, 0.5), (0.5, 0.5))
-"""Parts of a run of which means are compared: where each begins, and how long it is."""
+def _mean_of_part(begin: float, end: float) -> Variable:
+    return per_seed(
+        f"mean, {100 * begin:g} to {100 * end:g} % of the run",
+        lambda found, warm_up_s: mean_of_short_files(found, 2 * begin * warm_up_s, 2 * end * warm_up_s),
+        in_exp_1(measures.SETTLING),
+        in_exp_1(measures.WARM_UP),
+    )
 
 
-def _precision(results: Results) -> pl.DataFrame:
-    """What MSER-5 asks for, and how the mean of a run depends on where it begins and how long it is."""
-    rows = []
-    for queue in QUEUES:
-        runs = results[exp_1.name].where(ITO="3 s", queue=queue)
-        end = 2 * runs[0][measures.WARM_UP]
-        cuts = sorted(settled_after(row) for row in runs)
-        parts = [
-            [mean_of_short_files(row, begin * end, length * end) for row in runs] for begin, length in _PARTS
-        ]
-        found = [str(stats.mean_interval(part)) for part in parts]
-        rows.append((queue, f"{cuts[len(cuts) // 2]:g}", f"{cuts[-1]:g}", *found))
-    schema = [
-        *("queue", "MSER-5, median (s)", "MSER-5, largest (s)"),
-        *(f"mean, {100 * a:g} to {100 * (a + b):g} % of the run" for a, b in _PARTS),
-    ]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+_WARM_UP: tuple[Asked, ...] = (
+    _of_cuts("median", lambda cuts: cuts[len(cuts) // 2]),
+    _of_cuts("largest", lambda cuts: cuts[-1]),
+    *(_mean_of_part(*part) for part in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))),
+)
+
+
+def _of_table_3(bdp: int) -> dict[str, str]:
+    """The parameters for a bandwidth-delay product in packets."""
+    queues, limit = disciplines(bdp), 2.5 * bdp
+    lines = {"short": (0.35, 0.05), "long": (0.5, 0.1)}
+    return {
+        "packet (B)": f"{PACKET}",
+        "bandwidth-delay product (packets)": f"{bdp}",
+        "line": f"{bdp // 20} Mb/s, RTT 80 ms",
+        "Drop Tail: limit": queues["Drop Tail"]["limit"],
+        **{f"RED: {name}": str(queues["RED"][name]) for name in ("limit", "min_th", "max_th", "max_p")},
+        "RIO-PS: limit": queues[RIO_PS]["limit"],
+        **{
+            f"RIO-PS: {name} (min, max, max_p)": f"{0.15 * limit:g}p, {most * limit:g}p, {max_p:g}"
+            for name, (most, max_p) in lines.items()
+        },
+        "RED and RIO-PS: weight": f"{WEIGHT:g}",
+        "RED and RIO-PS: ecn, wait, gentle": "on, on, on",
+        **{f"edge: {name}": str(EDGE[name]) for name in ("short_to_long", "expiry", "update")},
+        "initial time-out (s)": "3 and 1" if bdp == 200 else "3",
+    }
 
 
 def _parameters(_: Results) -> pl.DataFrame:
-    bdps = (200, 120)
-    rows = [
-        ("packet (B)", *(f"{PACKET}" for _ in bdps)),
-        ("bandwidth-delay product (packets)", *(f"{bdp}" for bdp in bdps)),
-        ("line", "10 Mb/s, RTT 80 ms", "6 Mb/s, RTT 80 ms"),
-        *(
-            (f"{queue}: {name}", *(str(disciplines(bdp)[queue][name]) for bdp in bdps))
-            for queue, name in (
-                ("Drop Tail", "limit"),
-                *(("RED", name) for name in ("limit", "min_th", "max_th", "max_p")),
-                (RIO_PS, "limit"),
-            )
-        ),
-        ("RIO-PS: short (min, max, max_p)", *(_line(bdp, 0.35, 0.05) for bdp in bdps)),
-        ("RIO-PS: long (min, max, max_p)", *(_line(bdp, 0.5, 0.1) for bdp in bdps)),
-        ("RED and RIO-PS: weight", *(f"{WEIGHT:g}" for _ in bdps)),
-        ("RED and RIO-PS: ecn, wait, gentle", *("on, on, on" for _ in bdps)),
-        *(
-            (f"edge: {name}", *(str(EDGE[name]) for _ in bdps))
-            for name in ("short_to_long", "expiry", "update")
-        ),
-        ("initial time-out (s)", "3 and 1", "3"),
-    ]
-    return pl.DataFrame(rows, schema=["parameter", "Exp 1", "Exp 2"], orient="row")
-
-
-def _line(bdp: int, most: float, probability: float) -> str:
-    limit = 2.5 * bdp
-    return f"{0.15 * limit:g}p, {most * limit:g}p, {probability:g}"
-
-
-def _largest_table(results: Results) -> pl.DataFrame:
-    rows = [(f"{100 * share:g} %", str(interval)) for share, interval in carried(results)]
-    return pl.DataFrame(rows, schema=["the largest files", "share of the bytes (%)"], orient="row")
+    of_exp_1, of_exp_2 = _of_table_3(200), _of_table_3(120)
+    columns = {"parameter": of_exp_1, "Exp 1": of_exp_1.values(), "Exp 2": of_exp_2.values()}
+    return pl.DataFrame({name: list(values) for name, values in columns.items()})
 
 
 TABLES = (
@@ -265,7 +250,7 @@ TABLES = (
         f"{CHOSEN_RTT_MS} ms, Drop Tail's buffer {CHOSEN_BUFFER} bandwidth-delay products, RED's and "
         "RIO-PS's 5/3 of it with the thresholds of Table III, 500 s from the start. Mean ± half of the 95 % "
         "interval.",
-        table=_table_1,
+        table=listed(_TABLE_1, "speed", "queue", "flows", heads={"speed": "link", "flows": "class"}),
     ),
     Table(
         id="table-1-search",
@@ -305,7 +290,16 @@ TABLES = (
         title="Table IV. Goodput after the warm-up",
         caption="Unique packets that arrived after the warm-up. The last column is remembered, not "
         f"confirmed: a hint at the scale, never judged. Both run {FULL_S} s in full.",
-        table=_table_4,
+        table=listed(
+            {
+                "goodput (packets)": stacked("runs", _GOODPUT),
+                "theirs, from memory": law(
+                    lambda runs, queue: RECALLED[runs][queue], runs=list(RECALLED), queue=QUEUES
+                ),
+            },
+            "runs",
+            "queue",
+        ),
     ),
     Table(
         id="exp-1-ito-3",
@@ -348,14 +342,19 @@ TABLES = (
         title="Why 2000 s?",
         caption="MSER-5 on the number of open transfers of each run, and the mean time of short files (s) "
         "with its 95 % interval over the seeds, by the part of the run that is measured.",
-        table=_precision,
+        table=listed({label_of(one): one for one in _WARM_UP}, "queue"),
     ),
     Table(
         id="largest-table",
         title="Share of the bytes in the largest files",
         caption="Exp 1, with 95 % intervals over the seeds. The talk says that few flows carry 80 % of the "
         "traffic.",
-        table=_largest_table,
+        table=listed(
+            {"share of the bytes (%)": query(carried).told(files=lambda share: f"{share:g} %")},
+            "files",
+            heads={"files": "the largest files"},
+            tell=str,
+        ),
     ),
     Table(
         id="parameters",

@@ -21,14 +21,8 @@ from aqmlab.measure import View
 from aqmlab.runs import Labels, Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import STUDY, measures
-from aqmlab.studies.unc_web.claims import (
-    CLAIMS,
-    FLOORS,
-    certain_crossings,
-    crossing_times,
-    differences,
-    lag_of_ecn,
-)
+from aqmlab.studies.unc_web.claims import CLAIMS, FLOORS
+from aqmlab.studies.unc_web.distributions import certain_crossings, crossing_times, differences, lags
 from aqmlab.studies.unc_web.experiments import (
     FULL_LOAD,
     FULL_RATE,
@@ -259,7 +253,7 @@ def test_equal_systems_have_a_largest_distance_but_no_lag() -> None:
     lag, largest = [], []
     for _ in range(100):
         noise = rng.normal(0.0, 0.02, size=(5, 2, 20)).repeat(10, axis=2)
-        lag.append(lag_of_ecn.finds([list(noise[:, 0]), list(noise[:, 1])], 0.95).value)
+        lag.append(lags([list(noise[:, 0]), list(noise[:, 1])], 0.95).value)
         largest.append(float(np.abs(noise[:, 0] - noise[:, 1]).max(axis=1).mean()))
     assert abs(np.mean(lag)) < 3 * np.std(lag) / 10
     assert np.mean(largest) > 0.05

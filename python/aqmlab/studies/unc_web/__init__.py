@@ -11,44 +11,34 @@ from __future__ import annotations
 
 from aqmlab.publication import Reading, Study
 from aqmlab.runs import Results
-from aqmlab.studies.shared import settled_after
+from aqmlab.studies.shared import warm_up_warning
 from aqmlab.studies.unc_web.claims import CLAIMS, FLOORS, answer
 from aqmlab.studies.unc_web.decisions import DECISIONS
-from aqmlab.studies.unc_web.experiments import EXPERIMENTS, FULL_LOAD, WARM_UP_S, drop_tail
-from aqmlab.studies.unc_web.figures import FIGURES, TABLES, full_load
+from aqmlab.studies.unc_web.experiments import EXPERIMENTS, WARM_UP_S, drop_tail
+from aqmlab.studies.unc_web.figures import FIGURES
 from aqmlab.studies.unc_web.measures import ACTIVE, SERIES_STEP_S
+from aqmlab.studies.unc_web.tables import TABLES, calibrated
 from aqmlab.sweep import said
 
 
 def _checks(results: Results) -> list[str]:
     """Whether the rates still offer the loads, equal systems can meet claims, and the warm-up was enough."""
-    warnings = []
-    for traffic, rate in FULL_LOAD.items():
-        found = full_load(results, traffic)
-        if not found.low <= rate <= found.high:
-            warnings.append(
-                f"Calibration, {traffic}: the grid takes {rate:g} connections/s for all of the line, "
-                f"measured are {found}."
-            )
-    for floor in FLOORS:
-        for labels, _, alike in floor.found(results):
-            if alike.value > floor.most:
-                warnings.append(
-                    f"Noise floor, {floor.claim}, {said(labels)}: equal systems are {alike} apart, and at "
-                    f"most {floor.most:g} is claimed: chance alone goes beyond."
-                )
-    late = []
-    for load in results[drop_tail.name].axes["load"]:
-        active = [row[ACTIVE] for row in results[drop_tail.name].where(tcp="Reno", load=load)]
-        if settled_after(active, SERIES_STEP_S) > WARM_UP_S:
-            late.append(f"{load} %")
-    if late:
-        warnings.append(
-            f"Warm-up: by MSER-5, the mean number of open requests under Drop Tail has not settled after "
-            f"{WARM_UP_S:g} s at {', '.join(late)}. At full load it never does: compared are runs of equal "
-            "length, on the same requests."
-        )
-    return warnings
+    moved = [
+        f"Calibration, {traffic}: the grid takes {rate:g} connections/s for all of the line, measured are "
+        f"{found}."
+        for traffic, rate, found, still in calibrated(results)
+        if not still
+    ]
+    by_chance = [
+        f"Noise floor, {floor.claim}, {said(labels)}: equal systems are {alike} apart, and "
+        f"{floor.rule.band} is claimed: chance alone goes beyond."
+        for floor in FLOORS
+        for labels, _, alike in floor.found(results)
+        if alike.value > floor.rule.band.high
+    ]
+    active = [drop_tail[ACTIVE].at(tcp="Reno")]
+    asked = f"the {WARM_UP_S:g} s under Drop Tail"
+    return moved + by_chance + warm_up_warning(active, results, SERIES_STEP_S, asked, WARM_UP_S)
 
 
 STUDY = Study(

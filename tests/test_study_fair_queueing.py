@@ -17,19 +17,17 @@ from aqmlab.measure import Measure, View
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
 from aqmlab.studies.fair_queueing import STUDY, laws, measures
+from aqmlab.studies.fair_queueing.blocks import BLOCKS
 from aqmlab.studies.fair_queueing.claims import CLAIMS
 from aqmlab.studies.fair_queueing.experiments import (
     BACKGROUNDS,
-    BLOCKS,
     PAIRS,
     POISSON_FLOWS,
     RIVALS,
     WARM_UP_S,
     baseline,
     delay,
-    example,
     link,
-    number,
     one,
     orders,
     pair_name,
@@ -39,6 +37,7 @@ from aqmlab.studies.fair_queueing.experiments import (
     several,
     windows,
 )
+from aqmlab.studies.fair_queueing.flow_experiments import example, number
 
 
 def scenario(experiment: Experiment, duration: str | None = None, **labels: Any) -> Scenario:
@@ -85,7 +84,7 @@ def test_the_link_is_that_of_the_talk() -> None:
     assert round_trip_s * 50e6 / (8 * laws.PACKET) == pytest.approx(625)
     assert case["traffic"]["highspeed"]["flows"] == 4
     assert len(PAIRS) == len(RIVALS) * (len(RIVALS) - 1) / 2 == 10
-    assert [size for _, _, size in BLOCKS["A"][1]] == [20, 100, 625]
+    assert [plot.buffer for plot in BLOCKS["A"].plots] == [20, 100, 625]
 
 
 # Measures
@@ -155,7 +154,7 @@ def test_active_flows_are_counted_where_fair_queueing_tells_them_apart() -> None
 
 
 def test_the_formula_of_the_deck_does_not_give_what_the_deck_prints() -> None:
-    chance = laws.bottlenecked_law(0.6, 0.5, 6)[5]
+    chance = laws.bottlenecked_law(5, 0.6, 0.5)
     assert chance == pytest.approx(laws.FORMULA)
     assert chance < laws.PRINTED / 9
 

@@ -16,6 +16,7 @@ from aqmlab.studies.fair_queueing.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.fair_queueing.decisions import DECISIONS
 from aqmlab.studies.fair_queueing.experiments import EXPERIMENTS, baseline
 from aqmlab.studies.fair_queueing.figures import FIGURES
+from aqmlab.studies.fair_queueing.flow_experiments import EXPERIMENTS as FLOW_EXPERIMENTS
 from aqmlab.studies.fair_queueing.measures import AVAILABLE_MBPS, BACKGROUND_RATE
 from aqmlab.studies.fair_queueing.tables import TABLES
 from aqmlab.study_query import interval_of
@@ -39,7 +40,7 @@ STUDY = Study(
     "for Elastic Traffic, NGI 2006.",
     question="If routers share their links fairly flow by flow, are end systems free to use any transport, "
     "and is the number of flows to be scheduled small whatever the rate of the link?",
-    experiments=EXPERIMENTS,
+    experiments=EXPERIMENTS + FLOW_EXPERIMENTS,
     figures=FIGURES,
     tables=TABLES,
     claims=CLAIMS,

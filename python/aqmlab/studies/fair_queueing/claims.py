@@ -19,23 +19,20 @@ from aqmlab.rule import (
     unpaired_ratio,
 )
 from aqmlab.studies.fair_queueing import measures
+from aqmlab.studies.fair_queueing.blocks import CASES
 from aqmlab.studies.fair_queueing.experiments import (
-    CASES,
     ORDERS,
     RECOVERY,
-    TRACE_LOADS,
     alone,
     delay,
-    example,
-    number,
     one,
     orders,
     pairs,
     scale,
     several,
-    trace,
     windows,
 )
+from aqmlab.studies.fair_queueing.flow_experiments import TRACE_LOADS, example, number, trace
 from aqmlab.studies.fair_queueing.laws import FORMULA, PRINTED, TRANSPARENT, full_share
 from aqmlab.studies.shared import told
 from aqmlab.variable import Variable, per_seed
@@ -70,7 +67,7 @@ four_to_one = ratio(
 )
 
 others = tuple(order for order in ORDERS if order != "DRR")
-of_several = tuple(name for name, (flows, _, _) in CASES.items() if not flows.startswith("1 "))
+of_several = tuple(name for name, plot in CASES.items() if not plot.flows.startswith("1 "))
 
 transparent_loads = tuple(load for load in alone.values("load") if full_share(float(load)) < TRANSPARENT)
 limited_wait = alone[measures.ALONE_WAIT].among(load=transparent_loads)

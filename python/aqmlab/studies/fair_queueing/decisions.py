@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from aqmlab.publication import Decision, Variant
-from aqmlab.studies.fair_queueing.experiments import CONTROLS, SIZES
+from aqmlab.studies.fair_queueing.experiments import CONTROLS
+from aqmlab.studies.fair_queueing.flow_experiments import SIZES
 from aqmlab.studies.shared import Alters
 
 

@@ -1,13 +1,15 @@
-"""The experiments of the study `fair-queueing`: scenarios, axes, and what is measured."""
+"""The experiments of the study `fair-queueing` on the talk's link: scenarios, axes, what is measured."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 from aqmlab import metrics
 from aqmlab.experiment import Experiment, Form
 from aqmlab.studies.fair_queueing import measures
+from aqmlab.studies.fair_queueing.blocks import CASES, FLOWS, PACKETS, PLOTS, Plot
 from aqmlab.studies.fair_queueing.laws import PACKET, RATE_MBPS
 from aqmlab.studies.fair_queueing.measures import PAYLOAD, SHOWN_S, UNRESPONSIVE, USE_STEP_S
 from aqmlab.studies.shared import constant
@@ -26,7 +28,7 @@ CONTROLS: Mapping[str, dict[str, Any]] = {
     "scalable": {"kind": "scalable"},
 }
 RIVALS = (*CONTROLS, UNRESPONSIVE)
-PAIRS = tuple((a, b) for place, a in enumerate(RIVALS) for b in RIVALS[place + 1 :])
+PAIRS = tuple(itertools.combinations(RIVALS, 2))
 
 DRR = {"kind": "drr", "quantum": f"{PACKET}B"}
 QUEUES = {"FIFO": {"kind": "drop-tail"}, "FQ": DRR}
@@ -55,7 +57,7 @@ POISSON_PACKETS: dict[str, Any] = {
 }
 """Packets of flows that hardly ever have two waiting."""
 
-BACKGROUNDS = {"Poisson flows": POISSON_FLOWS, "Poisson packets": POISSON_PACKETS}
+BACKGROUNDS = {FLOWS: POISSON_FLOWS, PACKETS: POISSON_PACKETS}
 
 TCP: dict[str, Any] = {
     "profile": "ns-2.2003",
@@ -91,28 +93,27 @@ def bottlenecked(law: str, flows: int) -> dict[str, Any]:
     return {"kind": "ftp", "flows": flows, "stagger": "1s", "tcp": {"congestion_control": CONTROLS[law]}}
 
 
-COUNTS: Mapping[str, Mapping[str, int]] = {
-    "none": {},
-    "1 Reno": {"reno": 1},
-    "1 HighSpeed": {"highspeed": 1},
-    "2 Reno": {"reno": 2},
-    "2 HighSpeed": {"highspeed": 2},
-    "HighSpeed + Reno": {"highspeed": 1, "reno": 1},
-    "4 Reno": {"reno": 4},
-    "4 HighSpeed": {"highspeed": 4},
+def _beside(**counts: int) -> dict[str, Any]:
+    """So many bottlenecked flows of each congestion control beside the background."""
+    return {f"traffic.{law}": bottlenecked(law, count) for law, count in counts.items()}
+
+
+BOTTLENECKED = {
+    "1 Reno": _beside(reno=1),
+    "1 HighSpeed": _beside(highspeed=1),
+    "2 Reno": _beside(reno=2),
+    "2 HighSpeed": _beside(highspeed=2),
+    "HighSpeed + Reno": _beside(highspeed=1, reno=1),
+    "4 Reno": _beside(reno=4),
+    "4 HighSpeed": _beside(highspeed=4),
 }
-"""Bottlenecked flows: how many of each congestion control."""
 
 # Axes
 
 
 def flows(*names: str) -> Changes:
     """Some bottlenecked flows beside the background."""
-    return Changes({name: _with(COUNTS[name]) for name in names})
-
-
-def _with(counts: Mapping[str, int]) -> dict[str, Any]:
-    return {f"traffic.{law}": bottlenecked(law, count) for law, count in counts.items()}
+    return Changes({name: BOTTLENECKED[name] for name in names})
 
 
 def queues(packets: int) -> dict[str, dict[str, Any]]:
@@ -127,24 +128,34 @@ def buffer(*packets: int) -> Changes:
 
 RECOVERY = Changes(
     {
-        name: {"tcp.recovery.kind": kind}
-        for name, kind in {"NewReno": "newreno", "Reno": "reno", "SACK": "sack"}.items()
+        "NewReno": {"tcp.recovery.kind": "newreno"},
+        "Reno": {"tcp.recovery.kind": "reno"},
+        "SACK": {"tcp.recovery.kind": "sack"},
     }
 )
 """How the bottlenecked flows repair losses; the first is ours, the talk does not say."""
 
-NEWRENO = {"recovery": ("NewReno",)}
-QUICK = Form(seeds=3, axes=NEWRENO, changes={"duration": "100s"})
 
-
-def case(flows: str, background: str, buffer: int) -> dict[str, Any]:
+def of_plot(plot: Plot) -> dict[str, Any]:
     """One of the talk's plots, but for its queue, which is chosen before."""
     return {
-        "traffic.background": BACKGROUNDS[background],
-        "bottleneck.queue.limit": f"{buffer}p",
-        **_with(COUNTS[flows]),
+        "traffic.background": BACKGROUNDS[plot.background],
+        "bottleneck.queue.limit": f"{plot.buffer}p",
+        **BOTTLENECKED[plot.flows],
     }
 
+
+NEWRENO = {"recovery": ("NewReno",)}
+SHORT = {"duration": "100s"}
+LONG = {"duration": "320s"}
+
+COMPARED: dict[str, Any] = {
+    "measures": measures.LINK,
+    "seeds": 4,
+    "most_seeds": 16,
+    "quick": Form(seeds=3, axes=NEWRENO, changes=SHORT),
+}
+"""What long runs with several recoveries have in common."""
 
 # Bottlenecked flows beside a background
 
@@ -159,12 +170,9 @@ one = Experiment(
         "buffer": buffer(*BUFFERS),
         "recovery": RECOVERY,
     },
-    measures=measures.LINK,
-    seeds=4,
-    most_seeds=16,
-    quick=QUICK,
-    varied=Form(seeds=4, axes={**NEWRENO, "background": ("Poisson flows",)}, changes={"duration": "320s"}),
-    varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes={"duration": "100s"}),
+    **COMPARED,
+    varied=Form(axes={**NEWRENO, "background": (FLOWS,)}, changes=LONG),
+    varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes=SHORT),
 )
 
 several = Experiment(
@@ -177,20 +185,9 @@ several = Experiment(
         "buffer": buffer(20, 625),
         "recovery": RECOVERY,
     },
-    measures=measures.LINK,
-    seeds=4,
-    most_seeds=16,
-    quick=QUICK,
-    varied=Form(
-        seeds=4,
-        axes={**NEWRENO, "flows": ("HighSpeed + Reno",)},
-        changes={"duration": "320s"},
-    ),
-    varied_quick=Form(
-        seeds=2,
-        axes={"buffer": (625,)},
-        changes={"duration": "100s"},
-    ),
+    **COMPARED,
+    varied=Form(axes={**NEWRENO, "flows": ("HighSpeed + Reno",)}, changes=LONG),
+    varied_quick=Form(seeds=2, axes={"buffer": (625,)}, changes=SHORT),
 )
 
 baseline = Experiment(
@@ -204,7 +201,7 @@ baseline = Experiment(
     },
     measures=measures.LINK,
     seeds=4,
-    quick=Form(seeds=3, changes={"duration": "100s"}),
+    quick=Form(seeds=3, changes=SHORT),
 )
 
 windows = Experiment(
@@ -221,39 +218,11 @@ windows = Experiment(
     quick=Form(seeds=3, axes=NEWRENO),
 )
 
-BLOCKS: Mapping[str, tuple[str, tuple[tuple[str, str, int], ...]]] = {
-    "A": ("Poisson flows", tuple(("1 Reno", "FIFO", size) for size in BUFFERS)),
-    "B": ("Poisson flows", (("1 Reno", "FIFO", 100), ("1 HighSpeed", "FIFO", 100))),
-    "C": ("Poisson flows", (("1 Reno", "FIFO", 20), ("1 Reno", "FQ", 20))),
-    "D": ("Poisson packets", (("2 Reno", "FIFO", 20), ("2 Reno", "FIFO", 625))),
-    "E": ("Poisson packets", (("2 HighSpeed", "FIFO", 20), ("2 HighSpeed", "FIFO", 625))),
-    "F": ("Poisson packets", (("HighSpeed + Reno", "FIFO", 20), ("HighSpeed + Reno", "FIFO", 625))),
-    "G": (
-        "Poisson packets",
-        tuple(("HighSpeed + Reno", queue, size) for size in (20, 625) for queue in QUEUES),
-    ),
-    "H": ("Poisson packets", (("4 Reno", "FIFO", 20), ("1 Reno", "FIFO", 20))),
-    "I": ("Poisson packets", (("4 Reno", "FIFO", 625), ("1 Reno", "FIFO", 625))),
-    "J": ("Poisson packets", (("4 HighSpeed", "FIFO", 625), ("1 HighSpeed", "FIFO", 625))),
-    "K": ("Poisson packets", (("4 HighSpeed", "FIFO", 625), ("4 HighSpeed", "FQ", 625))),
-}
-"""Blocks of slides: the background, and of each of its plots the bottlenecked flows, queue and buffer."""
+_PLOTS = {name: {"bottleneck.queue": QUEUES[plot.queue], **of_plot(plot)} for name, plot in PLOTS.items()}
 
 
-def plot_name(plot: tuple[str, str, int]) -> str:
-    """What a plot of a block is called, as far as its block does not say."""
-    return "{}, {} {}".format(*plot)
-
-
-PLOTS = {
-    f"{plot_name(plot)}, {background}": (background, *plot)
-    for background, plots in BLOCKS.values()
-    for plot in plots
-}
-
-
-def _plot(background: str, flows: str, queue: str, buffer: int) -> dict[str, Any]:
-    return {"bottleneck.queue": QUEUES[queue], **case(flows, background, buffer)}
+def _senders(plot: Plot) -> list[str]:
+    return [path.removeprefix("traffic.") for path in BOTTLENECKED[plot.flows]]
 
 
 paths = Experiment(
@@ -262,7 +231,7 @@ paths = Experiment(
     scenario=link(POISSON_PACKETS, duration=f"{SHOWN_S}s", queue_every=f"{USE_STEP_S:g}s"),
     axes={
         "plot": Changes(
-            {name: {**_plot(*plot), "record.senders": list(COUNTS[plot[1]])} for name, plot in PLOTS.items()}
+            {name: {**_PLOTS[name], "record.senders": _senders(plot)} for name, plot in PLOTS.items()}
         )
     },
     measures=measures.PATH,
@@ -273,19 +242,11 @@ steady = Experiment(
     name="steady",
     title="The talk's plots, over 1000 s",
     scenario=link(POISSON_PACKETS, duration=f"{WARM_UP_S + 1000}s"),
-    axes={"plot": Changes({name: _plot(*plot) for name, plot in PLOTS.items()})},
+    axes={"plot": Changes(_PLOTS)},
     measures=measures.LINK,
     seeds=2,
-    quick=Form(seeds=1, changes={"duration": "100s"}),
+    quick=Form(seeds=1, changes=SHORT),
 )
-
-CASES: Mapping[str, tuple[str, str, int]] = {
-    "C": ("1 Reno", "Poisson flows", 20),
-    "G, 20 packets": ("HighSpeed + Reno", "Poisson packets", 20),
-    "G, 625 packets": ("HighSpeed + Reno", "Poisson packets", 625),
-    "K": ("4 HighSpeed", "Poisson packets", 625),
-}
-"""The blocks with fair queueing: bottlenecked flows, background and buffer."""
 
 orders = Experiment(
     name="orders",
@@ -293,13 +254,10 @@ orders = Experiment(
     scenario=link(POISSON_PACKETS),
     axes={
         "bottleneck.queue": ORDERS,
-        "case": Changes({name: case(*said) for name, said in CASES.items()}),
+        "case": Changes({name: of_plot(plot) for name, plot in CASES.items()}),
         "recovery": RECOVERY,
     },
-    measures=measures.LINK,
-    seeds=4,
-    most_seeds=16,
-    quick=QUICK,
+    **COMPARED,
 )
 
 
@@ -308,7 +266,7 @@ def pair_name(pair: tuple[str, str]) -> str:
     return " / ".join(measures.LAW_NAMES[law] for law in pair)
 
 
-def _pairs(name: str, queue: str, *recoveries: str, quick: Form) -> Experiment:
+def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experiment:
     scenario = link(POISSON_PACKETS)
     scenario["bottleneck"]["queue"] = queues(625)[queue]
     return Experiment(
@@ -316,18 +274,20 @@ def _pairs(name: str, queue: str, *recoveries: str, quick: Form) -> Experiment:
         title=f"Two flows, {queue}, 625 packets",
         scenario=scenario,
         axes={
-            "pair": Changes({pair_name(pair): _with(dict.fromkeys(pair, 1)) for pair in PAIRS}),
-            "recovery": Changes({recovery: RECOVERY[recovery] for recovery in recoveries}),
+            "pair": Changes({pair_name(pair): _beside(**dict.fromkeys(pair, 1)) for pair in PAIRS}),
+            "recovery": recovery,
         },
-        measures=measures.LINK,
-        seeds=4,
-        most_seeds=16,
-        quick=quick,
+        **{**COMPARED, **options},
     )
 
 
-pairs = _pairs("pairs", "FQ", *map(str, RECOVERY), quick=QUICK)
-pairs_fifo = _pairs("pairs-fifo", "FIFO", "NewReno", quick=Form(seeds=1, changes={"duration": "100s"}))
+pairs = _pairs("pairs", "FQ", RECOVERY)
+pairs_fifo = _pairs(
+    "pairs-fifo",
+    "FIFO",
+    Changes({"NewReno": RECOVERY["NewReno"]}),
+    quick=Form(seeds=1, changes=SHORT),
+)
 
 delay = Experiment(
     name="delay",
@@ -344,7 +304,7 @@ delay = Experiment(
     measures=measures.DELAY,
     seeds=4,
     most_seeds=16,
-    quick=Form(seeds=3, axes={**NEWRENO, "background": ("Poisson flows",)}, changes={"duration": "40s"}),
+    quick=Form(seeds=3, axes={**NEWRENO, "background": (FLOWS,)}, changes={"duration": "40s"}),
 )
 
 # Rate-limited flows alone
@@ -374,7 +334,7 @@ alone = Experiment(
     measures=measures.ALONE,
     seeds=4,
     most_seeds=16,
-    quick=Form(seeds=3, axes={"load": (0.5, 0.6, 0.9)}, changes={"duration": "100s"}),
+    quick=Form(seeds=3, axes={"load": (0.5, 0.6, 0.9)}, changes=SHORT),
 )
 
 # Flows with a packet in the queue
@@ -420,131 +380,7 @@ scale = Experiment(
     quick=Form(seeds=3, axes={"scale": (1, 4)}, changes={"duration": "40s"}),
 )
 
-# A trace at the rates of slower and slower lines
-
-TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
-"""The first is that of the published trace."""
-
-trace = Experiment(
-    name="trace",
-    title="Made-up trace with the published properties of one of an OC-48 link",
-    scenario={
-        "level": "trace",
-        "queue": {"kind": "drr"},
-        "source": {"kind": "generated", "duration": "60s"},
-    },
-    axes={
-        "load": Changes(
-            {load: {"rate": f"{2488.32 * TRACE_LOADS[0] / load:.2f}Mbps"} for load in TRACE_LOADS}
-        )
-    },
-    measures=measures.TRACE,
-    seeds=5,
-    quick=Form(seeds=3, axes={"load": (0.16, 0.85)}, changes={"source.duration": "10s"}),
-)
-
-# The flow level
-
-SIZES: Mapping[str, dict[str, Any]] = {
-    "exponential": {"kind": "exponential", "mean": "100kB"},
-    "Pareto": {"kind": "lomax", "mean": "100kB", "shape": 1.5, "minimum": "1kB", "maximum": "10MB"},
-    "fixed": {"kind": "constant", "value": "100kB"},
-}
-PATH_STEP_S = 0.05
-PATH_S = 30
-"""How much of a sample path is drawn: at a load of 0.9 the number of flows forgets within a second."""
-
-
-def fluid(duration: str, *, every: str = "0s", **traffic: dict[str, Any]) -> dict[str, Any]:
-    """Traffic without packets on the link of the talk."""
-    return {
-        "level": "flow",
-        "duration": duration,
-        "warm_up": f"{WARM_UP_S}s",
-        "link": {"capacity": f"{RATE_MBPS:g}Mbps"},
-        "traffic": traffic,
-        "record": {"flows": False, "every": every},
-    }
-
-
-NUMBER_LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-
-number = Experiment(
-    name="number",
-    title="Fluid link",
-    scenario=fluid("200000s", flows={"load": 0.5}),
-    axes={"traffic.flows.load": NUMBER_LOADS, "traffic.flows.sizes": SIZES},
-    measures=measures.NUMBER,
-    seeds=5,
-    quick=Form(seeds=3, changes={"duration": "20000s"}),
-)
-
-example = Experiment(
-    name="example",
-    title="Fluid link, background 0.5, in all 0.6",
-    scenario=fluid("20000s", flows={"load": 0.1}),
-    axes={
-        "traffic.background": {
-            "streaming, 1 Mb/s": {"load": 0.5, "peak_rate": "1Mbps", "service": "streaming"},
-            "elastic, at most 1 Mb/s": {"load": 0.5, "peak_rate": "1Mbps"},
-            "streaming, 10 kb/s": {
-                "load": 0.5,
-                "peak_rate": "10kbps",
-                "service": "streaming",
-                "sizes": {"kind": "exponential", "mean": "10kB"},
-            },
-        }
-    },
-    measures=measures.NUMBER,
-    quick=Form(seeds=3, changes={"duration": "5000s"}),
-)
-
-PEAKS = {"at most 1 Mb/s": "1Mbps", "at most 10 Mb/s": "10Mbps", "no peak rate": None}
-_PEAK = {name: {"traffic.flows.peak_rate": rate} for name, rate in PEAKS.items()}
-
-regimes = Experiment(
-    name="regimes",
-    title="Fluid link",
-    scenario=fluid("1000s", flows={"load": 0.5}),
-    axes={
-        "peak": Changes(_PEAK),
-        "traffic.flows.load": (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2),
-    },
-    measures=measures.REGIME,
-    seeds=5,
-    quick=Form(seeds=3, changes={"duration": "200s"}),
-)
-
-
-_SHOWN = fluid(f"{WARM_UP_S + PATH_S}s", every=f"{PATH_STEP_S:g}s", flows={"load": 0.5})
-
-flow_paths = Experiment(
-    name="flow-paths",
-    title="Sample paths",
-    scenario=_SHOWN,
-    axes={"traffic.flows.load": NUMBER_LOADS},
-    measures=measures.FLOW_PATH,
-    seeds=1,
-)
-
-regime_paths = Experiment(
-    name="regime-paths",
-    title="Three regimes",
-    scenario=_SHOWN,
-    axes={
-        "regime": Changes(
-            {
-                "transparent": {**_PEAK["at most 1 Mb/s"], "traffic.flows.load": 0.5},
-                "elastic": {**_PEAK["no peak rate"], "traffic.flows.load": 0.8},
-                "overload": {**_PEAK["no peak rate"], "traffic.flows.load": 1.1},
-            }
-        )
-    },
-    measures=measures.FLOW_PATH,
-    seeds=1,
-)
-
 EXPERIMENTS = (
     *(one, several, baseline, windows, paths, steady, orders, pairs, pairs_fifo, delay),
-    *(alone, scale, trace, number, example, regimes, flow_paths, regime_paths),
+    *(alone, scale),
 )

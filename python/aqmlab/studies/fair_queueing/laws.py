@@ -28,10 +28,9 @@ TRANSPARENT = 0.01
 """The share of the time that peak rates may fill a transparent link."""
 
 
-def bottlenecked_law(load: float, background: float, count: int) -> list[float]:
-    """P(N >= i) beside a background: the geometric law of what the background leaves."""
-    relative = relative_load(load, background)
-    return [float(relative**number) for number in range(count)]
+def bottlenecked_law(flows: int, load: float, background: float = 0.0) -> float:
+    """P(N >= flows) beside a background: the geometric law of what the background leaves."""
+    return relative_load(load, background) ** flows
 
 
 def full_share(load: float) -> float:

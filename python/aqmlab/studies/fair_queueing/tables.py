@@ -6,6 +6,7 @@ import math
 
 import polars as pl
 
+from aqmlab.experiment import Experiment
 from aqmlab.flow_level import regime, throughput_law
 from aqmlab.measure import Measure
 from aqmlab.metrics import bits_per_second
@@ -14,110 +15,68 @@ from aqmlab.runs import Results
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.claims import beside, highspeed_over_reno
 from aqmlab.studies.fair_queueing.experiments import (
-    BUFFERS,
-    PEAKS,
     QUEUES,
-    RECOVERY,
     alone,
     baseline,
     delay,
-    example,
-    number,
     one,
     orders,
     pairs,
     pairs_fifo,
-    regimes,
     scale,
     several,
     steady,
-    trace,
 )
-from aqmlab.studies.fair_queueing.figures import limited, tail_of
-from aqmlab.studies.fair_queueing.laws import RATE_MBPS, bottlenecked_law, modulated_wait_ms
-from aqmlab.study_query import Asked, interval_of, scaled, shown
-from aqmlab.study_tables import Tabulates, listed
+from aqmlab.studies.fair_queueing.figures import EXAMPLE, MODULATED, PERIODIC
+from aqmlab.studies.fair_queueing.flow_experiments import PEAKS, number, regimes, trace
+from aqmlab.studies.fair_queueing.laws import RATE_MBPS
+from aqmlab.study_query import Query, joined, means, query, scaled, stacked
+from aqmlab.study_tables import Tabulates, crossed, listed
 from aqmlab.variable import per_seed
 
 
 def _everywhere(measure: Measure, factor: float = 1.0) -> Tabulates:
     """A measure of every case, a column for each queue and buffer."""
-
-    def table(results: Results) -> pl.DataFrame:
-        frames = []
-        for experiment, rows in (
-            (baseline, ("background",)),
-            (one, ("flows", "background", "recovery")),
-            (several, ("flows", "recovery")),
-        ):
-            variable = scaled(experiment[measure], factor, "")
-            columns = {
-                f"{queue} {size}": variable.at(queue=queue, buffer=size)
-                for queue in QUEUES
-                for size in BUFFERS
-                if size in experiment.values("buffer")
-            }
-            frames.append(listed(columns, *rows)(results))
-        found = pl.concat(frames, how="diagonal_relaxed").with_columns(
-            pl.col("flows").fill_null("none"), pl.col("background").fill_null("Poisson packets")
-        )
-        return found.select("flows", "background", "recovery", *(f"{q} {b}" for q in QUEUES for b in BUFFERS))
-
-    return table
-
-
-def _delays(results: Results) -> pl.DataFrame:
-    columns = {
-        f"{queue}, {name}": delay[measure].at(queue=queue)
-        for queue in QUEUES
-        for name, measure in (("mean (ms)", measures.MEAN_DELAY), ("99 % (ms)", measures.P99_DELAY))
-    }
-    table = listed(columns, "background", "flows", "recovery", "buffer")(results)
-    # Without a bottlenecked flow nobody recovers.
-    return table.filter((pl.col("flows") != "none") | (pl.col("recovery") == "NewReno"))
-
-
-def _example(results: Results) -> pl.DataFrame:
-    law = bottlenecked_law(0.6, 0.5, 7)
-    rows = [("formula", *(f"{chance:.5f}" for chance in law[1:]))]
-    for name in example.values("background"):
-        found = tail_of(example[measures.TAIL], results, 7, background=name)
-        rows.append((str(name), *(f"{one.value:.5f} ± {one.half_width:.5f}" for one in found[1:])))
-    return pl.DataFrame(rows, schema=["background", *(f"i = {i}" for i in range(1, 7))], orient="row")
+    without, with_one, with_several = (
+        query(scaled(experiment[measure], factor, "")) for experiment in (baseline, one, several)
+    )
+    return crossed(
+        joined(
+            without.tagged(flows="none", recovery=""),
+            with_one,
+            with_several.tagged(background="Poisson packets"),
+        ),
+        rows=("flows", "background", "recovery"),
+        columns=("queue", "buffer"),
+    )
 
 
 def _regimes(results: Results) -> pl.DataFrame:
-    rows = []
-    for peak, rate in PEAKS.items():
+    def throughput_mbps(peak: str, load: float) -> float:
+        rate = PEAKS[peak]
         share = bits_per_second(rate) / (1e6 * RATE_MBPS) if rate else math.inf
-        for load in regimes.values("load"):
-            at = {"peak": peak, "load": load}
-            full = interval_of(regimes[measures.SATURATED], results, at).value
-            law = throughput_law(float(load), share) * RATE_MBPS
-            throughput = shown(regimes[measures.THROUGHPUT], results, at)
-            word = regime(float(load), full / 100)
-            rows.append((peak, f"{load:g}", word, f"{full:.2f}", throughput, f"{law:.3f}"))
-    schema = ["peak rate", "load", "regime", "time full (%)", "throughput (Mb/s)", "law (Mb/s)"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+        return throughput_law(load, share) * RATE_MBPS
+
+    full, throughput = regimes[measures.SATURATED], regimes[measures.THROUGHPUT]
+    law = query(throughput).law(throughput_mbps, "peak", "load")
+    table = listed(
+        {"time full (%)": full, "throughput (Mb/s)": throughput, "law (Mb/s)": law},
+        *("peak", "load"),
+        heads={"peak": "peak rate"},
+    )(results)
+    shares = means(full, results, "peak", "load").select("load", pl.col("value") / 100)
+    return table.insert_column(2, pl.Series("regime", [regime(*one) for one in shares.iter_rows()]))
 
 
-def _alone(results: Results) -> pl.DataFrame:
-    columns: dict[str, Asked] = {}
-    for queue in QUEUES:
-        columns[f"{queue} wait (ms)"] = alone[measures.ALONE_WAIT].at(queue=queue)
-        columns[f"{queue} lost (%)"] = scaled(alone[measures.LOSS].at(queue=queue), 100.0, "%")
-    table = listed(columns, "mix", "load")(results)
-    laws = {
-        head: [
-            f"{modulated_wait_ms(load, periodic=periodic):.3f}"
-            if mix == "1 Mb/s flows" and limited(load)
-            else None
-            for mix, load in table.select("mix", "load").iter_rows()
-        ]
-        for head, periodic in (("M/G/1 (ms)", False), ("periodic (ms)", True))
-    }
-    return table.with_columns(pl.Series(head, values) for head, values in laws.items())
+def _rates(experiment: Experiment) -> Query:
+    return stacked("flow", {"first": experiment[measures.FIRST], "second": experiment[measures.SECOND]})
 
+
+_GAINED = {
+    "rate over available capacity": measures.AVAILABLE,
+    "Jain's index": measures.JAIN,
+    "share of the background lost": measures.BACKGROUND_LOSS,
+}
 
 _MEAN = "Mean ± half of the 95 % interval over seeds; a column for each queue and buffer (packets)."
 
@@ -171,10 +130,8 @@ TABLES = (
         caption="NewReno, from 20 s on, twice as long as the runs of the claims.",
         table=listed(
             {
-                "rate over available capacity": steady[measures.AVAILABLE],
-                "Jain's index": steady[measures.JAIN],
-                "share of the background lost": steady[measures.BACKGROUND_LOSS],
-                "utilisation (%)": steady[measures.UTILISATION],
+                head: steady[measure]
+                for head, measure in {**_GAINED, "utilisation (%)": measures.UTILISATION}.items()
             },
             "plot",
         ),
@@ -183,7 +140,15 @@ TABLES = (
         id="background-delay",
         title="How long packets of the background wait",
         caption="In the queue, over 60 s; `none` is the baseline without a bottlenecked flow.",
-        table=_delays,
+        table=crossed(
+            stacked(
+                "measure",
+                {"mean (ms)": delay[measures.MEAN_DELAY], "99 % (ms)": delay[measures.P99_DELAY]},
+                # Without a bottlenecked flow nobody recovers.
+            ).where(lambda flows, recovery: flows != "none" or recovery == "NewReno", "flows", "recovery"),
+            rows=("background", "flows", "recovery", "buffer"),
+            columns=("queue", "measure"),
+        ),
     ),
     Table(
         id="schedulers",
@@ -191,10 +156,8 @@ TABLES = (
         caption="NewReno. All drop the oldest packet of the longest queue.",
         table=listed(
             {
-                "rate over available capacity": orders[measures.AVAILABLE].at(recovery="NewReno"),
-                "Jain's index": orders[measures.JAIN].at(recovery="NewReno"),
-                "share of the background lost": orders[measures.BACKGROUND_LOSS].at(recovery="NewReno"),
-                "mean wait, all packets (ms)": orders[measures.WAIT].at(recovery="NewReno"),
+                head: orders[measure].at(recovery="NewReno")
+                for head, measure in {**_GAINED, "mean wait, all packets (ms)": measures.WAIT}.items()
             },
             *("case", "queue"),
         ),
@@ -203,17 +166,10 @@ TABLES = (
         id="any-two",
         title="Any two flows, 625 packets",
         caption="Rates of the first and the second on the wire (Mb/s). 12.5 Mb/s is an even share.",
-        table=listed(
-            {
-                f"{queue}, {recovery}, {which}": experiment[measure].at(recovery=recovery)
-                for queue, experiment, recoveries in (
-                    ("FIFO", pairs_fifo, ("NewReno",)),
-                    ("FQ", pairs, tuple(RECOVERY)),
-                )
-                for recovery in recoveries
-                for which, measure in (("first", measures.FIRST), ("second", measures.SECOND))
-            },
-            "pair",
+        table=crossed(
+            stacked("queue", {"FIFO": _rates(pairs_fifo), "FQ": _rates(pairs)}),
+            rows="pair",
+            columns=("queue", "recovery", "flow"),
         ),
     ),
     Table(
@@ -236,7 +192,13 @@ TABLES = (
         id="five-flows",
         title="P(N >= i) with background 0.5 and total load 0.6",
         caption="The formula is ((0.6 - 0.5) / (1 - 0.5))^i; for i = 5 the deck prints 0.003.",
-        table=_example,
+        table=crossed(
+            EXAMPLE.where(lambda flows: 1 <= flows <= 6, "flows").told(
+                flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
+            ),
+            rows="background",
+            columns="flows",
+        ),
     ),
     Table(
         id="regime",
@@ -248,7 +210,21 @@ TABLES = (
         id="rate-limited",
         title="Rate-limited flows alone, 100 packets of buffer",
         caption="Wait of all packets; the laws of 1 Mb/s flows, while their number leaves room.",
-        table=_alone,
+        table=listed(
+            {
+                **{
+                    f"{queue} {head}": one.at(queue=queue)
+                    for queue in QUEUES
+                    for head, one in (
+                        ("wait (ms)", alone[measures.ALONE_WAIT]),
+                        ("lost (%)", scaled(alone[measures.LOSS], 100.0, "%")),
+                    )
+                },
+                "M/G/1 (ms)": MODULATED,
+                "periodic (ms)": PERIODIC,
+            },
+            *("mix", "load"),
+        ),
     ),
     Table(
         id="scale",

@@ -1,0 +1,83 @@
+"""The talk's blocks of slides, A to K: the plots that each sets side by side."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FLOWS, PACKETS = "Poisson flows", "Poisson packets"
+FIFO, BOTH = ("FIFO",), ("FIFO", "FQ")
+
+
+class Plot(NamedTuple):
+    """A run that the talk plots: the background, bottlenecked flows, the queue and its buffer (packets)."""
+
+    background: str
+    flows: str
+    queue: str
+    buffer: int
+
+    @property
+    def short(self) -> str:
+        """What it is called where its block says the background."""
+        return f"{self.flows}, {self.queue} {self.buffer}"
+
+    @property
+    def name(self) -> str:
+        """What it is called among those of all blocks."""
+        return f"{self.short}, {self.background}"
+
+
+class Block(NamedTuple):
+    """Plots that differ in their flows, their queue, or its buffer."""
+
+    title: str
+    background: str
+    flows: tuple[str, ...]
+    queues: tuple[str, ...]
+    buffers: tuple[int, ...]
+
+    @property
+    def plots(self) -> list[Plot]:
+        """In the order of the slides."""
+        return [
+            Plot(self.background, flows, queue, buffer)
+            for buffer in self.buffers
+            for queue in self.queues
+            for flows in self.flows
+        ]
+
+
+BLOCKS = {
+    "A": Block("One Reno flow, FIFO, three buffers", FLOWS, ("1 Reno",), FIFO, (20, 100, 625)),
+    "B": Block("Reno or HighSpeed, FIFO, 100 packets", FLOWS, ("1 Reno", "1 HighSpeed"), FIFO, (100,)),
+    "C": Block("One Reno flow, 20 packets: FIFO and fair queueing", FLOWS, ("1 Reno",), BOTH, (20,)),
+    "D": Block("Two Reno flows, FIFO", PACKETS, ("2 Reno",), FIFO, (20, 625)),
+    "E": Block("Two HighSpeed flows, FIFO", PACKETS, ("2 HighSpeed",), FIFO, (20, 625)),
+    "F": Block("HighSpeed beside Reno, FIFO", PACKETS, ("HighSpeed + Reno",), FIFO, (20, 625)),
+    "G": Block(
+        "HighSpeed beside Reno: FIFO and fair queueing", PACKETS, ("HighSpeed + Reno",), BOTH, (20, 625)
+    ),
+    "H": Block("Four Reno flows and one, FIFO, 20 packets", PACKETS, ("4 Reno", "1 Reno"), FIFO, (20,)),
+    "I": Block("Four Reno flows and one, FIFO, 625 packets", PACKETS, ("4 Reno", "1 Reno"), FIFO, (625,)),
+    "J": Block(
+        "Four HighSpeed flows and one, FIFO, 625 packets",
+        PACKETS,
+        ("4 HighSpeed", "1 HighSpeed"),
+        FIFO,
+        (625,),
+    ),
+    "K": Block(
+        "Four HighSpeed flows, 625 packets: FIFO and fair queueing", PACKETS, ("4 HighSpeed",), BOTH, (625,)
+    ),
+}
+
+PLOTS = {plot.name: plot for block in BLOCKS.values() for plot in block.plots}
+"""All of them, of which several blocks may show one."""
+
+CASES = {
+    name if len(block.buffers) == 1 else f"{name}, {plot.buffer} packets": plot
+    for name, block in BLOCKS.items()
+    for plot in block.plots
+    if plot.queue == "FQ"
+}
+"""The plots of fair queueing."""

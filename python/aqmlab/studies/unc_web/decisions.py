@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aqmlab.publication import Decision, Variant
-from aqmlab.studies.shared import Alters, queue_with, tcp_with
+from aqmlab.studies.shared import Alters, queue_with
 from aqmlab.studies.unc_web.experiments import FULL_RATE, same_load
 
 
@@ -100,16 +100,10 @@ DECISIONS = (
                 what="ns-2's segment of FullTcp, at the same load.",
                 change=same_load("MSS 536"),
             ),
-            Variant(name="minimum RTO 0.2 s", what="ns-2's of 2004.", change=tcp_with({"rto.min": "200ms"})),
-            Variant(
-                name="initial RTO 1 s", what="Today's (RFC 6298).", change=tcp_with({"rto.initial": "1s"})
-            ),
-            Variant(
-                name="initial RTO 6 s", what="ns-2's until 2006.", change=tcp_with({"rto.initial": "6s"})
-            ),
-            Variant(
-                name="initial window 10", what="Today's (RFC 6928).", change=tcp_with({"cwnd.initial": 10})
-            ),
+            Variant(name="minimum RTO 0.2 s", what="ns-2's of 2004.", change={"tcp.rto.min": "200ms"}),
+            Variant(name="initial RTO 1 s", what="Today's (RFC 6298).", change={"tcp.rto.initial": "1s"}),
+            Variant(name="initial RTO 6 s", what="ns-2's until 2006.", change={"tcp.rto.initial": "6s"}),
+            Variant(name="initial window 10", what="Today's (RFC 6928).", change={"tcp.cwnd.initial": 10}),
         ),
     ),
     Decision(

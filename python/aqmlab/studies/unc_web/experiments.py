@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aqmlab.calibrate import ROOM, UNCONGESTED
 from aqmlab.experiment import Experiment, Form
-from aqmlab.studies.shared import Alters, keep, tcp_with
+from aqmlab.scenario import changed
+from aqmlab.studies.shared import Alters
 from aqmlab.studies.unc_web import measures
+from aqmlab.studies.unc_web.measures import WAYS
 from aqmlab.sweep import Changes
 
 RATE_MBPS = 10
@@ -60,28 +63,23 @@ MARKS = {"ecn": "unless-forced", "mark_p": 0.1}
 DROP_TAIL = {"kind": "drop-tail", "limit": "111p"}
 
 
-def at_both_ends(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def _queues_with(**parameters: Any) -> dict[str, Any]:
     """Other parameters for the queues of both directions."""
-    for link in table["links"].values():
-        link["queue"] = link["queue"] | changes
-    return table
+    return {f"links.{way}.queue.{name}": value for way in WAYS for name, value in parameters.items()}
 
 
-def _adaptive_red(*, ecn: bool, target: str) -> Alters:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        table["tcp"]["ecn"]["mode"] = "on" if ecn else "off"
-        return at_both_ends(table, target_delay=target, **(MARKS if ecn else {}))
-
-    return change
-
-
-def _with_and_without_ecn(ending: str, target: str) -> Changes:
+def _without_and_with_ecn(ending: str, target: str) -> Changes:
+    """Adaptive RED that aims at a delay."""
+    aims = _queues_with(target_delay=target)
     return Changes(
-        {f"{name}{ending}": _adaptive_red(ecn="ECN" in name, target=target) for name in ("ARED", "ARED+ECN")}
+        {
+            f"ARED{ending}": {"tcp.ecn.mode": "off", **aims},
+            f"ARED+ECN{ending}": {"tcp.ecn.mode": "on", **aims, **_queues_with(**MARKS)},
+        }
     )
 
 
-UNITS = Changes({"packets": {}, "bytes": lambda table: at_both_ends(table, **COUNTS_BYTES)})
+UNITS = Changes({"packets": {}, "bytes": _queues_with(**COUNTS_BYTES)})
 """What Adaptive RED counts in."""
 
 TCPS = Changes({"Reno": {"tcp.recovery.kind": "reno"}, "SACK": {"tcp.recovery.kind": "sack"}})
@@ -113,7 +111,7 @@ def loads(*percent: int) -> Changes:
     return Changes({load: offering(FULL_RATE * load / 100) for load in percent})
 
 
-def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps") -> dict[str, Any]:
+def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps", jitter: str = "0s") -> dict[str, Any]:
     """Web traffic both ways that fills a line, with a delay of its own for every connection."""
     ways = {"forward": {"from": "left", "to": "right"}, "reverse": {"from": "right", "to": "left"}}
     line = {"rate": rate, "delay": "1ms"}
@@ -122,7 +120,7 @@ def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps") -> dict[
         "duration": lasting(PAIRS),
         "warm_up": f"{WARM_UP_S:.0f}s",
         "access": {"rate": "100Mbps", "delay": "10us"},
-        "host": {"jitter": "0s"},
+        "host": {"jitter": jitter},
         "links": {name: {**way, **line, "queue": dict(queue)} for name, way in ways.items()},
         "tcp": {
             "connection": {"mss": "1460B", "nagle": "on"},
@@ -138,17 +136,12 @@ def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps") -> dict[
     }
 
 
-def http_1_1(table: dict[str, Any]) -> dict[str, Any]:
-    """Some connections persist over several pages."""
-    for web in table["traffic"].values():
-        web["http"] = "1.1"
-    return table
-
-
-TRAFFIC: Mapping[str, Alters] = {
-    "as decided": keep,
-    "MSS 536": tcp_with({"connection.mss": "536B", "receiver.window": 122}),
-    "HTTP/1.1": http_1_1,
+TRAFFIC: Mapping[str, Mapping[str, Any]] = {
+    "as decided": {},
+    "MSS 536": {"tcp.connection.mss": "536B", "tcp.receiver.window": 122},
+    "HTTP/1.1": {
+        f"traffic.{way}.http": "1.1" for way in WAYS
+    },  # Some connections persist over several pages.
 }
 """Traffic that needs a calibration of its own."""
 
@@ -160,7 +153,7 @@ def same_load(traffic: str) -> Alters:
         for web in table["traffic"].values():
             rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
             web["connections_per_second"] = round(rate, 3)
-        return TRAFFIC[traffic](table)
+        return changed(table, TRAFFIC[traffic])
 
     return change
 
@@ -180,12 +173,9 @@ calibration = Experiment(
     quick=Form(seeds=2, changes={"duration": lasting(QUICK_PAIRS // 2)}),
 )
 
-QUICK_LOADS = (60, 80, 90, 105)
-QUICK = {"duration": lasting(QUICK_PAIRS)}
-
-_QUICK = Form(seeds=3, axes={"load": QUICK_LOADS}, changes=QUICK)
+_QUICK_LOADS = (60, 80, 90, 105)
+_QUICK = {"duration": lasting(QUICK_PAIRS)}
 _VARIED = Form(axes={"load": (80, 90, 105)}, changes={"duration": lasting(VARIED_PAIRS)})
-_VARIED_QUICK = Form(seeds=2, axes={"load": (105,)}, changes={"duration": lasting(QUICK_PAIRS // 4)})
 
 drop_tail = Experiment(
     name="drop-tail",
@@ -195,43 +185,31 @@ drop_tail = Experiment(
     measures=measures.WEB,
     seeds=5,
     most_seeds=20,
-    quick=_QUICK,
+    quick=Form(seeds=3, axes={"load": _QUICK_LOADS}, changes=_QUICK),
     varied=_VARIED,
-    varied_quick=_VARIED_QUICK,
+    varied_quick=Form(seeds=2, axes={"load": (105,)}, changes={"duration": lasting(QUICK_PAIRS // 4)}),
 )
 
-adaptive_red = Experiment(
+adaptive_red = replace(
+    drop_tail,
     name="adaptive-red",
     title="Adaptive RED",
     scenario=both_ways(ADAPTIVE_RED),
-    axes={
-        "queue": _with_and_without_ecn("", "5ms"),
-        "unit": UNITS,
-        "tcp": TCPS,
-        "load": loads(*LOADS),
-    },
-    measures=measures.WEB,
-    seeds=5,
-    most_seeds=20,
-    quick=_QUICK,
-    varied=Form(axes={"tcp": ("Reno",), **_VARIED.axes}, changes=_VARIED.changes),
-    varied_quick=_VARIED_QUICK,
+    axes={"queue": _without_and_with_ecn("", "5ms"), "unit": UNITS, "tcp": TCPS, "load": loads(*LOADS)},
+    varied=replace(_VARIED, axes={"tcp": ("Reno",), **_VARIED.axes}),
 )
 
-tuning = Experiment(
+tuning = replace(
+    adaptive_red,
     name="tuning",
-    title="Adaptive RED",
-    scenario=both_ways(ADAPTIVE_RED),
     axes={
-        "queue": _with_and_without_ecn(" 60 ms", "60ms"),
+        "queue": _without_and_with_ecn(" 60 ms", "60ms"),
         "unit": UNITS,
         "tcp": Changes({"Reno": TCPS["Reno"]}),
         "load": loads(90, 95, 100, 105),
     },
-    measures=measures.WEB,
-    seeds=5,
-    most_seeds=20,
-    quick=Form(seeds=3, axes={"load": (105,)}, changes=QUICK),
+    quick=Form(seeds=3, axes={"load": (105,)}, changes=_QUICK),
+    varied=None,
 )
 
 # The same system several times on the same traffic: how far apart chance alone takes them
@@ -243,15 +221,15 @@ FULL_PACKET = "1.2ms"
 def _alike(
     name: str, title: str, queue: Mapping[str, Any], at: Sequence[int], jitter: str = "0s", **axes: Any
 ) -> Experiment:
-    return Experiment(
+    return replace(
+        drop_tail,
         name=name,
         title=title,
-        scenario=both_ways(queue) | {"host": {"jitter": jitter}},
+        scenario=both_ways(queue, jitter=jitter),
         axes={**axes, "load": loads(*at)},
         measures=[measures.CDF],
-        seeds=5,
-        most_seeds=20,
-        quick=Form(seeds=3, axes={"load": tuple(load for load in at if load in QUICK_LOADS)}, changes=QUICK),
+        quick=Form(seeds=3, axes={"load": [one for one in at if one in _QUICK_LOADS]}, changes=_QUICK),
+        varied=None,
     )
 
 

@@ -161,6 +161,7 @@ def test_a_table_has_a_column_for_each_query_and_a_gap_where_one_has_nothing() -
     table = listed(columns, "flows")(RESULTS)
     assert table.columns == ["flows", "red", "law"]
     assert table["law"].to_list() == ["7", None, None]
+    assert listed([tried[TIME], tried[LOSS]], "flows", "queue")(RESULTS).columns[2:] == ["time (s)", "loss"]
 
 
 def test_an_overview_has_a_line_for_each_measure() -> None:

@@ -132,9 +132,11 @@ def joined(*several: Asked) -> Query:
     return replace(first, find=lambda results: itertools.chain(*(one.find(results) for one in made)))
 
 
-def stacked(axis: str, several: Mapping[str, Asked]) -> Query:
-    """Several told apart by their names on an axis more."""
-    return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
+def stacked(axis: str, several: Mapping[str, Asked] | Sequence[Asked]) -> Query:
+    """Several told apart on an axis more by their names, which are those of a mapping, or what they estimate
+    with its unit."""
+    named = several if isinstance(several, Mapping) else {label_of(one): one for one in several}
+    return joined(*(query(one).tagged(**{axis: name}) for name, one in named.items()))
 
 
 def elsewhere(asked: Variable, runs: Callable[[Results], Results]) -> Query:

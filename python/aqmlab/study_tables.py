@@ -14,7 +14,6 @@ from aqmlab.study_query import (
     cell,
     check_axes,
     in_order,
-    label_of,
     points_and_intervals,
     stacked,
 )
@@ -53,15 +52,16 @@ def crossed(
 
 
 def listed(
-    columns: Mapping[str, Asked],
+    columns: Mapping[str, Asked] | Sequence[Asked],
     *rows: str,
     heads: Mapping[str, str] | None = None,
     tell: Callable[[Interval], Any] = cell,
 ) -> Tabulates:
-    """A line for each point of some axes, and a column for each of some queries by its head."""
+    """A line for each point of some axes, and a column for each of some queries by its head, or what it
+    estimates."""
     return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, tell=tell)
 
 
 def overview(several: Sequence[Asked], *, by: str) -> Tabulates:
     """A line for each query, and a column for each value of an axis: mean ± half of the interval."""
-    return crossed(stacked("measure", {label_of(one): one for one in several}), rows="measure", columns=by)
+    return crossed(stacked("measure", several), rows="measure", columns=by)

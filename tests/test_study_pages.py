@@ -30,6 +30,7 @@ PART = {
 MADE_UP = {
     "study": "small",
     "quick": False,
+    "live": False,
     "results_version": 6,
     "commit": "0123456789abcdef",
     "runs": 1234,
@@ -64,16 +65,19 @@ def results(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_page_has_the_results_of_its_full_run(path: Path) -> None:
     text = (FOLDER / f"{path.stem}.md").read_text(encoding="utf-8")
-    made = study_pages.page(text, results(path), rules.retired(path.stem))
+    name, live = study_pages.study_of(path.stem)
+    made = study_pages.page(text, results(path), {} if live else rules.retired(name))
     assert text == made, "python -m aqmlab.study_pages docs/studies"
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_results_are_of_a_full_run_judged_by_the_rules_of_today(path: Path) -> None:
     found = results(path)
+    name, live = study_pages.study_of(path.stem)
     assert not found["quick"]
+    assert found["live"] == live
     assert len(found["commit"]) == 40
-    ours = {claim.id: digest(claim.rule.definition) for claim in study.load(path.stem).claims}
+    ours = {claim.id: digest(claim.rule.definition) for claim in study.load(name, live=live).claims}
     assert {one["claim"]: one["digest"] for one in found["claims"]} == ours
 
 
@@ -98,6 +102,12 @@ def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round(
     assert "- **C-0**: It was two-sided." in page
     assert "1 234 runs" in page
     assert study_pages.page(page, MADE_UP, {"C-0": {"retired": "It was two-sided."}}) == page
+
+
+def test_the_page_of_a_live_form_tells_the_command_that_made_it() -> None:
+    assert study_pages.study_of("helsinki-live") == ("helsinki", True)
+    assert study_pages.study_of("shred") == ("shred", False)
+    assert "`aqmlab study run small --live`" in study_pages.page(TEXT, {**MADE_UP, "live": True}, {})
 
 
 def test_a_figure_in_prose_must_be_one_of_the_results() -> None:

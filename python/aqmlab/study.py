@@ -286,6 +286,7 @@ def records(result: StudyResult) -> dict[str, Any]:
     return {
         "study": result.study.name,
         "quick": result.quick,
+        "live": any(one.live for one in result.study.experiments),
         "version": version(),
         "results_version": _core.RESULTS_VERSION,
         "runs": result.provenance["runs"],

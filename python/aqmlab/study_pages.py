@@ -3,7 +3,7 @@
     python -m aqmlab.study_pages docs/studies [--take out --commit HASH]
 
 Of each page `NAME.md` what stands between two marks is written anew from `results/NAME.json`, the
-`claims.json` of a full run with the commit that it was made of.
+`claims.json` of a full run with the commit that it was made of. `NAME-live.md` is of the live form.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def _made(results: Record) -> str:
     )
     runs = f"{results['runs']:,}".replace(",", " ") if "runs" in results else "the"
     version, commit = results["results_version"], results.get("commit", "unknown")[:12]
+    command = f"aqmlab study run {results['study']}{' --live' if results['live'] else ''}"
     return _wrapped(
-        f"Made by `aqmlab study run {results['study']}`, results version {version}, commit {commit}: {runs} "
+        f"Made by `{command}`, results version {version}, commit {commit}: {runs} "
         f"runs. Of the claims, {counts}. A claim that is judged for several systems counts for each of them."
     )
 
@@ -203,6 +204,14 @@ def unfounded(text: str, results: Record) -> list[str]:
     return found
 
 
+LIVE = "-live"
+
+
+def study_of(page: str) -> tuple[str, bool]:
+    """The study that a page of this name is of, and whether of its live form."""
+    return page.removesuffix(LIVE), page.endswith(LIVE)
+
+
 def take(runs: Path, folder: Path, commit: str) -> None:
     """Takes the verdicts of full runs, `RUNS/NAME/claims.json`, as the results of the pages in a folder.
     Raises `ValueError` if one is of a quick form."""
@@ -233,7 +242,9 @@ def main() -> None:
     for path in sorted((options.folder / "results").glob("*.json")):
         results = json.loads(path.read_text(encoding="utf-8"))
         written = options.folder / f"{path.stem}.md"
-        write_text(written, page(written.read_text(encoding="utf-8"), results, rules.retired(path.stem)))
+        name, live = study_of(path.stem)
+        retired = {} if live else rules.retired(name)
+        write_text(written, page(written.read_text(encoding="utf-8"), results, retired))
         print(written)
 
 

@@ -67,7 +67,7 @@ def _counted(claims: Sequence[Record]) -> str:
 
 def _verdicts(results: Record) -> str:
     claims = results["claims"]
-    readings = list(dict.fromkeys(one["reading"] for one in claims if one["reading"]))
+    readings = [name for name in _readings(results) if name]
     columns = readings or ["verdict"]
     rows = ["| Claim | Whose | The sentence, and where | " + " | ".join(columns) + " |"]
     rows.append("| --- | --- | --- | " + " | ".join("---" for _ in columns) + " |")
@@ -104,13 +104,31 @@ def _number(found: Record) -> str:
 
 
 def _numbers(results: Record) -> str:
-    said = ["Every number, with the interval that all looks at the runs hold together with 95 %:", ""]
-    for one in results["claims"]:
-        name = one["id"] + (f" ({one['reading']})" if one["reading"] else "")
-        said.append(
-            _wrapped(f"- **{name}** {one['verdict']}. {'; '.join(_lines(one['parts']))}.", "  ").rstrip()
+    """The numbers of the main reading: those of the others are in the file."""
+    main, *others = _readings(results)
+    of = f" of {main}" if others else ""
+    rest = f" Those of the others are in `results/{results['study']}.json`." if others else ""
+    said = [
+        _wrapped(
+            f"Every number{of}, with the interval that all looks at the runs hold together with 95 %.{rest}"
         )
+    ]
+    for one in _of_main(results):
+        told = "; ".join(_lines(one["parts"]))
+        told = f"- **{one['id']}** {one['verdict']}. {told[:1].upper()}{told[1:]}."
+        said.append(_wrapped(told, "  ").rstrip())
     return "\n".join([*said, ""])
+
+
+def _readings(results: Record) -> list[str]:
+    """The readings by which claims are judged, the main one first; an empty name where there are none."""
+    return list(dict.fromkeys(one["reading"] for one in results["claims"] if one["reading"])) or [""]
+
+
+def _of_main(results: Record) -> list[Record]:
+    """What was found of each claim by the main reading."""
+    main = _readings(results)[0]
+    return [one for one in results["claims"] if one["reading"] in ("", main)]
 
 
 def _lines(parts: Sequence[Record]) -> Iterator[str]:
@@ -141,7 +159,7 @@ def _variants(results: Record) -> str:
     if not variants:
         return ""
     (_, decided), *others = variants.items()
-    ids = list(decided)
+    ids = [one["id"] for one in _of_main(results) if one["id"] in decided]
     said = [
         "The same claims under other readings of what the source leaves open, with fewer seeds; the first "
         "line is as decided. H holds, F fails, U undecided."
@@ -153,7 +171,7 @@ def _variants(results: Record) -> str:
     turned = [
         f"{id} under {name}"
         for name, found in others
-        for id in ids
+        for id in decided
         if id in found and {found[id]["verdict"], decided[id]["verdict"]} == {"holds", "fails"}
     ]
     if turned:

@@ -27,6 +27,7 @@ from aqmlab.studies.helsinki.experiments import (
     LINK,
     ONE_CLASS,
     PACKETS,
+    QUEUES,
     RED,
     TAIL_DROP,
     TWO_CLASSES,
@@ -34,7 +35,6 @@ from aqmlab.studies.helsinki.experiments import (
     third,
     throughout,
 )
-from aqmlab.studies.helsinki.figures import QUEUES, five_numbers
 
 CASE: Labels = {"system": "linux-2.4", "unit": BYTES}
 
@@ -359,7 +359,14 @@ def test_starts_that_were_not_run_play_no_part() -> None:
 
 
 def test_boxes_are_the_quartiles_of_the_replications() -> None:
-    assert five_numbers([4.0, 1.0, 3.0, 2.0, 5.0]) == (1, 2, 3, 4, 5)
+    def elapsed(at: Labels, seed: int) -> float:
+        return [4.0, 1.0, 3.0, 2.0, 5.0, math.nan][seed - 1]
+
+    (figure,) = (figure for figure in STUDY.figures if figure.id == "boxes-linux-2.4")
+    table = figure.chart({"third": runs(third, {measures.ELAPSED: elapsed}, seeds=6)}).table
+    assert set(table["from"]) == {"aqmlab", "Linux 6.1 kernel"}
+    (box,) = table.filter(pl.col("from") == "aqmlab", queue="RED", start="5.5").rows()
+    assert box[3:] == (1, 2, 3, 4, 5)
 
 
 def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:

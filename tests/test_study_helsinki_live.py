@@ -21,9 +21,9 @@ from aqmlab.studies.helsinki.experiments import BYTES, ONE_CLASS, PACKETS, RED, 
 from aqmlab.studies.helsinki.live import STUDY
 from aqmlab.studies.helsinki.live_experiments import (
     RECORDED,
+    SOURCES,
     burst,
     burst_live,
-    by_source,
     third,
     third_live,
     traces,
@@ -162,7 +162,7 @@ def test_recorded_replications_are_those_that_were_made_live() -> None:
     found = made_up()
     few = found[third_live.name].where(unit=BYTES, queue=RED, start=2)[:6]
     found[third_live.name] = dataclasses.replace(found[third_live.name], rows=few)
-    rows = by_source(found)[RECORDED][third.name].rows
+    rows = SOURCES[RECORDED](found)[third.name].rows
     assert [row.seed for row in rows] == [1, 2, 3, 4, 5, 6]
     assert {row.labels["queue"] for row in rows} == {RED}
 

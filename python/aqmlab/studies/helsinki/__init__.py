@@ -17,9 +17,10 @@ from aqmlab.publication import Study
 from aqmlab.runs import Results
 from aqmlab.studies.helsinki.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.helsinki.decisions import DECISIONS
-from aqmlab.studies.helsinki.experiments import EXPERIMENTS, burst, third, throughout
-from aqmlab.studies.helsinki.figures import FIGURES, QUEUES, TABLES
+from aqmlab.studies.helsinki.experiments import EXPERIMENTS, QUEUES, burst, third, throughout
+from aqmlab.studies.helsinki.figures import FIGURES
 from aqmlab.studies.helsinki.measures import ELAPSED, TCP_TIME
+from aqmlab.studies.helsinki.tables import TABLES
 
 
 def unfinished(experiments: Sequence[Experiment], results: Results) -> list[str]:

@@ -318,7 +318,7 @@ def _readings(systems: Mapping[str, str], suffix: str, **more: Any) -> tuple[Rea
 
 
 OURS = _readings({system: system for system in SYSTEMS}, "")
-THEIRS = _readings(recorded.BESIDE, "-rec", runs=lambda _: recorded.results(), leaves_out=NOT_OF_THE_KERNEL)
+THEIRS = _readings(recorded.BESIDE, "-rec", runs=recorded.in_place, leaves_out=NOT_OF_THE_KERNEL)
 READINGS = (*OURS, *THEIRS)
 
 # The answer

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from aqmlab.experiment import Experiment, Form
+from aqmlab.runs import Labels
 from aqmlab.studies.helsinki import measures
-from aqmlab.studies.shared import constant
+from aqmlab.studies.shared import Alters, constant
 from aqmlab.sweep import Changes
 
 # The path of the testbed
@@ -44,57 +46,63 @@ SYSTEM = Changes({name: {"tcp": tcp} for name, tcp in SYSTEMS.items()})
 TAIL_DROP, RED = "Tail Drop", "RED"
 BYTES, PACKETS = "bytes", "packets"
 
-_TAIL_DROP = {"kind": "drop-tail", "limit": "20000B"}
+QUEUES: Mapping[str, Labels] = {
+    "Tail Drop, bytes": {"queue": TAIL_DROP, "unit": BYTES},
+    "Tail Drop, packets": {"queue": TAIL_DROP, "unit": PACKETS},
+    "RED": {"queue": RED, "unit": BYTES},
+}
+"""Tail Drop with either unit; RED has none, and is the same run with either."""
 
 
-def leaves(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """The classes of the bottleneck that have a queue."""
-    classes = table["links"][LINK]["queue"]["classes"].values()
-    return [one for one in classes if "queue" in one]
+def is_old(table: dict[str, Any]) -> bool:
+    """Whether a scenario is of the talk's own system."""
+    return bool(table["tcp"]["profile"] == "linux-2.4")
 
 
-def _in_packets(table: dict[str, Any]) -> dict[str, Any]:
-    """The 13 packets of 1514 bytes that fit into 20 kB."""
-    for leaf in leaves(table):
-        leaf["queue"]["limit"] = "13p"
-    return table
+def each_class(change: Callable[[dict[str, Any]], Any]) -> Alters:
+    """A change of each class of the bottleneck that has a queue."""
+
+    def changes(table: dict[str, Any]) -> dict[str, Any]:
+        for one in table["links"][LINK]["queue"]["classes"].values():
+            if "queue" in one:
+                change(one)
+        return table
+
+    return changes
 
 
 def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
     """Kernels since 2.6 refuse a packet that does not fit; Linux 2.4 went on until more than the limit
     waited, and then took none."""
-    if table["tcp"]["profile"] == "linux-2.4":
-        for leaf in leaves(table):
-            leaf["queue"]["admits"] = "until-beyond"
-    return table
+    admits = each_class(lambda one: one["queue"].update(admits="until-beyond"))
+    return admits(table) if is_old(table) else table
 
 
 def _red(table: dict[str, Any]) -> dict[str, Any]:
     """Linux's own RED, of the kernel of the system."""
-    for leaf in leaves(table):
-        leaf["queue"] = {
-            "kind": "linux-red",
-            "kernel": "2.4" if table["tcp"]["profile"] == "linux-2.4" else "6.1",
-            "min": "5000B",
-            "max": "18000B",
-            "probability": 0.1,
-            "limit": "20000B",
-            "avpkt": "1500B",
-            "burst": 6,
-        }
-    return table
+    thresholds = {"min": "5000B", "max": "18000B", "probability": 0.1, "limit": "20000B"}
+    red = {"kind": "linux-red", "kernel": "2.4" if is_old(table) else "6.1", **thresholds}
+    return each_class(lambda one: one.update(queue={**red, "avpkt": "1500B", "burst": 6}))(table)
 
 
-UNIT = Changes({BYTES: {}, PACKETS: _in_packets})
-"""Of Tail Drop's limit. RED is the same run with either."""
+UNIT = Changes({BYTES: {}, PACKETS: each_class(lambda one: one["queue"].update(limit="13p"))})
+"""Of Tail Drop's limit: 13 packets of 1514 bytes fit into 20 kB."""
 
 QUEUE = Changes({TAIL_DROP: _tail_drop, RED: _red})
 """Each as the kernel of the system has it."""
 
 
+def only(axis: Changes, value: str) -> Changes:
+    """An axis with one of its values."""
+    return Changes({value: axis[value]})
+
+
+_BURSTS = {"burst": "1600B", "cburst": "1600B"}
+
+
 def _class(rate: int, ceil: int, **more: Any) -> dict[str, Any]:
-    bursts = {"burst": "1600B", "cburst": "1600B", "quantum": f"{SEGMENT}B"}
-    return {"rate": f"{rate}kbps", "ceil": f"{ceil}kbps", **bursts, "queue": dict(_TAIL_DROP), **more}
+    rates = {"rate": f"{rate}kbps", "ceil": f"{ceil}kbps", "quantum": f"{SEGMENT}B", **_BURSTS}
+    return {**rates, "queue": {"kind": "drop-tail", "limit": "20000B"}, **more}
 
 
 ONE_CLASS, TWO_CLASSES = "one class", "two classes"
@@ -104,13 +112,17 @@ _TWO_CLASSES = {
     "kind": "htb",
     "default": "tcp",
     "classes": {
-        "link": {"rate": f"{RATE_KBPS}kbps", "burst": "1600B", "cburst": "1600B"},
+        "link": {"rate": f"{RATE_KBPS}kbps", **_BURSTS},
         "tcp": _class(70, RATE_KBPS, parent="link", priority=1),
         "udp": _class(70, 100, parent="link", priority=0, match={"protocol": "udp"}),
     },
 }
 
 SERVICE = Changes({ONE_CLASS: {}, TWO_CLASSES: {f"links.{LINK}.queue": _TWO_CLASSES}})
+
+
+def _link(start: str, end: str, rate: str, delay_ms: int) -> dict[str, Any]:
+    return {"from": start, "to": end, "rate": rate, "delay": f"{delay_ms}ms"}
 
 
 def _path(duration: str, **traffic: dict[str, Any]) -> dict[str, Any]:
@@ -123,16 +135,10 @@ def _path(duration: str, **traffic: dict[str, Any]) -> dict[str, Any]:
         "host": {"jitter": "1ms"},
         "tcp": KERNEL,
         "links": {
-            "wired": {"from": "source", "to": "middle", "rate": "100Mbps", "delay": "1ms"},
-            "trunk": {"from": "middle", "to": "last-hop", "rate": "10Mbps", "delay": "1ms"},
-            LINK: {
-                "from": "last-hop",
-                "to": "destination",
-                "rate": "1Gbps",
-                "delay": f"{DELAY_MS}ms",
-                "queue": _ONE_CLASS,
-            },
-            "back": {"from": "destination", "to": "source", "rate": "1Gbps", "delay": f"{DELAY_MS}ms"},
+            "wired": _link("source", "middle", "100Mbps", 1),
+            "trunk": _link("middle", "last-hop", "10Mbps", 1),
+            LINK: {**_link("last-hop", "destination", "1Gbps", DELAY_MS), "queue": _ONE_CLASS},
+            "back": _link("destination", "source", "1Gbps", DELAY_MS),
         },
         "traffic": {name: {**ends, "stagger": "100ms", **workload} for name, workload in traffic.items()},
         "record": {"drops": False, "queue_every": "0s", "packets": [LINK]},
@@ -190,11 +196,10 @@ def remembering(scenario: dict[str, Any], traffic: str) -> dict[str, Any]:
 
 # The experiments
 
-SEEDS = 20
-FIRST_SEED = 1001
+_experiment = partial(Experiment, seeds=20, first_seed=1001)
 """The buffer of Linux 2.4 was first tried with the seeds from 1 on; these runs are others."""
 
-third = Experiment(
+third = _experiment(
     name="third",
     title="First test case",
     scenario=THREE_FLOWS,
@@ -204,72 +209,54 @@ third = Experiment(
         "queue": QUEUE,
         "traffic.third.start": starts(0, 1, 2, 3, 4, 5, 5.5, 6, 7),
     },
-    measures=(*measures.RECORDED_OF_THREE, *measures.WHILE_ACTIVE),
-    seeds=SEEDS,
-    first_seed=FIRST_SEED,
+    measures=measures.OF_THREE,
     quick=Form(seeds=8, axes={"start": PLOTTED_STARTS}),
     varied=Form(seeds=10, axes={"start": PLOTTED_STARTS}),
     varied_quick=Form(seeds=4, axes={"start": (2, 5.5)}),
 )
 
-burst = Experiment(
+_AXES_WITH_UDP = {"system": SYSTEM, "service": SERVICE, "unit": UNIT, "queue": QUEUE}
+
+burst = _experiment(
     name="burst",
     title="Second test case",
     scenario=WITH_BURST,
-    axes={
-        "system": SYSTEM,
-        "service": SERVICE,
-        "unit": UNIT,
-        "queue": QUEUE,
-        "traffic.voice.start": starts(0, 2, 7, 12, 16, 18),
-    },
-    measures=(*measures.RECORDED_WITH_UDP, *measures.SHARING),
-    seeds=SEEDS,
-    first_seed=FIRST_SEED,
+    axes={**_AXES_WITH_UDP, "traffic.voice.start": starts(0, 2, 7, 12, 16, 18)},
+    measures=measures.WITH_UDP,
     quick=Form(seeds=5, axes={"start": (0, 2, 7, 18)}),
     varied=Form(seeds=10, axes={"start": (0, 2, 7, 18)}),
     varied_quick=Form(seeds=4, axes={"start": (0, 7)}),
 )
 
-throughout = Experiment(
+throughout = _experiment(
     name="throughout",
     title="UDP until TCP is done",
     scenario=WITH_UDP,
-    axes={
-        "system": SYSTEM,
-        "service": SERVICE,
-        "unit": UNIT,
-        "queue": QUEUE,
-        "traffic.voice.start": starts(0, 2, 7, 12),
-    },
-    measures=(*measures.RECORDED_WITH_UDP, *measures.SHARING),
-    seeds=SEEDS,
-    first_seed=FIRST_SEED,
+    axes={**_AXES_WITH_UDP, "traffic.voice.start": starts(0, 2, 7, 12)},
+    measures=measures.WITH_UDP,
     quick=Form(seeds=3, axes={"start": (0, 7)}),
 )
 
-traces = Experiment(
+traces = _experiment(
     name="traces",
     title="First test case, single runs",
     scenario=remembering(THREE_FLOWS, "third") | {"tcp": OLD},
     axes={"unit": UNIT, "queue": QUEUE, "traffic.third.start": starts(2, 4, 5)},
     measures=measures.HISTORY,
     seeds=1,
-    first_seed=FIRST_SEED,
 )
 
-burst_traces = Experiment(
+burst_traces = _experiment(
     name="burst-traces",
     title="Second test case, single runs",
     scenario=remembering(WITH_BURST, "file") | {"tcp": OLD},
     axes={
-        "unit": Changes({PACKETS: UNIT[PACKETS]}),
-        "queue": Changes({TAIL_DROP: QUEUE[TAIL_DROP]}),
+        "unit": only(UNIT, PACKETS),
+        "queue": only(QUEUE, TAIL_DROP),
         "traffic.voice.start": starts(2, 7, 16),
     },
     measures=measures.HISTORY,
     seeds=1,
-    first_seed=FIRST_SEED,
 )
 
 EXPERIMENTS = (third, burst, throughout, traces, burst_traces)

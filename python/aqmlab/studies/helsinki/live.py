@@ -9,20 +9,16 @@ Claims, rules, measures and bands are those of the study; only the system `linux
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-import polars as pl
-
 from aqmlab.measure import Measure
-from aqmlab.plot import Chart
 from aqmlab.publication import Decision, Figure, Reading, Table, Verdicts
-from aqmlab.runs import Results
 from aqmlab.studies import helsinki
-from aqmlab.studies.helsinki import decisions, figures, measures
+from aqmlab.studies.helsinki import decisions, measures, tables
 from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL, UNITS, claims_of
-from aqmlab.studies.helsinki.experiments import DATAGRAMS, SERVICE, TWO_CLASSES
-from aqmlab.studies.helsinki.figures import QUEUES, THIRD, UDP, Lines, against_start
+from aqmlab.studies.helsinki.experiments import DATAGRAMS, ONE_CLASS, QUEUES, TWO_CLASSES
+from aqmlab.studies.helsinki.figures import THIRD, UDP, boxes, sequences
 from aqmlab.studies.helsinki.live_experiments import (
     LIVE,
     RECORDED,
@@ -30,12 +26,14 @@ from aqmlab.studies.helsinki.live_experiments import (
     SOURCES,
     burst,
     burst_live,
-    by_source,
     third,
     third_live,
     traces,
     traces_live,
 )
+from aqmlab.study_charts import line
+from aqmlab.study_query import Query, elsewhere, stacked
+from aqmlab.variable import Variable
 
 READINGS = tuple(
     Reading(
@@ -104,76 +102,79 @@ _MEANS = (
 )
 
 
-def _of_sources(
-    id: str, title: str, panels: Mapping[str, Lines], x_label: str, y_label: str, limits: tuple[float, float]
+def _panels(of_panels: Mapping[str, Variable]) -> Query:
+    def of_sources(variable: Variable) -> Query:
+        return stacked("from", {source: elsewhere(variable, runs) for source, runs in SOURCES.items()})
+
+    return stacked("panel", {name: of_sources(one) for name, one in of_panels.items()})
+
+
+def _by_queue(measure: Measure) -> Query:
+    return _panels({queue: third[measure].at(**at) for queue, at in QUEUES.items()})
+
+
+def _by_flow(flows: Mapping[str, Measure]) -> Query:
+    return _panels(
+        {
+            f"{flow.split()[0]}, {queue}": third[measure].at(**at)
+            for queue, at in QUEUES.items()
+            for flow, measure in flows.items()
+        }
+    )
+
+
+def _by_class(measure: Measure) -> Query:
+    return _panels(
+        {
+            f"{queue}{apart}": burst[measure].at(service=service, **at)
+            for service, apart in ((ONE_CLASS, ""), (TWO_CLASSES, ", two classes"))
+            for queue, at in QUEUES.items()
+        }
+    )
+
+
+def _figure(
+    id: str, title: str, asked: Query, x_label: str, y_label: str, y_limits: tuple[float, float]
 ) -> Figure:
-    chart = against_start(panels, x_label, y_label, by_source, beside=RECORDED, y_limits=limits)
+    chart = line(
+        asked,
+        x="start",
+        by="from",
+        panel="panel",
+        beside={RECORDED: RECORDED},
+        x_label=x_label,
+        y_label=y_label,
+        y_limits=y_limits,
+    )
     return Figure(id=id, title=title, caption=_MEANS, chart=chart)
 
 
-def _by_queue(measure: Measure) -> Mapping[str, Lines]:
-    return {queue: {"": third[measure].at(**at)} for queue, at in QUEUES.items()}
-
-
-def _by_flow(several: Mapping[str, Measure]) -> Mapping[str, Lines]:
-    return {
-        f"{flow.removesuffix(' initial flow').removesuffix(' flow')}, {queue}": {"": third[one].at(**at)}
-        for queue, at in QUEUES.items()
-        for flow, one in several.items()
-    }
-
-
-def _by_class(measure: Measure) -> Mapping[str, Lines]:
-    return {
-        f"{queue}{', two classes' if service == TWO_CLASSES else ''}": {
-            "": burst[measure].at(service=service, **at)
-        }
-        for service in SERVICE
-        for queue, at in QUEUES.items()
-    }
-
-
-def _lock_out(results: Results) -> Chart:
-    charts = []
-    for source, experiment in ((LIVE, traces_live), (SIMULATED, traces)):
-        panels = (figures.at_start("Tail Drop, bytes", start) for start in (2, 5))
-        told = {f"{source}: {title}": labels for title, labels in panels}
-        charts.append(figures.sequences(experiment, told)(results))
-    return replace(charts[0], table=pl.concat([one.table for one in charts]))
-
-
 FIGURES = (
-    _of_sources(
-        "elapsed",
-        "Elapsed time of the third flow",
-        _by_queue(measures.ELAPSED),
+    _figure(
+        *("elapsed", "Elapsed time of the third flow", _by_queue(measures.ELAPSED)),
         *(THIRD, "Elapsed time (s)", (0.0, 25.0)),
     ),
-    _of_sources(
-        "handshake",
-        "Handshake of the third flow",
-        _by_queue(measures.HANDSHAKE),
+    _figure(
+        *("handshake", "Handshake of the third flow", _by_queue(measures.HANDSHAKE)),
         *(THIRD, "Handshake (s)", (0.0, 5.0)),
     ),
-    _of_sources(
-        "flows-linux-6",
-        "Elapsed times of the three flows",
-        _by_flow(measures.TIMES),
+    _figure(
+        *("flows-linux-6", "Elapsed times of the three flows", _by_flow(measures.TIMES)),
         *(THIRD, "Elapsed time (s)", (0.0, 45.0)),
     ),
-    _of_sources(
+    _figure(
         "retransmitted-linux-6",
         "Retransmitted packets of the three flows",
         _by_flow(measures.SENT_AGAIN),
         *(THIRD, "Retransmitted packets", (0.0, 30.0)),
     ),
-    _of_sources(
+    _figure(
         "datagrams",
         f"Datagrams received of {DATAGRAMS} in five seconds",
         _by_class(measures.DATAGRAMS),
         *(UDP, "Datagrams received", (50.0, 300.0)),
     ),
-    _of_sources(
+    _figure(
         "tcp-beside-udp",
         "Elapsed time of the TCP flow beside five seconds of UDP",
         _by_class(measures.TCP_TIME),
@@ -184,26 +185,29 @@ FIGURES = (
         title="Elapsed time of the third flow over replications",
         caption="Least, lower quartile, median, upper quartile and most of the replications: live, "
         "simulated, and, hollow, recorded.",
-        chart=figures.boxes(third[measures.ELAPSED], by_source, {RECORDED: RECORDED}),
+        chart=boxes(third[measures.ELAPSED], SOURCES, {RECORDED: RECORDED}),
     ),
     Figure(
         id="lock-out",
         title="The third flow, live and simulated: what it sends, loses and hears",
         caption="Single runs, by source, queue and start: time-sequence graphs of the first replication. "
         "Live it is the kernel's TCP, as the router sees its packets.",
-        chart=_lock_out,
+        chart=sequences(
+            {
+                f"{source}: Tail Drop, bytes, {start} s": (experiment, {"start": start})
+                for source, experiment in ((LIVE, traces_live), (SIMULATED, traces))
+                for start in (2, 5)
+            }
+        ),
     ),
 )
 
 _SIGNS = "= within 10 % or intervals that overlap"
+_OF_THIRD, _OF_BURST = tables.recorded_of(third, burst)
 
 
-def _pair(first: str, second: str) -> Callable[[Results], figures.Pair]:
-    def pair(results: Results) -> figures.Pair:
-        found = by_source(results)
-        return found[first], found[second]
-
-    return pair
+def _pair(first: str, second: str) -> tables.Pair:
+    return SOURCES[first], SOURCES[second]
 
 
 TABLES = (
@@ -211,25 +215,23 @@ TABLES = (
         id="agreement",
         title="How many means agree",
         caption="Of all conditions: within 10 % of the second, or with intervals that overlap.",
-        table=figures.agreement(
-            figures.recorded_of(third, burst),
-            lambda results: {
-                f"{a}, {b}": (_pair(a, b)(results), {})
-                for a, b in ((LIVE, RECORDED), (LIVE, SIMULATED), (SIMULATED, RECORDED))
+        table=tables.agreement(
+            {
+                f"{first}, {second}": (_pair(first, second), {})
+                for first, second in ((LIVE, RECORDED), (LIVE, SIMULATED), (SIMULATED, RECORDED))
             },
+            *_OF_THIRD,
+            *_OF_BURST,
         ),
     ),
     *(
         Table(
             id=f"{case}-beside-{source}",
-            title=f"{experiment.title}, live beside {source}",
+            title=f"{variables[0].experiments[0].title}, live beside {source}",
             caption=f"Live | {source}, means ± half of the 95 % interval; {_SIGNS}.",
-            table=figures.means_beside([experiment[one] for one in known], _pair(LIVE, source)),
+            table=tables.means_beside(_pair(LIVE, source), *variables),
         )
-        for case, experiment, known in (
-            ("third", third, measures.RECORDED_OF_THREE),
-            ("burst", burst, measures.RECORDED_WITH_UDP),
-        )
+        for case, variables in (("third", _OF_THIRD), ("burst", _OF_BURST))
         for source in (RECORDED, SIMULATED)
     ),
     Table(
@@ -237,7 +239,7 @@ TABLES = (
         title="What happens to the third flow while it is active",
         caption=f"Live | simulated; {_SIGNS}. Shares of the data that came to the bottleneck, in percent; "
         "retransmissions lost again, SYNs lost and time-outs are numbers per run.",
-        table=figures.means_beside(figures.while_active(third), _pair(LIVE, SIMULATED)),
+        table=tables.means_beside(_pair(LIVE, SIMULATED), *tables.while_active(third)),
     ),
 )
 

@@ -149,8 +149,4 @@ SOURCES: Mapping[str, Callable[[Results], Results]] = {
     SIMULATED: lambda results: results,
     RECORDED: _recorded,
 }
-
-
-def by_source(results: Results) -> Mapping[str, Results]:
-    """The runs of each source, in the form that rules and figures take."""
-    return {source: find(results) for source, find in SOURCES.items()}
+"""What finds the runs of each source in all of them, in the form that rules and figures take."""

@@ -139,6 +139,8 @@ WHILE_ACTIVE = (
     _of_three("jain", "Jain's index"),
 )
 
+OF_THREE = (*RECORDED_OF_THREE, *WHILE_ACTIVE)
+
 # Test case 2: a TCP flow and a UDP flow
 
 
@@ -176,6 +178,8 @@ SHARING = (
     UDP_SHARE := _of_udp("udp_share", "UDP's share of the bytes"),
     FAIRNESS := _of_udp("jain", "Jain's index"),
 )
+
+WITH_UDP = (*RECORDED_WITH_UDP, *SHARING)
 
 # Sequences against the time, of single runs
 

@@ -15,8 +15,8 @@ from aqmlab.studies.helsinki.experiments import (
     BYTES,
     ONE_CLASS,
     PACKETS,
+    QUEUES,
     RED,
-    TAIL_DROP,
     TWO_CLASSES,
     burst,
     third,
@@ -25,11 +25,7 @@ from aqmlab.studies.helsinki.experiments import (
 BESIDE = {"linux-6.1 by counting": "linux-2.4", "linux-6.1": "linux-6"}
 """The systems that were recorded, and ours that each stands beside."""
 
-QUEUES: Mapping[str, Mapping[str, str]] = {
-    "tail": {"queue": TAIL_DROP, "unit": BYTES},
-    "ptail": {"queue": TAIL_DROP, "unit": PACKETS},
-    "red": {"queue": RED},
-}
+_QUEUES = {"tail": "Tail Drop, bytes", "ptail": "Tail Drop, packets", "red": "RED"}
 """What the queues of the recorded replications are called in ours."""
 
 SERVICES = {1: ONE_CLASS, 2: TWO_CLASSES}
@@ -41,18 +37,19 @@ STARTS = {
 """When the flows of a replication started, in its seconds, by case and workload."""
 
 LOCK_OUT: Mapping[tuple[str, float], tuple[float, float, float]] = {
-    ("tail", 2): (0.132, 0.126, 0.230),
-    ("tail", 5): (0.112, 0.029, 0.128),
-    ("tail", 5.5): (0.162, 0.029, 0.105),
-    ("ptail", 2): (0.103, 0.088, 0.183),
-    ("ptail", 5): (0.057, 0.036, 0.194),
-    ("ptail", 5.5): (0.057, 0.037, 0.196),
-    ("red", 2): (0.140, 0.122, 0.232),
-    ("red", 5): (0.113, 0.098, 0.271),
-    ("red", 5.5): (0.117, 0.083, 0.272),
+    ("Tail Drop, bytes", 2): (13.2, 12.6, 23.0),
+    ("Tail Drop, bytes", 5): (11.2, 2.9, 12.8),
+    ("Tail Drop, bytes", 5.5): (16.2, 2.9, 10.5),
+    ("Tail Drop, packets", 2): (10.3, 8.8, 18.3),
+    ("Tail Drop, packets", 5): (5.7, 3.6, 19.4),
+    ("Tail Drop, packets", 5.5): (5.7, 3.7, 19.6),
+    ("RED", 2): (14.0, 12.2, 23.2),
+    ("RED", 5): (11.3, 9.8, 27.1),
+    ("RED", 5.5): (11.7, 8.3, 27.2),
 }
-"""While the third flow is active: the share of its packets that is dropped, of the others', and its share of
-the bytes; beside `linux-2.4`. Means of 20 further replications with packet traces, by queue and start."""
+"""While the third flow is active, in percent: the share of its packets that is dropped, of the others', and
+its share of the bytes; beside `linux-2.4`. Means of 20 further replications with packet traces, by queue and
+start."""
 
 
 @lru_cache(maxsize=1)
@@ -61,18 +58,23 @@ def results() -> Results:
     return {"third": _runs(third, "third_s"), "burst": _runs(burst, "udp_s")}
 
 
+def in_place(_: Results) -> Results:
+    """The same, in the place of our runs."""
+    return results()
+
+
 def _runs(experiment: Experiment, start: str) -> Runs:
     path = resources.files("aqmlab.studies") / "data" / f"helsinki_kernel_{experiment.name}.csv"
     rows = []
     for record in pl.read_csv(path.read_bytes()).iter_rows(named=True):
         values = {one.name: record.get(one.name.rsplit(".", 1)[1]) for one in experiment.measures}
         begun = {name: record[name] for name in STARTS[experiment.name].values()}
-        at = {"system": BESIDE[record["system"]], "start": record[start], **QUEUES[record["queue"]]}
+        queue = _QUEUES[record["queue"]]
+        labels = {"system": BESIDE[record["system"]], **QUEUES[queue], "start": record[start]}
         if "classes" in record:
-            at["service"] = SERVICES[record["classes"]]
-        for unit in [at["unit"]] if "unit" in at else (BYTES, PACKETS):
-            labels = {label: {**at, "unit": unit}[label] for label in experiment.labels}
-            rows.append(Row(labels=labels, seed=record["seed"], values=values | begun))
+            labels["service"] = SERVICES[record["classes"]]
+        for unit in (BYTES, PACKETS) if queue == RED else (labels["unit"],):
+            rows.append(Row(labels=labels | {"unit": unit}, seed=record["seed"], values=values | begun))
     axes = {label: tuple(dict.fromkeys(row.labels[label] for row in rows)) for label in experiment.labels}
     return Runs(rows=tuple(rows), axes=axes)
 

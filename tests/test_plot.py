@@ -137,3 +137,5 @@ def test_means_measured_elsewhere_are_marks_without_a_line() -> None:
     lines = {line.get_label(): line for line in axis.lines}
     assert lines["RED (kernel)"].get_linestyle() == "None"
     assert lines["RED (kernel)"].get_color() == lines["RED"].get_color()
+    without = plot.draw(chart("line", table.drop("low", "high"), beside={"RED (kernel)": "RED"})).axes[0]
+    assert [line.get_marker() for line in without.lines] == ["o", "D"]

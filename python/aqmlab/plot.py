@@ -245,8 +245,7 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             marker=_MARKERS[place % len(_MARKERS)] if marked else None,
             markersize=5.0,
         )
-        if {"low", "high"} <= set(rows.columns):
-            _interval(axis, chart, rows, tint)
+        _interval(axis, chart, rows, tint)
 
 
 def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, told: tuple[str, str]) -> None:
@@ -276,6 +275,8 @@ def _dash(group: str, place: int, *, marked: bool) -> Any:
 
 
 def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
+    if not {"low", "high"} <= set(rows.columns):
+        return
     known = rows.filter(pl.col("low").is_not_nan() & pl.col("high").is_not_nan())
     if known.height == 0:
         return

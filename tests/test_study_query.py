@@ -138,6 +138,8 @@ def test_single_runs_tell_of_themselves() -> None:
 
     first = of_runs(tried, values, "place", queue="red")
     assert means(first, {"tried": runs}, "flows", "place")["value"].to_list() == [3, 6]
+    named = means(first.tagged(queue="the first"), {"tried": runs}, "queue", "flows", "place")
+    assert set(named["queue"]) == {"the first"}, "also where a value of the axis was chosen"
     two = of_runs(tried, values, "place", seeds=2, queue="red")
     assert means(two, {"tried": runs}, "seed", "flows", "place")["value"].to_list() == [3, 6, 4, 8]
 

@@ -40,7 +40,7 @@ class Query:
         return replace(
             self,
             axes=(*labels, *self.axes),
-            find=lambda results: (({**labels, **point}, found) for point, found in self.find(results)),
+            find=lambda results: (({**point, **labels}, found) for point, found in self.find(results)),
         )
 
     def told(self, **how: Callable[[Any], Value] | Mapping[Any, Value]) -> Query:

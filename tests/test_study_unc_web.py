@@ -21,7 +21,7 @@ from aqmlab.measure import View
 from aqmlab.runs import Labels, Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import STUDY, measures
-from aqmlab.studies.unc_web.claims import CLAIMS, FLOORS
+from aqmlab.studies.unc_web.claims import CLAIMS, floors
 from aqmlab.studies.unc_web.distributions import certain_crossings, crossing_times, differences, lags
 from aqmlab.studies.unc_web.experiments import (
     FULL_LOAD,
@@ -266,14 +266,10 @@ def test_a_claim_below_what_equal_systems_show_is_told() -> None:
 
     found = {one.name: runs(one, {measures.CDF: cdf}) for one in (drop_tails, six_areds, two_areds)}
     found |= {one.name: made(one, lambda _: DROPPING)[1] for one in (drop_tail, adaptive_red)}
-    floors = {
-        (floor.claim, labels["load"]): alike.value
-        for floor in FLOORS
-        for labels, _, alike in floor.found(found)
-    }
-    assert floors.keys() >= {("W1", 50), ("W1", 70), ("W2", 80), ("W2", 105), ("W6.3", 90)}
-    assert floors["W1", 50] == 0
-    assert floors["W1", 70] == pytest.approx(0.2, abs=0.05)
+    apart = {(claim, labels["load"]): alike.value for claim, _, labels, _, alike in floors(found)}
+    assert apart.keys() >= {("W1", 50), ("W1", 70), ("W2", 80), ("W2", 105), ("W6.3", 90)}
+    assert apart["W1", 50] == 0
+    assert apart["W1", 70] == pytest.approx(0.2, abs=0.05)
     (table,) = (one.table(found) for one in STUDY.tables if one.id == "floor")
     assert table.filter(pl.col("claim") == "W2")["what equal systems make of it"].unique().to_list() == [
         "they meet it"

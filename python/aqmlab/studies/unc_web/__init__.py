@@ -12,7 +12,7 @@ from __future__ import annotations
 from aqmlab.publication import Reading, Study
 from aqmlab.runs import Results
 from aqmlab.studies.shared import warm_up_warning
-from aqmlab.studies.unc_web.claims import CLAIMS, FLOORS, answer
+from aqmlab.studies.unc_web.claims import CLAIMS, answer, floors
 from aqmlab.studies.unc_web.decisions import DECISIONS
 from aqmlab.studies.unc_web.experiments import EXPERIMENTS, WARM_UP_S, drop_tail
 from aqmlab.studies.unc_web.figures import FIGURES
@@ -30,11 +30,10 @@ def _checks(results: Results) -> list[str]:
         if not still
     ]
     by_chance = [
-        f"Noise floor, {floor.claim}, {said(labels)}: equal systems are {alike} apart, and "
-        f"{floor.rule.band} is claimed: chance alone goes beyond."
-        for floor in FLOORS
-        for labels, _, alike in floor.found(results)
-        if alike.value > floor.rule.band.high
+        f"Noise floor, {claim}, {said(labels)}: equal systems are {alike} apart, and {band} is claimed: "
+        "chance alone goes beyond."
+        for claim, band, labels, _, alike in floors(results)
+        if alike.value > band.high
     ]
     active = [drop_tail[ACTIVE].at(tcp="Reno")]
     asked = f"the {WARM_UP_S:g} s under Drop Tail"

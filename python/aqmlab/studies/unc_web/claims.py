@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from aqmlab.experiment import Experiment
 from aqmlab.measure import Measure
 from aqmlab.publication import Claim, Verdicts
-from aqmlab.rule import AnyRule, Estimate, Finds, Rule, anywhere, every, mean_of, ratio, statistic
+from aqmlab.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
 from aqmlab.runs import Labels, Results
-from aqmlab.stats import Interval
+from aqmlab.stats import Band, Interval
 from aqmlab.studies.shared import told
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import LEAST, apart, cdf, crosses, lags, lags_beyond, later, leads
@@ -45,19 +44,22 @@ def _reno(variable: Variable, loads: Sequence[int]) -> Variable:
     return variable.at(tcp="Reno").among(load=loads)
 
 
+def _of_reno(how: str, finds: Finds, loads: Sequence[int], *queues: str) -> Estimate:
+    """A statistic of the distributions under some queues."""
+    return statistic(how, finds, *(_reno(cdf[queue], loads) for queue in queues))
+
+
 def _others_choose(what: str, finds: Finds, loads: Sequence[int], ours: str, theirs: str) -> Estimate:
     """A lead or a lag of one queue at the time where the other seeds find it largest."""
-    both = (_reno(cdf[queue], loads) for queue in (ours, theirs))
-    return statistic(f"{what} (time chosen by the other seeds)", finds, *both).to_within(NEAR)
+    return _of_reno(f"{what} (time chosen by the other seeds)", finds, loads, ours, theirs).to_within(NEAR)
 
 
 def _trade_off(ours: str) -> AnyRule:
     """That a queue serves more quick requests than Drop Tail and fewer slow ones, with one crossing."""
-    both = (ours, "Drop Tail")
     return every(
-        _others_choose(f"lead of {ours}", leads, PLOTTED, *both) >= LEAST,
-        _others_choose("lead of Drop Tail beyond it", lags_beyond, PLOTTED, *both) >= LEAST,
-        statistic("certain crossings", crosses, *(_reno(cdf[queue], PLOTTED) for queue in both)) <= 1,
+        _others_choose(f"lead of {ours}", leads, PLOTTED, ours, "Drop Tail") >= LEAST,
+        _others_choose("lead of Drop Tail beyond it", lags_beyond, PLOTTED, ours, "Drop Tail") >= LEAST,
+        _of_reno("certain crossings", crosses, PLOTTED, ours, "Drop Tail") <= 1,
     )
 
 
@@ -76,49 +78,34 @@ def _of_equals(experiment: Experiment) -> Estimate:
     return _furthest("any two of equal systems", *several)
 
 
-_alike_below_80 = (
-    _furthest(
-        "any two of {Reno, SACK} x {Drop Tail, ARED, ARED+ECN}",
-        *(one.at(tcp=tcp).among(load=LOW) for one in cdf.values() for tcp in ("Reno", "SACK")),
-    )
-    <= 0.05
-)
-_tcps_alike = (
-    _furthest(
-        "SACK and Reno", *(cdf["Drop Tail"].at(tcp=tcp).among(load=PLOTTED) for tcp in ("SACK", "Reno"))
-    )
-    <= 0.02
-)
+_six = [one.at(tcp=tcp).among(load=LOW) for one in cdf.values() for tcp in ("Reno", "SACK")]
+_tcps = [cdf["Drop Tail"].at(tcp=tcp).among(load=PLOTTED) for tcp in ("SACK", "Reno")]
+
+_alike_below_80 = _furthest("any two of {Reno, SACK} x {Drop Tail, ARED, ARED+ECN}", *_six) <= 0.05
+_tcps_alike = _furthest("SACK and Reno", *_tcps) <= 0.02
 _ecn_no_slower = _others_choose("lag of ARED+ECN behind ARED", lags, HIGH, "ARED+ECN", "ARED") <= NO_LAG
 
+_two_areds = [two_areds[measures.CDF].at(draws=draws) for draws in (1, 0)]
 
-@dataclass(frozen=True, kw_only=True)
-class Floor:
-    """What a claim says of a distance, beside that of equal systems, which chance alone takes apart."""
+_FLOORS = (
+    ("W1", _alike_below_80, _of_equals(six_areds)),
+    ("W2", _tcps_alike, _of_equals(drop_tails)),
+    ("W6.3", _ecn_no_slower, statistic("lag", lags, *_two_areds)),
+)
+"""What claims say of distances, and the distance of equal systems, which chance alone takes apart."""
 
-    claim: str
-    rule: Rule
-    alike: Estimate
 
-    def found(self, results: Results) -> Iterator[tuple[Labels, Interval, Interval]]:
-        """What was measured, and what equal systems show, wherever both were run."""
-        measured, alike = self.rule.estimate, self.alike
+def floors(results: Results) -> Iterator[tuple[str, Band, Labels, Interval, Interval]]:
+    """The claim, its band, where it is judged, what was measured there, and what equal systems show, wherever
+    both were run."""
+    for claim, rule, alike in _FLOORS:
         equal = list(alike.points(results))
-        for labels in measured.points(results):
+        for labels in rule.estimate.points(results):
             same = {label: labels[label] for label in alike.axes}
             if same in equal:
-                yield labels, measured.interval(results, labels), alike.interval(results, same)
+                measured = rule.estimate.interval(results, labels)
+                yield claim, rule.band, labels, measured, alike.interval(results, same)
 
-
-FLOORS = (
-    Floor(claim="W1", rule=_alike_below_80, alike=_of_equals(six_areds)),
-    Floor(claim="W2", rule=_tcps_alike, alike=_of_equals(drop_tails)),
-    Floor(
-        claim="W6.3",
-        rule=_ecn_no_slower,
-        alike=statistic("lag", lags, *(two_areds[measures.CDF].at(draws=draws) for draws in (1, 0))),
-    ),
-)
 
 _of_the_largest = per_seed(
     f"median response time of responses above {measures.SIZE_CLASSES[-1] // 1000} kB",
@@ -126,6 +113,8 @@ _of_the_largest = per_seed(
     drop_tail[measures.CLASS_MEDIANS],
     unit="s",
 )
+
+_WHEN_ECN_CROSSES = "when ARED+ECN crosses Drop Tail over when ARED does"
 
 _queues_by_length = (
     adaptive_red[measures.QUEUE].at(queue="ARED"),
@@ -231,12 +220,7 @@ CLAIMS = (
         source="none: what ECN is to save the slow",
         origin="sheet",
         figures=("e-packets", "e-bytes"),
-        rule=statistic(
-            "when ARED+ECN crosses Drop Tail over when ARED does",
-            later,
-            *(_reno(cdf[queue], PLOTTED) for queue in ("ARED+ECN", "ARED", "Drop Tail")),
-        )
-        > 1,
+        rule=_of_reno(_WHEN_ECN_CROSSES, later, PLOTTED, "ARED+ECN", "ARED", "Drop Tail") > 1,
     ),
 )
 

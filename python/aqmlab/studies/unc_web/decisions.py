@@ -85,9 +85,9 @@ DECISIONS = (
         "1460 B, initial window 2, an acknowledgement for every second segment or after 100 ms, no limited "
         "transmit, initial RTO 3 s, minimum RTO 1 s, window 64 kB (44 segments), Nagle's algorithm, no time "
         "stamps.",
-        reason="The talk says Reno and SACK only; these are the standards and stacks of the time, and with "
-        "ns-2's two-way TCP Nagle's algorithm is on. ns-2's "
-        "two-way TCP began with 536 B and an initial RTO of 6 s: both are among the sensitivity runs.",
+        reason="The talk says Reno and SACK only; these are the standards and stacks of the time. ns-2's "
+        "two-way TCP has Nagle's algorithm on, and began with 536 B and an initial RTO of 6 s: both are "
+        "among the sensitivity runs.",
         variants=(
             Variant(
                 name="as ns-2 came in 2003",

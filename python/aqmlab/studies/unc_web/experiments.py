@@ -68,13 +68,12 @@ def _queues_with(**parameters: Any) -> dict[str, Any]:
     return {f"links.{way}.queue.{name}": value for way in WAYS for name, value in parameters.items()}
 
 
-def _without_and_with_ecn(ending: str, target: str) -> Changes:
-    """Adaptive RED that aims at a delay."""
-    aims = _queues_with(target_delay=target)
+def _aiming_at(target: str, ending: str = "") -> Changes:
+    """Adaptive RED that aims at a delay, without and with ECN."""
     return Changes(
         {
-            f"ARED{ending}": {"tcp.ecn.mode": "off", **aims},
-            f"ARED+ECN{ending}": {"tcp.ecn.mode": "on", **aims, **_queues_with(**MARKS)},
+            f"ARED{ending}": {"tcp.ecn.mode": "off", **_queues_with(target_delay=target)},
+            f"ARED+ECN{ending}": {"tcp.ecn.mode": "on", **_queues_with(target_delay=target, **MARKS)},
         }
     )
 
@@ -97,8 +96,7 @@ def offering(rate: float) -> Alters:
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         warm_up_s, end_s = (float(table[key][:-1]) for key in ("warm_up", "duration"))
-        pairs = round((end_s - warm_up_s) * FULL_RATE)
-        table["duration"] = f"{warm_up_s + pairs / rate:.0f}s"
+        table["duration"] = f"{warm_up_s + (end_s - warm_up_s) * FULL_RATE / rate:.0f}s"
         for web in table["traffic"].values():
             web["connections_per_second"] = round(rate, 3)
         return table
@@ -139,9 +137,7 @@ def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps", jitter: 
 TRAFFIC: Mapping[str, Mapping[str, Any]] = {
     "as decided": {},
     "MSS 536": {"tcp.connection.mss": "536B", "tcp.receiver.window": 122},
-    "HTTP/1.1": {
-        f"traffic.{way}.http": "1.1" for way in WAYS
-    },  # Some connections persist over several pages.
+    "HTTP/1.1": {f"traffic.{way}.http": "1.1" for way in WAYS},
 }
 """Traffic that needs a calibration of its own."""
 
@@ -165,10 +161,7 @@ calibration = Experiment(
     title="A line on which nothing queues",
     scenario=both_ways({"kind": "drop-tail", "limit": ROOM}, f"{UNCONGESTED * RATE_MBPS}Mbps")
     | {"record": {"drops": False, "queue_every": "0s"}},
-    axes={
-        "traffic": Changes(TRAFFIC),
-        "rate": Changes({rate: offering(rate) for rate in (60, 100, 140)}),
-    },
+    axes={"traffic": Changes(TRAFFIC), "rate": Changes({rate: offering(rate) for rate in (60, 100, 140)})},
     measures=[measures.OFFERED],
     quick=Form(seeds=2, changes={"duration": lasting(QUICK_PAIRS // 2)}),
 )
@@ -195,7 +188,7 @@ adaptive_red = replace(
     name="adaptive-red",
     title="Adaptive RED",
     scenario=both_ways(ADAPTIVE_RED),
-    axes={"queue": _without_and_with_ecn("", "5ms"), "unit": UNITS, "tcp": TCPS, "load": loads(*LOADS)},
+    axes={"queue": _aiming_at("5ms"), "unit": UNITS, "tcp": TCPS, "load": loads(*LOADS)},
     varied=replace(_VARIED, axes={"tcp": ("Reno",), **_VARIED.axes}),
 )
 
@@ -203,7 +196,7 @@ tuning = replace(
     adaptive_red,
     name="tuning",
     axes={
-        "queue": _without_and_with_ecn(" 60 ms", "60ms"),
+        "queue": _aiming_at("60ms", " 60 ms"),
         "unit": UNITS,
         "tcp": Changes({"Reno": TCPS["Reno"]}),
         "load": loads(90, 95, 100, 105),

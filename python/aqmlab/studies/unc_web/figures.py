@@ -36,6 +36,11 @@ def _queues(**labels: Value) -> dict[str, Variable]:
     return dict(zip(cdf, all_at(tuple(cdf.values()), labels), strict=True))
 
 
+def _curves(several: Mapping[str, Variable]) -> dict[str, Variable]:
+    """Distributions time by time."""
+    return {name: one.unrolled("time_s", _TIMES) for name, one in several.items()}
+
+
 def _panel(load: Value) -> str:
     return f"{load} % load"
 
@@ -56,7 +61,7 @@ def _over_time(by: str, several: Mapping[str, Asked], **options: Any) -> Draws:
 def _all_loads(unit: Value, tcp: Value) -> Draws:
     return _over_time(
         "queue",
-        {queue: one.unrolled("time_s", _TIMES) for queue, one in _queues(unit=unit, tcp=tcp).items()},
+        _curves(_queues(unit=unit, tcp=tcp)),
         kind="cdf",
         y_label="Share of requests done",
         intervals=False,
@@ -65,8 +70,8 @@ def _all_loads(unit: Value, tcp: Value) -> Draws:
 
 def _differences(unit: Value) -> Draws:
     points = {
-        queue: scaled(one.among(load=PLOTTED).unrolled("time_s", _TIMES), 100, "%")
-        for queue, one in _queues(unit=unit, tcp="Reno").items()
+        queue: scaled(one.among(load=PLOTTED), 100, "%")
+        for queue, one in _curves(_queues(unit=unit, tcp="Reno")).items()
     }
     return _over_time(
         "pairing",
@@ -80,16 +85,15 @@ def _differences(unit: Value) -> Draws:
 def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, **options: Any) -> Draws:
     """Two distributions at the talk's loads, with the points where they cross."""
     plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
-    unrolled = {name: one.unrolled("time_s", _TIMES) for name, one in plotted.items()}
+    asked = stacked("queue", _curves(plotted)).told(load=_panel)
 
     def chart(results: Results) -> Chart:
-        curves = means(stacked("queue", unrolled).told(load=_panel), results, "load", "queue", "time_s")
-        curves = curves.select("load", "queue", "time_s", share="value")
+        curves = means(asked, results, "load", "queue", "time_s")
         crossings = {
             _panel(labels["load"]): {time_text(one.at_s): one.at_s for one in certain_crossings(*values)}
             for labels, values in seed_by_seed(tuple(plotted.values()), results)
         }
-        drawn = how(curves, "queue", "load", "a request", {})
+        drawn = how(curves.rename({"value": "share"}).drop("low", "high"), "queue", "load", "a request", {})
         return dataclasses.replace(drawn, y_label=y_label, panel_guides=crossings, **options)
 
     return chart
@@ -115,9 +119,9 @@ def _pair(id: str, title: str, caption: str, two: Mapping[str, Variable]) -> tup
     )
 
 
-def _by_load(measure: Measure, y_label: str, factor: float = 1.0, **options: Any) -> Draws:
+def _by_load(measure: Measure, factor: float = 1, unit: str = "s", **options: Any) -> Draws:
     """A measure against the load, a panel for each unit that Adaptive RED counts in."""
-    plain, red = (scaled(one[measure].at(tcp="Reno"), factor, "") for one in (drop_tail, adaptive_red))
+    plain, red = (scaled(one[measure].at(tcp="Reno"), factor, unit) for one in (drop_tail, adaptive_red))
     both = joined(*(query(plain).tagged(queue="Drop Tail", unit=unit) for unit in UNITS), red)
     return line(
         both.told(unit=lambda unit: f"ARED in {unit}"),
@@ -125,7 +129,6 @@ def _by_load(measure: Measure, y_label: str, factor: float = 1.0, **options: Any
         by="queue",
         panel="unit",
         x_label="offered load (%)",
-        y_label=y_label,
         **options,
     )
 
@@ -196,19 +199,19 @@ FIGURES = (
         id="median-by-load",
         title="Median response time",
         caption="Reno, forward; 95 % intervals over the seeds, which share the heavy tail between queues.",
-        chart=_by_load(measures.MEDIAN, "median response time (s)"),
+        chart=_by_load(measures.MEDIAN),
     ),
     Figure(
         id="p95-by-load",
         title="95th percentile of the response time",
         caption="The same for the slow ones.",
-        chart=_by_load(measures.P95, "95th percentile of the response time (s)", log_y=True),
+        chart=_by_load(measures.P95, log_y=True),
     ),
     Figure(
         id="queue-by-load",
         title="Mean wait in the queue",
         caption="Mean time that a packet waited, forward, Reno.",
-        chart=_by_load(measures.WAIT, "mean wait in the queue (ms)", 1000.0),
+        chart=_by_load(measures.WAIT, 1000, "ms"),
     ),
     Figure(
         id="sack-by-size",

@@ -16,7 +16,7 @@ from aqmlab.rule import statistic
 from aqmlab.runs import Results
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import measures
-from aqmlab.studies.unc_web.claims import FLOORS
+from aqmlab.studies.unc_web.claims import floors
 from aqmlab.studies.unc_web.distributions import (
     LEAST,
     PAIRINGS,
@@ -125,10 +125,8 @@ _MET = {"holds": "they meet it", "fails": "it cannot be met", "undecided": "they
 
 def _floor(results: Results) -> pl.DataFrame:
     rows = [
-        (floor.claim, said(at), str(measured), str(alike), str(band), _MET[stats.verdict(alike, band)])
-        for floor in FLOORS
-        for band in (floor.rule.band,)
-        for at, measured, alike in floor.found(results)
+        (claim, said(labels), str(measured), str(alike), str(band), _MET[stats.verdict(alike, band)])
+        for claim, band, labels, measured, alike in floors(results)
     ]
     schema = ["claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it"]
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -173,6 +171,8 @@ _NO_DATA = (
     "Share of the drops, forward: packets that open, acknowledge or close a connection. They are never "
     "marked, and in packet mode dropped as readily as data."
 )
+_AGAIN = "Segments sent again per 1000 responses"
+_FEW = f"Responses of fewer than {measures.FEW_SEGMENTS} segments (%)"
 _REPAIRED = "Share of connections that repaired several losses of one window without a time-out."
 
 _BY_LOAD = (
@@ -186,23 +186,11 @@ _BY_LOAD = (
     ("small-drops", "Dropped packets that carry no data (%)", _NO_DATA, measures.SMALL_DROPS, 100.0),
     ("marked", "Packets marked (%)", "Of those that arrived, forward.", measures.MARKED, 100.0),
     ("utilisation", "Time the line was busy (%)", "Forward.", measures.UTILISATION, 100.0),
-    (
-        "retransmitted",
-        "Segments sent again per 1000 responses",
-        "Segments of data.",
-        measures.AGAIN_PER_1000,
-        1.0,
-    ),
+    ("retransmitted", _AGAIN, "Segments of data.", measures.AGAIN_PER_1000, 1.0),
     ("timeouts", "Time-outs per 1000 responses", "Of the servers.", measures.TIMEOUTS, 1.0),
     ("unfinished", "Requests not finished at the end", "Of those measured.", measures.UNFINISHED, 1.0),
     ("several-holes", "Connections on which SACK can matter (%)", _REPAIRED, measures.SEVERAL_HOLES, 100.0),
-    (
-        "few-segments",
-        f"Responses of fewer than {measures.FEW_SEGMENTS} segments (%)",
-        "By the law of sizes.",
-        measures.FEW,
-        100.0,
-    ),
+    ("few-segments", _FEW, "By the law of sizes.", measures.FEW, 100.0),
 )
 
 TABLES = (

@@ -229,7 +229,7 @@ def answer(found: Verdicts) -> list[str]:
     """Does it help the Web? In words, from the verdicts."""
 
     def both(claim: str) -> str:
-        return f"with Adaptive RED in packets: {told(found, claim)}; in bytes: {told(found, f'{claim}b')}"
+        return f"With Adaptive RED in packets: {told(found, claim)}; in bytes: {told(found, f'{claim}b')}"
 
     return [
         f"Is SACK no different from Reno for the Web as a whole? {told(found, 'W2')}. Does it help large "

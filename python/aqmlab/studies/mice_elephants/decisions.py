@@ -139,9 +139,7 @@ DECISIONS = (
         reason="Table III where it speaks; the rest is what ns-2 had.",
         variants=(
             Variant(
-                name="ITO 1 s",
-                what="An initial time-out of 1 s.",
-                change=tcp_with({"rto.initial": "1s"}),
+                name="ITO 1 s", what="An initial time-out of 1 s.", change=tcp_with({"rto.initial": "1s"})
             ),
         ),
     ),

@@ -315,17 +315,10 @@ def _at_speed(rate: str) -> Alters:
 _PERSISTENT = {
     "duration": "500s",
     "warm_up": "0s",
-    "bottleneck": {
-        "rate": "1250kbps",
-        "delay": _delay(CHOSEN_RTT_MS),
-        "queue": disciplines(6)["Drop Tail"],
-    },
+    "bottleneck": {"rate": "1250kbps", "delay": _delay(CHOSEN_RTT_MS), "queue": disciplines(6)["Drop Tail"]},
     "access": {"rate": "100Mbps", "delay": "1ms"},
     "tcp": TCP,
-    "traffic": {
-        "short": PATTERNS[CHOSEN_PATTERN],
-        "long": {"kind": "ftp", "flows": 10, "stagger": "10s"},
-    },
+    "traffic": {"short": PATTERNS[CHOSEN_PATTERN], "long": {"kind": "ftp", "flows": 10, "stagger": "10s"}},
     "record": {"drops": False, "queue_every": "0s"},
 }
 """Ten persistent flows beside short ones of 100 packets."""

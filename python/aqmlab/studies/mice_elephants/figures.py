@@ -306,10 +306,7 @@ FIGURES = (
         chart=line(
             stacked(
                 "traffic",
-                {
-                    "one way": in_exp_1(measures.SHORT_FILES),
-                    "both ways": two_way[measures.SHORT_FILES],
-                },
+                {"one way": in_exp_1(measures.SHORT_FILES), "both ways": two_way[measures.SHORT_FILES]},
             ),
             kind="bars",
             x="traffic",

@@ -84,9 +84,8 @@ DECISIONS = (
         question="Law of the threshold L_t",
         decision="20 packets at first; every 10 s half of it if more than three flows are short for each "
         "long one, or none is long, else five more; never below 1 or above 1000.",
-        reason="Ratio and periods are published, steps and bounds are not. A fixed threshold and a "
-        "quantile are among the sensitivity runs, and a table compares them where all traffic "
-        "is of one class.",
+        reason="Ratio and periods are published, steps and bounds are not. A fixed threshold and a quantile "
+        "are among the sensitivity runs, and a table compares them where all traffic is of one class.",
         variants=(
             Variant(
                 name="L_t = 20 for good",
@@ -147,8 +146,7 @@ DECISIONS = (
         question="Hosts",
         decision="Answer at once.",
         reason="ns-2's hosts did unless overhead_ was set, of which nothing is said. Users who come at "
-        "random leave no room for phase effects; hosts that hesitate are among the sensitivity "
-        "runs.",
+        "random leave no room for phase effects; hosts that hesitate are among the sensitivity runs.",
         variants=(
             Variant(
                 name="hosts hesitate",

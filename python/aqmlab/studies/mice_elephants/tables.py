@@ -245,11 +245,10 @@ TABLES = (
     Table(
         id="table-1",
         title="Table I. Goodput of short and long flows (packets), theirs and ours",
-        caption="Link speeds, classes and goodput are published; round-trip time, buffer, AQM parameters "
-        f"and the pattern of short flows are not. Ours: short flows {CHOSEN_PATTERN}, RTT "
-        f"{CHOSEN_RTT_MS} ms, Drop Tail's buffer {CHOSEN_BUFFER} bandwidth-delay products, RED's and "
-        "RIO-PS's 5/3 of it with the thresholds of Table III, 500 s from the start. Mean ± half of the 95 % "
-        "interval.",
+        caption="Link speeds, classes and goodput are published; round-trip time, buffer, AQM parameters and "
+        f"the pattern of short flows are not. Ours: short flows {CHOSEN_PATTERN}, RTT {CHOSEN_RTT_MS} ms, "
+        f"Drop Tail's buffer {CHOSEN_BUFFER} bandwidth-delay products, RED's and RIO-PS's 5/3 of it with the "
+        "thresholds of Table III, 500 s from the start. Mean ± half of the 95 % interval.",
         table=listed(_TABLE_1, "speed", "queue", "flows", heads={"speed": "link", "flows": "class"}),
     ),
     Table(

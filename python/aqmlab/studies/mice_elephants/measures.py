@@ -51,6 +51,7 @@ def _web(run: Run) -> Mapping[str, Any]:
     ours = metrics.measured(everything, warm_up_s)
     done = ours.filter(pl.col("complete"))
     line = metrics.link(run.tables["links"], "bottleneck")
+    dropped, marked = float(line["drop_fraction"]), float(line["mark_fraction"])
     segments, times = done["segments"].to_numpy(), done["duration_s"].to_numpy()
     short = times[segments <= SHORT_FILE]
     bins = _by_size(ours)
@@ -59,7 +60,7 @@ def _web(run: Run) -> Mapping[str, Any]:
         "unfinished": ours.height - done.height,
         "response_s": mean(times),
         "short_file_s": mean(short),
-        "short_file_beyond_3s": 100 * mean((short > 3.0).astype(np.float64)),
+        "short_file_beyond_3s": _beyond_3_s(short),
         "long_file_s": mean(times[segments > LONG_FILE]),
         **_losses(ours),
         "bins": bins,
@@ -73,8 +74,8 @@ def _web(run: Run) -> Mapping[str, Any]:
         "active": metrics.active_series(everything, SERIES_STEP_S, end_s).tolist(),
         "settling": _settling(everything),
         "utilisation": 100 * float(line["utilisation"]),
-        "dropped": 100 * float(line["drop_fraction"]),
-        "refused": 100 * (float(line["drop_fraction"]) + float(line["mark_fraction"])),
+        "dropped": 100 * dropped,
+        "refused": 100 * (dropped + marked),
         "mean_queue": float(line["mean_queue_packets"]),
         **_queue(run, warm_up_s),
         **_threshold(run, warm_up_s),
@@ -83,6 +84,10 @@ def _web(run: Run) -> Mapping[str, Any]:
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
+
+
+def _beyond_3_s(times: metrics.Floats) -> float:
+    return 100 * mean((times > 3.0).astype(np.float64))
 
 
 def _losses(ours: pl.DataFrame) -> dict[str, float]:
@@ -95,21 +100,16 @@ def _losses(ours: pl.DataFrame) -> dict[str, float]:
 
 
 def _by_size(ours: pl.DataFrame) -> list[list[float]]:
-    """For each bin of sizes: files completed, their times' sum, packets sent, and sent as long."""
-    place = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right") - 1
-    done = ours["complete"].to_numpy()
-    columns = [
-        done.astype(np.float64),
-        np.where(done, ours["duration_s"].fill_null(0.0).to_numpy(), 0.0),
-        ours["packets_sent"].to_numpy().astype(np.float64),
-        _long_packets(ours),
-    ]
-    counted = [np.bincount(place.clip(0), column, len(SIZE_BINS)) for column in columns]
-    return [[float(value) for value in row] for row in zip(*counted, strict=True)]
-
-
-def _long_packets(transfers: pl.DataFrame) -> metrics.Floats:
-    return transfers["packets_long"].fill_null(0).to_numpy().astype(np.float64)
+    """For each bin of sizes what `BIN_COLUMNS` name."""
+    place = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
+    columns = ours.select(
+        pl.col("complete"),
+        pl.when("complete").then(pl.col("duration_s").fill_null(0.0)).otherwise(0.0),
+        pl.col("packets_sent"),
+        pl.col("packets_long").fill_null(0),
+    )
+    counted = [np.bincount(place, column.cast(pl.Float64).to_numpy(), len(SIZE_BINS)) for column in columns]
+    return [list(row) for row in zip(*(column.tolist() for column in counted), strict=True)]
 
 
 def _foreground(run: Run, name: str, every_s: float) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _foreground(run: Run, name: str, every_s: float) -> dict[str, Any]:
     return {
         f"{name}_probe_s": mean(times),
         f"{name}_probe_spread_s": float(times.std()) if times.size else math.nan,
-        f"{name}_probe_beyond_3s": 100 * mean((times > 3.0).astype(np.float64)),
+        f"{name}_probe_beyond_3s": _beyond_3_s(times),
         f"{name}_batches": batches,
         f"{name}_jain": _share(math.fsum(jain for _, _, jain in batches), len(batches)),
     }
@@ -133,17 +133,14 @@ def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: f
     A flow still open at the end counts with the time it has taken so far. A batch that began less than
     half a period before the end is left out.
     """
-    chosen = transfers.filter(
-        (pl.col("start_s") >= warm_up_s - 1e-6) & (pl.col("start_s") < end_s - every_s / 2)
-    )
-    observed = pl.col("duration_s").fill_null(end_s - pl.col("start_s")).alias("time_s")
+    start_s, time_s = pl.col("start_s"), pl.col("duration_s").fill_null(end_s - pl.col("start_s"))
     batches = (
-        chosen.with_columns(observed)
+        transfers.filter((start_s >= warm_up_s - 1e-6) & (start_s < end_s - every_s / 2))
         .group_by("page")
         .agg(
-            pl.col("start_s").min(),
-            pl.col("time_s").mean().alias("mean_s"),
-            metrics.jain(pl.col("size_bytes") / pl.col("time_s")).alias("jain"),
+            start_s.min(),
+            time_s.mean().alias("mean_s"),
+            metrics.jain(pl.col("size_bytes") / time_s).alias("jain"),
         )
         .sort("page")
     )
@@ -154,9 +151,8 @@ def _settling(everything: pl.DataFrame) -> list[list[float]]:
     """Short files completed and the sum of their times, by when they began, from the run's first second."""
     short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
     place = (short["start_s"].to_numpy() / SETTLING_BIN_S).astype(np.int64)
-    counts = np.bincount(place)
     sums = np.bincount(place, short["duration_s"].to_numpy())
-    return [counts.astype(np.float64).tolist(), sums.tolist()]
+    return [np.bincount(place).astype(np.float64).tolist(), sums.tolist()]
 
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
@@ -173,7 +169,7 @@ def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
 
 def _refused(samples: pl.DataFrame) -> list[float | None]:
     """Packets dropped or marked per packet that arrived at the queue, in each bin of `RATE_BIN_S`."""
-    counts = samples.gather_every(max(1, round(RATE_BIN_S / QUEUE_STEP_S)))
+    counts = samples.gather_every(round(RATE_BIN_S / QUEUE_STEP_S))
     hit = np.diff((counts["drops"] + counts["marks"]).to_numpy().astype(np.float64))
     arrived = np.diff(counts["arrivals"].to_numpy().astype(np.float64))
     return [float(a / b) if b > 0 else None for a, b in zip(hit, arrived, strict=True)]
@@ -185,7 +181,7 @@ def _threshold(run: Run, warm_up_s: float) -> dict[str, Any]:
     edge = gauges.at(run.tables["gauges"], node="left")
     if not edge.height:
         return {"threshold": [], "mean_threshold": math.nan}
-    samples = edge.gather_every(max(1, round(SERIES_STEP_S / QUEUE_STEP_S))).select("time_s", "threshold")
+    samples = edge.gather_every(round(SERIES_STEP_S / QUEUE_STEP_S)).select("time_s", "threshold")
     after = samples.filter(pl.col("time_s") >= warm_up_s)["threshold"].to_numpy().astype(np.float64)
     return {"threshold": [list(row) for row in samples.iter_rows()], "mean_threshold": mean(after)}
 
@@ -247,13 +243,10 @@ def _loss(run: Run) -> Mapping[str, float]:
 
 _of_loss = Reduction(prefix="mice.loss", of=_loss).measure
 
-TRANSFER_TIME: Mapping[int, Measure] = {
-    size: _of_loss(f"mean_{size}", f"mean time of {size}-packet flows", "s") for size in TRANSFER_SIZES
-}
-VARIATION: Mapping[int, Measure] = {
-    size: _of_loss(f"variation_{size}", f"coefficient of variation of {size}-packet flows")
-    for size in TRANSFER_SIZES
-}
+TRANSFER_TIME, VARIATION = (
+    {size: _of_loss(f"{key}_{size}", f"{what} of {size}-packet flows", unit) for size in TRANSFER_SIZES}
+    for key, what, unit in (("mean", "mean time", "s"), ("variation", "coefficient of variation", ""))
+)
 LOSS = (*TRANSFER_TIME.values(), *VARIATION.values())
 
 # Preferential treatment (Table I, Fig 2)
@@ -286,14 +279,13 @@ CLASSES = (
 def _packets(run: Run) -> Mapping[str, Any]:
     """The short class's share of the line over time."""
     started = run.tables["packets"].filter(pl.col("event") == "start")
-    short = rows_of(run, "flows", "short")["flow"]
+    short = started["flow"].is_in(rows_of(run, "flows", "short")["flow"].implode()).to_numpy()
     place = (started["time_s"].to_numpy() / SHARE_BIN_S).astype(np.int64)
     size = int(metrics.window(run.manifest)[1] / SHARE_BIN_S)
-    sent = np.bincount(place, started["size_bytes"].to_numpy(), size)[:size]
-    of_short = np.where(
-        started["flow"].is_in(short.implode()).to_numpy(), started["size_bytes"].to_numpy(), 0
+    sent, of_short = (
+        np.bincount(place, started["size_bytes"].to_numpy() * who, size)[:size] for who in (1, short)
     )
-    share = np.bincount(place, of_short, size)[:size] / np.maximum(sent, 1.0)
+    share = of_short / np.maximum(sent, 1.0)
     after = share[round(SHARES_FROM_S / SHARE_BIN_S) :]
     return {
         "short_share": share.tolist(),

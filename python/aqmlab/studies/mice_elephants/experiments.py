@@ -7,6 +7,7 @@ from typing import Any
 
 from aqmlab import _core
 from aqmlab.experiment import Experiment, Form
+from aqmlab.scenario import changed
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.measures import PACKET
 from aqmlab.studies.shared import Alters, constant, keep
@@ -51,16 +52,14 @@ EDGE = {
 }
 
 
-def queues(
-    bdp: int, links: Sequence[str] = ("bottleneck",), edges: Sequence[str] = ("edges.left",)
-) -> Changes:
-    """The queue at these links, with what belongs to it: senders that use ECN, edges that mark."""
+def queues(bdp: int, links: Sequence[str] = ("bottleneck",), nodes: Sequence[str] = ("left",)) -> Changes:
+    """The queue at these links, with what belongs to it: senders that use ECN, nodes whose edges mark."""
     return Changes(
         {
             name: {
                 **{f"{link}.queue": queue for link in links},
                 "tcp.ecn.mode": "off" if name == "Drop Tail" else "on",
-                **(dict.fromkeys(edges, EDGE) if name == RIO_PS else {}),
+                **{f"edges.{node}": EDGE for node in nodes if name == RIO_PS},
             }
             for name, queue in disciplines(bdp).items()
         }
@@ -120,12 +119,6 @@ SESSIONS = {
     "hosts": 40,
 }
 
-TRAFFIC: dict[str, dict[str, Any]] = {
-    "web": SESSIONS,
-    "short": {"kind": "probes", "flows": 10, "size": "10p", "every": f"{measures.SHORT_EVERY_S:g}s"},
-    "long": {"kind": "probes", "flows": 10, "size": "1000p", "every": f"{measures.LONG_EVERY_S:g}s"},
-}
-
 ONE_CLASS = Changes(
     {
         "short files": {"traffic.web.sizes": _sizes(4, 20), "traffic.long": None},
@@ -139,15 +132,22 @@ ONE_CLASS = Changes(
 )
 """The unbalanced traffic of Exp 2: files of one class only, and foreground flows of the same class."""
 
+BDP_1, BDP_2 = 200, 120
+"""Bandwidth-delay products of Exp 1 and Exp 2 in packets: 10 and 6 Mb/s, 80 ms."""
 
-def _dumbbell(rate: str, bdp: int) -> dict[str, Any]:
+
+def _dumbbell(bdp: int) -> dict[str, Any]:
     return {
         **lasting(FULL_S),
-        "bottleneck": {"rate": rate, "delay": "38ms", "queue": disciplines(bdp)["Drop Tail"]},
+        "bottleneck": {"rate": f"{bdp // 20}Mbps", "delay": "38ms", "queue": disciplines(bdp)["Drop Tail"]},
         "access": {"rate": "100Mbps", "delay": "1ms"},
         "host": {"jitter": "0s"},
         "tcp": TCP,
-        "traffic": TRAFFIC,
+        "traffic": {
+            "web": SESSIONS,
+            "short": {"kind": "probes", "flows": 10, "size": "10p", "every": f"{measures.SHORT_EVERY_S:g}s"},
+            "long": {"kind": "probes", "flows": 10, "size": "1000p", "every": f"{measures.LONG_EVERY_S:g}s"},
+        },
         "record": {"drops": False, "queue_every": f"{measures.QUEUE_STEP_S:g}s"},
     }
 
@@ -165,19 +165,17 @@ def _both_ways(table: dict[str, Any]) -> dict[str, Any]:
 
 
 ITO = {"3 s": "3s", "1 s": "1s"}
-_QUICK = lasting(QUICK_S)
-_HALF = lasting(FULL_S // 2)
+_QUICK, _HALF = lasting(QUICK_S), lasting(FULL_S // 2)
 
 exp_1 = Experiment(
     name="exp-1",
     title="Exp 1",
-    scenario=_dumbbell("10Mbps", 200),
+    scenario=_dumbbell(BDP_1),
     axes={
-        "queue": queues(200),
+        "queue": queues(BDP_1),
         "ITO": Changes({said: {"tcp.rto.initial": time} for said, time in ITO.items()}),
     },
     measures=measures.WEB,
-    seeds=10,
     quick=Form(seeds=3, changes=_QUICK),
     varied=Form(seeds=5, axes={"ITO": ("3 s",)}, changes=_HALF),
     varied_quick=Form(seeds=3, changes=_QUICK),
@@ -186,10 +184,9 @@ exp_1 = Experiment(
 exp_2 = Experiment(
     name="exp-2",
     title="Exp 2",
-    scenario=_dumbbell("6Mbps", 120),
-    axes={"queue": queues(120), "mix": ONE_CLASS},
+    scenario=_dumbbell(BDP_2),
+    axes={"queue": queues(BDP_2), "mix": ONE_CLASS},
     measures=measures.WEB,
-    seeds=10,
     quick=Form(seeds=3, changes=_QUICK),
     varied=Form(seeds=3, axes={"queue": ("RED", RIO_PS)}, changes=_HALF),
     varied_quick=Form(seeds=2, changes=_QUICK),
@@ -199,9 +196,9 @@ exp_2 = Experiment(
 exp_2_laws = Experiment(
     name="exp-2-laws",
     title="Exp 2 by the law of L_t",
-    scenario=_dumbbell("6Mbps", 120) | _HALF,
+    scenario=_dumbbell(BDP_2) | _HALF,
     axes={
-        "queue": Changes({name: change for name, change in queues(120).items() if name != "Drop Tail"}),
+        "queue": Changes({name: queues(BDP_2)[name] for name in ("RED", RIO_PS)}),
         "mix": ONE_CLASS,
         "law": Changes(LAWS),
     },
@@ -213,8 +210,8 @@ exp_2_laws = Experiment(
 two_way = Experiment(
     name="two-way",
     title="Exp 1 both ways",
-    scenario=_both_ways(_dumbbell("10Mbps", 200)),
-    axes={"queue": queues(200, ("links.bottleneck", "links.back"), ("edges.left", "edges.right"))},
+    scenario=_both_ways(_dumbbell(BDP_1)),
+    axes={"queue": queues(BDP_1, links=("links.bottleneck", "links.back"), nodes=("left", "right"))},
     measures=measures.WEB,
     seeds=5,
     most_seeds=20,
@@ -304,12 +301,7 @@ def _sized(buffer: float) -> Alters:
 
 def _at_speed(rate: str) -> Alters:
     """The chosen set-up at a speed."""
-
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        table["bottleneck"]["rate"] = rate
-        return _sized(CHOSEN_BUFFER)(table)
-
-    return change
+    return lambda table: _sized(CHOSEN_BUFFER)(changed(table, {"bottleneck.rate": rate}))
 
 
 _PERSISTENT = {

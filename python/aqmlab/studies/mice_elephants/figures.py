@@ -15,6 +15,7 @@ from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.claims import in_exp_1
 from aqmlab.studies.mice_elephants.experiments import (
+    BDP_1,
     FULL_S,
     LOSSES,
     ONE_CLASS,
@@ -240,7 +241,7 @@ FIGURES = (
         "of short packets, long ones at that of all.",
         chart=drop_functions(
             {
-                f"{name} packets": (disciplines(200)[RIO_PS], (1.0, place))
+                f"{name} packets": (disciplines(BDP_1)[RIO_PS], (1.0, place))
                 for name, place in (("short", 1), ("long", 2))
             },
             549,

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import gauges, metrics
-from aqmlab.measure import Measure, Reduction, Run
+from aqmlab.measure import Reduction, Run
 from aqmlab.studies.shared import mean, rows_of
 
 PACKET = 500

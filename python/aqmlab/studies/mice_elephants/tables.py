@@ -16,6 +16,8 @@ from aqmlab.stats import Interval
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.claims import as_good_as_red, in_exp_1
 from aqmlab.studies.mice_elephants.experiments import (
+    BDP_1,
+    BDP_2,
     CHOSEN_BUFFER,
     CHOSEN_PATTERN,
     CHOSEN_RTT_MS,
@@ -231,12 +233,12 @@ def _of_table_3(bdp: int) -> dict[str, str]:
         "RED and RIO-PS: weight": f"{WEIGHT:g}",
         "RED and RIO-PS: ecn, wait, gentle": "on, on, on",
         **{f"edge: {name}": str(EDGE[name]) for name in ("short_to_long", "expiry", "update")},
-        "initial time-out (s)": "3 and 1" if bdp == 200 else "3",
+        "initial time-out (s)": "3 and 1" if bdp == BDP_1 else "3",
     }
 
 
 def _parameters(_: Results) -> pl.DataFrame:
-    of_exp_1, of_exp_2 = _of_table_3(200), _of_table_3(120)
+    of_exp_1, of_exp_2 = _of_table_3(BDP_1), _of_table_3(BDP_2)
     columns = {"parameter": of_exp_1, "Exp 1": of_exp_1.values(), "Exp 2": of_exp_2.values()}
     return pl.DataFrame({name: list(values) for name, values in columns.items()})
 

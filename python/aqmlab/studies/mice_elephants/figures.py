@@ -71,25 +71,46 @@ def _random_loss(found: Mapping[int, Measure], of: Callable[[Latency], float], *
     return line(in_percent, x="loss", by="size", x_label="packets lost at random (%)", **options)
 
 
-def _of_one_run(values: Callable[[Row], Found], **options: Any) -> Draws:
-    """What a run of Exp 1 tells over time, for each queue."""
-    return line(of_runs(exp_1, values, "time_s", ITO="3 s"), x="time_s", by="queue", **options)
+_OVER_TIME: dict[str, Any] = {"kind": "curve", "x": "time_s", "x_label": "time (s)"}
 
 
 def _series(measure: Measure, step_s: float, y_label: str, factor: float = 1.0) -> Draws:
+    """What one run of Exp 1 tells at each step from the warm-up on, for each queue."""
+
     def values(row: Row) -> Found:
         for place, value in enumerate(row[measure]):
             if value is not None:
                 yield {"time_s": row[measures.WARM_UP] + place * step_s}, value * factor
 
-    return _of_one_run(values, kind="curve", panel="queue", x_label="time (s)", y_label=y_label)
+    of_one_run = of_runs(exp_1, values, "time_s", ITO="3 s")
+    return line(of_one_run, by="queue", panel="queue", y_label=y_label, **_OVER_TIME)
 
 
-def _batches(measure: Measure, column: int, y_label: str) -> Draws:
-    return _of_one_run(
-        lambda row: (({"time_s": batch[0]}, batch[column]) for batch in row[measure]),
-        x_label="batch begun at (s)",
-        y_label=y_label,
+def _of_batches(number: str, what: str, tells: str, column: int, y_label: str) -> tuple[Figure, Figure]:
+    """A figure of short foreground flows and one of long, in one run of Exp 1."""
+
+    def draw(measure: Measure) -> Draws:
+        batches = of_runs(
+            exp_1,
+            lambda row: [({"time_s": one[0]}, one[column]) for one in row[measure]],
+            "time_s",
+            ITO="3 s",
+        )
+        return line(batches, x="time_s", by="queue", x_label="batch begun at (s)", y_label=y_label)
+
+    return (
+        Figure(
+            id=f"{number}a",
+            title=f"{what} short foreground flows",
+            caption=f"{tells}; Exp 1, ITO 3 s, one run.",
+            chart=draw(measures.SHORT_BATCHES),
+        ),
+        Figure(
+            id=f"{number}b",
+            title=f"{what} long foreground flows",
+            caption="The same for flows of 1000 packets.",
+            chart=draw(measures.LONG_BATCHES),
+        ),
     )
 
 
@@ -97,11 +118,6 @@ def _shares(row: Row) -> Found:
     """The short class's share of the line (%)."""
     for place, share in enumerate(row[measures.SHORT_SHARE]):
         yield {"time_s": (place + 0.5) * measures.SHARE_BIN_S}, 100 * share
-
-
-def _thresholds(row: Row) -> Found:
-    for time_s, threshold in row[measures.THRESHOLD]:
-        yield {"time_s": time_s}, threshold
 
 
 def _settling(results: Results) -> Chart:
@@ -124,21 +140,23 @@ def _settling(results: Results) -> Chart:
     return draw(results)
 
 
-_as_long = {
-    name: scaled(_by_size(bins.at(queue=RIO_PS), "long", over="packets"), 100, "%")
-    for name, bins in {
-        "Exp 1": in_exp_1(measures.BINS),
-        **{f"Exp 2, {mix}": exp_2[measures.BINS].at(mix=mix) for mix in ONE_CLASS},
-    }.items()
-}
-
-carried = scaled(
-    in_exp_1(measures.LARGEST)
-    .at(queue="RED")
-    .unrolled("files", [100 * share for share in measures.LARGEST_SHARES]),
-    100,
-    "%",
+_thresholds = of_runs(
+    exp_1,
+    lambda row: [({"time_s": time_s}, threshold) for time_s, threshold in row[measures.THRESHOLD]],
+    "time_s",
+    seeds=3,
+    queue=RIO_PS,
+    ITO="3 s",
 )
+
+_bins = {
+    "Exp 1": in_exp_1(measures.BINS),
+    **{f"Exp 2, {mix}": exp_2[measures.BINS].at(mix=mix) for mix in ONE_CLASS},
+}
+_long = {name: _by_size(bins.at(queue=RIO_PS), "long", over="packets") for name, bins in _bins.items()}
+
+_carried = in_exp_1(measures.LARGEST).at(queue="RED")
+carried = scaled(_carried.unrolled("files", [100 * share for share in measures.LARGEST_SHARES]), 100, "%")
 """The share of the bytes in the largest files, by how many percent of all these are."""
 
 FIGURES = (
@@ -150,19 +168,14 @@ FIGURES = (
         "Anderson. It shares no code with the simulator, but one way of ns-2: the least time-out of 1 s is "
         "applied after the back-off.",
         chart=_random_loss(
-            measures.TRANSFER_TIME,
-            lambda model: model.mean_s,
-            y_label="mean transmission time (s)",
-            log_y=True,
+            measures.TRANSFER_TIME, lambda of: of.mean_s, y_label="mean transmission time (s)", log_y=True
         ),
     ),
     Figure(
         id="1b",
         title="Coefficient of variation of the transmission time",
         caption="The same transfers: standard deviation over mean.",
-        chart=_random_loss(
-            measures.VARIATION, lambda model: model.variation, y_label="coefficient of variation"
-        ),
+        chart=_random_loss(measures.VARIATION, lambda of: of.variation, y_label="coefficient of variation"),
     ),
     Figure(
         id="2",
@@ -171,13 +184,11 @@ FIGURES = (
         "three runs each. The rest is the persistent flows'. The set-up is the one of Table I.",
         chart=line(
             of_runs(table_1, _shares, "time_s", seeds=3).told(seed=lambda seed: f"run {seed}"),
-            kind="curve",
-            x="time_s",
             by="seed",
             panel=("speed", "queue"),
-            x_label="time (s)",
             y_label="short flows' share (%)",
             y_limits=(0.0, 60.0),
+            **_OVER_TIME,
         ),
     ),
     Figure(
@@ -210,30 +221,8 @@ FIGURES = (
         caption="The same run: packets dropped or marked per packet that arrived, second by second.",
         chart=_series(measures.REFUSED_SERIES, measures.RATE_BIN_S, "dropped or marked (%)", 100.0),
     ),
-    Figure(
-        id="8a",
-        title="Fairness among ten short foreground flows",
-        caption="Jain's index over the rates of each batch; Exp 1, ITO 3 s, one run.",
-        chart=_batches(measures.SHORT_BATCHES, 2, "Jain's index"),
-    ),
-    Figure(
-        id="8b",
-        title="Fairness among ten long foreground flows",
-        caption="The same for flows of 1000 packets.",
-        chart=_batches(measures.LONG_BATCHES, 2, "Jain's index"),
-    ),
-    Figure(
-        id="9a",
-        title="Transmission time of short foreground flows",
-        caption="Mean of each batch; Exp 1, ITO 3 s, one run.",
-        chart=_batches(measures.SHORT_BATCHES, 1, "mean transmission time (s)"),
-    ),
-    Figure(
-        id="9b",
-        title="Transmission time of long foreground flows",
-        caption="The same for flows of 1000 packets.",
-        chart=_batches(measures.LONG_BATCHES, 1, "mean transmission time (s)"),
-    ),
+    *_of_batches("8", "Fairness among ten", "Jain's index over the rates of each batch", 2, "Jain's index"),
+    *_of_batches("9", "Transmission time of", "Mean of each batch", 1, "mean transmission time (s)"),
     Figure(
         id="drop-functions",
         title="Drop functions of both classes (the talk's Fig 4)",
@@ -262,14 +251,10 @@ FIGURES = (
         title="The edge's threshold over time",
         caption="Exp 1, ITO 3 s: L_t, steered so that three flows are short for each long one.",
         chart=line(
-            of_runs(exp_1, _thresholds, "time_s", seeds=3, queue=RIO_PS, ITO="3 s").told(
-                seed=lambda seed: f"seed {seed}"
-            ),
-            kind="curve",
-            x="time_s",
+            _thresholds.told(seed=lambda seed: f"seed {seed}"),
             by="seed",
-            x_label="time (s)",
             y_label="threshold L_t of the edge (packets)",
+            **_OVER_TIME,
         ),
     ),
     Figure(
@@ -278,7 +263,7 @@ FIGURES = (
         caption="Share of the packets of files of each size that arrived in the long class. Files of up to "
         "L_t packets never should, and the first L_t packets of any file cannot.",
         chart=line(
-            stacked("runs", _as_long),
+            stacked("runs", {name: scaled(share, 100, "%") for name, share in _long.items()}),
             x="packets",
             by="runs",
             x_label="file size (packets)",

@@ -50,13 +50,8 @@ class Latency:
 
 @lru_cache(maxsize=256)
 def latency(packets: int, loss: float, path: Path, *, transfers: int = TRANSFERS, seed: int = 1) -> Latency:
-    """The latency of transfers of so many packets at this loss rate, by playing `transfers` of them."""
-    times = times_of(packets, loss, path, transfers=transfers, seed=seed)
-    return Latency(mean_s=float(times.mean()), variation=float(times.std() / times.mean()))
-
-
-def times_of(packets: int, loss: float, path: Path, *, transfers: int, seed: int) -> _Numbers:
-    """The time of each transfer played, from the first SYN to the arrival of the last packet."""
+    """The latency of transfers of so many packets at this loss rate, by playing `transfers` of them, each
+    from the first SYN to the arrival of the last packet."""
     rng = np.random.default_rng([seed, packets, round(loss * 1e6)])
     syn_losses = _losses_in_a_row(rng, loss, transfers)
     back_off = np.exp2(syn_losses)
@@ -73,7 +68,8 @@ def times_of(packets: int, loss: float, path: Path, *, transfers: int, seed: int
     )
     while (state.left > 0).any():
         state.round()
-    return state.time - path.rtt_s / 2
+    times = state.time - path.rtt_s / 2
+    return Latency(mean_s=float(times.mean()), variation=float(times.std() / times.mean()))
 
 
 @dataclass(kw_only=True)

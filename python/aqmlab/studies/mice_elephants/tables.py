@@ -77,15 +77,14 @@ def _off(experiment: Experiment, speed: str, queue: str, name: str) -> Variable:
     return per_seed(f"off, {queue}", lambda packets: 100 * (packets / theirs - 1), ours, unit="%")
 
 
-_speeds = list(SPEEDS)
+_ours = stacked("flows", {name: table_1[measure] for name, measure in CLASSES.items()})
+_met = query(scaled(table_1[measures.DEMAND_MET], 100, "%")).tagged(flows="short")
+
 _TABLE_1 = {
-    "published": law(
-        lambda speed, queue, flows: PUBLISHED[speed, queue][flows],
-        speed=_speeds,
-        queue=QUEUES,
-        flows=list(CLASSES),
+    "published": _ours.law(
+        lambda speed, queue, flows: PUBLISHED[speed, queue][flows], "speed", "queue", "flows"
     ),
-    "ours": stacked("flows", {name: table_1[measure] for name, measure in CLASSES.items()}),
+    "ours": _ours,
     "off (%)": joined(
         *(
             query(_off(table_1, speed, queue, name)).tagged(speed=speed, queue=queue, flows=name)
@@ -93,10 +92,10 @@ _TABLE_1 = {
             for name in CLASSES
         )
     ),
-    "of the demand (%)": law(
-        lambda speed, queue: 100 * PUBLISHED[speed, queue]["short"] / DEMAND, speed=_speeds, queue=QUEUES
-    ).tagged(flows="short"),
-    "ours of it (%)": query(scaled(table_1[measures.DEMAND_MET], 100, "%")).tagged(flows="short"),
+    "of the demand (%)": _met.law(
+        lambda speed, queue: 100 * PUBLISHED[speed, queue]["short"] / DEMAND, "speed", "queue"
+    ),
+    "ours of it (%)": _met,
 }
 
 
@@ -120,7 +119,7 @@ def search_goodput(results: Results) -> pl.DataFrame:
     heads = {"speed": "link", **SETUP}
 
     def published(queue: str, name: str) -> Query:
-        return law(lambda speed: PUBLISHED[speed, queue][name], speed=_speeds)
+        return law(lambda speed: PUBLISHED[speed, queue][name], speed=list(SPEEDS))
 
     theirs = {head: published(*cell).tagged(pattern="published") for head, cell in cells.items()}
     ours = {head: table_1_search[CLASSES[name]].at(queue=queue) for head, (queue, name) in cells.items()}
@@ -156,10 +155,14 @@ def _overview(
     return overview([experiment[measure].at(**labels) for measure in (*wanted, *_OF_ALL)], by="queue")
 
 
-_GOODPUT = {
-    **{f"Exp 1, ITO {ito}": in_exp_1(measures.GOODPUT, ito) for ito in ITO},
-    **{f"Exp 2, {mix}": exp_2[measures.GOODPUT].at(mix=mix) for mix in ONE_CLASS},
-}
+_goodput = stacked(
+    "runs",
+    {
+        **{f"Exp 1, ITO {ito}": in_exp_1(measures.GOODPUT, ito) for ito in ITO},
+        **{f"Exp 2, {mix}": exp_2[measures.GOODPUT].at(mix=mix) for mix in ONE_CLASS},
+    },
+)
+_recalled = _goodput.law(lambda runs, queue: RECALLED.get(runs, {}).get(queue), "runs", "queue")
 
 
 def _laws(results: Results) -> pl.DataFrame:
@@ -270,10 +273,7 @@ TABLES = (
         "line for each round-trip time, a column for each buffer of Drop Tail in bandwidth-delay products. "
         "Mean ± half of the 95 % interval of three runs.",
         table=crossed(
-            distance("Drop Tail").at(pattern=CHOSEN_PATTERN),
-            rows="rtt_ms",
-            columns="buffer",
-            heads={"rtt_ms": "RTT (ms)"},
+            distance("Drop Tail").at(pattern=CHOSEN_PATTERN), rows="rtt_ms", columns="buffer", heads=SETUP
         ),
     ),
     Table(
@@ -291,16 +291,7 @@ TABLES = (
         title="Table IV. Goodput after the warm-up",
         caption="Unique packets that arrived after the warm-up. The last column is remembered, not "
         f"confirmed: a hint at the scale, never judged. Both run {FULL_S} s in full.",
-        table=listed(
-            {
-                "goodput (packets)": stacked("runs", _GOODPUT),
-                "theirs, from memory": law(
-                    lambda runs, queue: RECALLED[runs][queue], runs=list(RECALLED), queue=QUEUES
-                ),
-            },
-            "runs",
-            "queue",
-        ),
+        table=listed({"goodput (packets)": _goodput, "theirs, from memory": _recalled}, "runs", "queue"),
     ),
     Table(
         id="exp-1-ito-3",

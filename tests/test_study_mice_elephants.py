@@ -320,9 +320,9 @@ def test_relative_times_are_ratios_of_the_same_bins() -> None:
 
 def test_the_mean_of_a_part_of_a_run_counts_each_file_once() -> None:
     settling = [[10.0, 30.0, 20.0, 20.0], [10.0, 90.0, 20.0, 60.0]]
-    step_s = measures.SETTLING_BIN_S
-    assert tables.mean_of_short_files(settling, 0.0, 2 * step_s) == pytest.approx(2.5)
-    assert tables.mean_of_short_files(settling, 2 * step_s, 4 * step_s) == pytest.approx(2.0)
+    warm_up_s = 2 * measures.SETTLING_BIN_S
+    assert tables.mean_of_part(0, 0.5).compute(settling, warm_up_s) == pytest.approx(2.5)
+    assert tables.mean_of_part(0.5, 1).compute(settling, warm_up_s) == pytest.approx(2.0)
 
 
 def test_the_drop_functions_are_those_of_table_3() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from aqmlab.publication import Decision, Variant
 from aqmlab.studies.mice_elephants.experiments import LAWS
 from aqmlab.studies.shared import queue_with, tcp_with
+from aqmlab.sweep import Change
 
 
 def _same_buffer(table: dict[str, Any]) -> dict[str, Any]:
@@ -34,6 +35,11 @@ def _of_june_2001(table: dict[str, Any]) -> dict[str, Any]:
     return queue_with("rio-ps", total_average="in-arrivals")(table)
 
 
+def _trying(name: str, what: str, change: Change) -> tuple[Variant]:
+    """The one other answer that is tried."""
+    return (Variant(name=name, what=what, change=change),)
+
+
 DECISIONS = (
     Decision(
         question="Unit of file sizes",
@@ -52,12 +58,10 @@ DECISIONS = (
         decision="80 ms for everybody.",
         reason="The link delays between servers, routers and clients are not published. Round trips "
         "from 40 to 120 ms are among the sensitivity runs.",
-        variants=(
-            Variant(
-                name="round trips differ",
-                what="Round trips of Web flows between 40 and 120 ms; of foreground flows 80 ms.",
-                change=_different_rtts,
-            ),
+        variants=_trying(
+            "round trips differ",
+            "Round trips of Web flows between 40 and 120 ms; of foreground flows 80 ms.",
+            _different_rtts,
         ),
     ),
     Decision(
@@ -72,12 +76,10 @@ DECISIONS = (
         decision="Exponential, 9.5 s from the start of a page to the next and 50 ms between objects.",
         reason="Both means are from memory of the paper. ns-2 of 2001 counted from start to start; "
         "thinking from the end of a page on is among the sensitivity runs.",
-        variants=(
-            Variant(
-                name="thinking after the page",
-                what="A user thinks from the end of a page on: congestion slows requests (closed loop).",
-                change={"traffic.web.think_from": "page-end"},
-            ),
+        variants=_trying(
+            "thinking after the page",
+            "A user thinks from the end of a page on: congestion slows requests (closed loop).",
+            {"traffic.web.think_from": "page-end"},
         ),
     ),
     Decision(
@@ -104,12 +106,10 @@ DECISIONS = (
         decision="At scans every second (T_u): a flow unseen since the last scan is forgotten.",
         reason="The period is published, not how it is used. Forgetting a flow when it has been silent "
         "for a second is among the sensitivity runs.",
-        variants=(
-            Variant(
-                name="flows forgotten at age",
-                what="The edge forgets a flow when it has been silent for 1 s, not at the scan after that.",
-                change=LAWS["steered, flows forgotten at age"],
-            ),
+        variants=_trying(
+            "flows forgotten at age",
+            "The edge forgets a flow when it has been silent for 1 s, not at the scan after that.",
+            LAWS["steered, flows forgotten at age"],
         ),
     ),
     Decision(
@@ -117,12 +117,10 @@ DECISIONS = (
         decision="Moves with every arrival.",
         reason="That is the paper's law. In ns-2's rio.cc it moves with short packets only; whether "
         "the paper's runs had that is unknown, and it is among the sensitivity runs.",
-        variants=(
-            Variant(
-                name="ns-2's average",
-                what="The average of all packets moves only when a short one arrives, as in ns-2's rio.cc.",
-                change=queue_with("rio-ps", total_average="in-arrivals"),
-            ),
+        variants=_trying(
+            "ns-2's average",
+            "The average of all packets moves only when a short one arrives, as in ns-2's rio.cc.",
+            queue_with("rio-ps", total_average="in-arrivals"),
         ),
     ),
     Decision(
@@ -136,23 +134,17 @@ DECISIONS = (
         decision="NewReno as in ns-2 of June 2001, initial window 2, no delayed acknowledgements, window "
         "128, ticks of 100 ms, least time-out 1 s.",
         reason="Table III where it speaks; the rest is what ns-2 had.",
-        variants=(
-            Variant(
-                name="ITO 1 s", what="An initial time-out of 1 s.", change=tcp_with({"rto.initial": "1s"})
-            ),
-        ),
+        variants=_trying("ITO 1 s", "An initial time-out of 1 s.", tcp_with({"rto.initial": "1s"})),
     ),
     Decision(
         question="Hosts",
         decision="Answer at once.",
         reason="ns-2's hosts did unless overhead_ was set, of which nothing is said. Users who come at "
         "random leave no room for phase effects; hosts that hesitate are among the sensitivity runs.",
-        variants=(
-            Variant(
-                name="hosts hesitate",
-                what="Hosts look at a packet after a random time of up to 0.4 ms, one packet on the line.",
-                change={"host": None},
-            ),
+        variants=_trying(
+            "hosts hesitate",
+            "Hosts look at a packet after a random time of up to 0.4 ms, one packet on the line.",
+            {"host": None},
         ),
     ),
     Decision(
@@ -162,26 +154,18 @@ DECISIONS = (
         "TCP, hosts without overhead_, think times from start to start and the rule of marks are those of "
         "ns-2 of June 2001 already. What else is known of it is tried together in a sensitivity run; the "
         "phase of its clocks and its order of simultaneous events are not known.",
-        variants=(
-            Variant(
-                name="as ns-2 came in June 2001",
-                what="All at once: the average of all packets moves only when a short one arrives, and Drop "
-                "Tail holds one packet less than its limit.",
-                change=_of_june_2001,
-            ),
+        variants=_trying(
+            "as ns-2 came in June 2001",
+            "All at once: the average of all packets moves only when a short one arrives, and Drop "
+            "Tail holds one packet less than its limit.",
+            _of_june_2001,
         ),
     ),
     Decision(
         question="Buffers",
         decision="Drop Tail 1.5 bandwidth-delay products, RED and RIO-PS 2.5, as published.",
         reason="The same buffer for all is among the sensitivity runs.",
-        variants=(
-            Variant(
-                name="same buffer",
-                what="Drop Tail, too, has 2.5 bandwidth-delay products.",
-                change=_same_buffer,
-            ),
-        ),
+        variants=_trying("same buffer", "Drop Tail, too, has 2.5 bandwidth-delay products.", _same_buffer),
     ),
     Decision(
         question="Exp 2",

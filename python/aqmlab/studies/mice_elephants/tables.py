@@ -43,7 +43,7 @@ from aqmlab.studies.shared import settled_after
 from aqmlab.study_query import Asked, Query, joined, label_of, law, query, scaled, stacked
 from aqmlab.study_tables import Tabulates, crossed, listed, overview
 from aqmlab.sweep import Value
-from aqmlab.variable import Variable, per_seed
+from aqmlab.variable import Derived, Variable, per_seed
 
 CLASSES = {"all": measures.ALL, "short": measures.SHORT, "long": measures.LONG}
 
@@ -195,26 +195,22 @@ def _of_cuts(name: str, choose: Callable[[Sequence[float]], float]) -> Estimate:
     return statistic(f"MSER-5, {name}", finds, cut, unit="s")
 
 
-def mean_of_short_files(settling: Sequence[Sequence[float]], begin_s: float, end_s: float) -> float:
+def mean_of_part(begin: float, end: float) -> Derived:
     """The mean time of short files begun in a part of a run."""
-    first, last = (round(at_s / measures.SETTLING_BIN_S) for at_s in (begin_s, end_s))
-    count, total = (math.fsum(values[first:last]) for values in settling)
-    return total / count if count else math.nan
 
+    def mean(settling: Sequence[Sequence[float]], warm_up_s: float) -> float:
+        first, last = (round(at * 2 * warm_up_s / measures.SETTLING_BIN_S) for at in (begin, end))
+        count, total = (math.fsum(values[first:last]) for values in settling)
+        return total / count if count else math.nan
 
-def _mean_of_part(begin: float, end: float) -> Variable:
-    return per_seed(
-        f"mean, {100 * begin:g} to {100 * end:g} % of the run",
-        lambda found, warm_up_s: mean_of_short_files(found, 2 * begin * warm_up_s, 2 * end * warm_up_s),
-        in_exp_1(measures.SETTLING),
-        in_exp_1(measures.WARM_UP),
-    )
+    part = f"mean, {100 * begin:g} to {100 * end:g} % of the run"
+    return per_seed(part, mean, in_exp_1(measures.SETTLING), in_exp_1(measures.WARM_UP))
 
 
 _WARM_UP: tuple[Asked, ...] = (
     _of_cuts("median", lambda cuts: cuts[len(cuts) // 2]),
     _of_cuts("largest", lambda cuts: cuts[-1]),
-    *(_mean_of_part(*part) for part in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))),
+    *(mean_of_part(*part) for part in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))),
 )
 
 

@@ -6,18 +6,10 @@ claim says whose the number is.
 
 from __future__ import annotations
 
+from aqmlab.measure import Measure
 from aqmlab.publication import Claim, Reading, Verdicts
 from aqmlab.quantiles import tail_quantile
-from aqmlab.rule import (
-    Estimate,
-    anywhere,
-    difference,
-    every,
-    mean_of,
-    ratio,
-    statistic,
-    unpaired_ratio,
-)
+from aqmlab.rule import Estimate, anywhere, difference, every, mean_of, ratio, statistic, unpaired_ratio
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.blocks import CASES
 from aqmlab.studies.fair_queueing.experiments import (
@@ -37,15 +29,19 @@ from aqmlab.studies.fair_queueing.laws import FORMULA, PRINTED, TRANSPARENT, ful
 from aqmlab.studies.shared import told
 from aqmlab.variable import Variable, per_seed
 
-SUFFIXES = {"NewReno": "", "Reno": "-reno", "SACK": "-sack"}
 READINGS = tuple(
-    Reading(name=str(name), labels={"recovery": name}, suffix=SUFFIXES[str(name)]) for name in RECOVERY
+    Reading(name=str(name), labels={"recovery": name}, suffix=suffix)
+    for name, suffix in zip(RECOVERY, ("", "-reno", "-sack"), strict=True)
 )
 
 rate = one[measures.AVAILABLE].at(background="Poisson flows")
 lost = one[measures.BACKGROUND_LOSS].at(background="Poisson flows")
-
-HIGHSPEED_TO_RENO = ("1 HighSpeed", "1 Reno")
+reno_in_fifo = rate.at(flows="1 Reno", queue="FIFO")
+beside_packets = one[measures.AVAILABLE].at(
+    flows="1 Reno", background="Poisson packets", queue="FIFO", buffer=20
+)
+rate_gained = difference(rate.at(queue="FIFO", buffer=100), flows=("1 HighSpeed", "1 Reno"))
+loss_grown = ratio(lost.at(queue="FIFO", buffer=100), flows=("1 HighSpeed", "1 Reno"))
 
 waits = delay[measures.MEAN_DELAY].at(background="Poisson flows")
 added_wait = per_seed(
@@ -56,21 +52,27 @@ added_wait = per_seed(
     unit="ms",
 )
 
+jain = several[measures.JAIN]
+
 beside = {"flows": "HighSpeed + Reno"}
 highspeed_over_reno = ratio(several[measures.HIGHSPEED].at(**beside), several[measures.RENO].at(**beside))
 
 VERY_UNFAIR = 1.6
 
-four_to_one = ratio(
-    several[measures.AVAILABLE].at(flows="4 Reno", queue="FIFO", buffer=20),
-    one[measures.AVAILABLE].at(flows="1 Reno", background="Poisson packets", queue="FIFO", buffer=20),
-)
+four_to_one = ratio(several[measures.AVAILABLE].at(flows="4 Reno", queue="FIFO", buffer=20), beside_packets)
 
 others = tuple(order for order in ORDERS if order != "DRR")
 of_several = tuple(name for name, plot in CASES.items() if not plot.flows.startswith("1 "))
+by_order = orders[measures.AVAILABLE]
+fairness = orders[measures.JAIN].among(case=of_several)
 
 transparent_loads = tuple(load for load in alone.values("load") if full_share(float(load)) < TRANSPARENT)
-limited_wait = alone[measures.ALONE_WAIT].among(load=transparent_loads)
+below_90_percent = tuple(load for load in TRACE_LOADS if load < 0.9)
+
+
+def limited(measure: Measure) -> Variable:
+    """Of rate-limited flows that hardly ever could fill the link."""
+    return alone[measure].among(load=transparent_loads)
 
 
 def grown(mix: str) -> Estimate:
@@ -92,7 +94,8 @@ def most(what: str, tail: Variable) -> Estimate:
     )
 
 
-five = mean_of(example[measures.FIVE])
+five = example[measures.FIVE]
+five_of_1_mbps = five.among(background=("streaming, 1 Mb/s", "elastic, at most 1 Mb/s"))
 
 CLAIMS = (
     Claim(
@@ -100,7 +103,7 @@ CLAIMS = (
         statement="A severe loss of throughput with a small buffer: only 40 % of the available capacity.",
         source="block A; how near 40 % is, is ours",
         figures=("available", "a-windows"),
-        rule=mean_of(rate.at(flows="1 Reno", queue="FIFO", buffer=20)).within(0.35, 0.45),
+        rule=mean_of(reno_in_fifo.at(buffer=20)).within(0.35, 0.45),
     ),
     Claim(
         id="R1p.2",
@@ -108,9 +111,7 @@ CLAIMS = (
         source="our reading of block H",
         origin="sheet",
         figures=("available", "h-windows"),
-        rule=mean_of(
-            one[measures.AVAILABLE].at(flows="1 Reno", background="Poisson packets", queue="FIFO", buffer=20)
-        ).within(0.35, 0.45),
+        rule=mean_of(beside_packets).within(0.35, 0.45),
     ),
     Claim(
         id="R2",
@@ -119,9 +120,9 @@ CLAIMS = (
         origin="sheet",
         figures=("available", "a-utilisation"),
         rule=every(
-            difference(rate.at(flows="1 Reno", queue="FIFO"), buffer=(100, 20)) > 0,
-            difference(rate.at(flows="1 Reno", queue="FIFO"), buffer=(625, 100)) > 0,
-            mean_of(rate.at(flows="1 Reno", queue="FIFO", buffer=625)) >= 0.9,
+            difference(reno_in_fifo, buffer=(100, 20)) > 0,
+            difference(reno_in_fifo, buffer=(625, 100)) > 0,
+            mean_of(reno_in_fifo.at(buffer=625)) >= 0.9,
         ),
     ),
     Claim(
@@ -129,10 +130,7 @@ CLAIMS = (
         statement="HighSpeed TCP gains utilisation, more loss for the background.",
         source="block B",
         figures=("b-utilisation", "background-loss"),
-        rule=every(
-            difference(rate.at(queue="FIFO", buffer=100), flows=HIGHSPEED_TO_RENO) > 0,
-            ratio(lost.at(queue="FIFO", buffer=100), flows=HIGHSPEED_TO_RENO) > 1,
-        ),
+        rule=every(rate_gained > 0, loss_grown > 1),
     ),
     Claim(
         id="R3b",
@@ -140,10 +138,7 @@ CLAIMS = (
         source="our numbers for block B",
         origin="sheet",
         figures=("b-utilisation", "background-loss"),
-        rule=every(
-            difference(rate.at(queue="FIFO", buffer=100), flows=HIGHSPEED_TO_RENO) >= 0.05,
-            ratio(lost.at(queue="FIFO", buffer=100), flows=HIGHSPEED_TO_RENO) >= 2,
-        ),
+        rule=every(rate_gained >= 0.05, loss_grown >= 2),
     ),
     Claim(
         id="R4",
@@ -161,12 +156,7 @@ CLAIMS = (
         statement="Reno flows share FIFO approximately fairly.",
         source="blocks D, H and I; Jain's index of 0.95 is ours",
         figures=("jain", "d-windows"),
-        rule=every(
-            *(
-                mean_of(several[measures.JAIN].at(flows=flows, queue="FIFO")) >= 0.95
-                for flows in ("2 Reno", "4 Reno")
-            )
-        ),
+        rule=every(*(mean_of(jain.at(flows=flows, queue="FIFO")) >= 0.95 for flows in ("2 Reno", "4 Reno"))),
     ),
     Claim(
         id="R6",
@@ -297,11 +287,7 @@ CLAIMS = (
         source="the trace was not at hand: made up by us",
         origin="ours",
         figures=("trace", "trace-loads"),
-        rule=most(
-            "active flows",
-            trace[measures.TRACE_TAIL].among(load=tuple(load for load in TRACE_LOADS if load < 0.9)),
-        )
-        <= 500,
+        rule=most("active flows", trace[measures.TRACE_TAIL].among(load=below_90_percent)) <= 500,
     ),
     Claim(
         id="R17",
@@ -310,14 +296,9 @@ CLAIMS = (
         origin="sheet",
         figures=("schedulers",),
         rule=every(
-            ratio(
-                orders[measures.AVAILABLE].among(queue=others), orders[measures.AVAILABLE].at(queue="DRR")
-            ).within(0.97, 1.03),
+            ratio(by_order.among(queue=others), by_order.at(queue="DRR")).within(0.97, 1.03),
             mean_of(orders[measures.BACKGROUND_LOSS].among(queue=others)) < 1e-5,
-            difference(
-                orders[measures.JAIN].among(queue=others, case=of_several),
-                orders[measures.JAIN].among(case=of_several).at(queue="DRR"),
-            ).within(-0.01, 0.01),
+            difference(fairness.among(queue=others), fairness.at(queue="DRR")).within(-0.01, 0.01),
         ),
     ),
     *(
@@ -347,9 +328,9 @@ CLAIMS = (
         origin="sheet",
         figures=("alone", "rate-limited"),
         rule=every(
-            mean_of(alone[measures.LOSS].at(queue="FIFO").among(load=transparent_loads)) <= 1e-4,
-            mean_of(alone[measures.SERVICES].at(queue="FIFO").among(load=transparent_loads)) <= 1.5,
-            ratio(limited_wait, queue=("FIFO", "FQ")).within(0.9, 1.1),
+            mean_of(limited(measures.LOSS).at(queue="FIFO")) <= 1e-4,
+            mean_of(limited(measures.SERVICES).at(queue="FIFO")) <= 1.5,
+            ratio(limited(measures.ALONE_WAIT), queue=("FIFO", "FQ")).within(0.9, 1.1),
         ),
     ),
     Claim(
@@ -358,16 +339,14 @@ CLAIMS = (
         source="three regimes",
         origin="ours",
         figures=("alone", "rate-limited"),
-        rule=mean_of(
-            alone[measures.WAIT_OVER_LAW].at(mix="1 Mb/s flows", queue="FIFO").among(load=transparent_loads)
-        ).within(0.8, 1.25),
+        rule=mean_of(limited(measures.WAIT_OVER_LAW).at(mix="1 Mb/s flows", queue="FIFO")).within(0.8, 1.25),
     ),
     Claim(
         id="R21.2",
         statement="Background 0.5, total load 0.6: five bottlenecked flows or more with probability 0.003.",
         source="the example, as printed; within a fifth",
         figures=("example", "five-flows"),
-        rule=anywhere(five.within(0.8 * PRINTED, 1.2 * PRINTED)),
+        rule=anywhere(mean_of(five).within(0.8 * PRINTED, 1.2 * PRINTED)),
     ),
     Claim(
         id="R21b",
@@ -375,7 +354,7 @@ CLAIMS = (
         source="the example",
         origin="sheet",
         figures=("example", "five-flows"),
-        rule=five.at(background="streaming, 10 kb/s").within(0.8 * FORMULA, 1.2 * FORMULA),
+        rule=mean_of(five.at(background="streaming, 10 kb/s")).within(0.8 * FORMULA, 1.2 * FORMULA),
     ),
     Claim(
         id="R21c",
@@ -383,9 +362,7 @@ CLAIMS = (
         source="the example",
         origin="ours",
         figures=("example", "five-flows"),
-        rule=mean_of(
-            example[measures.FIVE].among(background=("streaming, 1 Mb/s", "elastic, at most 1 Mb/s"))
-        ).within(0.8 * FORMULA, 1.2 * FORMULA),
+        rule=mean_of(five_of_1_mbps).within(0.8 * FORMULA, 1.2 * FORMULA),
     ),
 )
 

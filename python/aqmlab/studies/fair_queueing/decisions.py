@@ -57,9 +57,7 @@ DECISIONS = (
         reason="The peak rate is told, sizes and transport are not.",
         variants=(
             Variant(
-                name="Pareto",
-                what="Background flows have Pareto sizes, shape 1.5.",
-                change=_sizes("Pareto"),
+                name="Pareto", what="Background flows have Pareto sizes, shape 1.5.", change=_sizes("Pareto")
             ),
             Variant(name="fixed", what="All background flows have 100 kB.", change=_sizes("fixed")),
         ),

@@ -126,13 +126,7 @@ def buffer(*packets: int) -> Changes:
     return Changes({count: {"bottleneck.queue.limit": f"{count}p"} for count in packets})
 
 
-RECOVERY = Changes(
-    {
-        "NewReno": {"tcp.recovery.kind": "newreno"},
-        "Reno": {"tcp.recovery.kind": "reno"},
-        "SACK": {"tcp.recovery.kind": "sack"},
-    }
-)
+RECOVERY = Changes({name: {"tcp.recovery.kind": name.lower()} for name in ("NewReno", "Reno", "SACK")})
 """How the bottlenecked flows repair losses; the first is ours, the talk does not say."""
 
 
@@ -194,11 +188,7 @@ baseline = Experiment(
     name="baseline",
     title="The background alone",
     scenario=link(POISSON_FLOWS),
-    axes={
-        "traffic.background": BACKGROUNDS,
-        "bottleneck.queue": QUEUES,
-        "buffer": buffer(*BUFFERS),
-    },
+    axes={"traffic.background": BACKGROUNDS, "bottleneck.queue": QUEUES, "buffer": buffer(*BUFFERS)},
     measures=measures.LINK,
     seeds=4,
     quick=Form(seeds=3, changes=SHORT),
@@ -208,11 +198,7 @@ windows = Experiment(
     name="windows",
     title="Four flows, 625 packets, from 20 s to 100 s",
     scenario=link(POISSON_PACKETS, duration=f"{SHOWN_S}s"),
-    axes={
-        "flows": flows("4 Reno", "4 HighSpeed"),
-        "bottleneck.queue": queues(625),
-        "recovery": RECOVERY,
-    },
+    axes={"flows": flows("4 Reno", "4 HighSpeed"), "bottleneck.queue": queues(625), "recovery": RECOVERY},
     measures=measures.LINK,
     seeds=20,
     quick=Form(seeds=3, axes=NEWRENO),
@@ -283,10 +269,7 @@ def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experime
 
 pairs = _pairs("pairs", "FQ", RECOVERY)
 pairs_fifo = _pairs(
-    "pairs-fifo",
-    "FIFO",
-    Changes({"NewReno": RECOVERY["NewReno"]}),
-    quick=Form(seeds=1, changes=SHORT),
+    "pairs-fifo", "FIFO", Changes({"NewReno": RECOVERY["NewReno"]}), quick=Form(seeds=1, changes=SHORT)
 )
 
 delay = Experiment(
@@ -339,8 +322,6 @@ alone = Experiment(
 
 # Flows with a packet in the queue
 
-SAMPLE_S = 0.01
-
 
 def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
     """All load above a half in transfers of 1 MB on average that only the network limits."""
@@ -358,7 +339,7 @@ def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
 scale = Experiment(
     name="scale",
     title="Link and traffic so many times as large, FQ",
-    scenario=link(POISSON_FLOWS, duration="120s", queue_every=f"{SAMPLE_S:g}s")
+    scenario=link(POISSON_FLOWS, duration="120s", queue_every="0.01s")
     | {"access": {"rate": "10Gbps", "delay": "1ms"}},
     axes={
         "traffic.background.load": (0.85, 0.9),

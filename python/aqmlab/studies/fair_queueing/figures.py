@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from aqmlab.measure import Measure
@@ -72,63 +73,58 @@ def _windows(row: Row) -> Iterator[tuple[Labels, float]]:
             yield {"flow": flow, "time_s": step * WINDOW_STEP_S}, packets
 
 
-def _of_block(block: Block, ask: Callable[[str], Asked], **options: Any) -> Draws:
+def _of_block(block: Block, by: str, ask: Callable[[str], Asked], most: float, y_label: str) -> Draws:
     """What is asked of each plot of a block, side by side."""
     return line(
-        stacked("panel", {plot.short: ask(plot.name) for plot in block.plots}),
+        stacked("plot", {plot.short: ask(plot.name) for plot in block.plots}),
         kind="curve",
         x="time_s",
-        panel="panel",
+        by=by,
+        panel="plot",
         x_label="Time (s)",
+        y_label=y_label,
         x_limits=(0.0, float(SHOWN_S)),
-        **options,
+        y_limits=(0.0, most),
     )
 
 
 def _of_blocks() -> Iterator[Figure]:
-    use = _over_time(paths[measures.USE], USE_STEP_S, SHOWN_S, first=1)
+    def windows(plot: str) -> Query:
+        return of_runs(paths, _windows, "flow", "time_s", plot=plot)
+
+    def use(plot: str) -> Variable:
+        return _over_time(paths[measures.USE].at(plot=plot), USE_STEP_S, SHOWN_S, first=1)
+
     for name, block in BLOCKS.items():
         yield Figure(
             id=f"{name.lower()}-windows",
             title=f"{name}. {block.title}: windows",
             caption=f"{block.background} of 25 Mb/s behind; NewReno, one run, from its start.",
-            chart=_of_block(
-                block,
-                lambda plot: of_runs(paths, _windows, "flow", "time_s", plot=plot),
-                by="flow",
-                y_label="Congestion window (packets)",
-                y_limits=(0.0, 1000.0),
-            ),
+            chart=_of_block(block, "flow", windows, 1000.0, "Congestion window (packets)"),
         )
         yield Figure(
             id=f"{name.lower()}-utilisation",
             title=f"{name}. {block.title}: utilisation",
             caption=f"Of the same runs, in bins of {USE_STEP_S:g} s.",
-            chart=_of_block(
-                block,
-                lambda plot: use.at(plot=plot),
-                by="panel",
-                y_label="Utilisation",
-                y_limits=(0.0, 1.02),
-            ),
+            chart=_of_block(block, "plot", use, 1.02, "Utilisation"),
         )
 
 
 # Laws
 
 
-def _wait_law(*, periodic: bool) -> Query:
-    """The mean wait of 1 Mb/s flows as long as they leave so much room that the law is of use."""
+_LIMITED = query(alone[measures.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).where(
+    lambda load: full_share(load) < 0.1, "load"
+)
+"""Where 1 Mb/s flows leave so much room that laws of their wait are of use."""
 
-    def wait_ms(load: float) -> float | None:
-        return modulated_wait_ms(load, periodic=periodic) if full_share(load) < 0.1 else None
-
-    limited = query(alone[measures.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO"))
-    return limited.law(wait_ms, "load").tagged(mix="1 Mb/s flows")
-
-
-MODULATED = _wait_law(periodic=False)
-PERIODIC = _wait_law(periodic=True)
+WAIT_LAWS = stacked(
+    "queue",
+    {
+        name: _LIMITED.law(partial(modulated_wait_ms, periodic=periodic), "load")
+        for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
+    },
+).tagged(mix="1 Mb/s flows")
 
 EXAMPLE = joined(
     example[measures.TAIL].unrolled("flows", range(8)),
@@ -157,10 +153,13 @@ def _waits(measure: Measure) -> Query:
     return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))
 
 
-_SECOND_OVER_FIRST = {
-    "FIFO": ratio(pairs_fifo[measures.SECOND], pairs_fifo[measures.FIRST]).at(recovery="NewReno"),
-    "FQ": ratio(pairs[measures.SECOND], pairs[measures.FIRST]).at(recovery="NewReno"),
-}
+_SECOND_OVER_FIRST = stacked(
+    "queue",
+    {
+        queue: ratio(among[measures.SECOND], among[measures.FIRST]).at(recovery="NewReno")
+        for queue, among in (("FIFO", pairs_fifo), ("FQ", pairs))
+    },
+)
 
 TRACE_SHOWN = 500
 """Active flows that are drawn at most."""
@@ -296,7 +295,7 @@ FIGURES = (
         caption="NewReno, 625 packets. R Reno, H HighSpeed, C CUBIC, S Scalable, U unresponsive at 40 Mb/s, "
         "which in FIFO leaves the others next to nothing: those bars end at the edge, or have no end.",
         chart=line(
-            stacked("queue", _SECOND_OVER_FIRST).told(
+            _SECOND_OVER_FIRST.told(
                 pair=lambda names: "/".join(name[0].upper() for name in names.split(" / "))
             ),
             kind="bars",
@@ -330,10 +329,7 @@ FIGURES = (
         caption="Mean wait with a buffer of 100 packets. Streaming flows send packets of 200 B at 64 kb/s. "
         "The laws hold while peak rates leave room.",
         chart=line(
-            joined(
-                alone[measures.ALONE_WAIT],
-                stacked("queue", {"modulated M/G/1": MODULATED, "modulated periodic sources": PERIODIC}),
-            ),
+            joined(alone[measures.ALONE_WAIT], WAIT_LAWS),
             x="load",
             by="queue",
             panel="mix",
@@ -350,10 +346,7 @@ FIGURES = (
         chart=line(
             stacked(
                 "measure",
-                {
-                    "mean": scale[measures.ACTIVE],
-                    "99.9 %": most("active flows", scale[measures.ACTIVE_TAIL]),
-                },
+                {"mean": scale[measures.ACTIVE], "99.9 %": most("active flows", scale[measures.ACTIVE_TAIL])},
             ).told(load=NAMED_LOAD),
             x="scale",
             by=("measure", "load"),

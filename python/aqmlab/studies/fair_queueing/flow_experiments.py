@@ -18,11 +18,7 @@ TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
 trace = Experiment(
     name="trace",
     title="Made-up trace with the published properties of one of an OC-48 link",
-    scenario={
-        "level": "trace",
-        "queue": {"kind": "drr"},
-        "source": {"kind": "generated", "duration": "60s"},
-    },
+    scenario={"level": "trace", "queue": {"kind": "drr"}, "source": {"kind": "generated", "duration": "60s"}},
     axes={
         "load": Changes(
             {load: {"rate": f"{2488.32 * TRACE_LOADS[0] / load:.2f}Mbps"} for load in TRACE_LOADS}

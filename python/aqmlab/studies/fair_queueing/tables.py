@@ -15,7 +15,6 @@ from aqmlab.runs import Results
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.claims import beside, highspeed_over_reno
 from aqmlab.studies.fair_queueing.experiments import (
-    QUEUES,
     alone,
     baseline,
     delay,
@@ -27,27 +26,28 @@ from aqmlab.studies.fair_queueing.experiments import (
     several,
     steady,
 )
-from aqmlab.studies.fair_queueing.figures import EXAMPLE, MODULATED, PERIODIC
+from aqmlab.studies.fair_queueing.figures import EXAMPLE, WAIT_LAWS
 from aqmlab.studies.fair_queueing.flow_experiments import PEAKS, number, regimes, trace
 from aqmlab.studies.fair_queueing.laws import RATE_MBPS
 from aqmlab.study_query import Query, joined, means, query, scaled, stacked
-from aqmlab.study_tables import Tabulates, crossed, listed
+from aqmlab.study_tables import crossed, listed
 from aqmlab.variable import per_seed
 
 
-def _everywhere(measure: Measure, factor: float = 1.0) -> Tabulates:
+def _everywhere(id: str, title: str, measure: Measure, *, factor: float = 1.0, note: str = "") -> Table:
     """A measure of every case, a column for each queue and buffer."""
     without, with_one, with_several = (
         query(scaled(experiment[measure], factor, "")) for experiment in (baseline, one, several)
     )
-    return crossed(
-        joined(
-            without.tagged(flows="none", recovery=""),
-            with_one,
-            with_several.tagged(background="Poisson packets"),
-        ),
-        rows=("flows", "background", "recovery"),
-        columns=("queue", "buffer"),
+    cases = joined(
+        without.tagged(flows="none", recovery=""), with_one, with_several.tagged(background="Poisson packets")
+    )
+    return Table(
+        id=id,
+        title=title,
+        caption=f"{note}Mean ± half of the 95 % interval over seeds; a column for each queue and buffer "
+        "(packets).",
+        table=crossed(cases, rows=("flows", "background", "recovery"), columns=("queue", "buffer")),
     )
 
 
@@ -72,45 +72,16 @@ def _rates(experiment: Experiment) -> Query:
     return stacked("flow", {"first": experiment[measures.FIRST], "second": experiment[measures.SECOND]})
 
 
-_GAINED = {
-    "rate over available capacity": measures.AVAILABLE,
-    "Jain's index": measures.JAIN,
-    "share of the background lost": measures.BACKGROUND_LOSS,
-}
-
-_MEAN = "Mean ± half of the 95 % interval over seeds; a column for each queue and buffer (packets)."
+_GAINED = (measures.AVAILABLE, measures.JAIN, measures.BACKGROUND_LOSS)
 
 TABLES = (
-    Table(
-        id="available-capacity",
-        title="Rate of the bottlenecked flows over the available 25 Mb/s",
-        caption=_MEAN,
-        table=_everywhere(measures.AVAILABLE),
+    _everywhere(
+        "available-capacity", "Rate of the bottlenecked flows over the available 25 Mb/s", measures.AVAILABLE
     ),
-    Table(
-        id="jain",
-        title="Jain's index of the bottlenecked flows",
-        caption=_MEAN,
-        table=_everywhere(measures.JAIN),
-    ),
-    Table(
-        id="lost",
-        title="Packets of the background lost (%)",
-        caption=_MEAN,
-        table=_everywhere(measures.BACKGROUND_LOSS, 100.0),
-    ),
-    Table(
-        id="utilisation",
-        title="Utilisation of the line (%)",
-        caption=_MEAN,
-        table=_everywhere(measures.UTILISATION),
-    ),
-    Table(
-        id="timeouts",
-        title="Time-outs of the bottlenecked flows",
-        caption=f"In 500 s. {_MEAN}",
-        table=_everywhere(measures.TIMEOUTS),
-    ),
+    _everywhere("jain", "Jain's index of the bottlenecked flows", measures.JAIN),
+    _everywhere("lost", "Packets of the background lost (%)", measures.BACKGROUND_LOSS, factor=100.0),
+    _everywhere("utilisation", "Utilisation of the line (%)", measures.UTILISATION),
+    _everywhere("timeouts", "Time-outs of the bottlenecked flows", measures.TIMEOUTS, note="In 500 s. "),
     Table(
         id="highspeed-and-reno",
         title="HighSpeed beside Reno",
@@ -128,13 +99,7 @@ TABLES = (
         id="steady",
         title="The talk's plots, over 1000 s",
         caption="NewReno, from 20 s on, twice as long as the runs of the claims.",
-        table=listed(
-            {
-                head: steady[measure]
-                for head, measure in {**_GAINED, "utilisation (%)": measures.UTILISATION}.items()
-            },
-            "plot",
-        ),
+        table=listed([steady[one] for one in (*_GAINED, measures.UTILISATION)], "plot"),
     ),
     Table(
         id="background-delay",
@@ -155,11 +120,7 @@ TABLES = (
         title="Four orders of service in the blocks with fair queueing",
         caption="NewReno. All drop the oldest packet of the longest queue.",
         table=listed(
-            {
-                head: orders[measure].at(recovery="NewReno")
-                for head, measure in {**_GAINED, "mean wait, all packets (ms)": measures.WAIT}.items()
-            },
-            *("case", "queue"),
+            [orders[one].at(recovery="NewReno") for one in (*_GAINED, measures.WAIT)], *("case", "queue")
         ),
     ),
     Table(
@@ -177,14 +138,11 @@ TABLES = (
         title="Flows in progress on a fluid link",
         caption="Also over the geometric law, which knows no sizes.",
         table=listed(
-            {
-                "mean": number[measures.MEAN],
-                "over the law's": number[measures.MEAN_OVER_LAW],
-                "P(N = 0)": per_seed("P(N = 0)", lambda tail: 1 - tail[1], number[measures.TAIL]),
-                "P(N >= 5)": number[measures.FIVE],
-                "P(N >= 5) over the law's": number[measures.FIVE_OVER_LAW],
-                "P(N >= 100)": number[measures.HUNDRED],
-            },
+            [
+                *(number[measures.MEAN], number[measures.MEAN_OVER_LAW]),
+                per_seed("P(N = 0)", lambda tail: 1 - tail[1], number[measures.TAIL]),
+                *(number[one] for one in (measures.FIVE, measures.FIVE_OVER_LAW, measures.HUNDRED)),
+            ],
             *("load", "sizes"),
         ),
     ),
@@ -210,20 +168,19 @@ TABLES = (
         id="rate-limited",
         title="Rate-limited flows alone, 100 packets of buffer",
         caption="Wait of all packets; the laws of 1 Mb/s flows, while their number leaves room.",
-        table=listed(
-            {
-                **{
-                    f"{queue} {head}": one.at(queue=queue)
-                    for queue in QUEUES
-                    for head, one in (
-                        ("wait (ms)", alone[measures.ALONE_WAIT]),
-                        ("lost (%)", scaled(alone[measures.LOSS], 100.0, "%")),
-                    )
-                },
-                "M/G/1 (ms)": MODULATED,
-                "periodic (ms)": PERIODIC,
-            },
-            *("mix", "load"),
+        table=crossed(
+            joined(
+                stacked(
+                    "measure",
+                    {
+                        "wait (ms)": alone[measures.ALONE_WAIT],
+                        "lost (%)": scaled(alone[measures.LOSS], 100.0, "%"),
+                    },
+                ),
+                WAIT_LAWS.tagged(measure="(ms)"),
+            ),
+            rows=("mix", "load"),
+            columns=("queue", "measure"),
         ),
     ),
     Table(
@@ -231,13 +188,13 @@ TABLES = (
         title="Active flows, as link and traffic grow together",
         caption="Sampled every 10 ms under fair queueing; a buffer of 625 packets times the scale. The "
         "99.9 % and the most are means over seeds of those of single runs.",
-        table=listed({one.title: scale[one] for one in measures.SCALE[:-2]}, "mix", "load", "scale"),
+        table=listed([scale[one] for one in measures.SCALE[:-2]], "mix", "load", "scale"),
     ),
     Table(
         id="trace-loads",
         title="Active flows of a made-up trace like that of an OC-48 link",
         caption="Made-up traces of 60 s through deficit round robin; the load is that of the line they are "
         "replayed at. The most and the 99.9 % are means over seeds.",
-        table=listed({one.title: trace[one] for one in measures.TRACE[:-1]}, "load"),
+        table=listed([trace[one] for one in measures.TRACE[:-1]], "load"),
     ),
 )

@@ -10,7 +10,7 @@ The same cases on the Linux 6.1 kernel stand beside ours (`recorded.py`); `live.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 
 from aqmlab.experiment import Experiment
 from aqmlab.publication import Study
@@ -23,19 +23,20 @@ from aqmlab.studies.helsinki.measures import ELAPSED, TCP_TIME
 from aqmlab.studies.helsinki.tables import TABLES
 
 
-def unfinished(experiments: Sequence[Experiment], results: Results) -> list[str]:
+def unfinished(*experiments: Experiment) -> Callable[[Results], list[str]]:
     """A warning for each experiment with runs that end before a transfer is done."""
-    said = []
-    for experiment in experiments:
-        time = ELAPSED if ELAPSED in experiment.measures else TCP_TIME
-        rows = [row for at in QUEUES.values() for row in results[experiment.name].where(**at)]
-        open_ = sum(row[time] is None for row in rows)
-        if open_:
-            said.append(
-                f"{experiment.title}{', live' if experiment.live else ''}: {open_} of {len(rows)} runs end "
-                "before a transfer is done; means leave them out."
-            )
-    return said
+
+    def warnings(results: Results) -> Iterator[str]:
+        for one in experiments:
+            time = ELAPSED if ELAPSED in one.measures else TCP_TIME
+            rows = [row for at in QUEUES.values() for row in results[one.name].where(**at)]
+            if open_ := sum(row[time] is None for row in rows):
+                yield (
+                    f"{one.title}{', live' if one.live else ''}: {open_} of {len(rows)} runs end before a "
+                    "transfer is done; means leave them out."
+                )
+
+    return lambda results: list(warnings(results))
 
 
 STUDY = Study(
@@ -52,5 +53,5 @@ STUDY = Study(
     decisions=DECISIONS,
     answer=answer,
     readings=READINGS,
-    checks=lambda results: unfinished((third, burst, throughout), results),
+    checks=unfinished(third, burst, throughout),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,31 +61,27 @@ def _table(values: Sequence[Any]) -> Values:
 
 def _ratio_of(
     how: str,
-    of_starts: OfStarts,
     variable: Variable,
     queue: tuple[str, str],
-    *,
+    of_starts: OfStarts,
     of_resamples: OfStarts | None = None,
 ) -> Estimate:
     """The ratio of a statistic of all starts and replications at two queues; of resamples there may be
     another."""
 
     def finds(values: Sequence[Sequence[Any]], level: float) -> Interval:
-        first, second = (_table(one) for one in values)
-        known = ~np.isnan(first).any(axis=0) & ~np.isnan(second).any(axis=0)
-        first, second = first[:, known], second[:, known]
+        both = np.stack([_table(one) for one in values])
+        both = both[..., ~np.isnan(both).any(axis=(0, 1))]
 
         def ratios(picked: npt.NDArray[np.int64], of: OfStarts = of_resamples or of_starts) -> Values:
-            above, below = of(first[:, picked]), of(second[:, picked])
+            above, below = (of(one[:, picked]) for one in both)
             return np.asarray(np.divide(above, below, out=np.full(above.shape, np.inf), where=below > 0))
 
-        count = first.shape[1]
+        count = both.shape[-1]
         found = stats.bootstrap(ratios, count, level)
-        return (
-            replace(found, value=float(ratios(np.arange(count)[np.newaxis], of_starts)[0]))
-            if count
-            else found
-        )
+        if not count:
+            return found
+        return replace(found, value=float(ratios(np.arange(count)[np.newaxis], of_starts)[0]))
 
     ours, theirs = (variable.at(queue=one).along("start") for one in queue)
     return statistic(f"{how} {variable.name}, {'/'.join(queue)}", finds, ours, theirs)
@@ -107,18 +104,17 @@ def _spread_ratio(variable: Variable) -> Estimate:
     """RED's spread over the starts over Tail Drop's. A resample holds the noise twice: that of the sample,
     and that of drawing from it."""
     how = "spread over the starts, without the noise of the replications,"
-    return _ratio_of(
-        how, _spread, variable, RED_TO_TAIL_DROP, of_resamples=lambda values: _spread(values, noises=2)
-    )
+    return _ratio_of(how, variable, RED_TO_TAIL_DROP, _spread, partial(_spread, noises=2))
 
 
-def _quartile_distance(values: Values) -> Values:
-    low, high = np.quantile(values, [0.25, 0.75], axis=-1)
-    return np.asarray((high - low).mean(axis=0))
+def _between(low: float, high: float) -> OfStarts:
+    """The distance of two quantiles of the replications, averaged over the starts."""
 
+    def of_starts(values: Values) -> Values:
+        least, most = np.quantile(values, [low, high], axis=-1)
+        return np.asarray((most - least).mean(axis=0))
 
-def _range(values: Values) -> Values:
-    return np.asarray((values.max(axis=-1) - values.min(axis=-1)).mean(axis=0))
+    return of_starts
 
 
 def _pooled(of_starts: OfStarts) -> OfStarts:
@@ -162,8 +158,8 @@ def claims_of(third: Experiment, burst: Experiment) -> tuple[Claim, ...]:
     def varies(how: str, of: Callable[[OfStarts], OfStarts]) -> AnyRule:
         return every(
             *(
-                _ratio_of(f"{name} {how},", of(found), elapsed, TAIL_DROP_TO_RED) > 1
-                for name, found in (("interquartile range", _quartile_distance), ("range", _range))
+                _ratio_of(f"{name} {how},", elapsed, TAIL_DROP_TO_RED, of(_between(*ends))) > 1
+                for name, ends in (("interquartile range", (0.25, 0.75)), ("range", (0.0, 1.0)))
             )
         )
 
@@ -323,31 +319,42 @@ READINGS = (*OURS, *THEIRS)
 
 # The answer
 
+_QUESTIONS = (
+    {"RI-1.2": "Is RED stable where Tail Drop depends on the moment?"},
+    {"RI-2": "Does Tail Drop double the third flow's time at 2 s?", "RI-2d.2": "At some start?"},
+    {"RI-5d.2": "Do two early flows lock the third out at some start?"},
+    {"RI-4.2": "Does Tail Drop lose the SYN where RED does not?"},
+    {"RI-8.2": "With one class, does it depend on the start what UDP and TCP get, but not with RED?"},
+    {
+        "RI-9": "Is RED with one class close to two classes?",
+        "RI-10": "Are Tail Drop and RED alike there?",
+    },
+)
+
+
+def answers(told: Callable[[str], str], but: str = "") -> list[str]:
+    """The questions of the talk, but that of one claim, each with what is told of its claim by id."""
+    return [
+        " ".join(f"{question} {told(id)} ({id})." for id, question in together.items())
+        for together in _QUESTIONS
+        if but not in together
+    ]
+
+
 _SAID = {"holds": "Yes", "fails": "No", "undecided": "Not decided"}
 
 
 def answer(found: Verdicts) -> list[str]:
-    """Does RED serve the latecomer better? In words, from the verdicts."""
-    ours = Verdicts(one for one in found if one.reading.runs is None)
+    """Does RED serve the latecomer better? In words, from the verdicts on our runs."""
 
     def told(id: str) -> str:
         verdicts: dict[str, list[str]] = {}
-        for one in ours:
-            if one.claim.id == id:
+        for one in found:
+            if one.claim.id == id and one.reading.runs is None:
                 verdicts.setdefault(one.evidence.verdict, []).append(one.reading.name)
         if len(verdicts) == 1:
-            return f"{_SAID[next(iter(verdicts))]} in every case ({id})"
+            return f"{_SAID[next(iter(verdicts))]} in every case"
         said = (f"{_SAID[verdict].lower()} with {' and '.join(names)}" for verdict, names in verdicts.items())
-        return f"{'; '.join(said).capitalize()} ({id})"
+        return "; ".join(said).capitalize()
 
-    return [
-        f"Is RED stable where Tail Drop depends on the moment? {told('RI-1.2')}.",
-        f"Does Tail Drop double the third flow's time at 2 s? {told('RI-2')}. At some start? "
-        f"{told('RI-2d.2')}.",
-        f"Do two early flows lock the third out at some start? {told('RI-5d.2')}.",
-        f"Does Tail Drop lose the SYN where RED does not? {told('RI-4.2')}.",
-        "With one class, does it depend on the start what UDP and TCP get, but not with RED? "
-        f"{told('RI-8.2')}.",
-        f"Is RED with one class close to two classes? {told('RI-9')}. Are Tail Drop and RED alike there? "
-        f"{told('RI-10')}.",
-    ]
+    return answers(told)

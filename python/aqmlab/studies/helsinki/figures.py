@@ -52,8 +52,7 @@ _KERNEL = " (Linux 6.1)"
 _HOLLOW = {f"{name}{_KERNEL}": name for name in (*QUEUES, *measures.TIMES, *_CLASSES)}
 """The kernel's lines, and ours whose colours they have."""
 
-_of_third = partial(line, x="start", by="line", beside=_HOLLOW, x_label=THIRD)
-_of_udp = partial(line, x="start", by="line", beside=_HOLLOW, x_label=UDP, panel=("system", "unit"))
+_against_start = partial(line, x="start", by="line", beside=_HOLLOW)
 
 
 def _beside_kernel(lines: Mapping[str, Variable]) -> Query:
@@ -67,18 +66,26 @@ def _by_queue(measure: Measure) -> Query:
 
 
 def _by_flow(flows: Mapping[str, Measure], system: str) -> Query:
-    return stacked(
-        "queue",
-        {
-            queue: _beside_kernel({flow: third[one].at(system=system, **at) for flow, one in flows.items()})
-            for queue, at in QUEUES.items()
-        },
-    )
+    of_queues = {
+        queue: _beside_kernel({flow: third[one].at(system=system, **at) for flow, one in flows.items()})
+        for queue, at in QUEUES.items()
+    }
+    return stacked("queue", of_queues)
 
 
-def _by_class(variable: Variable) -> Query:
+def _of_third(asked: Query, panel: str, y_label: str, most: float) -> Draws:
+    return _against_start(asked, panel=panel, x_label=THIRD, y_label=y_label, y_limits=(0.0, most))
+
+
+def _of_udp(variable: Variable, y_label: str, y_limits: tuple[float, float] | None = None) -> Draws:
     lines = _beside_kernel({name: variable.at(**at) for name, at in _CLASSES.items()})
-    return lines.told(unit=lambda unit: f"limit in {unit}")
+    return _against_start(
+        lines.told(unit=lambda unit: f"limit in {unit}"),
+        panel=("system", "unit"),
+        x_label=UDP,
+        y_label=y_label,
+        y_limits=y_limits,
+    )
 
 
 # Boxes
@@ -140,7 +147,6 @@ def sequences(panels: Mapping[str, tuple[Experiment, Labels]], **options: Any) -
 
 _MEAN = "Means and 95 % intervals; diamonds are the Linux 6.1 kernel's"
 _LIKE = ", beside linux-2.4 with SACK recovery by counting, beside linux-6 with Reno."
-_DS = "DS: two classes."
 
 FIGURES = (
     *(
@@ -148,7 +154,7 @@ FIGURES = (
             id=title.split()[0].lower(),
             title=f"{title} of the third flow",
             caption=_MEAN + _LIKE,
-            chart=_of_third(_by_queue(measure), panel="system", y_label=f"{title} (s)", y_limits=(0.0, most)),
+            chart=_of_third(_by_queue(measure), "system", f"{title} (s)", most),
         )
         for title, measure, most in (
             ("Elapsed time", measures.ELAPSED, 35.0),
@@ -174,7 +180,7 @@ FIGURES = (
             id=f"{id}-{system}",
             title=f"{title} of the three flows, {system}",
             caption=f"{_MEAN}.",
-            chart=_of_third(_by_flow(flows, system), panel="queue", y_label=y_label, y_limits=(0.0, most)),
+            chart=_of_third(_by_flow(flows, system), "queue", y_label, most),
         )
         for id, title, flows, y_label, most in (
             ("flows", "Elapsed times", measures.TIMES, "Elapsed time (s)", 45.0),
@@ -182,39 +188,40 @@ FIGURES = (
         )
         for system in SYSTEMS
     ),
-    Figure(
-        id="datagrams",
-        title=f"Datagrams received of {DATAGRAMS} in five seconds",
-        caption=f"{_MEAN}. {_DS}",
-        chart=_of_udp(
-            _by_class(burst[measures.DATAGRAMS]), y_label="Datagrams received", y_limits=(50.0, 300.0)
-        ),
-    ),
-    Figure(
-        id="tcp-beside-udp",
-        title="Elapsed time of the TCP flow beside five seconds of UDP",
-        caption=f"{_MEAN}. {_DS}",
-        chart=_of_udp(_by_class(burst[measures.TCP_TIME]), y_label="Elapsed time (s)", y_limits=(22.0, 32.0)),
-    ),
-    Figure(
-        id="fairness",
-        title="Jain's index of TCP and UDP while both are active",
-        caption=f"Of the bytes that the bottleneck took from each. Means and 95 % intervals. {_DS}",
-        chart=_of_udp(_by_class(burst[measures.FAIRNESS]), y_limits=(0.45, 1.02)),
-    ),
-    Figure(
-        id="throughout-tcp",
-        title="Elapsed time of the TCP flow, UDP until it is done",
-        caption=f"Means and 95 % intervals. {_DS}",
-        chart=_of_udp(_by_class(throughout[measures.TCP_TIME]), y_label="Elapsed time (s)"),
-    ),
-    Figure(
-        id="throughout-udp",
-        title="Datagrams that arrive while the TCP flow lasts",
-        caption=f"As a share of those sent. Means and 95 % intervals. {_DS}",
-        chart=_of_udp(
-            _by_class(throughout[measures.UDP_ARRIVED]), y_label="Share of datagrams", y_limits=(0.0, 1.05)
-        ),
+    *(
+        Figure(id=id, title=title, caption=f"{caption}. DS: two classes.", chart=chart)
+        for id, title, caption, chart in (
+            (
+                "datagrams",
+                f"Datagrams received of {DATAGRAMS} in five seconds",
+                _MEAN,
+                _of_udp(burst[measures.DATAGRAMS], "Datagrams received", (50.0, 300.0)),
+            ),
+            (
+                "tcp-beside-udp",
+                "Elapsed time of the TCP flow beside five seconds of UDP",
+                _MEAN,
+                _of_udp(burst[measures.TCP_TIME], "Elapsed time (s)", (22.0, 32.0)),
+            ),
+            (
+                "fairness",
+                "Jain's index of TCP and UDP while both are active",
+                "Of the bytes that the bottleneck took from each. Means and 95 % intervals",
+                _of_udp(burst[measures.FAIRNESS], "Jain's index", (0.45, 1.02)),
+            ),
+            (
+                "throughout-tcp",
+                "Elapsed time of the TCP flow, UDP until it is done",
+                "Means and 95 % intervals",
+                _of_udp(throughout[measures.TCP_TIME], "Elapsed time (s)"),
+            ),
+            (
+                "throughout-udp",
+                "Datagrams that arrive while the TCP flow lasts",
+                "As a share of those sent. Means and 95 % intervals",
+                _of_udp(throughout[measures.UDP_ARRIVED], "Share of datagrams", (0.0, 1.05)),
+            ),
+        )
     ),
     Figure(
         id="lock-out",

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from aqmlab.measure import Measure
 from aqmlab.publication import Decision, Figure, Reading, Table, Verdicts
 from aqmlab.studies import helsinki
 from aqmlab.studies.helsinki import decisions, measures, tables
-from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL, UNITS, claims_of
+from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL, UNITS, answers, claims_of
 from aqmlab.studies.helsinki.experiments import DATAGRAMS, ONE_CLASS, QUEUES, TWO_CLASSES
 from aqmlab.studies.helsinki.figures import THIRD, UDP, boxes, sequences
 from aqmlab.studies.helsinki.live_experiments import (
@@ -31,7 +32,7 @@ from aqmlab.studies.helsinki.live_experiments import (
     traces,
     traces_live,
 )
-from aqmlab.study_charts import line
+from aqmlab.study_charts import Draws, line
 from aqmlab.study_query import Query, elsewhere, stacked
 from aqmlab.variable import Variable
 
@@ -59,35 +60,26 @@ def _answer(found: Verdicts) -> list[str]:
         verdicts.setdefault(one.claim.id, {}).setdefault(source, {})[unit] = one.evidence.verdict
 
     def told(id: str) -> str:
-        parts = []
-        for source, of_units in verdicts[id].items():
-            said = list(of_units.values())
-            parts.append(f"{source} {said[0] if len(set(said)) == 1 else ', '.join(said)}")
-        return f"{'; '.join(parts)} ({id})"
+        by_source = {source: list(of_units.values()) for source, of_units in verdicts[id].items()}
+        return "; ".join(
+            f"{source} {said[0] if len(set(said)) == 1 else ', '.join(said)}"
+            for source, said in by_source.items()
+        )
 
     def beside(source: str) -> str:
         pairs = [
-            (of_sources[LIVE][unit], theirs)
+            {of_sources[LIVE][unit], theirs}
             for of_sources in verdicts.values()
             for unit, theirs in of_sources.get(source, {}).items()
         ]
-        same = sum(ours == theirs for ours, theirs in pairs)
-        opposed = sum({ours, theirs} == {"holds", "fails"} for ours, theirs in pairs)
         return (
-            f"Live and {source}, {same} of {len(pairs)} claims have the same verdict, "
-            f"and {opposed} the opposite one."
+            f"Live and {source}, {sum(len(pair) == 1 for pair in pairs)} of {len(pairs)} claims have the "
+            f"same verdict, and {pairs.count({'holds', 'fails'})} the opposite one."
         )
 
     return [
         "Where verdicts are two, the first is with Tail Drop's limit in bytes, the second in packets.",
-        f"Is RED stable where Tail Drop depends on the moment? {told('RI-1.2')}.",
-        f"Does Tail Drop double the third flow's time at 2 s? {told('RI-2')}. At some start? "
-        f"{told('RI-2d.2')}.",
-        f"Does Tail Drop lose the SYN where RED does not? {told('RI-4.2')}.",
-        "With one class, does it depend on the start what UDP and TCP get, but not with RED? "
-        f"{told('RI-8.2')}.",
-        f"Is RED with one class close to two classes? {told('RI-9')}. Are Tail Drop and RED alike there? "
-        f"{told('RI-10')}.",
+        *answers(told, but="RI-5d.2"),
         beside(SIMULATED),
         beside(RECORDED),
     ]
@@ -109,18 +101,18 @@ def _panels(of_panels: Mapping[str, Variable]) -> Query:
     return stacked("panel", {name: of_sources(one) for name, one in of_panels.items()})
 
 
-def _by_queue(measure: Measure) -> Query:
-    return _panels({queue: third[measure].at(**at) for queue, at in QUEUES.items()})
-
-
-def _by_flow(flows: Mapping[str, Measure]) -> Query:
+def _of_third(flows: Mapping[str, Measure]) -> Query:
     return _panels(
         {
-            f"{flow.split()[0]}, {queue}": third[measure].at(**at)
+            f"{flow}{queue}": third[measure].at(**at)
             for queue, at in QUEUES.items()
             for flow, measure in flows.items()
         }
     )
+
+
+def _by_flow(flows: Mapping[str, Measure]) -> Query:
+    return _of_third({f"{flow.split()[0]}, ": measure for flow, measure in flows.items()})
 
 
 def _by_class(measure: Measure) -> Query:
@@ -133,52 +125,46 @@ def _by_class(measure: Measure) -> Query:
     )
 
 
-def _figure(
-    id: str, title: str, asked: Query, x_label: str, y_label: str, y_limits: tuple[float, float]
-) -> Figure:
-    chart = line(
-        asked,
-        x="start",
-        by="from",
-        panel="panel",
-        beside={RECORDED: RECORDED},
-        x_label=x_label,
-        y_label=y_label,
-        y_limits=y_limits,
-    )
-    return Figure(id=id, title=title, caption=_MEANS, chart=chart)
+def _means(asked: Query, x_label: str, y_label: str, low: float, high: float) -> Draws:
+    against_start = partial(line, x="start", by="from", panel="panel", beside={RECORDED: RECORDED})
+    return against_start(asked, x_label=x_label, y_label=y_label, y_limits=(low, high))
 
 
 FIGURES = (
-    _figure(
-        *("elapsed", "Elapsed time of the third flow", _by_queue(measures.ELAPSED)),
-        *(THIRD, "Elapsed time (s)", (0.0, 25.0)),
-    ),
-    _figure(
-        *("handshake", "Handshake of the third flow", _by_queue(measures.HANDSHAKE)),
-        *(THIRD, "Handshake (s)", (0.0, 5.0)),
-    ),
-    _figure(
-        *("flows-linux-6", "Elapsed times of the three flows", _by_flow(measures.TIMES)),
-        *(THIRD, "Elapsed time (s)", (0.0, 45.0)),
-    ),
-    _figure(
-        "retransmitted-linux-6",
-        "Retransmitted packets of the three flows",
-        _by_flow(measures.SENT_AGAIN),
-        *(THIRD, "Retransmitted packets", (0.0, 30.0)),
-    ),
-    _figure(
-        "datagrams",
-        f"Datagrams received of {DATAGRAMS} in five seconds",
-        _by_class(measures.DATAGRAMS),
-        *(UDP, "Datagrams received", (50.0, 300.0)),
-    ),
-    _figure(
-        "tcp-beside-udp",
-        "Elapsed time of the TCP flow beside five seconds of UDP",
-        _by_class(measures.TCP_TIME),
-        *(UDP, "Elapsed time (s)", (22.0, 27.0)),
+    *(
+        Figure(id=id, title=title, caption=_MEANS, chart=chart)
+        for id, title, chart in (
+            (
+                "elapsed",
+                "Elapsed time of the third flow",
+                _means(_of_third({"": measures.ELAPSED}), THIRD, "Elapsed time (s)", 0.0, 25.0),
+            ),
+            (
+                "handshake",
+                "Handshake of the third flow",
+                _means(_of_third({"": measures.HANDSHAKE}), THIRD, "Handshake (s)", 0.0, 5.0),
+            ),
+            (
+                "flows-linux-6",
+                "Elapsed times of the three flows",
+                _means(_by_flow(measures.TIMES), THIRD, "Elapsed time (s)", 0.0, 45.0),
+            ),
+            (
+                "retransmitted-linux-6",
+                "Retransmitted packets of the three flows",
+                _means(_by_flow(measures.SENT_AGAIN), THIRD, "Retransmitted packets", 0.0, 30.0),
+            ),
+            (
+                "datagrams",
+                f"Datagrams received of {DATAGRAMS} in five seconds",
+                _means(_by_class(measures.DATAGRAMS), UDP, "Datagrams received", 50.0, 300.0),
+            ),
+            (
+                "tcp-beside-udp",
+                "Elapsed time of the TCP flow beside five seconds of UDP",
+                _means(_by_class(measures.TCP_TIME), UDP, "Elapsed time (s)", 22.0, 27.0),
+            ),
+        )
     ),
     Figure(
         id="boxes-linux-6",
@@ -245,17 +231,8 @@ TABLES = (
 
 # Decisions: the study's, and those that only a live run needs
 
-_KEPT = (
-    "Propagation delay",
-    "20, 5 and 18 kB",
-    "Tail Drop's limit",
-    "Weight of RED's average",
-    "Bytes of a packet",
-    "Sizes",
-    "UDP",
-    "70/140 and 70/100 kbit/s",
-    "Elapsed time",
-)
+_OTHERWISE = ("RED", "TCP", "Replications", "Fairness")
+"""Questions that are answered otherwise, or not asked."""
 
 DECISIONS = (
     Decision(
@@ -281,7 +258,7 @@ DECISIONS = (
         decision="A run that was disturbed is no result and is repeated, at most three times.",
         reason="What says so is in the guide to live runs.",
     ),
-    *(replace(one, variants=()) for one in decisions.DECISIONS if one.question in _KEPT),
+    *(replace(one, variants=()) for one in decisions.DECISIONS if one.question not in _OTHERWISE),
 )
 
 _DRAWN = {*(one.id for one in FIGURES), *(one.id for one in TABLES)}
@@ -302,5 +279,5 @@ STUDY = replace(
     readings=READINGS,
     decisions=DECISIONS,
     answer=_answer,
-    checks=lambda results: helsinki.unfinished((third_live, third, burst_live, burst), results),
+    checks=helsinki.unfinished(third_live, third, burst_live, burst),
 )

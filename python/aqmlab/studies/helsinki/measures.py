@@ -11,6 +11,7 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.measure import Reduction, Run
+from aqmlab.runs import number
 
 _COLUMNS = ("flow", "start_s", "size_bytes", "handshake_s", "acknowledged_s", "retransmitted", "timeouts")
 
@@ -21,10 +22,6 @@ def _transfers(run: Run) -> dict[str, list[dict[str, Any]]]:
     for row in run.tables["transfers"].select("traffic", *_COLUMNS).to_dicts():
         found.setdefault(row["traffic"], []).append(row)
     return found
-
-
-def _known(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
@@ -82,9 +79,9 @@ def _three_flows(run: Run) -> Mapping[str, Any]:
         "fastest_s": _elapsed(fastest),
         "slowest_s": _elapsed(slowest),
         "elapsed_s": _elapsed(third),
-        "handshake_s": _known(third["handshake_s"]),
+        "handshake_s": number(third["handshake_s"]),
         **{f"retransmitted_{name}": float(row["retransmitted"]) for name, row in flows.items()},
-        "third_timeouts": _known(third["timeouts"]),
+        "third_timeouts": number(third["timeouts"]),
         "jain": _jain([row["size_bytes"] / _elapsed(row) for row in flows.values()]),
         **_while_active(run, third),
     }

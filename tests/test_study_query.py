@@ -164,6 +164,8 @@ def test_a_table_has_a_column_for_each_query_and_a_gap_where_one_has_nothing() -
     assert table.columns == ["flows", "red", "law"]
     assert table["law"].to_list() == ["7", None, None]
     assert listed([tried[TIME], tried[LOSS]], "flows", "queue")(RESULTS).columns[2:] == ["time (s)", "loss"]
+    with pytest.raises(ValueError, match=r"two of time \(s\), time \(s\) are called the same"):
+        listed([tried[TIME], tried[TIME]], "flows", "queue")
 
 
 def test_an_overview_has_a_line_for_each_measure() -> None:

@@ -134,9 +134,13 @@ def joined(*several: Asked) -> Query:
 
 def stacked(axis: str, several: Mapping[str, Asked] | Sequence[Asked]) -> Query:
     """Several told apart on an axis more by their names, which are those of a mapping, or what they estimate
-    with its unit."""
-    named = several if isinstance(several, Mapping) else {label_of(one): one for one in several}
-    return joined(*(query(one).tagged(**{axis: name}) for name, one in named.items()))
+    with its unit. Raises `ValueError` if two are called the same."""
+    if not isinstance(several, Mapping):
+        labels = [label_of(one) for one in several]
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"two of {', '.join(labels)} are called the same: name them")
+        several = dict(zip(labels, several, strict=True))
+    return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
 
 
 def elsewhere(asked: Variable, runs: Callable[[Results], Results]) -> Query:

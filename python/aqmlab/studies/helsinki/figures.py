@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -105,7 +105,8 @@ def boxes(elapsed: Variable, sources: Sources, beside: Mapping[str, str]) -> Dra
                 values = series(variable, found, {"start": start}, seeds_of([variable], found))
                 known = [value for value in values if not math.isnan(value)]
                 if known:
-                    rows.append((queue, source, f"{start:g}", *_five_numbers(known)))
+                    numbers = np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()
+                    rows.append((queue, source, f"{start:g}", *numbers))
         schema = ["queue", "from", "start", "least", "q25", "median", "q75", "most"]
         return Chart(
             kind="boxes",
@@ -121,11 +122,6 @@ def boxes(elapsed: Variable, sources: Sources, beside: Mapping[str, str]) -> Dra
         )
 
     return draw
-
-
-def _five_numbers(values: Sequence[float]) -> list[float]:
-    found: list[float] = np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist()
-    return found
 
 
 # Sequences against the time

@@ -146,7 +146,7 @@ LONG = {"duration": "320s"}
 COMPARED: dict[str, Any] = {
     "measures": measures.LINK,
     "seeds": 4,
-    "most_seeds": 16,
+    "most_seeds": 20,
     "quick": Form(seeds=3, axes=NEWRENO, changes=SHORT),
 }
 """What long runs with several recoveries have in common."""
@@ -286,7 +286,7 @@ delay = Experiment(
     },
     measures=measures.DELAY,
     seeds=4,
-    most_seeds=16,
+    most_seeds=20,
     quick=Form(seeds=3, axes={**NEWRENO, "background": (FLOWS,)}, changes={"duration": "40s"}),
 )
 
@@ -316,7 +316,7 @@ alone = Experiment(
     },
     measures=measures.ALONE,
     seeds=4,
-    most_seeds=16,
+    most_seeds=20,
     quick=Form(seeds=3, axes={"load": (0.5, 0.6, 0.9)}, changes=SHORT),
 )
 

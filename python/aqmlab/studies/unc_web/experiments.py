@@ -26,7 +26,7 @@ PAIRS = 125_000
 """In each direction: the talk's 250 000 in all."""
 
 QUICK_PAIRS = 8_000
-VARIED_PAIRS = 40_000
+VARIED_PAIRS = 25_000
 
 FULL_LOAD: Mapping[str, float] = {"as decided": 136.5, "MSS 536": 128.3, "HTTP/1.1": 127.0}
 """New connections per second and direction that offer all of the line, by traffic.
@@ -160,7 +160,7 @@ calibration = Experiment(
     name="calibration",
     title="A line on which nothing queues",
     scenario=both_ways({"kind": "drop-tail", "limit": ROOM}, f"{UNCONGESTED * RATE_MBPS}Mbps")
-    | {"record": {"drops": False, "queue_every": "0s"}},
+    | {"record": {"drops": False, "queue_every": "0s"}, "duration": lasting(PAIRS // 2)},
     axes={"traffic": Changes(TRAFFIC), "rate": Changes({rate: offering(rate) for rate in (60, 100, 140)})},
     measures=[measures.OFFERED],
     quick=Form(seeds=2, changes={"duration": lasting(QUICK_PAIRS // 2)}),

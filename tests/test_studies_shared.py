@@ -8,7 +8,7 @@ from typing import Any
 from small_study import STUDY
 
 from aqmlab.publication import Judged, Reading, Verdicts
-from aqmlab.stats import Evidence, Verdict, mean_interval, together
+from aqmlab.stats import Evidence, Verdict, together
 from aqmlab.studies import shared
 
 
@@ -50,10 +50,3 @@ def test_a_change_of_a_queue_leaves_queues_of_other_kinds_alone() -> None:
     assert change(scenario("shred")) == scenario("shred")
     tcp = shared.tcp_with({"rto.tick": "10ms"})(scenario("red"))["tcp"]
     assert tcp == {"connection": {"mss": "500B"}, "rto": {"tick": "10ms"}}
-
-
-def test_estimates_are_a_mean_and_both_ends() -> None:
-    interval = mean_interval([1.0, 2.0, 3.0])
-    table = shared.estimates([("RED", 0.5, interval)], by="queue", x="load")
-    assert table.columns == ["queue", "load", "value", "low", "high"]
-    assert table.row(0) == ("RED", 0.5, 2.0, interval.low, interval.high)

@@ -11,7 +11,7 @@ from aqmlab.measure import Reduction
 from aqmlab.rule import difference, ratio
 from aqmlab.runs import Row, Runs
 from aqmlab.study_charts import line
-from aqmlab.study_query import elsewhere, joined, law, means, of_runs, query, shown, stacked
+from aqmlab.study_query import elsewhere, joined, law, means, of_runs, query, stacked
 from aqmlab.study_tables import crossed, listed, overview
 from aqmlab.variable import per_seed
 
@@ -23,7 +23,7 @@ def test_an_estimate_is_drawn_as_a_variable_is() -> None:
     table = means(slower, RESULTS, "flows")
     assert table["flows"].to_list() == list(LOADS)
     assert table["value"].to_list() == pytest.approx([2.0] * 3, rel=0.01)
-    assert shown(slower, RESULTS, {"flows": 1}).startswith("1.99")
+    assert listed({"slower": slower}, "flows")(RESULTS)["slower"][0].startswith("1.99")
     with pytest.raises(ValueError, match=r"time, drop-tail/red: has the axes flows, drawn are queue"):
         line(slower, x="queue", by="queue", x_label="queue")
 

@@ -210,11 +210,6 @@ def interval_of(asked: Variable | Estimate, results: Results, labels: Labels) ->
     return estimate.interval(results, labels)
 
 
-def shown(asked: Variable | Estimate, results: Results, labels: Mapping[str, Value] | None = None) -> str:
-    """Mean and half of its interval, as a table shows them."""
-    return cell(interval_of(asked, results, labels or {}))
-
-
 def cell(interval: Interval) -> str:
     """Mean and half of the interval."""
     return plus_minus(interval.value, interval.half_width)

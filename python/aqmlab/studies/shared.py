@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -17,11 +17,6 @@ from aqmlab.variable import Variable, points_of, seeds_of
 
 Alters = Callable[[dict[str, Any]], dict[str, Any]]
 """A change of a scenario's table by a function."""
-
-
-def keep(table: dict[str, Any]) -> dict[str, Any]:
-    """The change that changes nothing."""
-    return table
 
 
 def tcp_with(changes: Mapping[str, Any]) -> Alters:
@@ -56,18 +51,6 @@ def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
 def mean(values: metrics.Floats) -> float:
     """The mean; NaN of nothing."""
     return float(values.mean()) if values.size else math.nan
-
-
-def average(values: Sequence[float | None]) -> float:
-    """The mean of the values that are known; NaN if none is."""
-    known = [float(value) for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else math.nan
-
-
-def estimates(rows: Iterable[tuple[str, Any, stats.Interval]], *, by: str, x: str) -> pl.DataFrame:
-    """What a chart with intervals is drawn from: the group, where it stands, mean and interval."""
-    flat = [(group, at, interval.value, interval.low, interval.high) for group, at, interval in rows]
-    return pl.DataFrame(flat, schema=[by, x, "value", "low", "high"], orient="row")
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:

@@ -10,7 +10,7 @@ from aqmlab.experiment import Experiment, Form
 from aqmlab.scenario import changed
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.measures import PACKET
-from aqmlab.studies.shared import Alters, constant, keep
+from aqmlab.studies.shared import Alters, constant
 from aqmlab.sweep import Changes
 
 WEIGHT = 1 / 512
@@ -76,7 +76,7 @@ def _edge(**changes: Any) -> Alters:
 
 
 LAWS: Mapping[str, Alters] = {
-    "steered": keep,
+    "steered": _edge(),
     "static, 20 packets": _edge(threshold_rule="static"),
     "quantile": _edge(threshold_rule="quantile"),
     "steered, flows forgotten at age": _edge(purge="at-age"),

@@ -209,8 +209,8 @@ DECISIONS = (
         question="ECN beats dropping",
         decision="At each load from 80 % on: nowhere behind by more than half a response in a hundred, and "
         "somewhere ahead by more than one.",
-        reason="The largest lag of equal systems is 0.1 to 0.3 in a hundred (means of three pairs of full "
-        "runs), so chance alone does not make it fail.",
+        reason="The lag of equal systems is far smaller, as their table shows, so chance alone does not "
+        "make it fail.",
     ),
     Decision(
         question="Several losses of one window",

@@ -21,8 +21,9 @@ from aqmlab.studies.shred.experiments import (
     web_mixed,
     web_only,
 )
-from aqmlab.studies.shred.figures import FIGURES, TABLES
+from aqmlab.studies.shred.figures import FIGURES
 from aqmlab.studies.shred.measures import ACTIVE, SERIES_STEP_S
+from aqmlab.studies.shred.tables import TABLES
 
 
 def _checks(results: Results) -> list[str]:

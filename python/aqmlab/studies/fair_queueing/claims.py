@@ -296,7 +296,7 @@ CLAIMS = (
         origin="sheet",
         figures=("schedulers",),
         rule=every(
-            ratio(by_order.among(queue=others), by_order.at(queue="DRR")).within(0.97, 1.03),
+            ratio(by_order.among(queue=others), by_order.at(queue="DRR")).to_within(0.03).within(0.97, 1.03),
             mean_of(orders[measures.BACKGROUND_LOSS].among(queue=others)) < 1e-5,
             difference(fairness.among(queue=others), fairness.at(queue="DRR")).within(-0.01, 0.01),
         ),

@@ -176,6 +176,7 @@ exp_1 = Experiment(
         "ITO": Changes({said: {"tcp.rto.initial": time} for said, time in ITO.items()}),
     },
     measures=measures.WEB,
+    most_seeds=20,
     quick=Form(seeds=3, changes=_QUICK),
     varied=Form(seeds=5, axes={"ITO": ("3 s",)}, changes=_HALF),
     varied_quick=Form(seeds=3, changes=_QUICK),

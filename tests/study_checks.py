@@ -114,6 +114,12 @@ def check_result(result: StudyResult, *, figures: int) -> None:
     assert [one["value"] for one in written] == pytest.approx(
         [one.evidence.value for one in result.judged], 1e-5
     )
+    for found, told in zip(result.judged, written, strict=True):
+        parts = found.evidence.parts or (found.evidence,)
+        keys = ["one_of" if part.one_of else "all_of" if part.parts else None for part in parts]
+        assert [
+            next((key for key in ("one_of", "all_of") if key in one), None) for one in told["parts"]
+        ] == keys
     assert result.report.stat().st_size > 50_000
 
 

@@ -27,7 +27,7 @@ PART = {
     "equal_within": None,
     "measured": "",
 }
-MADE_UP = {
+MADE_UP: dict[str, Any] = {
     "study": "small",
     "quick": False,
     "live": False,
@@ -102,6 +102,16 @@ def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round(
     assert "- **C-0**: It was two-sided." in page
     assert "1 234 runs" in page
     assert study_pages.page(page, MADE_UP, {"C-0": {"retired": "It was two-sided."}}) == page
+
+
+def test_parts_that_are_enough_one_by_one_are_told_from_those_that_must_hold_together() -> None:
+    both = [{**PART, "what": what} for what in ("time", "loss")]
+    claim, _ = MADE_UP["claims"]
+    for key, begins, word in (("one_of", "One of", "or"), ("all_of", "All of", "and")):
+        several = {**claim, "parts": [{**PART, key: both}]}
+        page = " ".join(study_pages.page(TEXT, {**MADE_UP, "claims": [several]}, {}).split())
+        assert f"{begins}: Web alone: time load 0.5" in page
+        assert f"claimed below 1 {word} loss load 0.5" in page
 
 
 def test_the_page_of_a_live_form_tells_the_command_that_made_it() -> None:

@@ -325,7 +325,7 @@ def _part(part: Evidence) -> dict[str, Any]:
         "seeds": part.count,
         "equal_within": equal,
         "measured": part.measured,
-        **({"one_of": [_part(inner) for inner in part.parts]} if part.parts else {}),
+        **({"one_of" if part.one_of else "all_of": [_part(one) for one in part.parts]} if part.parts else {}),
     }
 
 

@@ -138,6 +138,9 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
         if "one_of" in part:
             yield f"one of: {' or '.join(_lines(part['one_of']))}"
             continue
+        if "all_of" in part:
+            yield f"all of: {' and '.join(_lines(part['all_of']))}"
+            continue
         grouped.setdefault((part["context"], part["what"], part["claimed"]), []).append(part)
     before = ""
     for (context, what, claimed), several in grouped.items():

@@ -255,7 +255,7 @@ class Along(_Made):
     label: str
     how: str
     reduce: Callable[[Sequence[Any], Sequence[float]], Any]
-    name: str = field(default="", kw_only=True)
+    name: str = ""
     version: int = 1
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """The claims of the study `helsinki`, each with its rule, and the answer in words.
 
-All but the forms `d` were written down before the first run; those when it was known at which starts the
-kernel shows what the talk tells.
+Forms `d` were written when it was known at which starts the kernel shows what the talk tells. Replaced rules
+stand in `data/rules.json`, with reasons.
 """
 
 from __future__ import annotations

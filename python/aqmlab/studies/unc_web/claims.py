@@ -37,7 +37,7 @@ NEAR = 0.002
 """Half an interval of a distance of two distributions that tells all that two equal systems leave to tell."""
 
 NO_LAG = 0.005
-"""A lag that is none: more than the largest lag of equal systems, 0.001 to 0.003 in runs of full length."""
+"""A lag that is none: more than that of equal systems, which is 0.001 at most in runs of full length."""
 
 
 def _reno(variable: Variable, loads: Sequence[int]) -> Variable:

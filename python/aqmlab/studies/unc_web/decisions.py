@@ -170,7 +170,7 @@ DECISIONS = (
         decision="Both, as claims of their own (`b` is bytes; there, as in ns-2, big packets are dropped "
         "more often than small ones).",
         reason="Packets was ns-2's default until October 2004. It drops 40-byte packets, which ECN cannot "
-        "mark, as readily as full ones, and so decides the comparison with ECN.",
+        "mark, as readily as full ones, and so decides how much ECN can reach.",
     ),
     Decision(
         question="ECN",

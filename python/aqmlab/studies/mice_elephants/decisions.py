@@ -68,8 +68,8 @@ DECISIONS = (
         question="Load",
         decision="As many users as make Web files need 90 % of the line; foreground flows come on top.",
         reason="The number of users is not published; the 90 % are from weak memory of the paper. All that "
-        "is offered arrives in the end, whatever the queue, so that goodput (MI-10) can hardly differ unless "
-        "users wait for their pages, as they do in a sensitivity run.",
+        "is offered arrives in the end, whatever the queue, so that goodput (MI-10.2) can hardly differ "
+        "unless users wait for their pages, as they do in a sensitivity run.",
     ),
     Decision(
         question="Think time and object gap",
@@ -183,8 +183,9 @@ DECISIONS = (
     ),
     Decision(
         question="Margins",
-        decision="Not worse is at most 5 % slower (MI-6, MI-12), half a percent less goodput in Exp 1 "
-        "(MI-10) and 2 % in Exp 2 (MI-12), 0.02 of Jain's index (MI-8), 2 % more drops and marks (MI-11).",
+        decision="Not worse is at most 5 % slower (MI-6, MI-12.2), half a percent less goodput in Exp 1 "
+        "(MI-10.2) and 2 % in Exp 2 (MI-12.2), 0.02 of Jain's index (MI-8), 2 % more drops and marks "
+        "(MI-11.2).",
         reason="Nothing is published. Each is a fraction of what short flows gain.",
     ),
     Decision(

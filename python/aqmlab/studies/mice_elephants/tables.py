@@ -166,7 +166,7 @@ _recalled = _goodput.law(lambda runs, queue: RECALLED.get(runs, {}).get(queue), 
 
 
 def _laws(results: Results) -> pl.DataFrame:
-    """MI-12 under each law of the threshold, with where the threshold went."""
+    """MI-12.2 under each law of the threshold, with where the threshold went."""
     axes = {"mix": "files", "law": "law of L_t"}
     of_both = (measures.RESPONSE, measures.GOODPUT, measures.MEAN_QUEUE)
     ratios = [ratio(exp_2_laws[one], queue=(RIO_PS, "RED")) for one in of_both]

@@ -159,7 +159,8 @@ DECISIONS = (
     ),
     Decision(
         question="Replications",
-        decision="20; flows start within 100 ms at random, hosts take up to 1 ms over each packet.",
+        decision="20, and up to 40 where a verdict hangs on them; flows start within 100 ms at random, hosts "
+        "take up to 1 ms over each packet.",
         reason="The talk has 20 replications; Tail Drop itself knows no chance.",
         variants=_tried(
             ("starts in 0.5 s", "Starts at random within 0.5 s.", _late_starts),

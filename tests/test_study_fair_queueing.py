@@ -307,7 +307,7 @@ def test_r16_counts_what_is_so_in_99_9_percent_of_the_time(waiting: int, verdict
     always, seldom = [1.0] * (waiting + 1), [1.0, *[0.0009] * 900]
     fluid = runs(number, {measures.TAIL: [0.999**i for i in range(10)]}, seeds=4)
     packets = {measures.WAITING_TAIL: always, measures.ACTIVE_TAIL: seldom}
-    found = judged(CLAIMS, "R16.2", (number, fluid), (scale, runs(scale, packets, seeds=4)))
+    found = judged(CLAIMS, "R16.3", (number, fluid), (scale, runs(scale, packets, seeds=4)))
     assert found.verdict == verdict
     assert {part.value for part in found.parts} == {9.0, float(waiting), 0.0}
 

@@ -45,6 +45,7 @@ MADE_UP: dict[str, Any] = {
             "verdict": verdict,
             "value": 0.5,
             "interval": [0.45, 0.55],
+            "one_is_enough": False,
             "parts": [PART, {**PART, "where": {"load": 1.0}, "value": 0.75, "verdict": "fails"}],
         }
         for reading, suffix, verdict in (("Reno", "", "holds"), ("SACK", "-sack", "fails"))
@@ -118,6 +119,13 @@ def test_the_page_of_a_live_form_tells_the_command_that_made_it() -> None:
     assert study_pages.study_of("helsinki-live") == ("helsinki", True)
     assert study_pages.study_of("shred") == ("shred", False)
     assert "`aqmlab study run small --live`" in study_pages.page(TEXT, {**MADE_UP, "live": True}, {})
+
+
+def test_a_page_tells_when_one_part_is_enough_and_why_there_is_no_number() -> None:
+    none = {**PART, "value": None, "interval": None, "measured": "they never cross"}
+    claims = [{**MADE_UP["claims"][0], "one_is_enough": True, "parts": [PART, none]}]
+    page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
+    assert "- **C-1** holds. One is enough: they never cross; Web alone: time" in page
 
 
 def test_a_figure_in_prose_must_be_one_of_the_results() -> None:

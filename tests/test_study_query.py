@@ -168,6 +168,17 @@ def test_a_table_has_a_column_for_each_query_and_a_gap_where_one_has_nothing() -
         listed([tried[TIME], tried[TIME]], "flows", "queue")
 
 
+def test_two_estimates_at_one_point_are_no_table() -> None:
+    with pytest.raises(ValueError, match=r"time \(s\): has two estimates at one point"):
+        crossed(joined(tried[TIME], tried[TIME]), rows="flows", columns="queue")(RESULTS)
+
+
+def test_a_query_that_finds_nothing_is_an_empty_chart() -> None:
+    nothing = query(tried[TIME]).where(lambda flows: False, "flows")
+    drawn = line(nothing, x="flows", by="queue", x_label="flows", clip=(0.0, 1.0))(RESULTS)
+    assert drawn.table.is_empty()
+
+
 def test_an_overview_has_a_line_for_each_measure() -> None:
     table = overview([tried[TIME].at(flows=1), tried[LOSS].at(flows=1)], by="queue")(RESULTS)
     assert table.columns == ["measure", "red", "drop-tail"]

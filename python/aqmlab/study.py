@@ -310,6 +310,7 @@ def _record(study: Study, one: Judged) -> dict[str, Any]:
         "rule": study.rule_of(one.claim).text,
         "digest": digest(one.claim.rule.definition),
         **_found(one.evidence),
+        "one_is_enough": one.evidence.one_of,
         "parts": [_part(part) for part in parts],
     }
 

@@ -114,7 +114,8 @@ def _numbers(results: Record) -> str:
         )
     ]
     for one in _of_main(results):
-        told = "; ".join(_lines(one["parts"]))
+        enough = "one is enough: " if one["one_is_enough"] else ""
+        told = enough + "; ".join(_lines(one["parts"]))
         told = f"- **{one['id']}** {one['verdict']}. {told[:1].upper()}{told[1:]}."
         said.append(_wrapped(told, "  ").rstrip())
     return "\n".join([*said, ""])
@@ -140,6 +141,9 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
             continue
         if "all_of" in part:
             yield f"all of: {' and '.join(_lines(part['all_of']))}"
+            continue
+        if part["value"] is None:
+            yield part["measured"]
             continue
         grouped.setdefault((part["context"], part["what"], part["claimed"]), []).append(part)
     before = ""

@@ -250,7 +250,13 @@ def means(asked: Asked, results: Results, *labels: str) -> pl.DataFrame:
     rows = [
         (*point, one.value, one.low, one.high, one.count) for point in in_order(found) for one in found[point]
     ]
-    return pl.DataFrame(rows, schema=[*labels, *ENDS, "seeds"], orient="row", infer_schema_length=None)
+    return pl.DataFrame(
+        rows,
+        schema=[*labels, *ENDS, "seeds"],
+        schema_overrides=dict.fromkeys(ENDS, pl.Float64),
+        orient="row",
+        infer_schema_length=None,
+    )
 
 
 def check_axes(asked: Asked, labels: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from aqmlab.study_query import (
     cell,
     check_axes,
     in_order,
+    label_of,
     points_and_intervals,
     stacked,
 )
@@ -31,13 +32,16 @@ def crossed(
 ) -> Tabulates:
     """A query with a line for each point of the axes `rows`, as far as there is one, and a column for each of
     the axes `columns`. `heads` names columns otherwise than by their axes; `tell` says what a cell shows of
-    an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes."""
+    an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes, or two
+    estimates at a point."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(asked, (*down, *across))
 
     def tabulate(results: Results) -> pl.DataFrame:
         found = points_and_intervals(asked, results, (*down, *across))
         cells = {point: tell(interval) for point, interval in found}
+        if len(cells) < len(found):
+            raise ValueError(f"{label_of(asked)}: has two estimates at one point: tag them apart")
         lines = in_order(point[: len(down)] for point in cells)
         places = in_order(point[len(down) :] for point in cells)
         titles = [" ".join(str(value) for value in place if value != "") for place in places]

@@ -368,8 +368,8 @@ class Unrolled(_Made):
 
     def among(self, **values: Sequence[Value]) -> Unrolled:
         _check_free(self, values)
-        fewer = tuple(values.pop(self.label, self.fewer or self.places))
-        self._check_places(fewer)
+        fewer = tuple(values.pop(self.label)) if self.label in values else self.fewer
+        self._check_places(fewer or ())
         return replace(self, of=self.of.among(**values), fewer=fewer)
 
     def _check_places(self, values: Sequence[Value]) -> None:

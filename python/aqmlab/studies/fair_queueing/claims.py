@@ -269,15 +269,15 @@ CLAIMS = (
         rule=grown(mix="and TCP flows") <= 1.2,
     ),
     Claim(
-        id="R16.2",
+        id="R16.3",
         statement="At loads below 90 %: fewer than 100 bottlenecked flows, O(100) packets of others, at most "
         "about 500 active flows.",
         source="scalability; that 99.9 % of the time count, and 500 for O(100), is ours",
         figures=("active-flows", "scale", "number"),
         rule=every(
             most("bottlenecked flows", number[measures.TAIL].at(load=0.9)) < 100,
-            most("packets waiting", scale[measures.WAITING_TAIL].at(mix="1 Mb/s flows")) <= 500,
-            most("active flows", scale[measures.ACTIVE_TAIL]) <= 500,
+            most("packets waiting", scale[measures.WAITING_TAIL].at(mix="1 Mb/s flows", load=0.85)) <= 500,
+            most("active flows", scale[measures.ACTIVE_TAIL].at(load=0.85)) <= 500,
         ),
     ),
     Claim(
@@ -383,7 +383,7 @@ def answer(found: Verdicts) -> list[str]:
         f"{each('R18')}. With 625? {each('R18b')}.",
         f"Do any two flows share fairly under fair queueing? {each('R19')}. Is the order of service all the "
         f"same? {each('R17')}.",
-        f"Is the number of active flows bounded? {told(found, 'R16.2')}. Whatever the link? "
+        f"Is the number of active flows bounded? {told(found, 'R16.3')}. Whatever the link? "
         f"{told(found, 'R15.2')}.",
         f"Is the probability of five bottlenecked flows 0.003, as printed? {told(found, 'R21.2')}: "
         f"{found.of('R21.2').measured}. What its own formula gives? {told(found, 'R21b')}.",

@@ -107,7 +107,8 @@ def _numbers(results: Record) -> str:
     """The numbers of the main reading: those of the others are in the file."""
     main, *others = _readings(results)
     of = f" of {main}" if others else ""
-    rest = f" Those of the others are in `results/{results['study']}.json`." if others else ""
+    file = f"results/{results['study']}{LIVE if results['live'] else ''}.json"
+    rest = f" Those of the others are in `{file}`." if others else ""
     said = [
         _wrapped(
             f"Every number{of}, with the interval that all looks at the runs hold together with 95 %.{rest}"

@@ -148,4 +148,4 @@ def test_results_of_a_quick_form_are_no_results(tmp_path: Path) -> None:
         study_pages.take(runs, pages, "abc")
     (runs / "small/claims.json").write_text(json.dumps(MADE_UP))
     study_pages.take(runs, pages, "abc")
-    assert results(pages / "results/small.json")["commit"] == "abc"
+    assert results(pages / "results/small.json") == {**MADE_UP, "commit": "abc"}

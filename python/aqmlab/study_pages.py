@@ -20,6 +20,9 @@ from aqmlab.files import write_text
 from aqmlab.stats import Interval
 
 WIDTH = 118
+LIVE = "-live"
+"""What the names of pages of live forms end with."""
+
 BEGIN, END = "<!-- results of the full study, generated -->", "<!-- end of the results -->"
 
 ORIGINS = {"paper": "the source's", "sheet": "our reading of it", "ours": "ours beyond it"}
@@ -230,9 +233,6 @@ def unfounded(text: str, results: Record) -> list[str]:
     return found
 
 
-LIVE = "-live"
-
-
 def study_of(page: str) -> tuple[str, bool]:
     """The study that a page of this name is of, and whether of its live form."""
     return page.removesuffix(LIVE), page.endswith(LIVE)
@@ -247,9 +247,26 @@ def take(runs: Path, folder: Path, commit: str) -> None:
             results = json.loads(made.read_text(encoding="utf-8"))
             if results["quick"]:
                 raise ValueError(f"{made}: is of the quick form: run the study in full")
-            text = json.dumps({**results, "commit": commit}, indent=1, ensure_ascii=False) + "\n"
             (folder / "results").mkdir(exist_ok=True)
-            write_text(folder / "results" / f"{path.stem}.json", text)
+            write_text(folder / "results" / f"{path.stem}.json", _as_json({**results, "commit": commit}))
+
+
+def _as_json(results: Record) -> str:
+    """The same as JSON with a line for each claim and variant, so that a change can be seen."""
+
+    def told(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    lines = []
+    for key, value in results.items():
+        if isinstance(value, list):
+            said = "[\n" + ",\n".join(told(one) for one in value) + "\n]"
+        elif isinstance(value, dict):
+            said = "{\n" + ",\n".join(f"{told(name)}: {told(one)}" for name, one in value.items()) + "\n}"
+        else:
+            said = told(value)
+        lines.append(f"{told(key)}: {said}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def main() -> None:

@@ -57,6 +57,7 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
         "rule": "Web alone, averaged over load: time, SHRED/RED below 1",
         "digest": digest(STUDY.claims[0].rule.definition),
         **found,
+        "one_is_enough": False,
         "parts": [
             {
                 "what": "time, SHRED/RED",

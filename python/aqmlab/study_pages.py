@@ -68,22 +68,18 @@ def _counted(claims: Sequence[Record]) -> str:
     return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in said)
 
 
+NARROW = 3
+"""The most columns of verdicts that have room for intervals."""
+
+
 def _verdicts(results: Record) -> str:
-    claims = results["claims"]
-    readings = [name for name in _readings(results) if name]
-    columns = readings or ["verdict"]
-    rows = ["| Claim | Whose | The sentence, and where | " + " | ".join(columns) + " |"]
-    rows.append("| --- | --- | --- | " + " | ".join("---" for _ in columns) + " |")
-    for id, several in _by_claim(claims).items():
-        first = several[0]
-        by_reading = {one["reading"]: _short(one) for one in several}
-        cells = (
-            [by_reading.get(name, by_reading.get("", "")) for name in columns]
-            if readings
-            else [_short(first)]
-        )
-        whose = ORIGINS[first["origin"]]
-        rows.append(f"| {id} | {whose} | {first['statement']} ({first['source']}) | {' | '.join(cells)} |")
+    readings = _readings(results)
+    heads = [name or "verdict" for name in readings]
+    rows = [f"| Claim | Whose | {' | '.join(heads)} |", f"| --- | --- | {' | '.join('---' for _ in heads)} |"]
+    for id, several in _by_claim(results["claims"]).items():
+        by_reading = {one["reading"]: _short(one, len(heads) <= NARROW) for one in several}
+        cells = [by_reading.get(name, by_reading.get("", "")) for name in readings]
+        rows.append(f"| {id} | {ORIGINS[several[0]['origin']]} | {' | '.join(cells)} |")
     return "\n".join([*rows, ""])
 
 
@@ -94,9 +90,10 @@ def _by_claim(claims: Sequence[Record]) -> dict[str, list[Record]]:
     return found
 
 
-def _short(one: Record) -> str:
-    value = "" if one["value"] is None else f" {_number(one)}"
-    return WORDS[one["verdict"]] + value
+def _short(one: Record, with_interval: bool) -> str:
+    if one["value"] is None:
+        return WORDS[one["verdict"]]
+    return f"{WORDS[one['verdict']]} {_number(one) if with_interval else format(one['value'], '.3g')}"
 
 
 def _number(found: Record) -> str:
@@ -120,7 +117,8 @@ def _numbers(results: Record) -> str:
     for one in _of_main(results):
         enough = "one is enough: " if one["one_is_enough"] else ""
         told = enough + "; ".join(_lines(one["parts"]))
-        told = f"- **{one['id']}** {one['verdict']}. {told[:1].upper()}{told[1:]}."
+        sentence = f"*{one['statement'].rstrip('.')}* ({one['source']})"
+        told = f"- **{one['id']}** {one['verdict']}: {sentence}. {told[:1].upper()}{told[1:]}."
         said.append(_wrapped(told, "  ").rstrip())
     return "\n".join([*said, ""])
 

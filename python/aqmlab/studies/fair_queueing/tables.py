@@ -81,7 +81,12 @@ TABLES = (
     _everywhere("jain", "Jain's index of the bottlenecked flows", measures.JAIN),
     _everywhere("lost", "Packets of the background lost (%)", measures.BACKGROUND_LOSS, factor=100.0),
     _everywhere("utilisation", "Utilisation of the line (%)", measures.UTILISATION),
-    _everywhere("timeouts", "Time-outs of the bottlenecked flows", measures.TIMEOUTS, note="In 500 s. "),
+    _everywhere(
+        "timeouts",
+        "Time-outs of the bottlenecked flows",
+        measures.TIMEOUTS,
+        note="In 500 s, in the quick form 80 s. ",
+    ),
     Table(
         id="highspeed-and-reno",
         title="HighSpeed beside Reno",

@@ -53,8 +53,8 @@ def _made(results: Record) -> str:
         for origin, said in ORIGINS.items()
         if any(one["origin"] == origin for one in claims)
     )
-    runs = f"{results['runs']:,}".replace(",", " ") if "runs" in results else "the"
-    version, commit = results["results_version"], results.get("commit", "unknown")[:12]
+    runs = f"{results['runs']:,}".replace(",", " ")
+    version, commit = results["results_version"], results["commit"][:12]
     command = f"aqmlab study run {results['study']}{' --live' if results['live'] else ''}"
     return _wrapped(
         f"Made by `{command}`, results version {version}, commit {commit}: {runs} "

@@ -204,12 +204,6 @@ def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Deri
     )
 
 
-def interval_of(asked: Variable | Estimate, results: Results, labels: Labels) -> Interval:
-    """The mean of a variable over the seeds, or an estimate, where its axes have these labels."""
-    estimate = asked if isinstance(asked, Estimate) else mean_of(asked)
-    return estimate.interval(results, labels)
-
-
 def cell(interval: Interval) -> str:
     """Mean and half of the interval."""
     return plus_minus(interval.value, interval.half_width)
@@ -222,13 +216,17 @@ def label_of(asked: Asked) -> str:
     return asked.name if isinstance(asked, Query) else with_unit(asked.name, asked.unit)
 
 
-def points_and_intervals(
-    asked: Asked, results: Results, labels: Sequence[str]
-) -> list[tuple[tuple[Value, ...], Interval]]:
-    """The estimates of a query, each behind the values of these axes. Raises `ValueError` if the query has
-    other axes."""
+def by_point(asked: Asked, results: Results, labels: Sequence[str]) -> dict[tuple[Value, ...], Interval]:
+    """The estimates of a query by the values of these axes. Raises `ValueError` if the query has other axes,
+    or two estimates at a point."""
     check_axes(asked, labels)
-    return [(tuple(point[label] for label in labels), one) for point, one in query(asked).find(results)]
+    found: dict[tuple[Value, ...], Interval] = {}
+    for labelled, one in query(asked).find(results):
+        point = tuple(labelled[label] for label in labels)
+        if point in found:
+            raise ValueError(f"{label_of(asked)}: has two estimates at one point: tag them apart")
+        found[point] = one
+    return found
 
 
 def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
@@ -244,12 +242,9 @@ def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
 
 def means(asked: Asked, results: Results, *labels: str) -> pl.DataFrame:
     """The estimates of a query, sorted by its axes: the labels, `value`, `low`, `high`, `seeds`."""
-    found: dict[tuple[Value, ...], list[Interval]] = {}
-    for point, one in points_and_intervals(asked, results, labels):
-        found.setdefault(point, []).append(one)
-    rows = [
-        (*point, one.value, one.low, one.high, one.count) for point in in_order(found) for one in found[point]
-    ]
+    found = by_point(asked, results, labels)
+    told = {point: (one.value, one.low, one.high, one.count) for point, one in found.items()}
+    rows = [(*point, *told[point]) for point in in_order(found)]
     return pl.DataFrame(
         rows,
         schema=[*labels, *ENDS, "seeds"],

@@ -9,15 +9,7 @@ import polars as pl
 
 from aqmlab.runs import Results
 from aqmlab.stats import Interval
-from aqmlab.study_query import (
-    Asked,
-    cell,
-    check_axes,
-    in_order,
-    label_of,
-    points_and_intervals,
-    stacked,
-)
+from aqmlab.study_query import Asked, by_point, cell, check_axes, in_order, stacked
 
 Tabulates = Callable[[Results], pl.DataFrame]
 
@@ -32,16 +24,13 @@ def crossed(
 ) -> Tabulates:
     """A query with a line for each point of the axes `rows`, as far as there is one, and a column for each of
     the axes `columns`. `heads` names columns otherwise than by their axes; `tell` says what a cell shows of
-    an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes, or two
-    estimates at a point."""
+    an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(asked, (*down, *across))
 
     def tabulate(results: Results) -> pl.DataFrame:
-        found = points_and_intervals(asked, results, (*down, *across))
-        cells = {point: tell(interval) for point, interval in found}
-        if len(cells) < len(found):
-            raise ValueError(f"{label_of(asked)}: has two estimates at one point: tag them apart")
+        found = by_point(asked, results, (*down, *across))
+        cells = {point: tell(interval) for point, interval in found.items()}
         lines = in_order(point[: len(down)] for point in cells)
         places = in_order(point[len(down) :] for point in cells)
         titles = [" ".join(str(value) for value in place if value != "") for place in places]

@@ -11,6 +11,7 @@ results are known as sentences and plots, and as one number, 40 %.
 from __future__ import annotations
 
 from aqmlab.publication import Study
+from aqmlab.rule import mean_of
 from aqmlab.runs import Results
 from aqmlab.studies.fair_queueing.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.fair_queueing.decisions import DECISIONS
@@ -19,13 +20,12 @@ from aqmlab.studies.fair_queueing.figures import FIGURES
 from aqmlab.studies.fair_queueing.flow_experiments import EXPERIMENTS as FLOW_EXPERIMENTS
 from aqmlab.studies.fair_queueing.measures import AVAILABLE_MBPS, BACKGROUND_RATE
 from aqmlab.studies.fair_queueing.tables import TABLES
-from aqmlab.study_query import interval_of
 
 
 def _checks(results: Results) -> list[str]:
     """Whether the background offered what it was meant to."""
-    rate = baseline[BACKGROUND_RATE].at(queue="FIFO", buffer=625)
-    found = {kind: interval_of(rate, results, {"background": kind}) for kind in baseline.values("background")}
+    rate = mean_of(baseline[BACKGROUND_RATE].at(queue="FIFO", buffer=625))
+    found = {kind: rate.interval(results, {"background": kind}) for kind in baseline.values("background")}
     return [
         f"Background of {kind}: {one} Mb/s instead of {AVAILABLE_MBPS:g}."
         for kind, one in found.items()

@@ -15,7 +15,7 @@ from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.helsinki import measures, recorded
 from aqmlab.studies.helsinki.claims import CLAIMS, NOT_OF_THE_KERNEL, OURS, THEIRS
 from aqmlab.studies.helsinki.experiments import DATAGRAMS, QUEUES, burst, burst_traces, third, throughout
-from aqmlab.study_query import Query, cell, in_order, label_of, law, points_and_intervals, scaled, stacked
+from aqmlab.study_query import Query, by_point, cell, in_order, label_of, law, scaled, stacked
 from aqmlab.study_tables import Tabulates, crossed, listed
 from aqmlab.variable import Variable
 
@@ -56,7 +56,7 @@ def _both(variable: Variable, pair: Pair, results: Results) -> Mapping[Any, tupl
     asked, axes = _conditions(variable), _axes(variable)
     if "system" in axes:
         asked = asked.told(system=_SYSTEMS)
-    ours, theirs = (dict(points_and_intervals(asked, runs(results), axes)) for runs in pair)
+    ours, theirs = (by_point(asked, runs(results), axes) for runs in pair)
     return {point: (ours[point], theirs[point]) for point in in_order(theirs) if point in ours}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aqmlab import metrics
+from aqmlab.experiment import Experiment
 from aqmlab.publication import Claim, Verdicts
 from aqmlab.rule import difference, every, mean_of, ratio
 from aqmlab.studies.shared import range_of, told
@@ -28,6 +29,12 @@ def normalised(time: Variable) -> Variable:
     return per_seed(
         f"{time.name} over uncongested", metrics.normalised_time, time, time.at(queue=UNCONGESTED)
     )
+
+
+def share_beyond(experiment: Experiment) -> Variable:
+    """The share of objects that take longer than each time of the grid, as a list."""
+    ended, censored = experiment[measures.ENDED], experiment[measures.CENSORED]
+    return per_seed("share beyond each time", metrics.survival, ended, censored)
 
 
 def _area(ours: metrics.Floats, theirs: metrics.Floats) -> float:
@@ -57,9 +64,7 @@ def _advantage(drops: Variable) -> Variable:
 
 
 mixed = web_mixed[measures.MEAN_TIME]
-beyond = per_seed(
-    "share beyond each time", metrics.survival, web_mixed[measures.ENDED], web_mixed[measures.CENSORED]
-)
+beyond = share_beyond(web_mixed)
 distance = per_seed(
     "area to the uncongested distribution", _area, beyond, beyond.at(queue=UNCONGESTED), unit="s"
 )

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aqmlab import metrics
 from aqmlab.measure import Measure
 from aqmlab.publication import Figure
 from aqmlab.runs import Labels, Row
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.shred import measures
-from aqmlab.studies.shred.claims import mixed, normalised
+from aqmlab.studies.shred.claims import mixed, normalised, share_beyond
 from aqmlab.studies.shred.experiments import (
     DISCIPLINES,
     QUEUES,
@@ -41,20 +40,16 @@ RATIOS = (0.25, 0.5, 1.0, 1.5, 2.0)
 """Windows over the average window at which SHRED's drop function is drawn."""
 
 
-def _beyond(ended: Measured, censored: Measured) -> Variable:
-    """The share of objects that take longer than each time of the grid."""
-    found = per_seed("share beyond each time", metrics.survival, ended, censored)
-    return found.unrolled("time_s", [float(at) for at in measures.GRID])
+def _at_times(beyond: Variable, low_s: float, high_s: float) -> Variable:
+    """The share of objects that take longer, at those times of the grid that are drawn."""
+    times = [float(at) for at in measures.GRID]
+    drawn = [at for at in times if low_s <= at <= high_s]
+    return beyond.unrolled("time_s", times).among(time_s=drawn)
 
 
-def _within(low_s: float, high_s: float) -> list[float]:
-    return [float(at) for at in measures.GRID if low_s <= at <= high_s]
-
-
-def _cdf(ended: Measured, censored: Measured) -> Draws:
-    done = per_seed("share done", lambda beyond: 1 - beyond, _beyond(ended, censored))
+def _cdf(beyond: Variable) -> Draws:
     return line(
-        done.among(time_s=_within(0.15, 10.0)),
+        per_seed("share done", lambda share: 1 - share, _at_times(beyond, 0.15, 10.0)),
         kind="cdf",
         x="time_s",
         by="queue",
@@ -66,9 +61,9 @@ def _cdf(ended: Measured, censored: Measured) -> Draws:
     )
 
 
-def _tail(ended: Measured, censored: Measured) -> Draws:
+def _tail(beyond: Variable) -> Draws:
     return line(
-        _beyond(ended, censored).among(time_s=_within(0.5, 60.0)),
+        _at_times(beyond, 0.5, 60.0),
         kind="tail",
         x="time_s",
         by="queue",
@@ -127,33 +122,33 @@ def _recovered(row: Row) -> Iterator[tuple[Labels, float]]:
         yield {"recovery": "fast retransmit or none" if without else "time-out"}, row[measures.LOST_TIME]
 
 
-_BESIDE_FTP = (web_mixed[measures.ENDED].at(load=0.7), web_mixed[measures.CENSORED].at(load=0.7))
-_ALONE = (web_only[measures.ENDED], web_only[measures.CENSORED])
+_BESIDE_FTP = share_beyond(web_mixed).at(load=0.7)
+_ALONE = share_beyond(web_only)
 
 FIGURES = (
     Figure(
         id="3a",
         title="Object transmission time, Web only",
         caption="Distribution at 100 % Web load. Bands are 95 % intervals over the seeds, point by point.",
-        chart=_cdf(*_ALONE),
+        chart=_cdf(_ALONE),
     ),
     Figure(
         id="3b",
         title="Object transmission time, Web only: tail",
         caption="The same runs: the share of objects that take longer.",
-        chart=_tail(*_ALONE),
+        chart=_tail(_ALONE),
     ),
     Figure(
         id="4a",
         title="Object transmission time, Web-mixed",
         caption="Distribution at 70 % Web load beside 10 FTP flows.",
-        chart=_cdf(*_BESIDE_FTP),
+        chart=_cdf(_BESIDE_FTP),
     ),
     Figure(
         id="4b",
         title="Object transmission time, Web-mixed: tail",
         caption="The same runs: the share of objects that take longer.",
-        chart=_tail(*_BESIDE_FTP),
+        chart=_tail(_BESIDE_FTP),
     ),
     Figure(
         id="5",
@@ -248,7 +243,7 @@ FIGURES = (
         "thresholds. PISA is PI that weighs its probability by the window hint as SHRED does, PIMC spares "
         "packets of windows below four; their formulas are ours, since only the abstract of their thesis "
         "(Kim 2004) was at hand.",
-        chart=_cdf(hint_on_pi[measures.ENDED], hint_on_pi[measures.CENSORED]),
+        chart=_cdf(share_beyond(hint_on_pi)),
     ),
     Figure(
         id="active-transfers",

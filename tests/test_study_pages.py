@@ -80,6 +80,9 @@ def test_results_are_of_a_full_run_judged_by_the_rules_of_today(path: Path) -> N
     assert len(found["commit"]) == 40
     ours = {claim.id: digest(claim.rule.definition) for claim in study.load(name, live=live).claims}
     assert {one["claim"]: one["digest"] for one in found["claims"]} == ours
+    assert not [
+        one["id"] for one in found["claims"] for part in one["parts"] if "could not" in part["measured"]
+    ]
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)

@@ -22,7 +22,13 @@ from aqmlab.runs import Labels, Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import STUDY, measures
 from aqmlab.studies.unc_web.claims import CLAIMS, floors
-from aqmlab.studies.unc_web.distributions import certain_crossings, crossing_times, differences, lags
+from aqmlab.studies.unc_web.distributions import (
+    certain_crossings,
+    crossing_times,
+    differences,
+    lags,
+    later,
+)
 from aqmlab.studies.unc_web.experiments import (
     FULL_LOAD,
     FULL_RATE,
@@ -257,6 +263,18 @@ def test_equal_systems_have_a_largest_distance_but_no_lag() -> None:
         largest.append(float(np.abs(noise[:, 0] - noise[:, 1]).max(axis=1).mean()))
     assert abs(np.mean(lag)) < 3 * np.std(lag) / 10
     assert np.mean(largest) > 0.05
+
+
+def test_later_takes_the_seeds_that_all_three_systems_have() -> None:
+    rng = np.random.default_rng(3)
+    base = [exponential(0.3) + rng.normal(0.0, 1e-3) for _ in range(6)]
+    ecn, red = (
+        [one + height * np.sin(6 * np.linspace(0, 1, one.size)) for one in base] for height in (0.1, 0.2)
+    )
+    all_of_them = later((ecn[:4], red[:4], base[:4]), 0.95)
+    assert all_of_them.count == 4
+    with_gaps = later((ecn, [*red[:4], None, None], [*base[:5], None]), 0.95)
+    assert with_gaps == all_of_them
 
 
 def test_a_claim_below_what_equal_systems_show_is_told() -> None:

@@ -117,8 +117,9 @@ def crosses(values: Values, level: float) -> Interval:
 
 
 def later(values: Values, level: float) -> Interval:
-    """When the first crosses the last over when the second does."""
-    first, second, base = values
+    """When the first crosses the last over when the second does, of the seeds that all have."""
+    known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
+    first, second, base = ([seed[place] for seed in known] for place in range(3))
     return stats.paired_ratio(
         crossing_times(differences(first, base)), crossing_times(differences(second, base)), level
     )

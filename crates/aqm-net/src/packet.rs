@@ -42,6 +42,10 @@ pub struct Packet {
     pub ecn: Ecn,
     /// Short or long, or what else an edge wrote; 0 unless something classified the packet.
     pub class: u8,
+    /// The host it comes from, by number from 1; 0 if that is not known.
+    pub source: u16,
+    /// The host it goes to, likewise.
+    pub destination: u16,
     /// What its headers say beside: the number of a label that whoever made the packet told the queue of.
     pub label: u16,
 }

@@ -25,6 +25,11 @@ impl Build for Config {
         Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
     }
 
+    fn tc_options(&self, _rate: Rate) -> Option<Value> {
+        let kind = if self.limit.in_bytes() { "bfifo" } else { "pfifo" };
+        Some(json!({"kind": kind, "limit": self.limit.count()}))
+    }
+
     fn corners(&self) -> Vec<Value> {
         ["9p", "5001B"].map(|limit| json!({"limit": limit, "admits": "until-beyond"})).into()
     }

@@ -17,16 +17,17 @@ choices! {
     }
 }
 
-/// Packets in order of arrival, at most `limit` of them (or of their bytes).
+/// Packets in order of arrival, at most `limit` of them (or of their bytes); beside each an `S`, what a discipline
+/// noted when the packet came, such as the moment.
 #[derive(Clone, Debug)]
-pub struct Fifo {
-    waiting: VecDeque<Packet>,
+pub struct Fifo<S = ()> {
+    waiting: VecDeque<(Packet, S)>,
     bytes: u64,
     limit: Length,
     admission: Admission,
 }
 
-impl Fifo {
+impl<S> Fifo<S> {
     /// An empty buffer that admits what fits.
     pub fn new(limit: Length) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limit, admission: Admission::WhatFits }
@@ -49,22 +50,41 @@ impl Fifo {
         }
     }
 
-    /// Appends `packet`; whether it fits is the caller's decision.
-    pub fn push(&mut self, packet: Packet) {
+    /// Appends `packet` and what is noted of it; whether it fits is the caller's decision.
+    #[inline]
+    pub fn push_with(&mut self, packet: Packet, stamp: S) {
         self.bytes += u64::from(packet.bytes);
-        self.waiting.push_back(packet);
+        self.waiting.push_back((packet, stamp));
     }
 
-    /// Takes the oldest packet.
-    pub fn pop(&mut self) -> Option<Packet> {
-        let packet = self.waiting.pop_front()?;
-        self.bytes -= u64::from(packet.bytes);
-        Some(packet)
+    /// Takes the oldest packet and what was noted of it.
+    #[inline]
+    pub fn pop_with(&mut self) -> Option<(Packet, S)> {
+        let oldest = self.waiting.pop_front()?;
+        self.bytes -= u64::from(oldest.0.bytes);
+        Some(oldest)
+    }
+
+    /// The oldest packet and what was noted of it.
+    pub fn front(&self) -> Option<&(Packet, S)> {
+        self.waiting.front()
     }
 
     /// What waits.
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.waiting.len() as u64, bytes: self.bytes }
+    }
+}
+
+impl Fifo {
+    /// Appends `packet`; whether it fits is the caller's decision.
+    pub fn push(&mut self, packet: Packet) {
+        self.push_with(packet, ());
+    }
+
+    /// Takes the oldest packet.
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.pop_with().map(|(packet, ())| packet)
     }
 }
 
@@ -74,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_byte_limit_is_filled_to_the_byte() {
-        let mut fifo = Fifo::new(Length::Bytes(1000));
+        let mut fifo: Fifo = Fifo::new(Length::Bytes(1000));
         let packet = |bytes| Packet { bytes, ..Packet::default() };
         fifo.push(packet(701));
         assert!(fifo.has_room_for(&packet(299)));
@@ -86,7 +106,7 @@ mod tests {
     #[test]
     fn a_buffer_of_linux_2_4_fills_beyond_its_limit_and_then_admits_nothing() {
         for (limit, most) in [(Length::Bytes(1000), 2), (Length::Packets(1), 2)] {
-            let mut fifo = Fifo::new(limit).admitting(Admission::UntilBeyond);
+            let mut fifo: Fifo = Fifo::new(limit).admitting(Admission::UntilBeyond);
             let packet = Packet { bytes: 1000, ..Packet::default() };
             while fifo.has_room_for(&packet) {
                 fifo.push(packet);

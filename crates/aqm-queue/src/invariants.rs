@@ -20,7 +20,10 @@ use std::collections::{BTreeMap, VecDeque};
 use aqm_net::{Backlog, ConfigErrors, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
-use crate::{ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason, drop_tail};
+use crate::{
+    Acknowledgment, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason,
+    drop_tail,
+};
 
 /// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
 ///
@@ -176,6 +179,10 @@ impl QueueDiscipline for Watched {
         self.inner.gauges(show);
     }
 
+    fn tc_statistics(&self, now: Instant) -> Value {
+        self.inner.tc_statistics(now)
+    }
+
     fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
         self.inner.inner(show);
     }
@@ -198,7 +205,9 @@ impl Watched {
             names.push(name);
             let kind = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
             match (kind, self.expected.average_unit) {
-                ("probability" | "max_p", _) => assert!((0.0..=1.0).contains(&value), "{name} is {value}"),
+                ("probability" | "prob" | "max_p", _) => {
+                    assert!((0.0..=1.0).contains(&value), "{name} is {value}")
+                }
                 ("packets", _) => assert!(value <= packets as f64, "{name} is {value}, and {packets} wait"),
                 ("average", Some(expected)) => {
                     assert_eq!(unit, Gauge::length(name, value, expected).unit, "the unit of {name}");
@@ -295,6 +304,10 @@ impl Observer for Witness<'_> {
         assert!(self.marks, "a packet is marked although the parameters do not allow it");
         self.book.mark(packet);
         self.outer.marked(packet, why, now);
+    }
+
+    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
+        self.outer.acknowledgment(packet)
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
+mod acknowledgment;
 mod adaptation;
 mod adaptive_red;
 mod average;
@@ -43,6 +44,7 @@ use serde_json::Value;
 
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
+pub use acknowledgment::Acknowledgment;
 pub use fifo::Fifo;
 pub use gauge::Gauge;
 pub use packet_label::{Label, Protocol};
@@ -135,6 +137,11 @@ pub trait Build {
         false
     }
 
+    /// Whether the discipline looks at the hosts that packets come from and go to, so that packets ought to tell them.
+    fn wants_hosts(&self) -> bool {
+        false
+    }
+
     /// Whether the discipline holds packets back from a free line.
     fn holds_back(&self) -> bool {
         false
@@ -165,6 +172,12 @@ pub trait Build {
     /// Whether each flow has a queue of its own, so that the cost of a packet may depend on the flows that wait.
     fn has_flow_queues(&self) -> bool {
         false
+    }
+
+    /// The `options` of `tc -s -j qdisc show` for this discipline, with its `kind` and `tc`'s own units (bytes, bytes
+    /// per second, microseconds). `None` if the kernel has no such discipline.
+    fn tc_options(&self, _rate: Rate) -> Option<Value> {
+        None
     }
 
     /// What is allowed but suspicious, for a line of this rate: the place, and why. The parameters have
@@ -234,6 +247,12 @@ pub trait QueueDiscipline: DynClone + Send + Sync {
     /// the name `average` also stands beside each packet of a link whose packets are recorded.
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
+    /// The statistics that `tc -s -j qdisc show` has of this discipline beyond those of every one (bytes, packets,
+    /// drops, backlog), a table under `tc`'s names and in its units; null if there are none.
+    fn tc_statistics(&self, _now: Instant) -> Value {
+        Value::Null
+    }
+
     /// Shows the disciplines inside, each with the place of its parameters, such as `classes.web.queue`.
     fn inner(&self, _show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {}
 
@@ -302,28 +321,67 @@ impl Context<'_> {
     }
 }
 
-/// Is told the fate of packets that are not simply sent.
+/// Is told the fate of packets that are not simply sent, and knows what they carry.
 pub trait Observer {
     /// `packet` was dropped at `now`.
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant);
     /// `packet` was marked at `now`.
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
+    /// What the header of `packet` says, if it is an acknowledgement that carries nothing else. Whoever passes on
+    /// fates passes on this question.
+    fn acknowledgment(&self, _packet: &Packet) -> Option<Acknowledgment> {
+        None
+    }
 }
 
 /// Why a packet was dropped or marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// No room was left.
+    /// No room was left (the kernel's `drop_overlimit`).
     Overflow,
     /// Chance chose it before the buffer was full.
     Early,
     /// The algorithm leaves no choice, such as RED above `max_th`.
     Forced,
+    /// It waited too long, as CoDel and its kin judge it.
+    Sojourn,
+    /// A threshold that only marks was passed (the kernel's `ce_mark`, `step_mark`).
+    CeThreshold,
+    /// What waits takes too much memory (the kernel's `drop_overmemory`).
+    Overmemory,
+    /// Its flow has no room left (the kernel's `flows_plimit`).
+    FlowLimit,
+    /// It is to leave too far in the future (the kernel's `horizon_drops`).
+    Horizon,
+    /// It is of the same flow as a packet that was drawn from the queue (the kernel's `matched`).
+    Matched,
+    /// Its flow does not respond to congestion (BLUE's probability of a flow, SFB's `penaltydrop`).
+    Unresponsive,
+    /// A later acknowledgement says all it says (the kernel's `ack_drops`).
+    AckFilter,
+    /// A policer found it beyond the rate.
+    Policed,
+    /// The line lost it.
+    LineLoss,
 }
 
 impl Reason {
     /// Every reason, in the order of [`Reason::code`].
-    pub const NAMES: [&'static str; 3] = ["overflow", "early", "forced"];
+    pub const NAMES: [&'static str; 13] = [
+        "overflow",
+        "early",
+        "forced",
+        "sojourn",
+        "ce-threshold",
+        "overmemory",
+        "flow-limit",
+        "horizon",
+        "matched",
+        "unresponsive",
+        "ack-filter",
+        "policed",
+        "line-loss",
+    ];
 
     /// The index of this reason in [`Reason::NAMES`].
     pub const fn code(self) -> u32 {

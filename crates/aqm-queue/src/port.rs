@@ -9,7 +9,7 @@
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 
-use crate::{Context, Label, Observer, QueueDiscipline, Reason};
+use crate::{Acknowledgment, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// What happens first when a packet arrives at the very instant the line becomes free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -259,6 +259,10 @@ impl Observer for Tally<'_> {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.marks += 1;
         self.outer.marked(packet, why, now);
+    }
+
+    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
+        self.outer.acknowledgment(packet)
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Counts {
     pub forced: u64,
     /// Drops for want of room.
     pub overflow: u64,
+    /// Drops for any other reason.
+    pub other: u64,
     /// Marks, for whatever reason.
     pub marks: u64,
 }
@@ -61,7 +63,7 @@ pub struct Counts {
 impl Counts {
     /// Drops, for whatever reason.
     pub fn drops(&self) -> u64 {
-        self.early + self.forced + self.overflow
+        self.early + self.forced + self.overflow + self.other
     }
 }
 
@@ -84,6 +86,7 @@ impl Observer for Fates {
             Reason::Early => self.counts.early += 1,
             Reason::Forced => self.counts.forced += 1,
             Reason::Overflow => self.counts.overflow += 1,
+            _ => self.counts.other += 1,
         }
     }
 

@@ -222,7 +222,7 @@ fn ecn_marks_and_harddrop_ends_marks_at_max() {
             serve_down_to(&mut driver, bytes);
             driver.offer(if k < 1000 { packet(100) } else { like });
         }
-        let Counts { early, forced, overflow, marks } = driver.fates.counts;
+        let Counts { early, forced, overflow, marks, .. } = driver.fates.counts;
         assert_eq!(overflow, 0);
         (early > 0, forced > 0, marks > 0)
     };

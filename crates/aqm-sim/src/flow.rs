@@ -151,8 +151,8 @@ impl Flow {
                 // A bare acknowledgement is not what its sender's window governs.
                 cwnd: if carries(&segment) { end.window_hint() } else { 0 },
                 ecn: segment.ecn,
-                class: 0,
                 label: self.traffic as u16,
+                ..Packet::default()
             };
             self.in_flight += 1;
             transit.note_sent(&packet, now);

@@ -15,14 +15,16 @@ pub(crate) struct Managed {
     delay: Span,
     /// For how long after the beginning of a transmission the packet has surely not reached the far end.
     lookahead: Span,
+    /// By hop: the hosts that packets there come from and go to. Empty unless the queue wants to know.
+    hosts: Vec<[u16; 2]>,
     /// Whether its packets are recorded.
     pub(crate) traced: bool,
 }
 
 impl Managed {
-    pub(crate) fn new(port: Port, link: u32, delay: Span, traced: bool) -> Self {
+    pub(crate) fn new(port: Port, link: u32, delay: Span, hosts: Vec<[u16; 2]>, traced: bool) -> Self {
         let lookahead = Span::from_nanos(delay.nanos().saturating_sub(1));
-        Self { port, link, delay, lookahead, traced }
+        Self { port, link, delay, lookahead, hosts, traced }
     }
 
     /// What hears of fates while the port is called.
@@ -40,7 +42,14 @@ impl Managed {
 
     /// Offers `packet` to the queue; whatever leaves it departs on `lines`.
     #[inline(always)]
-    pub(crate) fn offer(&mut self, packet: Packet, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+    pub(crate) fn offer(
+        &mut self,
+        mut packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        lines: &mut Lines,
+    ) {
+        tell_hosts(&self.hosts, &mut packet);
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
             lines.depart(departure.packet, departure.end + self.delay);
@@ -67,11 +76,12 @@ impl Managed {
     #[cold]
     pub(crate) fn offer_traced(
         &mut self,
-        packet: Packet,
+        mut packet: Packet,
         now: Instant,
         transit: &mut InTransit,
         lines: &mut Lines,
     ) {
+        tell_hosts(&self.hosts, &mut packet);
         // What departs before it joins goes first, so that each row shows the queue as it was.
         let mut departures = Vec::new();
         let mut observer = self.observer(transit);
@@ -105,5 +115,13 @@ impl Managed {
             transit.recorder.note_queue(first, self.port.discipline(), departures.len() - 1 - place);
             lines.depart(departure.packet, departure.end + self.delay);
         }
+    }
+}
+
+/// Writes into `packet` which hosts it comes from and goes to, if `hosts` knows, by hop.
+#[inline]
+pub(crate) fn tell_hosts(hosts: &[[u16; 2]], packet: &mut Packet) {
+    if let Some(&[source, destination]) = hosts.get(packet.hop as usize) {
+        (packet.source, packet.destination) = (source, destination);
     }
 }

@@ -127,7 +127,8 @@ impl LaneNetwork {
             let port = Port::new(queue.prototype.clone(), spec.rate, rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
-            managed.push(Managed::new(port, number as u32, spec.delay, traced[number]));
+            let hosts = queue.config.wants_hosts().then(|| plan.topology.hosts_by_hop()).unwrap_or_default();
+            managed.push(Managed::new(port, number as u32, spec.delay, hosts, traced[number]));
         }
         let many = plan.topology.has_many_routes();
         let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];

@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use aqm_net::{Instant, Pace, Packet, Rng, Span};
-use aqm_queue::{Context, Counters, Observer, QueueDiscipline, Reason};
+use aqm_queue::{Acknowledgment, Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::edges::Edges;
 use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
 use crate::links;
+use crate::managed::tell_hosts;
 use crate::network::{HostEvent, LinkSnapshot, Network};
 use crate::plan::Plan;
 use crate::topology::{Hop, LinkClass};
@@ -40,6 +41,7 @@ struct Managed {
     counters: Counters,
     waiting: u64,
     changed_at: Instant,
+    hosts: Vec<[u16; 2]>,
 }
 
 struct Link {
@@ -80,6 +82,7 @@ impl ReferenceNetwork {
                 counters: Counters::default(),
                 waiting: 0,
                 changed_at: Instant::START,
+                hosts: queue.config.wants_hosts().then(|| topology.hosts_by_hop()).unwrap_or_default(),
             }));
         }
         Self {
@@ -96,11 +99,12 @@ impl ReferenceNetwork {
         self.events.push(Some(event));
     }
 
-    fn put_on(&mut self, number: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
+    fn put_on(&mut self, number: u32, mut packet: Packet, now: Instant, transit: &mut InTransit) {
         let link = &mut self.links[number as usize];
         match &mut link.buffer {
             Buffer::Endless(waiting) => waiting.push_back(packet),
             Buffer::Managed(managed) => {
+                tell_hosts(&managed.hosts, &mut packet);
                 let observer = transit.at_link(number, managed.counters.arrivals, false);
                 managed.counters.arrivals += 1;
                 managed.counters.arrived_bytes += u64::from(packet.bytes);
@@ -178,6 +182,9 @@ impl Observer for Tally<'_> {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.marks += 1;
         self.observer.marked(packet, why, now);
+    }
+    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
+        self.observer.acknowledgment(packet)
     }
 }
 

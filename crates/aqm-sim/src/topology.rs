@@ -36,9 +36,17 @@ pub(crate) struct Routes {
     forward_length: u32,
     length: u32,
     hosts: u32,
+    /// The number of the first host of each side, as packets carry it, less 1.
+    first_hosts: [u32; 2],
 }
 
 impl Routes {
+    /// The numbers, as packets carry them, of the hosts at both ends of a flow of this host, by side.
+    fn host_numbers(&self, host: u32) -> [u16; 2] {
+        // Hosts beyond the 65,535th share numbers; 0 is nobody's.
+        self.first_hosts.map(|first| ((first + host) % u32::from(u16::MAX)) as u16 + 1)
+    }
+
     /// The first hop of the packets that each end of a flow of this host sends, by the end that sends them.
     pub(crate) fn first_hops(&self, host: u32) -> [u32; 2] {
         let forward = self.first + host * self.length;
@@ -129,11 +137,14 @@ impl Topology {
             access[block.workload][block.role] = (next, class as u16);
             next += block.hosts as u32;
         }
+        let host_numbers = number_hosts(traffic);
         let (mut of_first_hosts, mut routes, mut first) = (Vec::new(), Vec::new(), 0);
         for (workload, path) in paths.iter().enumerate() {
             let hosts = traffic[workload].config.hosts().max(1) as u32;
             let length = (path.there.len() + path.back.len()) as u32 + 4;
-            routes.push(Routes { first, forward_length: path.there.len() as u32 + 2, length, hosts });
+            let forward_length = path.there.len() as u32 + 2;
+            let first_hosts = host_numbers[workload];
+            routes.push(Routes { first, forward_length, length, hosts, first_hosts });
             first += hosts * length;
             let line = |role: usize, last: bool| {
                 let (link, class) = access[workload][role];
@@ -189,6 +200,18 @@ impl Topology {
         })
     }
 
+    /// By hop, the numbers of the hosts that packets there come from and go to.
+    pub(crate) fn hosts_by_hop(&self) -> Vec<[u16; 2]> {
+        let of_host = |routes: &Routes, host: u32| {
+            let [sender, receiver] = routes.host_numbers(host);
+            let (there, back) = (routes.forward_length, routes.length - routes.forward_length);
+            let there = std::iter::repeat_n([sender, receiver], there as usize);
+            there.chain(std::iter::repeat_n([receiver, sender], back as usize))
+        };
+        let routes = self.routes.iter();
+        routes.flat_map(|routes| (0..routes.hosts).flat_map(move |host| of_host(routes, host))).collect()
+    }
+
     /// How many hops all routes have together.
     pub(crate) fn hop_count(&self) -> usize {
         self.routes.iter().map(|routes| routes.hosts as usize * routes.length as usize).sum()
@@ -234,6 +257,21 @@ impl Path {
     }
 }
 
+/// The number of the first host of each side, by workload: those of a name share one, all others have their own.
+fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
+    let (mut next, mut named) = (0, BTreeMap::new());
+    let mut number = |name: Option<&str>, hosts: u32| {
+        let first = name.map_or(next, |name| *named.entry(name.to_owned()).or_insert(next));
+        next = next.max(first + hosts);
+        first
+    };
+    let both = |one: &Traffic| {
+        let hosts = one.config.hosts().max(1) as u32;
+        [number(one.sender.as_deref(), hosts), number(one.receiver.as_deref(), hosts)]
+    };
+    traffic.iter().map(both).collect()
+}
+
 /// The links from one router to another: the fewest; of those the least delay; of those the first.
 fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
     let nodes: Vec<&str> = links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
@@ -273,7 +311,11 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
 
 #[cfg(test)]
 mod tests {
+    use aqm_net::stage::Files;
+    use serde_json::json;
+
     use super::*;
+    use crate::Plan;
 
     fn link(from: &str, to: &str, millis: u64) -> LinkSpec {
         LinkSpec {
@@ -294,6 +336,38 @@ mod tests {
         assert_eq!(route(&links, "a", "e").unwrap(), [2, 3, 4]);
         assert_eq!(route(&links, "a", "b").unwrap(), [0]);
         assert_eq!(route(&links, "a", "a").unwrap(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn hosts_of_a_name_are_one_and_all_others_differ() {
+        let ftp = |more: serde_json::Value| {
+            let mut table = json!({"kind": "ftp", "flows": 2});
+            table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            table
+        };
+        let scenario = json!({
+            "duration": "1s",
+            "bottleneck": {"queue": {"kind": "drop-tail"}},
+            "traffic": {
+                "a": ftp(json!({"sender": "server", "receiver": "phone", "hosts": "shared"})),
+                "b": ftp(json!({})),
+                "c": ftp(json!({"sender": "phone", "receiver": "server", "hosts": "shared"})),
+            },
+        });
+        let plan = Plan::of_value(scenario, Files::default()).unwrap();
+        let hosts = plan.topology.hosts_by_hop();
+        assert_eq!(hosts.len(), plan.topology.hop_count());
+        let of = |workload: usize, host| {
+            plan.topology.routes[workload].first_hops(host).map(|hop| hosts[hop as usize])
+        };
+        let [server, phone] = of(0, 0)[0];
+        assert_eq!(of(0, 0), [[server, phone], [phone, server]]);
+        assert_eq!(of(2, 0), [[phone, server], [server, phone]]);
+        let mut all = vec![server, phone];
+        all.extend(of(1, 0)[0]);
+        all.extend(of(1, 1)[0]);
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]

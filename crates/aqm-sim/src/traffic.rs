@@ -37,6 +37,9 @@ pub(crate) struct Traffic {
     extra_delay: [Span; 2],
     pub(crate) port: Option<u16>,
     pub(crate) dscp: u8,
+    /// The names of the hosts at both ends, which workloads with the same name share.
+    pub(crate) sender: Option<String>,
+    pub(crate) receiver: Option<String>,
 }
 
 /// What a workload shares with the others unless it says otherwise.
@@ -88,7 +91,15 @@ impl Traffic {
         let extra_delay = table.take_with("extra_delay", read_range);
         let port = table.take_with("port", |value| number_up_to(&value, u16::MAX)).flatten();
         let dscp = table.take_with("dscp", |value| number_up_to(&value, 63)).flatten();
+        let [sender, receiver] =
+            ["sender", "receiver"].map(|key| table.take::<Option<String>>(key).flatten());
         let config = aqm_traffic::Config::take_from(&mut table);
+        let own_hosts = config.as_ref().is_some_and(|config| config.own_hosts());
+        for (key, name) in [("sender", &sender), ("receiver", &receiver)] {
+            let problem =
+                "names one host, but each flow has its own: write `hosts = \"shared\"`, or leave it out";
+            table.check(!own_hosts || name.is_none(), key, problem);
+        }
         let tcp = match config.as_ref().filter(|config| config.sends_datagrams()) {
             Some(config) => {
                 let problem = format_args!("`{}` sends datagrams, without TCP: leave it out", config.kind());
@@ -109,6 +120,8 @@ impl Traffic {
             extra_delay: extra_delay.unwrap_or_default(),
             port,
             dscp: dscp.map_or(0, |dscp| dscp as u8),
+            sender,
+            receiver,
         }))
     }
 
@@ -125,6 +138,11 @@ impl Traffic {
         table["extra_delay"] = json!(self.extra_delay);
         table["port"] = json!(self.port);
         table["dscp"] = json!(self.dscp);
+        for (key, name) in [("sender", &self.sender), ("receiver", &self.receiver)] {
+            if let Some(name) = name {
+                table[key] = name.clone().into();
+            }
+        }
         table
     }
 

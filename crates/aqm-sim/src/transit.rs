@@ -2,9 +2,10 @@
 //! have not heard of, and what is recorded of them.
 
 use aqm_net::{Instant, Packet};
-use aqm_queue::{Observer, Reason};
+use aqm_queue::{Acknowledgment, Observer, Reason};
+use aqm_tcp::Flags;
 
-use crate::payloads::{Payload, PayloadStore};
+use crate::payloads::{Contents, Payload, PayloadStore};
 use crate::recorder::{PacketEvent, Recorder};
 use crate::tables::{DropRow, PacketRow};
 
@@ -131,6 +132,24 @@ impl Observer for LinkObserver<'_> {
         let fate = self.fate(packet, why, now);
         self.transit.fates.marked.push(fate);
     }
+
+    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
+        let Payload { contents: Contents::Segment(segment), .. } = self.transit.payloads.get(packet.id)
+        else {
+            return None;
+        };
+        let pure = [Flags::SYN, Flags::FIN, Flags::PUSH].iter().all(|&flag| !segment.flags.has(flag));
+        let mut sacked = [[0; 2]; 4];
+        for (block, (from, to)) in sacked.iter_mut().zip(segment.sacks.ranges(segment.ack)) {
+            *block = [from, to];
+        }
+        (pure && segment.len == 0 && segment.flags.has(Flags::ACK)).then(|| Acknowledgment {
+            number: segment.ack,
+            sacked,
+            ece: segment.flags.has(Flags::ECE),
+            cwr: segment.flags.has(Flags::CWR),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +157,6 @@ mod tests {
     use aqm_tcp::Segment;
 
     use super::*;
-    use crate::payloads::Contents;
     use crate::side::Side;
 
     fn packet(transit: &mut InTransit, slot: u32, label: u16) -> Packet {
@@ -167,6 +185,32 @@ mod tests {
         // The label is the position of the workload, and only the second has histories.
         let events = transit.recorder.packets.iter().map(|row| (row.link, row.flow, row.event));
         assert!(events.eq([(Some(4), 46, PacketEvent::Drop as u32)]));
+    }
+
+    #[test]
+    fn a_queue_is_told_what_a_bare_acknowledgement_says_and_nothing_of_any_other_packet() {
+        let mut transit = InTransit::new(Recorder::new(false, vec![false]));
+        let mut asked = |segment: Segment| {
+            let payload = Payload { contents: Contents::Segment(segment), slot: 0, to: Side::Sender };
+            let id = transit.payloads.put(payload);
+            transit.at_link(0, 0, false).acknowledgment(&Packet { id, ..Packet::default() })
+        };
+        let mut sacks = aqm_tcp::Sacks::default();
+        sacks.push(5000, 6000, 7000);
+        let bare = Segment { ack: 5000, sacks, flags: Flags::ACK.union(Flags::ECE), ..Segment::default() };
+        let told = Acknowledgment {
+            number: 5000,
+            sacked: [[6000, 7000], [0; 2], [0; 2], [0; 2]],
+            ece: true,
+            cwr: false,
+        };
+        assert_eq!(asked(bare), Some(told));
+        assert_eq!(asked(Segment { len: 1, ..bare }), None);
+        assert_eq!(asked(Segment { flags: Flags::ACK.union(Flags::FIN), ..bare }), None);
+        assert_eq!(asked(Segment { flags: Flags::SYN, ..bare }), None);
+        let contents = Contents::Datagram { number: 0, sent: Instant::START };
+        let id = transit.payloads.put(Payload { contents, slot: 0, to: Side::Receiver });
+        assert_eq!(transit.at_link(0, 0, false).acknowledgment(&Packet { id, ..Packet::default() }), None);
     }
 
     #[test]

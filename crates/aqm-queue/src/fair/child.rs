@@ -6,7 +6,7 @@
 
 use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate};
 
-use crate::{Config, Context, Observer, QueueDiscipline, Reason};
+use crate::{Acknowledgment, Config, Context, Observer, QueueDiscipline, Reason};
 
 /// The running disciplines, by flow.
 #[derive(Clone)]
@@ -93,5 +93,9 @@ impl Observer for Witness<'_> {
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.outer.marked(packet, why, now);
+    }
+
+    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
+        self.outer.acknowledgment(packet)
     }
 }

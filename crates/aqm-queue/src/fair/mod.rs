@@ -96,6 +96,10 @@ macro_rules! scheduler {
             fn wants_windows(&self) -> bool {
                 self.child.as_ref().is_some_and(|child| child.wants_windows())
             }
+
+            fn wants_hosts(&self) -> bool {
+                self.child.as_ref().is_some_and(|child| child.wants_hosts())
+            }
         }
 
         impl Config {

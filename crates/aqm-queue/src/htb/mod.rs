@@ -150,6 +150,10 @@ impl Build for Config {
         self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_windows())
     }
 
+    fn wants_hosts(&self) -> bool {
+        self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_hosts())
+    }
+
     fn holds_back(&self) -> bool {
         true
     }

@@ -291,7 +291,7 @@ impl Emulation {
         };
         let id = self.transit.payloads.put(Payload { contents: stored, slot: flow, to });
         let hop = host_flow.first_hop[to.other() as usize];
-        let packet = Packet { id, flow, hop, bytes, cwnd, ecn, class: 0, label };
+        let packet = Packet { id, flow, hop, bytes, cwnd, ecn, label, ..Packet::default() };
         self.transit.note_sent(&packet, now);
         self.net.send(packet, now, &mut self.transit);
         id

@@ -7,8 +7,8 @@ use aqm_net::stage::Run;
 use common::{real, run, whole};
 use serde_json::{Value, json};
 
-/// The digest of [`small`]. It changes only together with `RESULTS_VERSION`.
-const DIGEST_OF_A_SMALL_SCENARIO: &str = "1d83facf6e83511a14d0dabbced5f9bb963edacac8260f8de183b8ea5dbd193b";
+/// The digest of [`small`]. It changes only together with `RESULTS_VERSION`, or with the words that a column may have.
+const DIGEST_OF_A_SMALL_SCENARIO: &str = "1dab3e4f61d729f9997e81dfbca49d3eb4610621b71be444ca95191f1deea8f8";
 
 fn small(seed: u64) -> Value {
     json!({

@@ -1,5 +1,5 @@
-"""The command line: run, live, sweep, explore, compare, calibrate, plot, flow-level, trace, check, list,
-show, study, store."""
+"""The command line: run, live, sweep, explore, compare, report-card, calibrate, plot, flow-level, trace,
+check, list, show, study, store."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from aqmlab import (
     explore_cli,
     live_cli,
     plot_cli,
+    report_card_cli,
     store_cli,
     study_cli,
     sweep_cli,
@@ -30,7 +31,7 @@ from aqmlab.scenario import ScenarioFileError
 
 ORDER = (
     *("run", "live", "check", "plot", "trace"),
-    *("compare", "flow-level", "calibrate", "study"),
+    *("compare", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show"),
 )
@@ -59,6 +60,7 @@ app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
 app.add_typer(sweep_cli.app, name="sweep")
 app.add_typer(store_cli.app, name="store")
+app.command("report-card")(report_card_cli.report_card)
 app.command("explore")(explore_cli.explore)
 app.command("sensitivity")(tuning_cli.sensitivity)
 app.command("tune")(tuning_cli.tune)

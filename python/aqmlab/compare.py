@@ -131,12 +131,12 @@ _VALUES = {"seed": int, "quantity": str, "unit": str, "value": float}
 _TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
-def queue_named(scenario: Scenario, name: str) -> dict[str, Any]:
-    """The table of a queue: `queues.NAME` of the scenario, or a kind with its defaults. Raises `ValueError`
-    if there is no such queue."""
+def queue_named(scenario: Scenario | None, name: str) -> dict[str, Any]:
+    """The table of a queue: `queues.NAME` of the scenario, if there is one, or a kind with its defaults.
+    Raises `ValueError` if there is no such queue."""
     from aqmlab.catalog import members
 
-    own = scenario.given.get("queues", {})
+    own = scenario.given.get("queues", {}) if scenario is not None else {}
     kinds = [one.name for one in members("queues")]
     if name not in own and name not in kinds:
         raise ValueError(

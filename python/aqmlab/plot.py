@@ -1,4 +1,4 @@
-"""One house style and seven kinds of chart.
+"""One house style and eight kinds of chart.
 
 A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are an
 SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes"]
+Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses"]
 
 COLOURS: Mapping[str, str] = {
     "Drop Tail": "#0072B2",
@@ -105,7 +105,8 @@ class Chart:
 
     Columns named by `x`, `y` and `by` are drawn; `low` and `high`, where the table has them, are
     the ends of the interval of `y`; boxes have `y` for the median and four more columns, `least`, `q25`,
-    `q75` and `most`. `panel`, where given, splits the chart side by side, and into rows of
+    `q75` and `most`; ellipses have a column `part`, `centre` in one row of each group and `contour` in the
+    others, in their order. `panel`, where given, splits the chart side by side, and into rows of
     three where there are many panels.
     """
 
@@ -193,6 +194,8 @@ def draw(chart: Chart) -> Figure:
             _marks(axis, chart, table)
         elif chart.kind == "boxes":
             _boxes(axis, chart, table, groups)
+        elif chart.kind == "ellipses":
+            _ellipses(axis, chart, table, groups)
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=place % columns == 0)
@@ -357,6 +360,26 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
             error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
         )
     _dress_places(axis, chart)
+
+
+def _ellipses(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    for place, group in enumerate(groups):
+        tint, label = colour(str(group), place), str(group)
+        rows = table.filter(pl.col(chart.by) == group)
+        parts = {
+            part: (some[chart.x].to_numpy(), some[chart.y].to_numpy())
+            for part in ("contour", "centre")
+            if (some := rows.filter(pl.col("part") == part)).height
+        }
+        if "contour" in parts:
+            axis.fill(*parts["contour"], facecolor=tint, alpha=0.18, linewidth=0)
+            axis.plot(*parts["contour"], color=tint, linewidth=1.0)
+        if "centre" in parts:
+            marker = _MARKERS[place % len(_MARKERS)]
+            axis.plot(
+                *parts["centre"], color=tint, label=label, linestyle="none", marker=marker, markersize=5.5
+            )
+    axis.margins(0.08)
 
 
 def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:

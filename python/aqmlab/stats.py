@@ -247,6 +247,26 @@ def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL)
     return Interval(value=value, low=low, high=high, count=count, level=level)
 
 
+def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tuple[str, float, float]]:
+    """The median of points in two dimensions, and around it the contour at one standard deviation of the
+    normal distribution that fits them best, closed: a `centre` and `contour`s, each with its x and y.
+    Points with a NaN are left out; of fewer than three there is no contour."""
+    import numpy as np
+
+    kept = np.array([one for one in points if not any(map(math.isnan, one))], dtype=np.float64).reshape(-1, 2)
+    if not kept.size:
+        return []
+    centre = np.median(kept, axis=0)
+    found = [("centre", float(centre[0]), float(centre[1]))]
+    if len(kept) < 3:
+        return found
+    lengths, axes = np.linalg.eigh(np.cov(kept, rowvar=False, ddof=0))
+    turn = np.linspace(0.0, 2.0 * math.pi, corners + 1)
+    circle = np.array([np.cos(turn), np.sin(turn)])
+    contour = centre[:, None] + axes @ (np.sqrt(np.maximum(lengths, 0.0))[:, None] * circle)
+    return [*found, *(("contour", float(x), float(y)) for x, y in contour.T)]
+
+
 def inverse(interval: Interval, over: float = 1.0) -> Interval:
     """`over` divided by a number above zero; without end if zero is not excluded."""
     high = over / interval.low if not interval.low <= 0 else math.inf

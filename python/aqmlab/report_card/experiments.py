@@ -1,0 +1,242 @@
+"""The scenarios of RFC 7928, each an experiment whose last axis is the queue.
+
+Where the RFC leaves it open, as ns-3's suite of the same scenarios has it (round trips of 100 ms, windows
+of 3 segments at first, a short flow of 100 packets), on a line of 10 Mb/s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aqmlab.experiment import Experiment, Form
+from aqmlab.measure import Measure
+from aqmlab.report_card import network
+from aqmlab.report_card.measures import several
+from aqmlab.report_card.network import DOWN, LINES, UP, Table, scenario
+from aqmlab.sweep import Changes, Value
+
+SEEDS = 10
+QUICK_SEEDS = 3
+
+CUBIC = {"congestion_control": {"kind": "cubic"}}
+
+
+def window(segments: int) -> Table:
+    """A first window of so many segments (`IW`)."""
+    return {"cwnd": {"initial": segments}}
+
+
+def long(flows: int = 1, **more: Any) -> Table:
+    """Flows that send for ever."""
+    return {"kind": "ftp", "flows": flows, "stagger": "1s", **more}
+
+
+SMALL, LARGE = 500, 1500
+"""Sizes of packets (section 4.4), headers included."""
+
+
+def packets_of(size: int) -> Table:
+    """TCP whose full packets are so large, with the timestamps of Linux."""
+    return {"connection": {"mss": f"{size - 52}B", "header": "52B"}}
+
+
+ROUND_TRIPS_MS = (5, 20, 50, 100, 200, 560)
+"""Of the second flow (section 6.2)."""
+NEAREST_MS = 4.0
+
+SHARES = {"mild": 0.036, "medium": 0.081, "heavy": 0.114}
+"""Flows for each packet of the path and its buffer (sections 8.2.2 to 8.2.4)."""
+
+
+def congesting(word: str, rate_mbps: float = network.RATE_MBPS) -> int:
+    """How many flows make congestion of this kind."""
+    path = rate_mbps * 1e3 * network.ROUND_TRIP_MS / 8 / network.PACKET
+    return max(1, round(SHARES[word] * (path + math.ceil(path))))
+
+
+def _second_round_trip(round_trip_ms: float) -> Table:
+    extra = (round_trip_ms - NEAREST_MS) / 2
+    return {"traffic.second.extra_delay": f"{extra:g}ms"}
+
+
+def _at_rate(rate_mbps: float) -> Callable[[Table], Table]:
+    def change(table: Table) -> Table:
+        flows = congesting("medium", rate_mbps)
+        made = scenario({"long": long(flows)}, rate_mbps=rate_mbps)
+        return {**table, **{key: made[key] for key in ("links", "traffic")}}
+
+    return change
+
+
+def _in_series() -> Table:
+    """Senders A pass both routers, senders B the second only (section 10.2)."""
+    table = scenario({}, packets=("first", "second"))
+    line = table["links"][DOWN]
+    half = {**line, "delay": f"{network.ROUND_TRIP_MS / 4 - network.HOST_MS:g}ms"}
+    table["links"] = {
+        "first": {**half, "from": "a", "to": "b", "both_ways": True},
+        "second": {**half, "from": "b", "to": "c", "both_ways": True},
+    }
+    flows = congesting("mild")
+    table["traffic"] = {
+        "a": long(flows // 2, **{"from": "a", "to": "c"}),
+        "b": long(flows - flows // 2, **{"from": "b", "to": "c"}),
+    }
+    return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of RFC 7928 and its scenario."""
+
+    number: str
+    title: str
+    scenario: Mapping[str, Any]
+    measures: tuple[Measure, ...]
+    axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
+    """Beside that of the queue."""
+    quick: Mapping[str, Sequence[Value]] | None = None
+    """Values of axes in the quick form."""
+
+    @property
+    def name(self) -> str:
+        """That of its experiment."""
+        return f"rfc7928-{self.number}"
+
+    def experiment(self, queues: Changes) -> Experiment:
+        """Its experiment with these queues."""
+        return Experiment(
+            name=self.name,
+            title=self.title,
+            scenario=self.scenario,
+            axes={**self.axes, "queue": queues},
+            measures=self.measures,
+            seeds=SEEDS,
+            quick=Form(seeds=QUICK_SEEDS, axes=self.quick or {}),
+        )
+
+
+SECTIONS = (
+    Section(
+        number="4.4",
+        title="Packets of 500 B beside packets of 1500 B",
+        scenario=scenario(
+            {
+                "small": long(3, tcp=packets_of(SMALL)),
+                "large": long(3, tcp=packets_of(LARGE)),
+            }
+        ),
+        axes={"line": LINES},
+        measures=several("small.goodput", "large.goodput", "small.loss", "large.loss"),
+    ),
+    Section(
+        number="5.1.1",
+        title="One NewReno flow",
+        scenario=scenario({"long": long(tcp=window(3))}),
+        axes={"line": LINES},
+        measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+    ),
+    Section(
+        number="5.1.2",
+        title="A short flow beside a long one",
+        scenario=scenario(
+            {
+                "long": long(tcp=window(3)),
+                "short": {"kind": "probes", "flows": 1, "size": "100p", "every": "5s"},
+            }
+        ),
+        axes={
+            "line": LINES,
+            "first_window": Changes(
+                {3: {"traffic.short.tcp": window(3)}, 10: {"traffic.short.tcp": window(10)}}
+            ),
+        },
+        measures=several("short.transfer", "short.transfer-p95", "long.goodput", "short.delay"),
+    ),
+    Section(
+        number="5.2",
+        title="One CUBIC flow",
+        scenario=scenario({"long": long(tcp=CUBIC)}),
+        axes={"line": LINES},
+        measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+    ),
+    Section(
+        number="5.3a",
+        title="Datagrams at 120 % of the line",
+        scenario=scenario({"datagrams": {"kind": "udp", "rate": "12Mbps"}}),
+        axes={"line": LINES},
+        measures=several("datagrams.delay", "datagrams.delay-p95", "datagrams.goodput", "datagrams.loss"),
+    ),
+    Section(
+        number="5.3b",
+        title="One NewReno flow beside datagrams at 80 % of the line",
+        scenario=scenario({"long": long(), "datagrams": {"kind": "udp", "rate": "8Mbps"}}),
+        axes={"line": LINES},
+        measures=several(
+            "long.delay", "long.goodput", "datagrams.delay", "datagrams.goodput", "datagrams.loss"
+        ),
+    ),
+    Section(
+        number="6.2",
+        title="Two flows, one of 100 ms",
+        scenario=scenario(
+            {
+                "first": long(extra_delay=f"{(network.ROUND_TRIP_MS - NEAREST_MS) / 2:g}ms"),
+                "second": long(),
+            },
+            round_trip_ms=NEAREST_MS,
+            longest_ms=max(ROUND_TRIPS_MS),
+            duration_s=120.0,
+            warm_up_s=20.0,
+        ),
+        axes={
+            "line": LINES,
+            "round_trip_ms": Changes({one: _second_round_trip(one) for one in ROUND_TRIPS_MS}),
+        },
+        measures=several(
+            "first.goodput", "second.goodput", "first.loss", "second.loss", "first.delay", "second.delay"
+        ),
+        quick={"round_trip_ms": (5, 560)},
+    ),
+    *(
+        Section(
+            number=number,
+            title=f"{word.capitalize()} congestion",
+            scenario=scenario({"long": long(congesting(word))}),
+            axes={"line": LINES},
+            measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss", "long.jain"),
+        )
+        for number, word in (("8.2.2", "mild"), ("8.2.3", "medium"), ("8.2.4", "heavy"))
+    ),
+    Section(
+        number="8.3",
+        title="Medium congestion at other rates, nothing tuned",
+        scenario=scenario({"long": long(congesting("medium"))}),
+        axes={"rate_mbps": Changes({one: _at_rate(one) for one in (1.0, 10.0, 100.0)})},
+        measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+    ),
+    Section(
+        number="9.2",
+        title="Mild congestion both ways",
+        scenario=scenario(
+            {
+                "down": long(congesting("mild")),
+                "up": network.going_up(long(congesting("mild"))),
+            },
+            packets=(DOWN, UP),
+        ),
+        axes={"line": LINES},
+        measures=several(
+            *(f"{way}.{what}" for way in ("down", "up") for what in ("delay", "goodput", "loss"))
+        ),
+    ),
+    Section(
+        number="10.2",
+        title="Two queues in series",
+        scenario=_in_series(),
+        axes={},
+        measures=several(*(f"{who}.{what}" for who in ("a", "b") for what in ("delay", "goodput", "loss"))),
+    ),
+)

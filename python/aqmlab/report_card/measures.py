@@ -1,0 +1,123 @@
+"""What the runs of a report card are reduced to: for each workload goodput, loss and how long its packets
+waited.
+
+RFC 7928, section 2: goodput, loss ratio, one-way latency and its variation, completion times. Waits are
+those of single packets that carry data, from joining the queue of the link that data go over to leaving it;
+where they pass several such links, the means of all are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aqmlab import metrics
+from aqmlab.measure import Measure, Run
+
+VERSION = 2
+
+_KEY = ["link", "flow", "sequence_bytes"]
+
+
+def waits(run: Run) -> pl.DataFrame:
+    """How long each packet of data waited that left a recorded link after the warm-up: `link`, `traffic`,
+    `time_s`, `wait_s`."""
+    warm_up_s, _ = metrics.window(run.manifest)
+    names = run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String))
+    events = run.tables["packets"].filter(~pl.col("backward") & pl.col("link").is_not_null())
+    event = pl.col("event").cast(pl.String)
+    joined = events.filter(event == "enqueue").select(*_KEY, "time_s", came_s="time_s")
+    left = events.filter(event == "start").select(*_KEY, "time_s")
+    # What is sent again has the same number: a packet that leaves is the one that joined last.
+    found = left.sort("time_s").join_asof(joined.sort("time_s"), on="time_s", by=_KEY, check_sortedness=False)
+    found = found.filter(pl.col("time_s") >= warm_up_s).join(names, on="flow")
+    return found.select(
+        "link", "traffic", "time_s", wait_s=pl.col("time_s") - pl.col("came_s").fill_null(pl.col("time_s"))
+    )
+
+
+def _of_run(run: Run) -> Mapping[str, Any]:
+    """By `WORKLOAD.WHAT`."""
+    warm_up_s, _ = metrics.window(run.manifest)
+    found: dict[str, Any] = {}
+    flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
+    for (traffic,), rows in flows.group_by(["traffic"], maintain_order=True):
+        rates = rows["goodput_bps"].fill_null(0.0)
+        found |= {
+            f"{traffic}.goodput": float(rates.sum()) / 1e6,
+            f"{traffic}.jain": float(metrics.jain_of(rates.sum(), (rates**2).sum(), rates.len())),
+            f"{traffic}.loss": 100 * metrics.drop_fraction(rows),
+            f"{traffic}.marks": 100 * _share(rows["packets_marked"].sum(), rows["packets_sent"].sum()),
+        }
+    for (traffic,), rows in waits(run).group_by(["traffic"], maintain_order=True):
+        found |= {f"{traffic}.{what}": value for what, value in _of_waits(rows).items()}
+    for table in ("transfers", "pages"):
+        done = run.tables[table].with_columns(pl.col("traffic").cast(pl.String))
+        done = done.filter(pl.col("complete") & (pl.col("start_s") >= warm_up_s))
+        for (traffic,), rows in done.group_by(["traffic"], maintain_order=True):
+            times = rows["duration_s"].to_numpy()
+            word = table.removesuffix("s")
+            found |= {
+                f"{traffic}.{word}": float(times.mean()),
+                f"{traffic}.{word}-p95": float(np.quantile(times, 0.95)),
+            }
+    return found
+
+
+def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
+    by_link = rows.group_by("link").agg(pl.col("wait_s").mean())
+    mean = {"delay": 1e3 * float(by_link["wait_s"].sum())}
+    if by_link.height > 1:
+        return mean
+    waits_s = rows["wait_s"].to_numpy()
+    median, p95, p99 = (1e3 * float(one) for one in np.quantile(waits_s, (0.5, 0.95, 0.99)))
+    return {
+        **mean,
+        "delay-p50": median,
+        "delay-p95": p95,
+        "delay-p99": p99,
+    }
+
+
+def _share(part: Any, whole: Any) -> float:
+    return float(part) / float(whole) if whole else 0.0
+
+
+TOLD: Mapping[str, tuple[str, str]] = {
+    "goodput": ("goodput", "Mb/s"),
+    "jain": ("Jain's index of goodputs", ""),
+    "loss": ("packets dropped", "%"),
+    "marks": ("packets marked", "%"),
+    "delay": ("queueing delay, mean", "ms"),
+    "delay-p50": ("queueing delay, median", "ms"),
+    "delay-p95": ("queueing delay, 95th percentile", "ms"),
+    "delay-p99": ("queueing delay, 99th percentile", "ms"),
+    "transfer": ("completion time, mean", "s"),
+    "transfer-p95": ("completion time, 95th percentile", "s"),
+    "page": ("page time, mean", "s"),
+    "page-p95": ("page time, 95th percentile", "s"),
+}
+"""What is measured of a workload, and its unit."""
+
+
+@cache
+def of(traffic: str, what: str) -> Measure:
+    """A measure of a workload; raises `KeyError` if there is none of this name."""
+    title, unit = TOLD[what]
+    name = f"{traffic}.{what}"
+    return Measure(
+        name=f"report-card.{name}",
+        title=f"{traffic}: {title}",
+        unit=unit,
+        digits=3,
+        version=VERSION,
+        compute=lambda view: view.once(_of_run).get(name),
+    )
+
+
+def several(*names: str) -> tuple[Measure, ...]:
+    """Measures by `WORKLOAD.WHAT`."""
+    return tuple(of(*name.split(".", 1)) for name in names)

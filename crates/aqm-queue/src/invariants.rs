@@ -21,7 +21,7 @@ use aqm_net::{Backlog, ConfigErrors, Ecn, Instant, Length, Packet, Quantity, Rat
 use serde_json::Value;
 
 use crate::{
-    Acknowledgment, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason,
+    Acknowledgement, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason,
     drop_tail,
 };
 
@@ -306,8 +306,8 @@ impl Observer for Witness<'_> {
         self.outer.marked(packet, why, now);
     }
 
-    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
-        self.outer.acknowledgment(packet)
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        self.outer.acknowledgement(packet)
     }
 }
 

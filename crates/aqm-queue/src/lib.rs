@@ -4,7 +4,7 @@
 //!
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
-mod acknowledgment;
+mod acknowledgement;
 mod adaptation;
 mod adaptive_red;
 mod average;
@@ -44,7 +44,7 @@ use serde_json::Value;
 
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
 
-pub use acknowledgment::Acknowledgment;
+pub use acknowledgement::Acknowledgement;
 pub use fifo::Fifo;
 pub use gauge::Gauge;
 pub use packet_label::{Label, Protocol};
@@ -329,7 +329,7 @@ pub trait Observer {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
     /// What the header of `packet` says, if it is an acknowledgement that carries nothing else. Whoever passes on
     /// fates passes on this question.
-    fn acknowledgment(&self, _packet: &Packet) -> Option<Acknowledgment> {
+    fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {
         None
     }
 }

@@ -9,7 +9,7 @@
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 
-use crate::{Acknowledgment, Context, Label, Observer, QueueDiscipline, Reason};
+use crate::{Acknowledgement, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// What happens first when a packet arrives at the very instant the line becomes free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -261,8 +261,8 @@ impl Observer for Tally<'_> {
         self.outer.marked(packet, why, now);
     }
 
-    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
-        self.outer.acknowledgment(packet)
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        self.outer.acknowledgement(packet)
     }
 }
 

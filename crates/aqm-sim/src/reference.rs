@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use aqm_net::{Instant, Pace, Packet, Rng, Span};
-use aqm_queue::{Acknowledgment, Context, Counters, Observer, QueueDiscipline, Reason};
+use aqm_queue::{Acknowledgement, Context, Counters, Observer, QueueDiscipline, Reason};
 
 use crate::edges::Edges;
 use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
@@ -183,8 +183,8 @@ impl Observer for Tally<'_> {
         self.counters.marks += 1;
         self.observer.marked(packet, why, now);
     }
-    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
-        self.observer.acknowledgment(packet)
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        self.observer.acknowledgement(packet)
     }
 }
 

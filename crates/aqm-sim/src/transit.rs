@@ -2,7 +2,7 @@
 //! have not heard of, and what is recorded of them.
 
 use aqm_net::{Instant, Packet};
-use aqm_queue::{Acknowledgment, Observer, Reason};
+use aqm_queue::{Acknowledgement, Observer, Reason};
 use aqm_tcp::Flags;
 
 use crate::payloads::{Contents, Payload, PayloadStore};
@@ -133,7 +133,7 @@ impl Observer for LinkObserver<'_> {
         self.transit.fates.marked.push(fate);
     }
 
-    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
         let Payload { contents: Contents::Segment(segment), .. } = self.transit.payloads.get(packet.id)
         else {
             return None;
@@ -143,7 +143,7 @@ impl Observer for LinkObserver<'_> {
         for (block, (from, to)) in sacked.iter_mut().zip(segment.sacks.ranges(segment.ack)) {
             *block = [from, to];
         }
-        (pure && segment.len == 0 && segment.flags.has(Flags::ACK)).then(|| Acknowledgment {
+        (pure && segment.len == 0 && segment.flags.has(Flags::ACK)).then(|| Acknowledgement {
             number: segment.ack,
             sacked,
             ece: segment.flags.has(Flags::ECE),
@@ -193,12 +193,12 @@ mod tests {
         let mut asked = |segment: Segment| {
             let payload = Payload { contents: Contents::Segment(segment), slot: 0, to: Side::Sender };
             let id = transit.payloads.put(payload);
-            transit.at_link(0, 0, false).acknowledgment(&Packet { id, ..Packet::default() })
+            transit.at_link(0, 0, false).acknowledgement(&Packet { id, ..Packet::default() })
         };
         let mut sacks = aqm_tcp::Sacks::default();
         sacks.push(5000, 6000, 7000);
         let bare = Segment { ack: 5000, sacks, flags: Flags::ACK.union(Flags::ECE), ..Segment::default() };
-        let told = Acknowledgment {
+        let told = Acknowledgement {
             number: 5000,
             sacked: [[6000, 7000], [0; 2], [0; 2], [0; 2]],
             ece: true,
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(asked(Segment { flags: Flags::SYN, ..bare }), None);
         let contents = Contents::Datagram { number: 0, sent: Instant::START };
         let id = transit.payloads.put(Payload { contents, slot: 0, to: Side::Receiver });
-        assert_eq!(transit.at_link(0, 0, false).acknowledgment(&Packet { id, ..Packet::default() }), None);
+        assert_eq!(transit.at_link(0, 0, false).acknowledgement(&Packet { id, ..Packet::default() }), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What travels between the two ends of a connection.
 //!
-//! W. Eddy, RFC 9293, 2022, section 3.1; M. Mathis et al., "TCP Selective Acknowledgment Options", RFC
+//! W. Eddy, RFC 9293, 2022, section 3.1; M. Mathis et al., "TCP Selective Acknowledgement Options", RFC
 //! 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); K. Ramakrishnan et al., RFC 3168, 2001 (ECN).
 //!
 //! Ours, where the sources are silent: at most three blocks of SACK, as many as a segment with

@@ -6,7 +6,7 @@
 
 use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate};
 
-use crate::{Acknowledgment, Config, Context, Observer, QueueDiscipline, Reason};
+use crate::{Acknowledgement, Config, Context, Observer, QueueDiscipline, Reason};
 
 /// The running disciplines, by flow.
 #[derive(Clone)]
@@ -95,7 +95,7 @@ impl Observer for Witness<'_> {
         self.outer.marked(packet, why, now);
     }
 
-    fn acknowledgment(&self, packet: &Packet) -> Option<Acknowledgment> {
-        self.outer.acknowledgment(packet)
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        self.outer.acknowledgement(packet)
     }
 }

@@ -1,7 +1,7 @@
 //! Loss recovery with SACK: what is lost follows from what has arrived, by counting or by time.
 //!
 //! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss Recovery Algorithm
-//! Based on Selective Acknowledgment (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996,
+//! Based on Selective Acknowledgement (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996,
 //! section 8 (what a time-out does to SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK, which is never taken
 //! for new data). With RACK-TLP (RFC 8985, in `rack.rs`) time decides what is lost, and rules (3) and (4) of
 //! `NextSeg` give way to probes.

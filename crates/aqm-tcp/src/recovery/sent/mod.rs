@@ -1,6 +1,6 @@
 //! The segments that are sent and not acknowledged, and what SACK tells of each.
 //!
-//! E. Blanton et al., "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgment (SACK) for
+//! E. Blanton et al., "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgement (SACK) for
 //! TCP", RFC 6675, 2012, section 4: `Update`, `IsLost` and `SetPipe`, as bits of segments and sums that are
 //! kept up to date, so that no acknowledgement costs more in a large window than in a small one.
 //!

@@ -2,7 +2,7 @@
 
 /// The header of a pure acknowledgement: no data, and no flag but ACK and those of ECN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledgment {
+pub struct Acknowledgement {
     /// The next byte that is expected, counted from the beginning of the connection.
     pub number: u64,
     /// The blocks of SACK, each from its first byte to the one after its last, in the order of the header; those

@@ -127,7 +127,7 @@ impl LaneNetwork {
             let port = Port::new(queue.prototype.clone(), spec.rate, rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
-            let hosts = queue.config.wants_hosts().then(|| plan.topology.hosts_by_hop()).unwrap_or_default();
+            let hosts = plan.topology.hosts_told_to(queue);
             managed.push(Managed::new(port, number as u32, spec.delay, hosts, traced[number]));
         }
         let many = plan.topology.has_many_routes();

@@ -82,7 +82,7 @@ impl ReferenceNetwork {
                 counters: Counters::default(),
                 waiting: 0,
                 changed_at: Instant::START,
-                hosts: queue.config.wants_hosts().then(|| topology.hosts_by_hop()).unwrap_or_default(),
+                hosts: topology.hosts_told_to(queue),
             }));
         }
         Self {

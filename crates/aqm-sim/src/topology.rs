@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
 
 use crate::edges::{EdgeSpec, edge_at};
-use crate::links::LinkSpec;
+use crate::links::{LinkSpec, Queue};
 use crate::traffic::Traffic;
 
 /// What the links of a class have in common. Each link between routers is a class of its own; access
@@ -200,8 +200,12 @@ impl Topology {
         })
     }
 
-    /// By hop, the numbers of the hosts that packets there come from and go to.
-    pub(crate) fn hosts_by_hop(&self) -> Vec<[u16; 2]> {
+    /// By hop, the numbers of the hosts that packets there come from and go to; nothing if the queue does not look.
+    pub(crate) fn hosts_told_to(&self, queue: &Queue) -> Vec<[u16; 2]> {
+        if queue.config.wants_hosts() { self.hosts_by_hop() } else { Vec::new() }
+    }
+
+    fn hosts_by_hop(&self) -> Vec<[u16; 2]> {
         let of_host = |routes: &Routes, host: u32| {
             let [sender, receiver] = routes.host_numbers(host);
             let (there, back) = (routes.forward_length, routes.length - routes.forward_length);

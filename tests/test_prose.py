@@ -53,7 +53,7 @@ AMERICAN = {
     r"(?:kilo|milli)meters?": "metre",
     r"(?:model|label|travel|cancel|signal|channel|tunnel|total)(?:ed|ing|er|ers)": "double l",
     r"fulfill?(?<!fulfil)(?:s|ment)?": "fulfil",
-    r"acknowledgements?|judgments?": "-dgement",
+    r"acknowledgments?|judgments?": "-dgement",
     r"queuing": "queueing, as in RFC 970 and the books",
     r"defense|offense|pretense": "-ence",
     r"gray": "grey",
@@ -64,7 +64,7 @@ AMERICAN = {
 
 TITLES = re.compile(
     r"Generalized processor sharing|Modeling TCP|Simulation Modeling|(?:Stationary|Macroscopic) Behavior"
-    r"|Selective Acknowledgement|queuing discipline manual|realizing fair statistical"
+    r"|Selective Acknowledgment|queuing discipline manual|realizing fair statistical"
     r"|hyper-parameter optimization|With normalized transmission time"
     r"|avoid global synchronization|flows monopolize",
     re.IGNORECASE,
@@ -79,7 +79,7 @@ FOREIGN = re.compile(
     | \bfinalize\( | \.capitalize\(           # sha2, Python
     | (?<=[._"'])colors?\b | \bcolors?(?=[=:-]) | \.colors\b                    # matplotlib, CSS
     | \bcolor_scheme\b                        # Playwright
-    | \.acknowledgement_number\b                # etherparse
+    | \.acknowledgment_number\b                # etherparse
     | \.analyze\b                              # SALib
     | scroll-behavior | (?:(?:text-align|align-items):\s*|["'])center\b
     """

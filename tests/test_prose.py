@@ -65,7 +65,7 @@ AMERICAN = {
 TITLES = re.compile(
     r"Generalized processor sharing|Modeling TCP|Simulation Modeling|(?:Stationary|Macroscopic) Behavior"
     r"|Selective Acknowledgment|queuing discipline manual|realizing fair statistical"
-    r"|hyper-parameter optimization|With normalized transmission time"
+    r"|hyper-parameter optimization|With normalized transmission time|Characterization Guidelines"
     r"|avoid global synchronization|flows monopolize",
     re.IGNORECASE,
 )

@@ -1,6 +1,6 @@
 """Report cards: the scenarios of RFC 7928 for any queue, and what they say of it.
 
-N. Kuhn, P. Natarajan, N. Khademi, D. Ros: Characterization Guidelines for Active Queue Management (AQM),
+N. Kuhn et al.: Characterization Guidelines for Active Queue Management (AQM),
 RFC 7928, July 2016. Every queue meets the same scenarios on the same lines with the same room as Drop Tail,
 and a requirement is a rule that is judged by a 95 % interval, seed by seed beside Drop Tail.
 
@@ -30,7 +30,7 @@ def report_card(queues: Mapping[str, Table], sections: Sequence[Section] = SECTI
     return Study(
         name="report-card",
         title="Report card: " + ", ".join(judged),
-        paper="N. Kuhn, P. Natarajan, N. Khademi, D. Ros: Characterization Guidelines for Active Queue "
+        paper="N. Kuhn et al.: Characterization Guidelines for Active Queue "
         "Management "
         "(AQM). RFC 7928, July 2016.",
         question="What does the queue do in each of the scenarios of RFC 7928, beside Drop Tail with the "

@@ -24,6 +24,7 @@ pub mod invariants;
 mod linux_red;
 mod packet_label;
 mod pi;
+mod pie;
 mod pimc;
 mod pisa;
 mod port;
@@ -66,6 +67,7 @@ registry! {
         "pi" => pi,
         "pisa" => pisa,
         "pimc" => pimc,
+        "pie" => pie,
         "drr" => drr,
         "rr" => rr,
         "stfq" => stfq,

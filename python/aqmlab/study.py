@@ -45,20 +45,25 @@ from aqmlab.store import Store
 from aqmlab.variable import measured
 
 
-def load(name: str, *, live: bool = False) -> Study:
-    """The study of this name, or its `live` form; or that of a Python file, which calls it `STUDY`.
+def load(name: str, *, live: bool = False, today: bool = False) -> Study:
+    """The study of this name, or its `live` form, or the one that asks the queues of `today`; or that of a
+    Python file, which calls it `STUDY`.
 
     Raises `KeyError` with the names there are if there is none, and `ValueError` if a file has none.
     """
-    from aqmlab.studies import LIVE, STUDIES
+    from aqmlab.studies import LIVE, STUDIES, TODAY
 
-    if name.endswith(".py") and not live:
+    if name.endswith(".py") and not live and not today:
         return _of_file(Path(name))
     if name not in STUDIES:
         raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
     if live and name not in LIVE:
         raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
-    study = importlib.import_module((LIVE if live else STUDIES)[name]).STUDY
+    if today and name not in TODAY:
+        known = ", ".join(TODAY)
+        raise KeyError(f"the study `{name}` has no form with today's queues: there is one of {known}")
+    forms = LIVE if live else TODAY if today else STUDIES
+    study = importlib.import_module(forms[name]).STUDY
     assert isinstance(study, Study)
     return study
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -41,12 +41,16 @@ def run(
         typer.Option(
             metavar="FOLDER",
             help="Where the report and, in the folder store, its runs are kept; by default out/NAME, and "
-            "-live, -quick behind it.",
+            "-live, -today, -quick behind it.",
         ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")
     ] = False,
+    queues: Annotated[
+        Literal["paper", "today"],
+        typer.Option("--queues", help="`today` puts today's queues beside the paper's, by the same claims."),
+    ] = "paper",
     dask: Dask = None,
     dask_slurm: DaskSlurm = False,
     dask_ssh: DaskSsh = None,
@@ -57,10 +61,17 @@ def run(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab import study, study_text
 
-    chosen = study.load(name, live=live)
+    today = queues == "today"
+    if live and today:
+        raise typer.BadParameter("a study has a live form or one with today's queues, not both in one")
+    chosen = study.load(name, live=live, today=today)
     if live:
         live_cli.prepare()
-    folder = out or Path("out") / f"{Path(name).stem}{'-live' if live else ''}{'-quick' if quick else ''}"
+    folder = (
+        out
+        or Path("out")
+        / f"{Path(name).stem}{'-live' if live else ''}{'-today' if today else ''}{'-quick' if quick else ''}"
+    )
     try:
         with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
             result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor)

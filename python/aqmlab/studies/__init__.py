@@ -12,5 +12,8 @@ STUDIES: Mapping[str, str] = {
     "helsinki": "aqmlab.studies.helsinki",
 }
 
+TODAY: Mapping[str, str] = {"shred": "aqmlab.studies.today.shred"}
+"""The forms that ask today's queues."""
+
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 """The live forms that studies have."""

@@ -47,7 +47,8 @@ def _at_times(beyond: Variable, low_s: float, high_s: float) -> Variable:
     return beyond.unrolled("time_s", times).among(time_s=drawn)
 
 
-def _cdf(beyond: Variable) -> Draws:
+def cdf(beyond: Variable) -> Draws:
+    """The distribution of object times, of the shares that take longer than each time."""
     return line(
         per_seed("share done", lambda share: 1 - share, _at_times(beyond, 0.15, 10.0)),
         kind="cdf",
@@ -61,7 +62,8 @@ def _cdf(beyond: Variable) -> Draws:
     )
 
 
-def _tail(beyond: Variable) -> Draws:
+def tail(beyond: Variable) -> Draws:
+    """The same from the other end: the share of objects that take longer."""
     return line(
         _at_times(beyond, 0.5, 60.0),
         kind="tail",
@@ -130,25 +132,25 @@ FIGURES = (
         id="3a",
         title="Object transmission time, Web only",
         caption="Distribution at 100 % Web load. Bands are 95 % intervals over the seeds, point by point.",
-        chart=_cdf(_ALONE),
+        chart=cdf(_ALONE),
     ),
     Figure(
         id="3b",
         title="Object transmission time, Web only: tail",
         caption="The same runs: the share of objects that take longer.",
-        chart=_tail(_ALONE),
+        chart=tail(_ALONE),
     ),
     Figure(
         id="4a",
         title="Object transmission time, Web-mixed",
         caption="Distribution at 70 % Web load beside 10 FTP flows.",
-        chart=_cdf(_BESIDE_FTP),
+        chart=cdf(_BESIDE_FTP),
     ),
     Figure(
         id="4b",
         title="Object transmission time, Web-mixed: tail",
         caption="The same runs: the share of objects that take longer.",
-        chart=_tail(_BESIDE_FTP),
+        chart=tail(_BESIDE_FTP),
     ),
     Figure(
         id="5",
@@ -243,7 +245,7 @@ FIGURES = (
         "thresholds. PISA is PI that weighs its probability by the window hint as SHRED does, PIMC spares "
         "packets of windows below four; their formulas are ours, since only the abstract of their thesis "
         "(Kim 2004) was at hand.",
-        chart=_cdf(share_beyond(hint_on_pi)),
+        chart=cdf(share_beyond(hint_on_pi)),
     ),
     Figure(
         id="active-transfers",

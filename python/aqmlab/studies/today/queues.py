@@ -1,0 +1,44 @@
+"""The queues of today that studies ask, and how each of them becomes one of the readings of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aqmlab.publication import Reading, Verdicts
+from aqmlab.sweep import Changes
+
+TODAY: Mapping[str, dict[str, Any]] = {
+    "CoDel": {"kind": "codel"},
+    "FQ-CoDel": {"kind": "fq-codel"},
+    "PIE": {"kind": "pie"},
+    "CAKE": {"kind": "cake"},
+    "DualPI2": {"kind": "dualpi2"},
+}
+"""As Linux has them when nobody sets anything, by the names of figures."""
+
+
+def at(*links: str, **more: Any) -> Changes:
+    """Each of them at these links, with other changes that all share."""
+    return Changes(
+        {name: {**{f"{link}.queue": table for link in links}, **more} for name, table in TODAY.items()}
+    )
+
+
+def readings(*queues: str) -> tuple[Reading, ...]:
+    """A reading for each of these queues, or for all of today's: claims that leave the axis `queue` open are
+    judged for each."""
+    return tuple(Reading(name=name, labels={"queue": name}, suffix=f", {name}") for name in queues or TODAY)
+
+
+def counted(found: Verdicts, what: str) -> list[str]:
+    """How many of the claims hold for each queue, in words."""
+    by_queue: dict[str, list[str]] = {}
+    for one in found:
+        by_queue.setdefault(one.reading.name, []).append(one.evidence.verdict)
+    return [
+        f"{queue} does {verdicts.count('holds')} of {len(verdicts)} {what}; {verdicts.count('fails')} it "
+        "does not, "
+        f"and {verdicts.count('undecided')} stay undecided."
+        for queue, verdicts in by_queue.items()
+    ]

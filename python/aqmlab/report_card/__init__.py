@@ -9,7 +9,7 @@ limits of the requirements (`requirements.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from aqmlab.publication import Reading, Study, Verdicts
 from aqmlab.report_card import network
@@ -41,8 +41,16 @@ def report_card(queues: Mapping[str, Table], sections: Sequence[Section] = SECTI
         claims=requirements(experiments),
         decisions=(),
         answer=_answer,
-        readings=tuple(Reading(name=name, labels={"queue": name}, suffix=f", {name}") for name in judged),
+        readings=tuple(
+            _reading(name, table, {one.number for one in sections}) for name, table in judged.items()
+        ),
     )
+
+
+def _reading(name: str, queue: Table, sections: Collection[str]) -> Reading:
+    left_out = {"4.5 ecn": "it has no parameter `ecn`"} if network.with_ecn(queue) is None else {}
+    known = {id: why for id, why in left_out.items() if id.split()[0] in sections}
+    return Reading(name=name, labels={"queue": name}, suffix=f", {name}", leaves_out=known)
 
 
 def _answer(verdicts: Verdicts) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aqmlab.experiment import Experiment, Form
@@ -56,6 +56,18 @@ def congesting(word: str, rate_mbps: float = network.RATE_MBPS) -> int:
     return max(1, round(SHARES[word] * (path + math.ceil(path))))
 
 
+def _two_flows() -> Table:
+    """Two flows, the first of 100 ms (section 6.2)."""
+    extra = (network.ROUND_TRIP_MS - NEAREST_MS) / 2
+    return scenario(
+        {"first": long(extra_delay=f"{extra:g}ms"), "second": long()},
+        round_trip_ms=NEAREST_MS,
+        longest_ms=max(ROUND_TRIPS_MS),
+        duration_s=120.0,
+        warm_up_s=20.0,
+    )
+
+
 def _second_round_trip(round_trip_ms: float) -> Table:
     extra = (round_trip_ms - NEAREST_MS) / 2
     return {"traffic.second.extra_delay": f"{extra:g}ms"}
@@ -87,6 +99,42 @@ def _in_series() -> Table:
     return table
 
 
+def _with_ecn(table: Table) -> Table:
+    for link in table["links"].values():
+        link["queue"] = network.with_ecn(link["queue"]) or link["queue"]
+    table["tcp"]["ecn"] = {"mode": "on"}
+    return table
+
+
+ECN = Changes({"off": {}, "on": _with_ecn})
+"""Whether senders and the queue use ECN."""
+
+PHASE_S = 20
+"""How long congestion, or the capacity, stays as it is (sections 8.2.5 and 8.2.6)."""
+
+
+def _users(count: int, phase: int) -> dict[str, Table]:
+    """So many users who fetch one file after the other in each third phase, beginning with this one."""
+    file = {
+        "kind": "sessions",
+        "users": count,
+        "objects": constant(1),
+        "sizes": constant("250kB"),
+        "think_time": constant("10ms"),
+        "think_from": "page-end",
+        "hosts": count,
+    }
+    begins = (phase * PHASE_S, (phase + 3) * PHASE_S)
+    return {
+        f"more-{begin}": {**file, "start": f"{begin}s", "stop": f"{begin + PHASE_S}s"} for begin in begins
+    }
+
+
+def constant(value: Any) -> Table:
+    """The distribution of what is always the same."""
+    return {"kind": "constant", "value": value}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """A section of RFC 7928 and its scenario."""
@@ -97,6 +145,8 @@ class Section:
     measures: tuple[Measure, ...]
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     """Beside that of the queue."""
+    last: Mapping[str, Changes] = field(default_factory=dict)
+    """Axes whose changes are made after the queue was chosen."""
     quick: Mapping[str, Sequence[Value]] | None = None
     """Values of axes in the quick form."""
 
@@ -111,7 +161,7 @@ class Section:
             name=self.name,
             title=self.title,
             scenario=self.scenario,
-            axes={**self.axes, "queue": queues},
+            axes={**self.axes, "queue": queues, **self.last},
             measures=self.measures,
             seeds=SEEDS,
             quick=Form(seeds=QUICK_SEEDS, axes=self.quick or {}),
@@ -130,6 +180,20 @@ SECTIONS = (
         ),
         axes={"line": LINES},
         measures=several("small.goodput", "large.goodput", "small.loss", "large.loss"),
+    ),
+    Section(
+        number="4.5",
+        title="Two flows of different round trips, without and with ECN",
+        scenario=_two_flows(),
+        axes={"round_trip_ms": Changes({one: _second_round_trip(one) for one in (20, 200)})},
+        last={"ecn": ECN},
+        measures=several(
+            *(
+                f"{who}.{what}"
+                for who in ("first", "second")
+                for what in ("loss", "marks", "delay", "goodput")
+            )
+        ),
     ),
     Section(
         number="5.1.1",
@@ -181,16 +245,7 @@ SECTIONS = (
     Section(
         number="6.2",
         title="Two flows, one of 100 ms",
-        scenario=scenario(
-            {
-                "first": long(extra_delay=f"{(network.ROUND_TRIP_MS - NEAREST_MS) / 2:g}ms"),
-                "second": long(),
-            },
-            round_trip_ms=NEAREST_MS,
-            longest_ms=max(ROUND_TRIPS_MS),
-            duration_s=120.0,
-            warm_up_s=20.0,
-        ),
+        scenario=_two_flows(),
         axes={
             "line": LINES,
             "round_trip_ms": Changes({one: _second_round_trip(one) for one in ROUND_TRIPS_MS}),
@@ -209,6 +264,23 @@ SECTIONS = (
             measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss", "long.jain"),
         )
         for number, word in (("8.2.2", "mild"), ("8.2.3", "medium"), ("8.2.4", "heavy"))
+    ),
+    Section(
+        number="8.2.5",
+        title="Mild, medium and heavy congestion in turn",
+        scenario=scenario(
+            {
+                "long": long(congesting("mild")),
+                **_users(congesting("medium") - congesting("mild"), phase=1),
+                **_users(congesting("heavy") - congesting("mild"), phase=2),
+            },
+            duration_s=6.0 * PHASE_S,
+        ),
+        axes={"line": LINES},
+        measures=several(
+            *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+            *(f"long.delay-phase-{place}" for place in range(6)),
+        ),
     ),
     Section(
         number="8.3",

@@ -17,7 +17,10 @@ import polars as pl
 from aqmlab import metrics
 from aqmlab.measure import Measure, Run
 
-VERSION = 2
+VERSION = 3
+
+PHASE_S, PHASES = 20.0, 6
+"""Waits are also told by phases of so many seconds, which come again after so many."""
 
 _KEY = ["link", "flow", "sequence_bytes"]
 
@@ -72,6 +75,8 @@ def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
     mean = {"delay": 1e3 * float(by_link["wait_s"].sum())}
     if by_link.height > 1:
         return mean
+    phases = rows.group_by((pl.col("time_s") / PHASE_S).cast(pl.Int64) % PHASES).agg(pl.col("wait_s").mean())
+    mean |= {f"delay-phase-{place}": 1e3 * wait for place, wait in phases.iter_rows()}
     waits_s = rows["wait_s"].to_numpy()
     median, p95, p99 = (1e3 * float(one) for one in np.quantile(waits_s, (0.5, 0.95, 0.99)))
     return {
@@ -95,6 +100,13 @@ TOLD: Mapping[str, tuple[str, str]] = {
     "delay-p50": ("queueing delay, median", "ms"),
     "delay-p95": ("queueing delay, 95th percentile", "ms"),
     "delay-p99": ("queueing delay, 99th percentile", "ms"),
+    **{
+        f"delay-phase-{place}": (
+            f"queueing delay, mean, {place * PHASE_S:g} s to {(place + 1) * PHASE_S:g} s",
+            "ms",
+        )
+        for place in range(PHASES)
+    },
     "transfer": ("completion time, mean", "s"),
     "transfer-p95": ("completion time, 95th percentile", "s"),
     "page": ("page time, mean", "s"),

@@ -122,6 +122,19 @@ def _round_trips(at: At) -> Asked:
     )
 
 
+def _ecn(at: At) -> Asked:
+    losses = [at(f"{who}.loss") for who in ("first", "second")]
+    delays = [at(f"{who}.delay") for who in ("first", "second")]
+    yield (
+        "ecn",
+        "With ECN fewer packets are dropped, and none waits longer by more than a quarter.",
+        every(
+            *(ratio(one, ecn=("on", "off")) < 1 for one in losses),
+            *(ratio(one, ecn=("on", "off")) < BIAS for one in delays),
+        ),
+    )
+
+
 def _untuned(at: At) -> Asked:
     yield (
         "untuned",
@@ -145,6 +158,7 @@ def _both(what: str, first: str, second: str, at: At) -> Asked:
 
 ASKED: Mapping[str, Callable[[At], Asked]] = {
     "4.4": _bias,
+    "4.5": _ecn,
     "5.1.1": partial(_bulk, "One NewReno flow"),
     "5.1.2": _short,
     "5.2": partial(_bulk, "One CUBIC flow"),
@@ -154,6 +168,7 @@ ASKED: Mapping[str, Callable[[At], Asked]] = {
     "8.2.2": partial(_bulk, "Mild congestion"),
     "8.2.3": partial(_bulk, "Medium congestion"),
     "8.2.4": partial(_bulk, "Heavy congestion"),
+    "8.2.5": partial(_bulk, "Varying congestion"),
     "8.3": _untuned,
     "9.2": partial(_both, "Congestion both ways", "down", "up"),
     "10.2": partial(_both, "Two queues in series", "a", "b"),

@@ -27,7 +27,7 @@ def test_every_measure_of_every_section_is_found_with_every_value_of_its_axes() 
         sweep = experiment.sweep("quick")
         scenarios = {point.said: sweep.scenario_of(point) for point in sweep.points()}
         assert len({one.digest for one in scenarios.values()}) == len(scenarios), section.number
-        run = next(iter(scenarios.values())).with_({"duration": "20s", "warm_up": "5s"}).run(seed=1)
+        run = next(iter(scenarios.values())).run(seed=1)
         found = {one.name: one.of(View(run)) for one in experiment.measures}
         assert all(value is not None for value in found.values()), (section.number, found)
 
@@ -102,7 +102,9 @@ def test_every_requirement_has_a_verdict_for_each_queue_and_a_line_on_its_card(t
     made = report_card.report_card(TWO | {DROP_TAIL: {"kind": DROP_TAIL}})
     assert [one.name for one in made.readings] == ["red", "drr"]
     for claim in made.claims:
-        assert [one.name for one in made.readings_of(claim)] == ["red", "drr"], claim.id
+        # Fair queueing by itself never marks.
+        marking = ["red"] if claim.id == "4.5 ecn" else ["red", "drr"]
+        assert [one.name for one in made.readings_of(claim)] == marking, claim.id
     with pytest.raises(ValueError, match="beside drop-tail"):
         report_card.report_card({DROP_TAIL: {"kind": DROP_TAIL}})
 

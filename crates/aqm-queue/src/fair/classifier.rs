@@ -11,7 +11,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
 
 /// Tells to which flow a packet belongs.
 #[derive(Clone)]
-pub(super) struct Classifier {
+pub(crate) struct Classifier {
     buckets: Option<u32>,
     perturb: Option<Span>,
     /// `None` until the first packet arrives.

@@ -15,7 +15,7 @@ pub(super) const REMEMBERED: u32 = 1 << 16;
 
 /// Flows by number; beside each packet lies an `S`, what the order noted when the packet came.
 #[derive(Clone)]
-pub(super) struct Flows<S> {
+pub(crate) struct Flows<S> {
     flows: Vec<Flow>,
     unused: Vec<u32>,
     index: HashIndex,
@@ -39,6 +39,13 @@ struct Flow {
     head: u32,
     tail: u32,
 }
+
+impl Flow {
+    fn empty(key: u32) -> Self {
+        Self { bytes: 0, bound: 0, key, packets: 0, head: NONE, tail: NONE }
+    }
+}
+
 #[derive(Clone)]
 struct Node<S> {
     packet: Packet,
@@ -48,7 +55,7 @@ struct Node<S> {
 }
 
 /// A packet that has been taken out, and whether it was the first of its flow.
-pub(super) struct Taken {
+pub(crate) struct Taken {
     pub packet: Packet,
     pub was_head: bool,
 }
@@ -69,6 +76,12 @@ impl<S: Copy> Flows<S> {
         }
     }
 
+    /// So many flows that have their numbers for good, from 0, and are found without a key.
+    pub fn numbered(count: u32) -> Self {
+        let flows = (0..count).map(Flow::empty).collect();
+        Self { flows, ..Self::new(false) }
+    }
+
     /// The number of the flow with this key, and whether it has just got it.
     #[inline(always)]
     pub fn number(&mut self, key: u32) -> (u32, bool) {
@@ -87,7 +100,7 @@ impl<S: Copy> Flows<S> {
                 flow
             }
             None => {
-                self.flows.push(Flow { bytes: 0, bound: 0, key, packets: 0, head: NONE, tail: NONE });
+                self.flows.push(Flow::empty(key));
                 self.flows.len() as u32 - 1
             }
         };

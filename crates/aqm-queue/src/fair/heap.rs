@@ -5,7 +5,7 @@
 
 /// Flows by number, each with a key.
 #[derive(Clone)]
-pub(super) struct Heap<K> {
+pub(crate) struct Heap<K> {
     entries: Vec<(K, u32)>,
     /// Where each flow stands among the entries, or `ABSENT`.
     places: Vec<u32>,

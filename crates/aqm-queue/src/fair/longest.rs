@@ -3,7 +3,8 @@
 //! Ours: a heap of upper bounds, not of lengths. The bound of a queue is never below its length; it rises
 //! when the queue grows beyond it, and falls to the length only when it comes to the top of the heap while a
 //! victim is sought. So a queue that grows and shrinks costs nothing, and each bound that falls is matched by a
-//! packet that left: O(log flows) a packet, amortised.
+//! packet that left: O(log flows) a packet, amortised. Of queues that are equally long one is found, or the one
+//! with the smallest number ([`First`]).
 
 use std::cmp::Reverse;
 
@@ -12,17 +13,38 @@ use aqm_net::Length;
 use super::flows::Flows;
 use super::heap::Heap;
 
+/// Which of several queues is found that are equally long.
+pub(crate) trait Tie: Copy + Ord {
+    /// Of those the least is found.
+    fn of(flow: u32) -> Self;
+}
+
+/// Any of them.
+impl Tie for () {
+    fn of(_flow: u32) -> Self {}
+}
+
+/// The one with the smallest number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct First(u32);
+
+impl Tie for First {
+    fn of(flow: u32) -> Self {
+        Self(flow)
+    }
+}
+
 /// Flows by an upper bound on the length of their queues.
 #[derive(Clone)]
-pub(super) struct Longest {
-    heap: Heap<Reverse<u64>>,
+pub(crate) struct Longest<T = ()> {
+    heap: Heap<(Reverse<u64>, T)>,
     unit: Length,
     /// How often the length of a queue was looked at.
     #[cfg(test)]
     looks: u64,
 }
 
-impl Longest {
+impl<T: Tie> Longest<T> {
     /// Of no flows; lengths are compared in the unit of `unit`.
     pub fn new(unit: Length) -> Self {
         Self {
@@ -45,7 +67,7 @@ impl Longest {
     /// The flow with the longest queue; some queue is not empty.
     pub fn find<S: Copy>(&mut self, flows: &mut Flows<S>) -> u32 {
         loop {
-            let (Reverse(bound), flow) = self.heap.first().expect("some flow has packets");
+            let ((Reverse(bound), _), flow) = self.heap.first().expect("some flow has packets");
             let length = self.length(flow, flows);
             if length == bound {
                 return flow;
@@ -68,7 +90,7 @@ impl Longest {
         if length == 0 {
             self.heap.remove(flow);
         } else {
-            self.heap.set(flow, Reverse(length));
+            self.heap.set(flow, (Reverse(length), T::of(flow)));
         }
     }
 }
@@ -88,7 +110,7 @@ mod tests {
     }
 
     /// A packet more for `flow`, of which `longest` hears.
-    fn grow(longest: &mut Longest, flows: &mut Flows<()>, flow: u32) {
+    fn grow<T: Tie>(longest: &mut Longest<T>, flows: &mut Flows<()>, flow: u32) {
         flows.push(flow, Packet { bytes: 100, ..Packet::default() }, ());
         longest.on_grown(flow, flows);
     }
@@ -102,9 +124,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_flow_found_has_the_longest_queue(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
+        fn the_flow_found_is_the_first_with_the_longest_queue(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
             for unit in [Length::Packets(1), Length::Bytes(1)] {
-                let (mut longest, mut flows) = (Longest::new(unit), idle(9));
+                let (mut longest, mut flows) = (Longest::<First>::new(unit), idle(9));
                 for &(flow, change) in &steps {
                     if change > 3 {
                         (0..change).for_each(|_| grow(&mut longest, &mut flows, flow));
@@ -113,8 +135,8 @@ mod tests {
                     }
                     let most = (0..9).map(|flow| flows.of(flow).packets).max().unwrap();
                     if change % 2 == 0 && most > 0 {
-                        let found = longest.find(&mut flows);
-                        prop_assert_eq!(flows.of(found).packets, most);
+                        let first = (0..9).find(|flow| flows.of(*flow).packets == most).unwrap();
+                        prop_assert_eq!(longest.find(&mut flows), first);
                     }
                 }
             }
@@ -124,7 +146,7 @@ mod tests {
     #[test]
     fn finding_looks_at_few_queues_however_many_there_are() {
         for count in [10_u32, 1000, 100_000] {
-            let (mut longest, mut flows) = (Longest::new(Length::Packets(1)), idle(count));
+            let (mut longest, mut flows) = (Longest::<()>::new(Length::Packets(1)), idle(count));
             let mut rng = Streams::new(1).named("longest", 0);
             let packets = 4 * u64::from(count.max(1000));
             for _ in 0..packets {

@@ -12,15 +12,15 @@
 //! - A packet dropped from the front under a `child` is one that the child thinks is sent.
 
 mod child;
-mod classifier;
+pub(crate) mod classifier;
 pub(crate) mod drr;
-mod flows;
+pub(crate) mod flows;
 mod heap;
-mod longest;
+pub(crate) mod longest;
 mod order;
 pub(crate) mod pfq;
 mod random_long;
-mod ring;
+pub(crate) mod ring;
 pub(crate) mod rr;
 pub(crate) mod scfq;
 mod shared_buffer;

@@ -2,7 +2,7 @@
 
 /// Flows by number, in an order; each at most once, with a `V` beside it.
 #[derive(Clone, Default)]
-pub(super) struct Ring<V = ()> {
+pub(crate) struct Ring<V = ()> {
     links: Vec<Link<V>>,
     front: u32,
     back: u32,

@@ -76,7 +76,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
     #[inline]
     pub fn push(&mut self, flow: u32, packet: Packet, stamp: S) {
         self.flows.push(flow, packet, stamp);
-        self.memory += truesize(&packet);
+        self.memory += truesize(packet.bytes);
         self.fattest.on_grown(flow, &mut self.flows);
         if !self.new.contains(flow) && !self.old.contains(flow) {
             self.new.push_back(flow, ());
@@ -93,7 +93,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
         let (_, stamp) = self.flows.head(flow);
         let packet = self.flows.take_front(flow).packet;
-        self.memory -= truesize(&packet);
+        self.memory -= truesize(packet.bytes);
         Some((packet, stamp))
     }
 

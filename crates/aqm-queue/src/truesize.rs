@@ -1,31 +1,23 @@
-//! What memory a packet takes while it waits: what `memory_limit` of the kernel's queues counts.
+//! How much memory Linux counts for a packet that waits (`skb->truesize`), which several of its disciplines limit.
 //!
-//! Linux 6.1 counts `skb->truesize`: the structure `sk_buff` and the whole buffer it points to, which depends on who
-//! made the packet.
+//! Linux 6.1, `__alloc_skb`: the data with 64 bytes of headroom (`NET_SKB_PAD`), in whole cache lines, and 320 bytes
+//! that describe it (`skb_shared_info`) come from a pool of powers of two; the packet itself (`sk_buff`) takes 256.
+//! A full Ethernet frame counts 2304 bytes, the smallest 768.
 //!
-//! Ours: each packet lies in one buffer, as most drivers and sockets make it on a 64-bit machine (`__alloc_skb`,
-//! `SKB_TRUESIZE`): 64 bytes and 2 of room before it, the packet, 320 bytes of `skb_shared_info` after it, all
-//! rounded up to the power of two that `kmalloc` gives, and 256 bytes of `sk_buff`. So 1514 bytes take 2304, and the
-//! smallest packets 768.
+//! Ours: drivers differ, and share pages; this is the packet that is copied into memory of its own.
 
-use aqm_net::Packet;
-
-/// The bytes of memory that `packet` takes.
-#[inline]
-pub(crate) const fn truesize(packet: &Packet) -> u64 {
-    let buffer = 64 + 2 + packet.bytes as u32 + 320;
-    (buffer.next_power_of_two() + 256) as u64
+/// The memory of a packet of so many bytes.
+pub(crate) const fn truesize(bytes: u16) -> u64 {
+    let data = (bytes as u64 + 64).next_multiple_of(64) + 320;
+    data.next_power_of_two() + 256
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::truesize;
 
     #[test]
-    fn a_packet_takes_the_memory_that_kernels_are_known_to_count() {
-        let of = |bytes| truesize(&Packet { bytes, ..Packet::default() });
-        // A bare acknowledgement, a datagram of 1000 B and a full segment.
-        assert_eq!([66, 1042, 1514].map(of), [768, 2304, 2304]);
-        assert_eq!([1, 126, 127, 638, 639, 65_535].map(of), [768, 768, 1280, 1280, 2304, 131_328]);
+    fn a_frame_counts_as_the_power_of_two_that_it_fits_into() {
+        assert_eq!([64, 1514, 1664, 1665, 9014].map(truesize), [768, 2304, 2304, 4352, 16_640]);
     }
 }

@@ -8,6 +8,7 @@ mod acknowledgement;
 mod adaptation;
 mod adaptive_red;
 mod average;
+mod choke;
 mod curve;
 #[cfg(test)]
 mod drop_front;
@@ -24,6 +25,7 @@ mod hash_index;
 mod htb;
 pub mod invariants;
 mod linux_red;
+mod linux_red_core;
 mod packet_label;
 mod pi;
 mod pie;
@@ -63,6 +65,7 @@ registry! {
         "drop-random" => drop_random,
         "red" => red,
         "linux-red" => linux_red,
+        "choke" => choke,
         "adaptive-red" => adaptive_red,
         "self-configuring-red" => self_configuring_red,
         "shred" => shred,

@@ -27,13 +27,13 @@
 use std::ops::RangeInclusive;
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
+    Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Size, Span,
     choices, parameters,
 };
 use serde_json::{Value, json};
 
-use crate::curve::Curve;
 use crate::fifo::Admission;
+use crate::linux_red_core::{Asked, MaxP, Parms, Vars};
 use crate::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
@@ -79,31 +79,11 @@ choices! {
     }
 }
 
-/// The bits of an average that the kernel keeps times `2^Wlog` in 32 bits with a sign.
-const AVERAGE_BITS: u32 = 31;
-
 /// How often `max_P` may move (`HZ/2`).
 const ADAPT_EVERY: Span = Span::from_millis(500);
 
 /// One percent of `max_P`, which counts in 2^-32 (`RED_ONE_PERCENT`).
 const ONE_PERCENT: u64 = ((1 << 32) + 50) / 100;
-
-/// What the kernel is told, but for the table of idle times.
-struct Told {
-    min: u64,
-    max: u64,
-    weight_log: u32,
-    max_p: MaxP,
-}
-
-/// The drop probability at `max`, and how steeply `p_b` rises to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MaxP {
-    /// In units of 2^-32 (`max_P`).
-    value: u64,
-    /// What `p_b` rises by for each byte, in units of 2^-32 (`max_p_delta`).
-    slope: u64,
-}
 
 /// The sizes that the kernel can be told, in bytes.
 const IN_32_BITS: RangeInclusive<u64> = 1..=u32::MAX as u64;
@@ -138,7 +118,7 @@ impl Config {
     ///
     /// # Errors
     /// Every parameter that Linux does not have, or with which RED would not do what its name says.
-    fn told(&self) -> Result<Told, ConfigErrors> {
+    fn told(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let thresholds = errors.take(self.thresholds());
         for (place, is_on) in [("harddrop", self.harddrop), ("adaptive", self.adaptive)] {
@@ -154,58 +134,44 @@ impl Config {
         let problem = format_args!("must be above 0 and at most 1, not {probability}");
         errors.check(is_share, "probability", problem);
         // What follows from others can be judged only if these can.
-        let width = thresholds.filter(|_| is_share).map(|(min, max)| max - min);
-        let max_p = width.and_then(|width| errors.take(self.max_p(width)));
-        let weighed = thresholds.filter(|_| has_packet);
-        let weight_log = weighed.and_then(|(min, max)| errors.take(self.weight_log(min, max)));
+        let asked = thresholds.map(|(min, max)| Asked {
+            min,
+            max,
+            unit: 'B',
+            probability,
+            burst: self.burst,
+            avpkt: self.avpkt.bytes(),
+        });
+        let max_p = asked.filter(|_| is_share).and_then(|asked| errors.take(self.max_p(asked)));
+        let weight_log = asked.filter(|_| has_packet).and_then(|asked| errors.take(asked.weight_log()));
         let told = thresholds.zip(weight_log).zip(max_p);
         let (((min, max), weight_log), max_p) = errors.finish_some(told)?;
-        Ok(Told { min, max, weight_log, max_p })
+        Ok(Parms::new(min, max, weight_log, max_p))
     }
 
-    /// The weight of the average, as its logarithm, with these thresholds.
-    fn weight_log(&self, min: u64, max: u64) -> Result<u32, ConfigError> {
-        let weight_log = tc::weight_log(self.burst, min, max, self.avpkt.bytes())?;
-        let (beyond, weight) = (1_u64 << (AVERAGE_BITS - weight_log), 1_u64 << weight_log);
-        let problem =
-            format_args!("must be below {beyond}B with weight 1/{weight}, for it is kept in 32 bits");
-        ConfigError::unless(max < beyond, "max", problem)?;
-        Ok(weight_log)
-    }
-
-    /// Where `max_P` begins, with thresholds that are `width` bytes apart.
-    fn max_p(&self, width: u64) -> Result<MaxP, ConfigError> {
-        let probability = self.probability;
-        let probability_log = tc::probability_log(probability, width)?;
+    /// Where `max_P` begins.
+    fn max_p(&self, asked: Asked) -> Result<MaxP, ConfigError> {
         if self.kernel == Kernel::Linux24 {
-            let slope = 1 << (32 - probability_log);
-            return Ok(MaxP { value: slope * width, slope });
+            let slope = 1 << (32 - asked.probability_log()?);
+            return Ok(MaxP { value: slope * (asked.max - asked.min), slope });
         }
-        let remedy = "must be below 1, which tc cannot tell the kernel";
-        ConfigError::unless(probability < 1.0, "probability", remedy)?;
-        let value = libm::ldexp(probability, 32) as u64;
-        Ok(MaxP { value, slope: (value / width).max(1) })
+        asked.max_p()
     }
 }
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        let Told { min, max, weight_log, max_p } = self.told()?;
+        let parms = self.told()?;
         let (clock, admission) = match self.kernel {
             Kernel::Linux24 => (Clock::Micros, Admission::UntilBeyond),
             Kernel::Linux61 => (Clock::Ticks, Admission::WhatFits),
         };
-        let idle = IdleTable::new(weight_log, self.avpkt, self.bandwidth.unwrap_or(rate), clock)?;
+        let idle = IdleTable::new(parms.weight_log, self.avpkt, self.bandwidth.unwrap_or(rate), clock)?;
         Ok(Box::new(LinuxRed {
             idle,
             idle_since: Some(Instant::START),
-            average: 0,
-            count: None,
-            draw: 0,
-            min,
-            max,
-            weight_log,
-            max_p,
+            parms,
+            vars: Vars::default(),
             adapts_at: if self.adaptive { Instant::START + ADAPT_EVERY } else { Instant::NEVER },
             ecn: self.ecn,
             harddrop: self.harddrop,
@@ -215,12 +181,12 @@ impl Build for Config {
     }
 
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        let Told { min, max, max_p, .. } = self.told().ok()?;
-        Some(max_p.curve(min, max).probability(average))
+        Some(self.told().ok()?.curve().probability(average))
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
-        let Ok(Told { min, max, weight_log, max_p }) = self.told() else { return Vec::new() };
+        let Ok(parms) = self.told() else { return Vec::new() };
+        let Parms { min, max, weight_log, .. } = parms;
         let mut derived = Vec::new();
         if self.min.is_none() {
             derived.push(Derived::new("min", min as f64, "bytes"));
@@ -229,7 +195,7 @@ impl Build for Config {
             derived.push(Derived::new("max", max as f64, "bytes"));
         }
         derived.push(Derived::new("weight", tc::power_of_half(weight_log), ""));
-        derived.push(Derived::new("max_p", max_p.curve(min, max).max_p, ""));
+        derived.push(Derived::new("max_p", parms.curve().max_p, ""));
         if self.bandwidth.is_none() {
             derived.push(Derived::new("bandwidth", rate.bps() as f64, "bps"));
         }
@@ -257,12 +223,6 @@ impl Build for Config {
 }
 
 impl MaxP {
-    /// The drop function between these thresholds.
-    fn curve(self, min: u64, max: u64) -> Curve {
-        let max_p = libm::ldexp((self.slope * (max - min)) as f64, -32);
-        Curve { min: min as f64, max: max as f64, max_p, gentle: false, gentle_from: max_p }
-    }
-
     /// One step towards an `average` in the middle of the thresholds (`red_adaptative_algo`).
     fn adapted(self, average: u64, min: u64, max: u64) -> Self {
         let width = max - min;
@@ -283,16 +243,8 @@ impl MaxP {
 pub struct LinuxRed {
     idle: IdleTable,
     idle_since: Option<Instant>,
-    /// The average queue in bytes, times `2^weight_log` (`qavg`).
-    average: u64,
-    /// Packets since the last drop or the first packet within the thresholds; none outside (`qcount`).
-    count: Option<u64>,
-    /// What bytes above `min` times `count` must reach (`qR`).
-    draw: u64,
-    min: u64,
-    max: u64,
-    weight_log: u32,
-    max_p: MaxP,
+    parms: Parms,
+    vars: Vars,
     /// The next instant of the timer; never if nothing adapts.
     adapts_at: Instant,
     ecn: bool,
@@ -314,48 +266,13 @@ impl LinuxRed {
     fn adapt_until(&mut self, now: Instant) {
         while self.adapts_at <= now {
             let average = match self.idle_since {
-                Some(since) => self.after_idle(since, self.adapts_at),
-                None => self.average,
+                Some(since) => self.vars.after_idle(&self.idle, since, self.adapts_at),
+                None => self.vars.average,
             };
-            self.max_p = self.max_p.adapted(average >> self.weight_log, self.min, self.max);
+            let Parms { min, max, weight_log, max_p, .. } = self.parms;
+            self.parms.max_p = max_p.adapted(average >> weight_log, min, max);
             self.adapts_at += ADAPT_EVERY;
         }
-    }
-
-    /// What is left of the average at `now` on a line that has idled since then.
-    fn after_idle(&self, since: Instant, now: Instant) -> u64 {
-        self.idle.after(self.average, now.since(since).nanos() / 1000)
-    }
-
-    fn observe(&mut self, idle_since: Option<Instant>, now: Instant) {
-        self.average = match idle_since {
-            Some(since) => self.after_idle(since, now),
-            None => self.average + self.fifo.backlog().bytes - (self.average >> self.weight_log),
-        };
-    }
-
-    fn decide(&mut self, rng: &mut Rng) -> Option<Reason> {
-        let Self { min, max, weight_log, .. } = *self;
-        if self.average < min << weight_log {
-            self.count = None;
-            return None;
-        }
-        if self.average >= max << weight_log {
-            self.count = None;
-            return Some(Reason::Forced);
-        }
-        let above = (self.average - (min << weight_log)) >> weight_log;
-        let chosen = match self.count {
-            Some(count) if above * (count + 1) < self.draw => {
-                self.count = Some(count + 1);
-                return None;
-            }
-            Some(_) => Some(Reason::Early),
-            None => None,
-        };
-        self.count = Some(0);
-        self.draw = (rng.bits() >> 32) / self.max_p.slope;
-        chosen
     }
 
     /// Carries out what was decided: `true` if `packet` has joined the queue.
@@ -388,8 +305,10 @@ impl QueueDiscipline for LinuxRed {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.catch_up(cx.now);
         let idle_since = self.idle_since.take();
-        self.observe(idle_since, cx.now);
-        let reason = self.decide(cx.rng);
+        let queue = self.fifo.backlog().bytes;
+        let left = idle_since.map(|since| self.vars.after_idle(&self.idle, since, cx.now));
+        self.parms.observe(&mut self.vars, queue, left);
+        let reason = self.parms.decide(&mut self.vars, 0, cx.rng);
         if !self.carry_out(reason, packet, cx) && idle_since.is_some() {
             self.idle_since = Some(cx.now);
         }
@@ -409,8 +328,8 @@ impl QueueDiscipline for LinuxRed {
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        let average = self.average as f64 * tc::power_of_half(self.weight_log);
-        let curve = self.max_p.curve(self.min, self.max);
+        let average = self.parms.length(self.vars.average);
+        let curve = self.parms.curve();
         show(Gauge::new("average", average, "bytes"));
         show(Gauge::number("probability", curve.probability(average)));
         if self.adapts_at != Instant::NEVER {

@@ -113,6 +113,16 @@ def test_every_managed_link_of_a_graph_gets_the_queue() -> None:
     assert {"one utilisation", "two utilisation"} <= set(found.values["quantity"])
 
 
+def test_the_way_back_of_a_dumbbell_gets_the_queue_if_it_has_one(scenario: al.Scenario) -> None:
+    back = scenario.with_({"bottleneck.reverse": {"rate": "1Mbps"}})
+    assert back.managed_links == ["bottleneck"]
+    assert "queue" not in with_queue(back, "short").effective["bottleneck"]["reverse"]
+    managed = back.with_({"bottleneck.reverse.queue": {"kind": "red"}})
+    assert managed.managed_links == ["bottleneck", "bottleneck-back"]
+    changed = with_queue(managed, "short").effective["bottleneck"]
+    assert changed["queue"] == changed["reverse"]["queue"] == scenario.queues["short"]
+
+
 def test_tcps_meet_the_same_seeds_and_keep_what_else_the_scenario_says(scenario: al.Scenario) -> None:
     scenario = scenario.with_({"tcp": {"cwnd": {"initial": 4}}})
     found = al.compare(scenario, tcps=["reno/newreno", "reno/sack", "cubic/sack"], replications=2)

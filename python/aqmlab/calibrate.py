@@ -144,10 +144,7 @@ def _rates_of(scenario: Scenario) -> tuple[str, ...]:
 
 def _link_tables(scenario: Scenario) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Where the managed links of a scenario are described, by name."""
-    full = scenario.effective
-    tables = {"bottleneck": ("bottleneck", full["bottleneck"])} if "bottleneck" in full else {}
-    tables |= {name: (f"links.{name}", one) for name, one in full.get("links", {}).items()}
-    return {name: place for name, place in tables.items() if "queue" in place[1]}
+    return {name: place for name, place in scenario.links.items() if "queue" in place[1]}
 
 
 def _managed(scenario: Scenario) -> tuple[str, ...]:

@@ -148,19 +148,16 @@ def queue_named(scenario: Scenario | None, name: str) -> dict[str, Any]:
 
 
 def with_queue(scenario: Scenario, name: str) -> Scenario:
-    """The scenario with another queue at its bottleneck, or at all its managed links: `queues.NAME` of the
-    scenario, or a kind with its defaults. Raises `ValueError` if there is no such queue."""
+    """The scenario with another queue at all its managed links: `queues.NAME` of the scenario, or a kind with
+    its defaults. Raises `ValueError` if there is no such queue."""
     table = queue_named(scenario, name)
-    if "bottleneck" in scenario.given:
-        return scenario.with_({"bottleneck.queue": table})
-    managed = [link for link, one in scenario.given["links"].items() if "queue" in one]
-    return scenario.with_({f"links.{link}.queue": table for link in managed})
+    return scenario.with_(
+        {f"{place}.queue": table for place, link in scenario.links.values() if "queue" in link}
+    )
 
 
 def _queue_of(scenario: Scenario) -> dict[str, Any]:
-    full = scenario.effective
-    links = [full["bottleneck"]] if "bottleneck" in full else list(full["links"].values())
-    queue: dict[str, Any] = next(link["queue"] for link in links if "queue" in link)
+    queue: dict[str, Any] = next(link["queue"] for _, link in scenario.links.values() if "queue" in link)
     return queue
 
 

@@ -131,10 +131,19 @@ class Scenario:
     @property
     def managed_links(self) -> list[str]:
         """At packet level, the links with a queue discipline, by name."""
-        links = self.effective.get("links")
-        if links is None:
-            return ["bottleneck"]
-        return [name for name, link in links.items() if link.get("queue")]
+        return [name for name, (_, link) in self.links.items() if link.get("queue")]
+
+    @property
+    def links(self) -> dict[str, tuple[str, Table]]:
+        """At packet level, the links between routers by name: where each is described, and how. Of a dumbbell
+        the way back is among them if the scenario describes it."""
+        full = self.effective
+        if "bottleneck" not in full:
+            return {name: (f"links.{name}", link) for name, link in full.get("links", {}).items()}
+        found = {"bottleneck": ("bottleneck", full["bottleneck"])}
+        if "reverse" in full["bottleneck"]:
+            found["bottleneck-back"] = ("bottleneck.reverse", full["bottleneck"]["reverse"])
+        return found
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """Runs it, with another seed if one is given. Other threads go on meanwhile, and may `watch` how far

@@ -11,12 +11,26 @@ use serde_json::{Value, json};
 parameters! {
     /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
     ///
-    /// The way back has the same rate and delay, and a queue that never drops.
+    /// The way back is the link `bottleneck-back`. It has the same rate and delay, and a queue that never drops, unless
+    /// a table `bottleneck.reverse` says otherwise.
     pub struct Bottleneck {
         /// How fast it sends.
         pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
         /// Propagation delay, one way.
         pub delay: Span = Span::from_millis(60), "SHRED conversation, slide 17";
+    }
+}
+
+parameters! {
+    /// The way back of a dumbbell, from the node `right` to the node `left`: what acknowledgements meet.
+    ///
+    /// It may have a `queue` of its own, and then is a managed link of the name `bottleneck-back`; left out: one that
+    /// never drops.
+    pub struct Reverse {
+        /// How fast it sends; left out: as fast as the bottleneck.
+        pub rate: Option<Rate> = None, "ours: lines are the same in both directions unless they are said not to be";
+        /// Propagation delay, one way; left out: that of the bottleneck.
+        pub delay: Option<Span> = None, "ours: lines are the same in both directions unless they are said not to be";
     }
 }
 
@@ -123,17 +137,43 @@ fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
     );
     let queue = table.require("queue", &remedy);
     let queue = queue.and_then(|config| build(config, line.rate, &mut table));
-    let link = |name: &str, from: &str, to: &str, queue| LinkSpec {
-        name: name.to_owned(),
+    let back = table.take_with("reverse", |reverse| of_way_back(reverse, &line));
+    let there = LinkSpec {
+        name: "bottleneck".to_owned(),
         place: "bottleneck.queue".to_owned(),
-        from: from.to_owned(),
-        to: to.to_owned(),
+        from: LEFT.to_owned(),
+        to: RIGHT.to_owned(),
         rate: line.rate,
         delay: line.delay,
         queue,
     };
-    let there = queue.map(|queue| link("bottleneck", LEFT, RIGHT, Some(queue)));
-    table.finish(there.map(|there| vec![there, link("bottleneck-back", RIGHT, LEFT, None)]))
+    let back = back.unwrap_or_else(|| way_back(line.rate, line.delay, None));
+    let managed = there.queue.is_some();
+    table.finish(managed.then(|| vec![there, back]))
+}
+
+/// The way back that a table `reverse` describes, where the way there is `line`.
+fn of_way_back(table: Value, line: &Bottleneck) -> Result<LinkSpec, ConfigErrors> {
+    if table.is_null() {
+        return Ok(way_back(line.rate, line.delay, None));
+    }
+    let mut table = TableReader::new(table)?;
+    let Reverse { rate, delay } = Reverse::take_from(&mut table);
+    let (rate, delay) = (rate.unwrap_or(line.rate), delay.unwrap_or(line.delay));
+    let queue = table.take("queue").flatten().and_then(|config| build(config, rate, &mut table));
+    table.finish(Some(way_back(rate, delay, queue)))
+}
+
+fn way_back(rate: Rate, delay: Span, queue: Option<Queue>) -> LinkSpec {
+    LinkSpec {
+        name: "bottleneck-back".to_owned(),
+        place: "bottleneck.reverse.queue".to_owned(),
+        from: RIGHT.to_owned(),
+        to: LEFT.to_owned(),
+        rate,
+        delay,
+        queue,
+    }
 }
 
 fn of_graph(tables: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {

@@ -192,8 +192,16 @@ impl Scenario {
             value["draws"] = self.draws.into();
         }
         if self.dumbbell {
-            let line = &self.links[0];
+            let [line, back] = [&self.links[0], &self.links[1]];
             value["bottleneck"] = json!({ "rate": line.rate, "delay": line.delay, "queue": queue(line) });
+            // A way back like the way there is not written, so that a result keeps its name.
+            if back.queue.is_some() || (back.rate, back.delay) != (line.rate, line.delay) {
+                let mut reverse = json!({ "rate": back.rate, "delay": back.delay });
+                if let Some(queue) = queue(back) {
+                    reverse["queue"] = queue;
+                }
+                value["bottleneck"]["reverse"] = reverse;
+            }
         } else {
             let links = self.links.iter().map(|link| {
                 let mut table = json!({

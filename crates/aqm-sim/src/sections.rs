@@ -4,7 +4,7 @@
 use aqm_net::registry::{Entry, Family};
 use aqm_net::{Size, Span, parameters};
 
-use crate::links::{Access, Bottleneck};
+use crate::links::{Access, Bottleneck, Reverse};
 
 parameters! {
     /// What every host does with packets.
@@ -49,6 +49,7 @@ pub fn catalog() -> Vec<Entry> {
     let family = Family { name: "sections", title: "scenario section" };
     vec![
         Entry::of_parameters::<Bottleneck>("bottleneck", family),
+        Entry::of_parameters::<Reverse>("bottleneck.reverse", family),
         Entry::of_parameters::<Access>("access", family),
         Entry::of_parameters::<Host>("host", family),
         Entry::of_parameters::<Record>("record", family),

@@ -49,6 +49,38 @@ fn another_seed_is_as_good_as_reading_it_with_that_seed() {
 }
 
 #[test]
+fn the_way_back_may_have_a_rate_a_delay_and_a_queue_of_its_own() {
+    let with = |reverse: Value| {
+        let mut value = everything(1);
+        value["bottleneck"]["reverse"] = reverse;
+        common::plan(value)
+    };
+    let back = |plan: &Plan| plan.to_value()["bottleneck"]["reverse"].clone();
+    assert_eq!(back(&with(Value::Null)), Value::Null);
+    assert_eq!(with(json!({"rate": "2Mbps"})).digest(), plan(1).digest(), "the way back is like that anyway");
+    let slow = with(json!({"rate": "50kbps"}));
+    assert_eq!(back(&slow), json!({"rate": "50kbps", "delay": "10ms"}));
+    assert_ne!(digest(&slow), digest(&plan(1)));
+    let managed = with(json!({"delay": "30ms", "queue": {"kind": "drop-tail", "limit": "7p"}}));
+    assert_eq!((&back(&managed)["rate"], &back(&managed)["queue"]["limit"]), (&json!("2Mbps"), &json!("7p")));
+    assert_eq!(Plan::of_value(managed.to_value(), Files::new()).unwrap().digest(), managed.digest());
+    let run = managed.run(&Watch::default()).unwrap();
+    let links = common::words(&run, "links.link");
+    assert_eq!(links, ["bottleneck", "bottleneck-back"]);
+}
+
+#[test]
+fn what_is_wrong_with_the_way_back_is_told_at_its_place() {
+    let mut value = everything(1);
+    value["bottleneck"]["reverse"] =
+        json!({"rat": "1Mbps", "delay": 3, "queue": {"kind": "red", "max_p": 2}});
+    let errors = Plan::of_value(value, Files::new()).unwrap_err();
+    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    let wanted = ["bottleneck.reverse.rat", "bottleneck.reverse.delay", "bottleneck.reverse.queue.max_p"];
+    assert_eq!(places, wanted, "{errors}");
+}
+
+#[test]
 fn every_mistake_is_told_whatever_section_it_is_in_and_unknown_keys_first() {
     let value = json!({
         "duration": "0s", "warm_up": "1s", "sed": 3,

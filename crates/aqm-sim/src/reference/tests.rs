@@ -121,6 +121,19 @@ fn both_engines_agree_on_a_graph_with_two_queues() {
 }
 
 #[test]
+fn both_engines_agree_on_a_way_back_of_its_own() {
+    let queue = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
+    for reverse in [
+        json!({"rate": "37kbps", "delay": "3ms"}),
+        json!({"rate": "29kbps", "queue": {"kind": "drop-tail", "limit": "7p"}}),
+    ] {
+        let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue, "reverse": reverse});
+        let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck})));
+        assert_equal(&lazy, &reference, &reverse.to_string());
+    }
+}
+
+#[test]
 fn links_that_gather_agree_whatever_their_delay_and_the_access_lines() {
     let queue = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
     let cases = [

@@ -10,6 +10,7 @@ mod adaptive_red;
 mod average;
 mod choke;
 mod curve;
+mod docsis_pie;
 #[cfg(test)]
 mod drop_front;
 mod drop_nth;
@@ -75,6 +76,7 @@ registry! {
         "pisa" => pisa,
         "pimc" => pimc,
         "pie" => pie,
+        "docsis-pie" => docsis_pie,
         "drr" => drr,
         "rr" => rr,
         "stfq" => stfq,

@@ -23,8 +23,8 @@
 //!   `dq_threshold` are constants in the kernel. A timer of more than 63 jiffies, which the kernel rounds up, is exact.
 
 mod linux;
-mod rfc;
-mod timer;
+pub(crate) mod rfc;
+pub(crate) mod timer;
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
@@ -452,7 +452,7 @@ impl Controller for Linux {
     #[inline]
     fn catch_up(&mut self, waiting: Backlog, now: Instant) {
         let Self { rules, vars, timer, .. } = self;
-        timer.catch_up(now, self.tupdate, vars, |vars| rules.update(vars, waiting.bytes));
+        timer.catch_up(now, self.tupdate, vars, |vars, _| rules.update(vars, waiting.bytes));
     }
 
     fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool {

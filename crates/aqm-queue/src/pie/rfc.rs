@@ -202,7 +202,7 @@ impl Controller for Rfc {
     #[inline]
     fn catch_up(&mut self, waiting: Backlog, now: Instant) {
         let Self { rules, timer, vars } = self;
-        timer.catch_up(now, rules.tupdate, vars, |vars| rules.update(vars, waiting));
+        timer.catch_up(now, rules.tupdate, vars, |vars, _| rules.update(vars, waiting));
     }
 
     fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool {

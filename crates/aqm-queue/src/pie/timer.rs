@@ -16,14 +16,14 @@ impl Timer {
     }
 
     /// Lets it run out as often as it has by `now`, `every` so often: an instant at `now` comes first. `act` changes
-    /// `state`, and depends on nothing that changes meanwhile; so once it changes nothing, it never does again.
+    /// `state` at an instant. Where it changes nothing, nothing would be changed up to `now`.
     #[inline]
     pub(crate) fn catch_up<S: Copy + PartialEq>(
         &mut self,
         now: Instant,
         every: Span,
         state: &mut S,
-        act: impl FnMut(&mut S),
+        act: impl FnMut(&mut S, Instant),
     ) {
         if self.due <= now {
             self.make_up(now, every, state, act);
@@ -36,11 +36,11 @@ impl Timer {
         now: Instant,
         every: Span,
         state: &mut S,
-        mut act: impl FnMut(&mut S),
+        mut act: impl FnMut(&mut S, Instant),
     ) {
         while self.due <= now {
             let before = *state;
-            act(state);
+            act(state, self.due);
             self.due += every;
             if *state == before && self.due <= now {
                 let missed = now.since(self.due).nanos() / every.nanos() + 1;
@@ -60,7 +60,7 @@ mod tests {
         let mut timer = Timer::new(Instant::from_nanos(25));
         let mut count = 0;
         for (now, expected) in [(24, 0), (25, 1), (34, 1), (35, 2), (74, 5), (75, 6)] {
-            timer.catch_up(Instant::from_nanos(now), every, &mut count, |count| *count += 1);
+            timer.catch_up(Instant::from_nanos(now), every, &mut count, |count, _| *count += 1);
             assert_eq!(count, expected, "at {now}");
         }
     }
@@ -71,7 +71,7 @@ mod tests {
         let mut timer = Timer::new(Instant::from_nanos(25));
         let (mut state, mut calls) = (3, 0);
         let century = Instant::from_nanos(3_000_000_000_000_000_000);
-        timer.catch_up(century, every, &mut state, |state| {
+        timer.catch_up(century, every, &mut state, |state, _| {
             calls += 1;
             *state = (*state - 1).max(0);
         });

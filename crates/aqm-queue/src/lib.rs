@@ -137,20 +137,26 @@ pub trait Build {
         None
     }
 
+    /// The disciplines inside that the parameters name. What these want and choose is told with what the discipline
+    /// wants and chooses itself, unless it says otherwise.
+    fn inner(&self, _rate: Rate) -> Vec<Inner<'_>> {
+        Vec::new()
+    }
+
     /// Whether the discipline treats classes differently, so that packets ought to be classified before
     /// they arrive.
     fn wants_classes(&self) -> bool {
-        false
+        any_inner(self, |config| config.wants_classes())
     }
 
     /// Whether the discipline looks at the windows of senders, so that packets ought to tell them.
     fn wants_windows(&self) -> bool {
-        false
+        any_inner(self, |config| config.wants_windows())
     }
 
     /// Whether the discipline looks at the hosts that packets come from and go to, so that packets ought to tell them.
     fn wants_hosts(&self) -> bool {
-        false
+        any_inner(self, |config| config.wants_hosts())
     }
 
     /// Whether the discipline holds packets back from a free line.
@@ -165,13 +171,14 @@ pub trait Build {
 
     /// The workloads that the parameters name, each with the place where they do.
     fn names_traffic(&self) -> Vec<(String, &str)> {
-        Vec::new()
+        let within = |(at, name): (String, _), place: &str| (format!("{place}.{at}"), name);
+        of_inner(self.inner(Rate::default()), |config, _| config.names_traffic(), within)
     }
 
     /// What follows from the parameters and a line of this rate, and is written nowhere: thresholds and weights
     /// that a discipline chooses by itself. The parameters have been checked.
-    fn derived(&self, _rate: Rate) -> Vec<Derived> {
-        Vec::new()
+    fn derived(&self, rate: Rate) -> Vec<Derived> {
+        derived_inside(self, rate)
     }
 
     /// Tables of parameters, laid over the defaults, with which the algorithm has the hardest time: small
@@ -193,9 +200,46 @@ pub trait Build {
 
     /// What is allowed but suspicious, for a line of this rate: the place, and why. The parameters have
     /// been checked.
-    fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
-        Vec::new()
+    fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
+        warnings_inside(self, rate)
     }
+}
+
+/// A discipline inside another, as the parameters of the other have it.
+pub struct Inner<'a> {
+    /// Where its parameters stand, such as `classes.web.queue`.
+    pub place: String,
+    /// Its parameters.
+    pub config: &'a Config,
+    /// The rate of the line that it is built for.
+    pub rate: Rate,
+}
+
+fn any_inner(outer: &(impl Build + ?Sized), holds: impl Fn(&Config) -> bool) -> bool {
+    // Which disciplines are inside does not depend on the line.
+    outer.inner(Rate::default()).iter().any(|inner| holds(inner.config))
+}
+
+/// What the disciplines inside of `outer` choose by themselves.
+fn derived_inside(outer: &(impl Build + ?Sized), rate: Rate) -> Vec<Derived> {
+    of_inner(outer.inner(rate), |config, rate| config.derived(rate), Derived::within)
+}
+
+/// What is suspicious in the disciplines inside of `outer`.
+fn warnings_inside(outer: &(impl Build + ?Sized), rate: Rate) -> Vec<ConfigError> {
+    of_inner(outer.inner(rate), |config, rate| config.warnings(rate), ConfigError::within)
+}
+
+/// What the disciplines inside tell, each with its place.
+fn of_inner<'a, T>(
+    inside: Vec<Inner<'a>>,
+    ask: impl Fn(&'a Config, Rate) -> Vec<T>,
+    within: impl Fn(T, &str) -> T,
+) -> Vec<T> {
+    let told = |Inner { place, config, rate }| {
+        ask(config, rate).into_iter().map(|one| within(one, &place)).collect::<Vec<T>>()
+    };
+    inside.into_iter().flat_map(told).collect()
 }
 
 /// A value that a discipline has chosen by itself.

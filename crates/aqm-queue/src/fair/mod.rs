@@ -76,9 +76,9 @@ macro_rules! scheduler {
                 self.common().build(|unit| self.order(unit, rate), rate)
             }
 
-            fn derived(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Derived> {
-                let child = self.child.iter().flat_map(|child| child.derived(rate));
-                child.map(|one| one.within("child")).collect()
+            fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
+                let child = self.child.as_deref();
+                child.map(|config| $crate::Inner { place: "child".to_owned(), config, rate }).into_iter().collect()
             }
 
             fn corners(&self) -> Vec<::serde_json::Value> {
@@ -91,14 +91,6 @@ macro_rules! scheduler {
 
             fn wants_classes(&self) -> bool {
                 !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
-            }
-
-            fn wants_windows(&self) -> bool {
-                self.child.as_ref().is_some_and(|child| child.wants_windows())
-            }
-
-            fn wants_hosts(&self) -> bool {
-                self.child.as_ref().is_some_and(|child| child.wants_hosts())
             }
         }
 

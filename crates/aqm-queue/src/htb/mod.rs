@@ -38,7 +38,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::packet_label::{Label, Protocol};
-use crate::{Build, ClassCounters, Context, Derived, QueueDiscipline, red};
+use crate::{
+    Build, ClassCounters, Context, Derived, Inner, QueueDiscipline, derived_inside, red, warnings_inside,
+};
 use plan::Plan;
 use tree::{LEVELS, Tree};
 
@@ -142,16 +144,12 @@ impl Build for Config {
         }))
     }
 
-    fn wants_classes(&self) -> bool {
-        self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_classes())
-    }
-
-    fn wants_windows(&self) -> bool {
-        self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_windows())
-    }
-
-    fn wants_hosts(&self) -> bool {
-        self.classes.values().filter_map(|class| class.queue.as_ref()).any(|queue| queue.wants_hosts())
+    fn inner(&self, _rate: Rate) -> Vec<Inner<'_>> {
+        let queues = self.classes.iter().filter_map(|(name, class)| {
+            let place = plan::queue_of(name);
+            Some(Inner { place, config: class.queue.as_deref()?, rate: class.rate? })
+        });
+        queues.collect()
     }
 
     fn holds_back(&self) -> bool {
@@ -174,7 +172,9 @@ impl Build for Config {
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
-        plan::derived(self, rate)
+        let mut derived = plan::derived(self, rate);
+        derived.extend(derived_inside(self, rate));
+        derived
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -182,7 +182,9 @@ impl Build for Config {
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
-        plan::warnings(self, rate)
+        let mut warnings = plan::warnings(self, rate);
+        warnings.extend(warnings_inside(self, rate));
+        warnings
     }
 }
 

@@ -199,7 +199,7 @@ fn default(config: &Config, all: &[Placed<'_>]) -> Result<usize, ConfigError> {
     found.ok_or_else(|| ConfigError::at("default", problem))
 }
 
-/// What follows from the rates: quanta that are left out, and what the queues of leaves choose.
+/// What follows from the rates: quanta that are left out.
 pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
     let everything = everything(line);
     let Ok(all) = placed(config, &everything) else { return Vec::new() };
@@ -208,10 +208,6 @@ pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
         if leaf.class.quantum.is_none() {
             let bytes = quantum(leaf, config).bytes() as f64;
             derived.push(Derived::new("quantum", bytes, "bytes").within(&format!("classes.{}", leaf.name)));
-        }
-        if let Some(queue) = &leaf.class.queue {
-            let place = queue_of(leaf.name);
-            derived.extend(queue.derived(leaf.rate).into_iter().map(|one| one.within(&place)));
         }
     }
     derived

@@ -1,9 +1,9 @@
-//! How long a queue is, in packets or in bytes: the papers use both.
+//! How long a queue is, in packets or in bytes: the papers use both. Some measure it in time.
 
 use std::fmt;
 
-use crate::Quantity;
 use crate::units;
+use crate::{Quantity, Span};
 
 /// A number of packets or of bytes; written `30p`, `1500B` or `20kB` (1000 bytes) in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +60,50 @@ impl fmt::Display for Length {
 }
 
 units::quantity_parameter!(Length);
+
+/// How long a queue may be, in packets, in bytes, or in the time that a packet waits; written `20p`, `30kB` or `1ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// So many packets or bytes wait.
+    Length(Length),
+    /// A packet has waited for so long.
+    Time(Span),
+}
+
+impl Quantity for Threshold {
+    const NAME: &'static str = "time, packets or bytes";
+    const SCALE: &'static [(&'static str, f64)] = &[
+        ("ns", 1.0),
+        ("us", 1e3),
+        ("ms", 1e6),
+        ("s", 1e9),
+        ("min", 6e10),
+        ("p", 1.0),
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+    ];
+
+    fn parse(text: &str) -> Result<Self, String> {
+        units::parse::<Self>(text, "1ms")?;
+        if units::is_in::<Length>(text) {
+            Length::parse(text).map(Self::Length)
+        } else {
+            Span::parse(text).map(Self::Time)
+        }
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(length) => length.fmt(f),
+            Self::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+units::quantity_parameter!(Threshold);
 
 /// A size in bytes; written `40B`, `10kB` (1000 bytes) or `2MB` in a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,6 +175,21 @@ mod tests {
         for text in ["30", "30q", "-1p", "1.5p", "NaNp", "p", "1e300kB"] {
             assert!(Length::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_threshold_is_a_length_or_a_time_and_knows_the_units_of_both() {
+        for text in ["20p", "30kB", "1ms", "250us"] {
+            assert_eq!(Threshold::parse(text).unwrap().to_string(), text);
+        }
+        let units = |scale: &[(&'static str, f64)]| scale.iter().map(|(unit, _)| *unit).collect::<Vec<_>>();
+        let both = [units(Span::SCALE), units(Length::SCALE)].concat();
+        assert_eq!(units(Threshold::SCALE), both);
+        assert_eq!(
+            Threshold::parse("1Mbps").unwrap_err(),
+            format!("`1Mbps`: unknown unit `Mbps`, expected {}", both.join(", "))
+        );
+        assert_eq!(Threshold::parse("1.5p").unwrap_err(), "`1.5p` must be a whole number, at most 1e12");
     }
 
     #[test]

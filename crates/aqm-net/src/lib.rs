@@ -24,7 +24,7 @@ pub mod values;
 pub mod watch;
 
 pub use config_error::{ConfigError, ConfigErrors, ErrorCollector, unknown};
-pub use length::{Backlog, Length, Size};
+pub use length::{Backlog, Length, Size, Threshold};
 pub use occupancy::Occupancy;
 pub use packet::{Ecn, Packet};
 pub use parameters::Parameters;

@@ -8,20 +8,24 @@ use crate::{Length, Quantity, Rate, Size, Span};
 /// # Errors
 /// A sentence that says what is wrong and what is allowed.
 pub fn in_base_unit(text: &str) -> Result<(f64, &'static str), String> {
-    let (_, unit) = split(text);
-    let is_in = |scale: &[(&str, f64)]| scale.iter().any(|(name, _)| *name == unit);
-    if is_in(Span::SCALE) {
+    if is_in::<Span>(text) {
         Ok((Span::parse(text)?.seconds(), "s"))
-    } else if is_in(Rate::SCALE) {
+    } else if is_in::<Rate>(text) {
         Ok((Rate::parse(text)?.bps() as f64, "bps"))
-    } else if is_in(Size::SCALE) {
+    } else if is_in::<Size>(text) {
         Ok((Size::parse(text)?.bytes() as f64, "B"))
-    } else if is_in(Length::SCALE) {
+    } else if is_in::<Length>(text) {
         Ok((Length::parse(text)?.count() as f64, "p"))
     } else {
         let scales = [Span::SCALE, Rate::SCALE, Length::SCALE];
         Err(format!("`{text}` is no number with one of the units {}", names(&scales.concat())))
     }
+}
+
+/// Whether the unit of `text` is one of this quantity.
+pub(crate) fn is_in<T: Quantity>(text: &str) -> bool {
+    let (_, unit) = split(text);
+    T::SCALE.iter().any(|(name, _)| *name == unit)
 }
 
 fn names(scale: &[(&str, f64)]) -> String {

@@ -8,6 +8,7 @@ mod acknowledgement;
 mod adaptation;
 mod adaptive_red;
 mod average;
+mod ce_threshold;
 mod choke;
 mod curve;
 mod docsis_pie;
@@ -32,6 +33,7 @@ mod pi;
 mod pie;
 mod pimc;
 mod pisa;
+mod policer;
 mod port;
 mod red;
 mod red_core;
@@ -40,6 +42,7 @@ mod rio_ps;
 mod self_configuring_red;
 mod shred;
 mod spacing;
+mod stage;
 mod tc;
 pub mod testing;
 #[allow(dead_code, reason = "its first user is under way")]
@@ -84,6 +87,8 @@ registry! {
         "wfq" => wfq,
         "pfq" => pfq,
         "htb" => htb,
+        "ce-threshold" => ce_threshold,
+        "policer" => policer,
     }
 }
 

@@ -189,7 +189,7 @@ impl Build for Config {
 }
 
 /// A class for each of three flows, with and without a class to borrow from.
-fn corners() -> Vec<Value> {
+pub(crate) fn corners() -> Vec<Value> {
     let over = |mut table: Value, change: Value| {
         table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(table, change)| {
             table.extend(change.clone());

@@ -1,0 +1,279 @@
+//! What stages have in common: a step before or behind a queue, which may be any other discipline.
+//!
+//! A stage's file holds its [`Stage`] and the parameters that are its own. The queue that it serves is here:
+//! [`Inside`] holds it, knows the packets in it by ids of its own, and tells their fates under the ids they came with.
+//! So a stage may let a packet take the place of another that waits, and the queue never sees two packets with one id.
+//! What the queue tells of itself, the stage tells.
+//!
+//! Ours: a gauge of the queue that has the name of one of the stage is not shown.
+
+use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate};
+use serde_json::{Value, json};
+
+use crate::{
+    Acknowledgement, Build as _, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline,
+    Reason, drop_tail, htb, red,
+};
+
+/// Declares the `Config` of a stage, the parameters of its own first, and how it is built: `Config::stage` checks its
+/// own and makes its [`Stage`], `Config::own_corners` has the tables of its own that are hard for it.
+macro_rules! stage {
+    ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
+        ::aqm_net::parameters! {
+            $(#[doc = $about])+
+            pub struct Config {
+                $($own)*
+                /// The queue, any discipline. Left out: `drop-tail` as it comes.
+                pub queue: Option<Box<$crate::Config>> = None, "ours";
+            }
+        }
+
+        impl $crate::Build for Config {
+            fn build(
+                &self,
+                rate: ::aqm_net::Rate,
+            ) -> Result<Box<dyn $crate::QueueDiscipline>, ::aqm_net::ConfigErrors> {
+                let mut errors = ::aqm_net::ErrorCollector::default();
+                let stage = errors.take(self.stage(rate));
+                let inside = errors.take($crate::stage::Inside::build(self.queue.as_deref(), rate));
+                let (stage, inside) = errors.finish_some(stage.zip(inside))?;
+                Ok(Box::new($crate::stage::Staged { stage, inside }))
+            }
+
+            fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
+                let queue = self.queue.as_deref();
+                queue.map(|config| $crate::Inner { place: "queue".to_owned(), config, rate }).into_iter().collect()
+            }
+
+            fn holds_back(&self) -> bool {
+                self.queue.as_ref().is_some_and(|queue| queue.holds_back())
+            }
+
+            fn outlet(&self, line: ::aqm_net::Rate) -> ::aqm_net::Rate {
+                self.queue.as_ref().map_or(line, |queue| queue.outlet(line))
+            }
+
+            fn has_flow_queues(&self) -> bool {
+                self.queue.as_ref().is_some_and(|queue| queue.has_flow_queues())
+            }
+
+            fn corners(&self) -> Vec<::serde_json::Value> {
+                $crate::stage::corners(Self::own_corners())
+            }
+        }
+    };
+}
+pub(crate) use stage;
+
+/// Each table of a stage's own; the first of them, with queues that drop, mark, reorder and hold back.
+pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
+    let mut small = red::small();
+    small["kind"] = json!("red");
+    let queues = [
+        json!({"kind": "drop-tail", "limit": "5001B", "admits": "until-beyond"}),
+        small.clone(),
+        json!({"kind": "drr", "limit": "30p", "buckets": 2, "drop": "longest-front", "child": small.clone()}),
+        json!({"kind": "ce-threshold", "threshold": "2p", "queue": {"kind": "policer", "rate": "9Mbps", "queue": small}}),
+    ];
+    let shaper = htb::corners().into_iter().map(|mut htb| {
+        htb["kind"] = json!("htb");
+        htb
+    });
+    let over_first = |queue: Value| {
+        let mut corner = own.first().cloned().unwrap_or_else(|| json!({}));
+        corner["queue"] = queue;
+        corner
+    };
+    let around = queues.into_iter().chain(shaper.take(1)).map(over_first).collect();
+    [own.clone(), around].concat()
+}
+
+/// What a stage does with packets.
+pub(crate) trait Stage: Clone + Send + Sync + 'static {
+    /// What it notes of a packet in the queue.
+    type Note: Copy + Send + Sync + 'static;
+
+    /// A packet arrives: it drops it, or lets it in.
+    fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Self::Note>, cx: &mut Context<'_>);
+
+    /// The packet of this `place` leaves, and this `left` waits behind it.
+    fn on_departure(
+        &mut self,
+        _packet: &mut Packet,
+        _noted: Self::Note,
+        _left: Backlog,
+        _cx: &mut Context<'_>,
+    ) {
+    }
+
+    /// The packet of this `place` does not wait any more, whatever became of it.
+    fn on_gone(&mut self, _place: u32, _noted: Self::Note) {}
+
+    /// As [`QueueDiscipline::gauges`].
+    fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
+
+    /// As [`QueueDiscipline::tc_statistics`]; those of the queue are told by the queue.
+    fn tc_statistics(&self) -> Value {
+        Value::Null
+    }
+}
+
+/// A packet in the queue, as it would leave now, and what was noted of it.
+#[derive(Clone, Copy)]
+struct Place<N> {
+    packet: Packet,
+    noted: N,
+}
+
+/// A queue in which packets have places; the number of its place is the id that a packet has there.
+#[derive(Clone)]
+pub(crate) struct Inside<N> {
+    queue: Box<dyn QueueDiscipline>,
+    places: Vec<Place<N>>,
+    free: Vec<u32>,
+    /// Packets that were dropped in the present call.
+    lost: Vec<u32>,
+}
+
+impl<N: Copy> Inside<N> {
+    /// The queue of a stage; Drop Tail as it comes if none is named.
+    pub fn build(queue: Option<&Config>, rate: Rate) -> Result<Self, ConfigErrors> {
+        let queue = match queue {
+            Some(queue) => queue.build(rate).map_err(|errors| errors.within("queue")),
+            None => drop_tail::Config::default().build(rate),
+        };
+        Ok(Self { queue: queue?, places: Vec::new(), free: Vec::new(), lost: Vec::new() })
+    }
+
+    /// Offers `packet` to the queue; returns its place, from which it may be gone already.
+    #[inline]
+    pub fn enqueue(&mut self, packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
+        let one = Place { packet, noted };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = one;
+                place
+            }
+            None => {
+                self.places.push(one);
+                self.places.len() as u32 - 1
+            }
+        };
+        self.with(cx, |queue, cx| queue.enqueue(Packet { id: place, ..packet }, cx));
+        place
+    }
+
+    /// Lets the queue act, and translates what it tells.
+    #[inline]
+    fn with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> T,
+    ) -> T {
+        let mut translator =
+            Translator { places: &mut self.places, lost: &mut self.lost, outer: cx.observer };
+        act(self.queue.as_mut(), &mut Context { now: cx.now, rng: cx.rng, observer: &mut translator })
+    }
+}
+
+/// Tells the fates of packets in the queue under the ids with which they came.
+struct Translator<'a, N> {
+    places: &'a mut Vec<Place<N>>,
+    lost: &'a mut Vec<u32>,
+    outer: &'a mut dyn Observer,
+}
+
+impl<N> Observer for Translator<'_, N> {
+    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        self.lost.push(packet.id);
+        self.outer.dropped(&self.places[packet.id as usize].packet, why, now);
+    }
+
+    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
+        let outside = &mut self.places[packet.id as usize].packet;
+        outside.ecn = packet.ecn;
+        self.outer.marked(outside, why, now);
+    }
+
+    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
+        self.outer.acknowledgement(&self.places[packet.id as usize].packet)
+    }
+}
+
+/// A stage and its queue: the running discipline.
+#[derive(Clone)]
+pub(crate) struct Staged<S: Stage> {
+    pub stage: S,
+    pub inside: Inside<S::Note>,
+}
+
+impl<S: Stage> Staged<S> {
+    /// Nothing waits any more in this place.
+    #[inline]
+    fn leave(&mut self, place: u32) {
+        self.stage.on_gone(place, self.inside.places[place as usize].noted);
+        self.inside.free.push(place);
+    }
+
+    #[inline]
+    fn learn_of_losses(&mut self) {
+        while let Some(place) = self.inside.lost.pop() {
+            self.leave(place);
+        }
+    }
+}
+
+impl<S: Stage> QueueDiscipline for Staged<S> {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        self.stage.on_arrival(packet, &mut self.inside, cx);
+        self.learn_of_losses();
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        let sent = self.inside.with(cx, |queue, cx| queue.dequeue(cx));
+        self.learn_of_losses();
+        let place = sent?.id;
+        let Place { mut packet, noted } = self.inside.places[place as usize];
+        let left = self.inside.queue.backlog();
+        self.stage.on_departure(&mut packet, noted, left, cx);
+        self.leave(place);
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inside.queue.backlog()
+    }
+
+    fn next_ready(&self) -> Option<Instant> {
+        self.inside.queue.next_ready()
+    }
+
+    fn on_label(&mut self, number: u16, label: &Label) {
+        self.inside.queue.on_label(number, label);
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        let mut own = Vec::new();
+        self.stage.gauges(&mut |gauge| {
+            own.push(gauge.name);
+            show(gauge);
+        });
+        self.inside.queue.gauges(&mut |gauge| {
+            if !own.contains(&gauge.name) {
+                show(gauge);
+            }
+        });
+    }
+
+    fn tc_statistics(&self, _now: Instant) -> Value {
+        self.stage.tc_statistics()
+    }
+
+    fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
+        show("queue", self.inside.queue.as_ref());
+    }
+
+    fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {
+        self.inside.queue.classes(now, show);
+    }
+}

@@ -4,9 +4,8 @@
 //! longer than the threshold, is ECN-capable, and `ce_threshold_selector` chooses it. Linux 6.17's `dualpi2`
 //! (`step_thresh`) does so too, or marks what leaves more than so many packets behind.
 //!
-//! M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, and RFC 8257 mark a packet that *arrives* at more than
-//! so many. Here as in Linux the packet that leaves is marked, so senders hear of the queue sooner by
-//! the time that it takes to send it.
+//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet that *arrives* at more than so many. Here as in Linux
+//! the packet that leaves is marked, so its mark tells of the queue as it is and not as it was when the packet came.
 //!
 //! Ours, where the sources are silent:
 //! - What a packet may leave behind is counted in bytes, too.

@@ -1,7 +1,6 @@
 //! A policer before a queue: what arrives faster than a token bucket fills is dropped, or waits nowhere.
 //!
-//! J. Heinanen, R. Guerin, "A Single Rate Three Color Marker", RFC 2697, and "A Two Rate Three Color Marker",
-//! RFC 2698, without colours: the bucket starts full and fills at `rate` up to `burst`; a packet for which there are
+//! J. Heinanen, R. Guerin, RFC 2697 (one rate) and RFC 2698 (two rates), without their colours: the bucket starts full and fills at `rate` up to `burst`; a packet for which there are
 //! tokens takes as many as it has bytes, and another takes none and is dropped. With `peak` there is a second
 //! bucket, which fills at that rate up to `peak_burst`, and a packet needs tokens in both, as in Linux
 //! 6.1's `act_police`.

@@ -55,7 +55,7 @@ def test_what_the_issue_names_is_there() -> None:
 
 
 def test_tcp_is_made_of_congestion_controls_recoveries_aliases_and_profiles() -> None:
-    assert {"reno", "highspeed", "scalable", "cubic"} == {one.name for one in members("congestion-controls")}
+    assert {"reno", "highspeed", "scalable", "cubic", "ledbat"} == {one.name for one in members("congestion-controls")}
     assert {"tahoe", "reno", "newreno", "sack", "rack"} == {one.name for one in members("recoveries")}
     controls = {one.name for one in members("congestion-controls")}
     recoveries = {one.name for one in members("recoveries")}

@@ -26,15 +26,15 @@ pub(crate) enum Contents {
     Datagram { number: u64, sent: Instant },
 }
 
-/// A payload as it is kept. Few segments carry blocks of SACK, so those are kept apart.
+/// A payload as it is kept. Few segments carry options, so those are kept apart.
 #[derive(Clone, Copy, Debug)]
 enum StoredPayload {
     Segment {
         seq: u64,
         ack: u64,
         slot: u32,
-        /// One more than the place of its blocks; 0 if it has none.
-        sacks: u32,
+        /// One more than the place of its options; 0 if it has none.
+        options: u32,
         len: u16,
         wire: u16,
         flags: Flags,
@@ -50,13 +50,13 @@ enum StoredPayload {
 }
 
 impl StoredPayload {
-    /// The payload as it was put; `sacks` finds the blocks of a segment that has any, by their place.
+    /// The payload as it was put; `options` finds those of a segment that has any, by their place.
     #[inline(always)]
-    fn open(self, sacks: impl FnOnce(u32) -> Sacks) -> Payload {
+    fn open(self, options: impl FnOnce(u32) -> Options) -> Payload {
         match self {
-            Self::Segment { seq, ack, slot, sacks: place, len, wire, flags, ecn, to } => {
-                let sacks = if place == 0 { Sacks::default() } else { sacks(place) };
-                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn };
+            Self::Segment { seq, ack, slot, options: place, len, wire, flags, ecn, to } => {
+                let Options { sacks, sent } = if place == 0 { Options::default() } else { options(place) };
+                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn, sent };
                 Payload { contents: Contents::Segment(segment), slot, to }
             }
             Self::Datagram { number, sent, slot, to } => {
@@ -66,14 +66,21 @@ impl StoredPayload {
     }
 }
 
+/// What few segments carry: blocks of SACK, and when they were sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    sacks: Sacks,
+    sent: Instant,
+}
+
 /// The payloads of the packets under way, by the id of their packet. The id that became free last is used first:
 /// its place is still in the cache.
 #[derive(Default)]
 pub(crate) struct PayloadStore {
     stored: Vec<StoredPayload>,
     free: Vec<u32>,
-    sacks: Vec<Sacks>,
-    free_sacks: Vec<u32>,
+    options: Vec<Options>,
+    free_options: Vec<u32>,
 }
 
 impl PayloadStore {
@@ -83,10 +90,11 @@ impl PayloadStore {
         let Payload { contents, slot, to } = payload;
         let stored = match contents {
             Contents::Segment(segment) => {
-                let Segment { seq, ack, len, wire, flags, ecn, .. } = segment;
-                let sacks = if segment.sacks.is_empty() { 0 } else { self.put_sacks(segment.sacks) };
+                let Segment { seq, ack, sacks, len, wire, flags, ecn, sent } = segment;
+                let plain = sacks.is_empty() && sent == Instant::START;
+                let options = if plain { 0 } else { self.put_options(Options { sacks, sent }) };
                 // A segment has a header, and all of it fits 16 bits.
-                StoredPayload::Segment { seq, ack, slot, sacks, len: len as u16, wire, flags, ecn, to }
+                StoredPayload::Segment { seq, ack, slot, options, len: len as u16, wire, flags, ecn, to }
             }
             Contents::Datagram { number, sent } => StoredPayload::Datagram { number, sent, slot, to },
         };
@@ -111,7 +119,7 @@ impl PayloadStore {
     /// The payload of a packet.
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> Payload {
-        self.stored[id as usize].open(|place| self.sacks[place as usize - 1])
+        self.stored[id as usize].open(|place| self.options[place as usize - 1])
     }
 
     /// Where the flow of a payload is kept, and the end of it that the packet travels to.
@@ -136,21 +144,21 @@ impl PayloadStore {
     #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);
-        let Self { stored, sacks, free_sacks, .. } = self;
+        let Self { stored, options, free_options, .. } = self;
         stored[id as usize].open(|place| {
-            free_sacks.push(place);
-            sacks[place as usize - 1]
+            free_options.push(place);
+            options[place as usize - 1]
         })
     }
 
     #[cold]
-    fn put_sacks(&mut self, sacks: Sacks) -> u32 {
-        if let Some(place) = self.free_sacks.pop() {
-            self.sacks[place as usize - 1] = sacks;
+    fn put_options(&mut self, options: Options) -> u32 {
+        if let Some(place) = self.free_options.pop() {
+            self.options[place as usize - 1] = options;
             return place;
         }
-        self.sacks.push(sacks);
-        self.sacks.len() as u32
+        self.options.push(options);
+        self.options.len() as u32
     }
 }
 
@@ -193,6 +201,18 @@ mod tests {
     }
 
     #[test]
+    fn when_a_segment_was_sent_is_kept_if_it_tells() {
+        let mut store = PayloadStore::default();
+        let (mut told, sent) = (segment(1, &[]), Instant::from_nanos(77));
+        if let Contents::Segment(segment) = &mut told.contents {
+            segment.sent = sent;
+        }
+        let [plain, told] = [segment(1, &[]), told].map(|payload| store.put(payload));
+        assert_eq!(store.options.len(), 1);
+        assert_eq!([plain, told].map(|id| segment_of(store.take(id)).sent), [Instant::START, sent]);
+    }
+
+    #[test]
     fn an_id_is_used_again_once_it_is_free_and_the_blocks_of_sack_are_not_mixed_up() {
         let mut store = PayloadStore::default();
         let blocks = [[(10, 20)], [(30, 40)], [(50, 60)]];
@@ -203,7 +223,7 @@ mod tests {
         assert_eq!(again, first);
         assert_eq!(segment_of(store.get(second)).sacks, segment_of(segment(1, &blocks[1])).sacks);
         assert_eq!(segment_of(store.get(again)).sacks, segment_of(segment(2, &blocks[2])).sacks);
-        assert_eq!(store.sacks.len(), 2, "the place of the blocks is used again, too");
+        assert_eq!(store.options.len(), 2, "the place of the options is used again, too");
         assert!(segment_of(store.get(again)).seq == 2 && store.put(segment(3, &[])) == 2);
     }
 }

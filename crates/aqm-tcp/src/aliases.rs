@@ -35,6 +35,7 @@ const ALIASES: &[Alias] = &[
     alias("highspeed", "HighSpeed TCP (RFC 3649) with SACK.", "highspeed", "sack"),
     alias("scalable", "Scalable TCP (T. Kelly 2003) with SACK.", "scalable", "sack"),
     alias("cubic", "CUBIC (RFC 9438) with SACK.", "cubic", "sack"),
+    alias("ledbat", "LEDBAT (RFC 6817), less than best effort, with SACK.", "ledbat", "sack"),
     alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in today's Linux.", "cubic", "rack"),
 ];
 
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(
             problem("vegas"),
             "unknown transport `vegas`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
-             `scalable`, `cubic`, `linux`, or CONTROL/RECOVERY"
+             `scalable`, `cubic`, `ledbat`, `linux`, or CONTROL/RECOVERY"
         );
         assert!(
             problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")

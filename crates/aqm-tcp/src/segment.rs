@@ -1,12 +1,13 @@
 //! What travels between the two ends of a connection.
 //!
 //! W. Eddy, RFC 9293, 2022, section 3.1; M. Mathis et al., "TCP Selective Acknowledgement Options", RFC
-//! 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); K. Ramakrishnan et al., RFC 3168, 2001 (ECN).
+//! 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); K. Ramakrishnan et al., RFC 3168, 2001 (ECN);
+//! D. Borman et al., RFC 7323, 2014 (timestamps).
 //!
 //! Ours, where the sources are silent: at most three blocks of SACK, as many as a segment with
 //! timestamps has room for.
 
-use aqm_net::Ecn;
+use aqm_net::{Ecn, Instant};
 
 /// A TCP segment without its payload. Sequence numbers count from zero in 64 bits, so they never wrap.
 /// A SYN takes none of them; a FIN takes one, behind the data.
@@ -26,6 +27,8 @@ pub struct Segment {
     pub flags: Flags,
     /// The ECN bits of its packet, as sent or as they arrived.
     pub ecn: Ecn,
+    /// When it left, by the clock of its sender (TSval, RFC 7323); the start of the run if it does not tell.
+    pub sent: Instant,
 }
 
 impl Segment {

@@ -179,9 +179,14 @@ fn a_pause_is_not_counted_into_the_growth_of_the_window() {
     }
 }
 
+/// All congestion controls but LEDBAT, which never lets the window exceed what is under way by more than a segment.
+fn without_ledbat() -> impl Iterator<Item = &'static str> {
+    Control::NAMES.iter().copied().filter(|&kind| kind != "ledbat")
+}
+
 #[test]
 fn no_congestion_control_opens_a_window_that_is_not_used() {
-    for control in Control::NAMES {
+    for control in without_ledbat() {
         for (word, grows) in [("holds", false), ("grows", true)] {
             let settings = json!({
                 "cwnd": { "growth_when_limited": word }, "congestion_control": { "kind": control },
@@ -280,7 +285,7 @@ fn linux_pushes_the_end_of_what_was_written_and_of_every_half_window() {
 #[test]
 fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
     // Six acknowledgements of two segments each, of which only the first finds the window in use.
-    for control in Control::NAMES {
+    for control in without_ledbat() {
         let window = |limit: serde_json::Value| {
             let settings = json!({
                 "cwnd": { "initial": 12, "abc_limit": limit }, "receiver": { "delayed_ack": "every-second" },

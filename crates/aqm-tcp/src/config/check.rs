@@ -38,7 +38,9 @@ impl Config {
         );
         errors.finish(())?;
         let unmeasured = Estimator::new(&self.rto);
-        Ok(CheckedConfig { mss: self.connection.mss.bytes(), unmeasured, config: self.clone() })
+        let mss = self.connection.mss.bytes();
+        let has_timestamps = self.congestion_control.has_timestamps();
+        Ok(CheckedConfig { mss, unmeasured, has_timestamps, config: self.clone() })
     }
 
     fn check_recovery(&self) -> Result<(), ConfigErrors> {
@@ -139,6 +141,8 @@ pub struct CheckedConfig {
     pub(crate) mss: u64,
     /// What an end knows of the path before the first round trip.
     pub(crate) unmeasured: Estimator,
+    /// Whether segments tell when they were sent.
+    pub(crate) has_timestamps: bool,
 }
 
 impl CheckedConfig {

@@ -383,6 +383,7 @@ mod tests {
             controller.on_sample(&AckSample {
                 now,
                 newest,
+                answered: None,
                 srtt: Some(RTT),
                 snd_una,
                 snd_nxt: 1000,

@@ -12,6 +12,7 @@ mod cubic_segments;
 mod fixed;
 mod highspeed;
 mod hystart;
+mod ledbat;
 mod reno;
 mod scalable;
 mod slow_start;
@@ -23,6 +24,7 @@ pub use controller::{AnyControl, Controller};
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use hystart::HyStart;
+pub use ledbat::{Config as LedbatConfig, Delay};
 pub use reno::{Config as RenoConfig, Growth};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
@@ -78,6 +80,8 @@ pub struct AckSample {
     /// When the newest segment left that is now known to have arrived, of those sent only once, as far as the recovery
     /// keeps times; without SACK it is the one segment of a window that is timed.
     pub newest: Option<Instant>,
+    /// When it left the other end, by that end's clock, which is this one's; only where [`Build::has_timestamps`].
+    pub answered: Option<Instant>,
     /// The smoothed round-trip time without this sample.
     pub srtt: Option<Span>,
     /// The oldest byte not acknowledged (`SND.UNA`).
@@ -132,6 +136,11 @@ pub trait Build {
         WindowRules::default()
     }
 
+    /// Whether segments tell when they were sent (RFC 7323), so that it learns of the delay of one direction.
+    fn has_timestamps(&self) -> bool {
+        false
+    }
+
     /// A congestion control of one sender; the parameters have been checked.
     fn build(&self) -> AnyControl;
 }
@@ -143,6 +152,7 @@ registry! {
         "highspeed" => highspeed,
         "scalable" => scalable,
         "cubic" => cubic,
+        "ledbat" => ledbat,
     }
 }
 

@@ -233,6 +233,9 @@ impl Endpoint {
             None => return None,
         };
         self.receiver.fill_in(&mut segment, &self.tcp.config);
+        if self.tcp.has_timestamps {
+            segment.sent = now;
+        }
         Some(segment)
     }
 

@@ -6,6 +6,7 @@
 use aqm_net::Instant;
 
 use super::Sender;
+use super::congestion::Heard;
 use crate::config::CheckedConfig;
 use crate::recovery::{AnyRecovery, Apart, LossRecovery, ReceivedAck};
 use crate::segment::{Flags, Segment};
@@ -28,7 +29,7 @@ impl Sender {
             && let AnyRecovery::Counting(counting) = &mut self.recovery
             && let Some(outcome) = counting.on_expected_ack(segment.ack)
         {
-            self.apply(outcome, Some(used), now, tcp);
+            self.apply(outcome, Heard { used: Some(used), answered: segment.sent }, now, tcp);
             self.wait_if_closed(false, now, tcp);
         } else {
             self.on_any_ack(segment, bare, now, tcp);
@@ -45,7 +46,7 @@ impl Sender {
             && let AnyRecovery::Apart(Apart::Selective(selective)) = &mut self.recovery
             && let Some(outcome) = selective.on_expected_ack(&received, at)
         {
-            self.apply(outcome, Some(used), now, tcp);
+            self.apply(outcome, Heard { used: Some(used), answered: segment.sent }, now, tcp);
             self.wait_if_closed(false, now, tcp);
         } else {
             self.on_any_ack(segment, bare, now, tcp);
@@ -64,7 +65,8 @@ impl Sender {
             self.on_echo(outcome.acked, tcp);
         }
         // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
-        self.apply(outcome, (!echo).then_some(used), now, tcp);
+        let heard = Heard { used: (!echo).then_some(used), answered: segment.sent };
+        self.apply(outcome, heard, now, tcp);
         self.wait_if_closed(echo, now, tcp);
     }
 

@@ -15,19 +15,22 @@ use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind
 use crate::congestion_control::{AckInfo, AckSample, Congestion, CongestionSignal};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
+/// What is known of an acknowledgement beside what the recovery makes of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Heard {
+    /// How many bytes were in the network before it; none if the window must not grow.
+    pub used: Option<u64>,
+    /// When it left the other end; the start of the run if it does not tell.
+    pub answered: Instant,
+}
+
 impl Sender {
-    /// Acts on what the recovery made of an acknowledgement or of its timer. `used` is how many bytes were in the
-    /// network before; none if the window must not grow.
+    /// Acts on what the recovery made of an acknowledgement, of which so much is `heard`, or of its timer.
     #[inline(always)]
-    pub(super) fn apply(
-        &mut self,
-        outcome: AckOutcome,
-        used: Option<u64>,
-        now: Instant,
-        tcp: &CheckedConfig,
-    ) {
+    pub(super) fn apply(&mut self, outcome: AckOutcome, heard: Heard, now: Instant, tcp: &CheckedConfig) {
+        let Heard { used, answered } = heard;
         if self.tells_samples && outcome.what != AckKind::Stale {
-            self.tell_sample(&outcome, now, tcp);
+            self.tell_sample(&outcome, answered, now, tcp);
         }
         self.update_timer(&outcome, now, tcp);
         if outcome.undone {
@@ -247,7 +250,7 @@ impl Sender {
 
     /// Tells the congestion control of the round trip that an acknowledgement shows.
     #[inline(never)]
-    fn tell_sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
+    fn tell_sample(&mut self, outcome: &AckOutcome, answered: Instant, now: Instant, tcp: &CheckedConfig) {
         let (snd_una, snd_nxt) = (self.recovery.una(), self.recovery.sent());
         let newest = if self.keeps_times {
             (outcome.newest != Instant::NEVER).then_some(outcome.newest)
@@ -257,6 +260,7 @@ impl Sender {
         self.congestion.on_sample(&AckSample {
             now,
             newest,
+            answered: (answered != Instant::START).then_some(answered),
             srtt: self.timer.estimator.srtt(&tcp.config.rto),
             snd_una,
             snd_nxt,

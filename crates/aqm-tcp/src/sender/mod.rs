@@ -25,6 +25,7 @@ use crate::overhead::Overhead;
 use crate::recovery::{AnyRecovery, Apart, LossRecovery, Sending, Stream, Windows};
 use crate::segment::{Flags, Segment};
 use crate::timer::Timer;
+use congestion::Heard;
 use cwnd_validation::CwndUsage;
 use ecn::EcnResponse;
 
@@ -141,7 +142,7 @@ impl Sender {
             let at = self.timer.context(now, &tcp.config.rto);
             let outcome = self.recovery.on_timer(at, &tcp.config);
             self.timer.restart(now, &tcp.config.rto);
-            self.apply(outcome, None, now, tcp);
+            self.apply(outcome, Heard::default(), now, tcp);
             self.count_from(outcome.since, now, tcp);
         }
     }

@@ -57,7 +57,8 @@ test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, types and docume
 	$(PYTHON) -m pytest -n auto
 
 .PHONY: fuzz
-fuzz:  ## Drive 100,000 random connections, and packets from outside (FUZZ_CASES=N for another number).
+fuzz:  ## Drive 100,000 random connections, queues, and packets from outside (FUZZ_CASES=N for another number).
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-queue --test random_steps
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test invariants
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-live --lib fuzz
 

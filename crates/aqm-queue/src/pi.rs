@@ -183,9 +183,15 @@ impl Controller {
         let q = backlog.in_unit_of(q_ref);
         let off = |queue: u64| (queue as f64 - q_ref.count() as f64) / self.unit;
         while self.due <= now {
+            let before = (self.p, self.q_old);
             self.p = (a * off(q) - b * off(self.q_old) + self.p).clamp(0.0, 1.0);
             self.q_old = q;
             self.due += interval;
+            // Nothing moves any more.
+            if (self.p, self.q_old) == before && self.due <= now {
+                let missed = now.since(self.due).nanos() / interval.nanos();
+                self.due += Span::from_nanos(interval.nanos() * (missed + 1));
+            }
         }
     }
 }
@@ -249,6 +255,20 @@ mod tests {
         let mut pi = controller(&Config { a: 0.4, b: 0.3, ..Config::default() });
         assert_eq!(update(&mut pi, 300), 1.0);
         assert_eq!(update(&mut pi, 0), 0.0);
+    }
+
+    #[test]
+    fn what_does_not_move_any_more_is_as_if_every_update_had_been_made() {
+        let queue = |packets| Backlog { packets, bytes: 0 };
+        for packets in [0, 200, 800] {
+            let pi = Config { a: 0.4, b: 0.3, ..Config::default() };
+            let (mut often, mut once) = (controller(&pi), controller(&pi));
+            for k in 1..=160_007 {
+                often.catch_up(queue(packets), Instant::from_nanos(k * 625_000));
+            }
+            once.catch_up(queue(packets), Instant::from_nanos(160_007 * 625_000));
+            assert_eq!((once.p, once.due, once.q_old), (often.p, often.due, often.q_old));
+        }
     }
 
     #[test]

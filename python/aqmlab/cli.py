@@ -139,14 +139,27 @@ def run(
             help="Write packets as pcapng: those at the links in record.packets, or else at all queues.",
         ),
     ] = None,
+    tc_stats: Annotated[
+        bool,
+        typer.Option(
+            "--tc-stats", help="Print, as JSON, what `tc -s -j qdisc show` would of the queues at the end."
+        ),
+    ] = False,
 ) -> None:
     """Runs a scenario of any level once and prints what happened."""
     from aqmlab import metrics, run_text, watching
 
     chosen = load_scenario(scenario, settings, reverse_ties)
-    if chosen.level != "packet" and (watch or pcap):
-        option = "--watch shows queues" if watch else "--pcap writes what queues did"
-        raise ValueError(f"{option} of packets, and {chosen.name} is of the level {chosen.level}")
+    asked = {
+        "--watch shows queues": watch,
+        "--pcap writes what queues did": pcap,
+        "--tc-stats shows queues": tc_stats,
+    }
+    for option in (option for option, is_asked in asked.items() if is_asked):
+        if chosen.level != "packet":
+            raise ValueError(f"{option} of packets, and {chosen.name} is of the level {chosen.level}")
+    if tc_stats:
+        chosen = chosen.with_({"record.tc_statistics": True})
     if pcap and not chosen.effective["record"]["packets"]:
         chosen = chosen.with_({"record.packets": chosen.managed_links})
     result = watching.run(lambda seen: chosen.run(seed, watch=seen), "run", speed if watch else None)
@@ -154,6 +167,9 @@ def run(
         run_text.write(result, out)
     if pcap is not None:
         result.tables.write_pcap(pcap)
+    if tc_stats:
+        print(json.dumps(result.manifest["qdiscs"], indent=2))
+        return
     if as_json:
         print(json.dumps(result.to_dict(), indent=2))
         return

@@ -180,7 +180,7 @@ fn tcp(segment: &[u8]) -> Option<TcpHeader> {
     Some(TcpHeader {
         ports: [header.source_port(), header.destination_port()],
         seq: header.sequence_number(),
-        ack: header.acknowledgement_number(),
+        ack: header.acknowledgment_number(),
         flags,
         reset: header.rst(),
         // Both lengths fit because that of the packet does.

@@ -194,7 +194,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     if watch.is_stopped() {
         return Err(Failure::Stopped);
     }
-    let Routed { emulation, lateness, counts, flows, end: ended, told } = routed;
+    let Routed { mut emulation, lateness, counts, flows, end: ended, told } = routed;
     let Played { asked, facts, statuses, servers_ended } = played;
     let sampled = sampling.finish();
     let captured = told.capture.map(Capture::finish).transpose()?;
@@ -242,6 +242,9 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let names = plan.workloads().map(|planned| planned.name.to_owned());
     live["tcp_shortfalls"] = names.zip(shortfalls).map(|(name, short)| (name, json!(short))).collect();
     manifest["live"] = live;
+    if let Some(qdiscs) = emulation.qdiscs(ended) {
+        manifest["qdiscs"] = qdiscs;
+    }
     let (events, forwarded) = (counts.read + counts.handed_over, emulation.forwarded());
     let carried = carried(&asked, &flows);
     let senders = sender_states(&sampled.samples, &flows, &emulation);

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use aqm_net::{Backlog, ConfigErrors, Ecn, Instant, Length, Packet, Quantity, Rate};
 use serde_json::Value;
 
+use crate::qdisc::InnerQdisc;
 use crate::{
     Acknowledgement, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason,
     drop_tail,
@@ -193,6 +194,10 @@ impl QueueDiscipline for Watched {
 
     fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
         self.inner.inner(show);
+    }
+
+    fn inner_qdiscs(&self, now: Instant, show: &mut dyn FnMut(InnerQdisc<'_>)) {
+        self.inner.inner_qdiscs(now, show);
     }
 
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {

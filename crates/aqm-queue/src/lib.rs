@@ -35,6 +35,7 @@ mod pimc;
 mod pisa;
 mod policer;
 mod port;
+pub mod qdisc;
 mod red;
 mod red_core;
 mod rio;
@@ -54,6 +55,7 @@ use dyn_clone::DynClone;
 use serde_json::Value;
 
 use fair::{drr, pfq, rr, scfq, stfq, wfq};
+use qdisc::InnerQdisc;
 
 pub use acknowledgement::Acknowledgement;
 pub use fifo::Fifo;
@@ -308,13 +310,17 @@ pub trait QueueDiscipline: DynClone + Send + Sync {
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
     /// The statistics that `tc -s -j qdisc show` has of this discipline beyond those of every one (bytes, packets,
-    /// drops, backlog), a table under `tc`'s names and in its units; null if there are none.
+    /// drops, backlog), a table under `tc`'s names and in its units; null if there are none. `overlimits`, which is
+    /// one of every one, is 0 unless it stands here.
     fn tc_statistics(&self, _now: Instant) -> Value {
         Value::Null
     }
 
     /// Shows the disciplines inside, each with the place of its parameters, such as `classes.web.queue`.
     fn inner(&self, _show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {}
+
+    /// Shows the disciplines inside that the kernel has as disciplines of their own, with what each did up to `now`.
+    fn inner_qdiscs(&self, _now: Instant, _show: &mut dyn FnMut(InnerQdisc<'_>)) {}
 
     /// Shows what each service class did up to `now`, by name, in a fixed order.
     fn classes(&self, _now: Instant, _show: &mut dyn FnMut(&str, ClassCounters)) {}

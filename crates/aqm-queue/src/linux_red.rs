@@ -176,6 +176,7 @@ impl Build for Config {
             ecn: self.ecn,
             harddrop: self.harddrop,
             marks_ect1: self.kernel != Kernel::Linux24,
+            counts: Counts::default(),
             fifo: Fifo::new(Length::Bytes(self.limit.bytes())).admitting(admission),
         }))
     }
@@ -200,6 +201,15 @@ impl Build for Config {
             derived.push(Derived::new("bandwidth", rate.bps() as f64, "bps"));
         }
         derived
+    }
+
+    fn tc_options(&self, _rate: Rate) -> Option<Value> {
+        let Parms { min, max, .. } = self.told().ok()?;
+        let Self { limit, ecn, harddrop, adaptive, .. } = self;
+        Some(json!({
+            "kind": "red", "limit": limit.bytes(), "min": min, "max": max, "ecn": ecn, "harddrop": harddrop,
+            "adaptive": adaptive, "nodrop": false,
+        }))
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -250,7 +260,17 @@ pub struct LinuxRed {
     ecn: bool,
     harddrop: bool,
     marks_ect1: bool,
+    counts: Counts,
     fifo: Fifo,
+}
+
+/// What `tc -s` shows.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// Packets that were to go before the queue is full, dropped or marked.
+    chosen: u64,
+    marked: u64,
+    pdrop: u64,
 }
 
 impl LinuxRed {
@@ -278,11 +298,14 @@ impl LinuxRed {
     /// Carries out what was decided: `true` if `packet` has joined the queue.
     fn carry_out(&mut self, reason: Option<Reason>, mut packet: Packet, cx: &mut Context<'_>) -> bool {
         let marks = reason.filter(|reason| self.may_mark(packet.ecn, *reason));
+        self.counts.chosen += u64::from(reason.is_some());
+        self.counts.marked += u64::from(marks.is_some());
         let refused = match reason {
             Some(reason) if marks.is_none() => Some(reason),
             _ => (!self.fifo.has_room_for(&packet)).then_some(Reason::Overflow),
         };
         if let Some(reason) = refused {
+            self.counts.pdrop += u64::from(reason == Reason::Overflow);
             cx.drop(packet, reason);
             return false;
         }
@@ -335,5 +358,10 @@ impl QueueDiscipline for LinuxRed {
         if self.adapts_at != Instant::NEVER {
             show(Gauge::number("max_p", curve.max_p));
         }
+    }
+
+    fn tc_statistics(&self, _now: Instant) -> Value {
+        let Counts { chosen, marked, pdrop } = self.counts;
+        json!({"marked": marked, "early": chosen - marked, "pdrop": pdrop, "other": 0, "overlimits": chosen})
     }
 }

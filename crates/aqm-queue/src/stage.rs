@@ -10,6 +10,7 @@
 use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate};
 use serde_json::{Value, json};
 
+use crate::qdisc::InnerQdisc;
 use crate::{
     Acknowledgement, Build as _, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline,
     Reason, drop_tail, htb, red,
@@ -133,6 +134,9 @@ pub(crate) struct Inside<N> {
     free: Vec<u32>,
     /// Packets that were dropped in the present call.
     lost: Vec<u32>,
+    arrivals: u64,
+    departures: u64,
+    departed_bytes: u64,
 }
 
 impl<N: Copy> Inside<N> {
@@ -142,12 +146,21 @@ impl<N: Copy> Inside<N> {
             Some(queue) => queue.build(rate).map_err(|errors| errors.within("queue")),
             None => drop_tail::Config::default().build(rate),
         };
-        Ok(Self { queue: queue?, places: Vec::new(), free: Vec::new(), lost: Vec::new() })
+        Ok(Self {
+            queue: queue?,
+            places: Vec::new(),
+            free: Vec::new(),
+            lost: Vec::new(),
+            arrivals: 0,
+            departures: 0,
+            departed_bytes: 0,
+        })
     }
 
     /// Offers `packet` to the queue; returns its place, from which it may be gone already.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
+        self.arrivals += 1;
         let one = Place { packet, noted };
         let place = match self.free.pop() {
             Some(place) => {
@@ -237,6 +250,8 @@ impl<S: Stage> QueueDiscipline for Staged<S> {
         let left = self.inside.queue.backlog();
         self.stage.on_departure(&mut packet, noted, left, cx);
         self.leave(place);
+        self.inside.departures += 1;
+        self.inside.departed_bytes += u64::from(packet.bytes);
         Some(packet)
     }
 
@@ -271,6 +286,18 @@ impl<S: Stage> QueueDiscipline for Staged<S> {
 
     fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
         show("queue", self.inside.queue.as_ref());
+    }
+
+    fn inner_qdiscs(&self, _now: Instant, show: &mut dyn FnMut(InnerQdisc<'_>)) {
+        let Inside { queue, arrivals, departures, departed_bytes, .. } = &self.inside;
+        let counters = ClassCounters {
+            arrivals: *arrivals,
+            departures: *departures,
+            departed_bytes: *departed_bytes,
+            drops: arrivals - departures - queue.backlog().packets,
+            ..ClassCounters::default()
+        };
+        show(InnerQdisc { place: "queue", class: 1, queue: queue.as_ref(), counters });
     }
 
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {

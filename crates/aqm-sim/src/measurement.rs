@@ -3,11 +3,13 @@
 use aqm_net::Instant;
 use aqm_net::table::Rows;
 use aqm_net::watch::{LinkView, View};
+use aqm_queue::qdisc::Root;
 use aqm_queue::{ClassCounters, QueueDiscipline, Reason};
+use serde_json::Value;
 
 use crate::event::Timer;
 use crate::gauges::Gauges;
-use crate::links::LinkSpec;
+use crate::links::{self, LinkSpec};
 use crate::network::{LinkSnapshot, Network};
 use crate::scenario::Scenario;
 use crate::sections::Record;
@@ -30,6 +32,8 @@ pub(crate) struct RunRecord {
     pub(crate) before: Measurement,
     /// The managed links at the end.
     pub(crate) after: Measurement,
+    /// Their disciplines at the end, as `tc` shows them, if that was asked for.
+    pub(crate) qdiscs: Option<Value>,
     pub(crate) events: u64,
     /// What the workloads say of their loads, by position.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
@@ -88,6 +92,17 @@ pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
     });
     let classes = classes.collect();
     Measurement { links, classes }
+}
+
+/// What `tc -s -j qdisc show` would print of the managed links, which have caught up, if the scenario asks for it.
+pub(crate) fn qdiscs(net: &mut impl Network, scenario: &Scenario, now: Instant) -> Option<Value> {
+    let counted = scenario.record.tc_statistics.then(|| net.snapshot(now))?;
+    let managed = links::managed(&scenario.links).zip(net.disciplines()).zip(&counted);
+    let shown = managed.flat_map(|(((_, link, queue), discipline), LinkSnapshot { counters, .. })| {
+        let (device, config) = (&link.name, &queue.config);
+        Root { device, config, rate: link.rate, queue: discipline, counters }.shown(now)
+    });
+    Some(shown.collect())
 }
 
 /// Samples the queues of the links with the numbers `managed`, which have caught up, and the edges.

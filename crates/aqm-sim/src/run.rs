@@ -29,9 +29,12 @@ impl Plan {
     pub(crate) fn run_on(&self, network: impl Network, watch: &Watch) -> Result<Run, Failure> {
         self.refuse_programs()?;
         watch.expect(self.scenario.duration.nanos(), Unit::Nanoseconds);
-        let record = World::new(self, network).run(watch)?;
+        let mut record = World::new(self, network).run(watch)?;
         let forwarded = record.after.links.first().map_or(0, |snapshot| snapshot.counters.departures);
-        let (manifest, events) = (self.manifest(&record.facts), record.events);
+        let (mut manifest, events) = (self.manifest(&record.facts), record.events);
+        if let Some(qdiscs) = record.qdiscs.take() {
+            manifest["qdiscs"] = qdiscs;
+        }
         Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
     }
 

@@ -41,6 +41,8 @@ parameters! {
         /// A row for each packet that the flows of these workloads send, receive or lose, and for each
         /// acknowledgement that reaches a sender.
         pub histories: Vec<String> = Vec::new(), "ours";
+        /// What Linux's `tc -s -j qdisc show` would print of the managed links at the end, as `qdiscs` in the manifest.
+        pub tc_statistics: bool = false, "ours";
     }
 }
 

@@ -158,7 +158,7 @@ impl Synthesis {
         (header.ece, header.cwr) = (is_set(ECE), is_set(CWR));
         if let Some(ack) = row.ack {
             header.ack = true;
-            header.acknowledgement_number = on_wire(ack);
+            header.acknowledgment_number = on_wire(ack);
         }
         [header.source_port, header.destination_port] = ports(row);
         let room =

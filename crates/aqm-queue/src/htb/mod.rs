@@ -38,6 +38,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::packet_label::{Label, Protocol};
+use crate::qdisc::InnerQdisc;
 use crate::{
     Build, ClassCounters, Context, Derived, Inner, QueueDiscipline, derived_inside, red, warnings_inside,
 };
@@ -175,6 +176,15 @@ impl Build for Config {
         let mut derived = plan::derived(self, rate);
         derived.extend(derived_inside(self, rate));
         derived
+    }
+
+    fn tc_options(&self, _rate: Rate) -> Option<Value> {
+        // As many packets as a device holds may wait without a class; here there are none.
+        let default = plan::default_class(self) + 1;
+        Some(json!({
+            "kind": "htb", "r2q": self.r2q, "default": format!("{default:#x}"), "direct_packets_stat": 0,
+            "direct_qlen": 1000,
+        }))
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -326,6 +336,17 @@ impl QueueDiscipline for Htb {
 
     fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
         self.leaves.iter().for_each(|leaf| show(&plan::queue_of(&leaf.name), leaf.queue.as_ref()));
+    }
+
+    fn inner_qdiscs(&self, now: Instant, show: &mut dyn FnMut(InnerQdisc<'_>)) {
+        for leaf in &self.leaves {
+            let (place, counters) = (plan::queue_of(&leaf.name), leaf.counted(now));
+            show(InnerQdisc { place: &place, class: leaf.node + 1, queue: leaf.queue.as_ref(), counters });
+        }
+    }
+
+    fn tc_statistics(&self, _now: Instant) -> Value {
+        json!({"overlimits": self.tree.overlimits})
     }
 
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {

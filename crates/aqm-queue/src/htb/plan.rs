@@ -199,6 +199,14 @@ fn default(config: &Config, all: &[Placed<'_>]) -> Result<usize, ConfigError> {
     found.ok_or_else(|| ConfigError::at("default", problem))
 }
 
+/// The number, among all classes, of the leaf of what none matches; the parameters have been checked.
+pub(super) fn default_class(config: &Config) -> usize {
+    let is_parent = |name: &String| config.classes.values().any(|class| class.parent.as_ref() == Some(name));
+    let only_leaf = || config.classes.keys().find(|name| !is_parent(name));
+    let default = config.default.as_ref().or_else(only_leaf);
+    default.and_then(|default| config.classes.keys().position(|name| name == default)).unwrap_or_default()
+}
+
 /// What follows from the rates: quanta that are left out.
 pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
     let everything = everything(line);

@@ -75,6 +75,8 @@ pub(super) struct Tree {
     row_mask: [u8; LEVELS],
     /// By level, which classes wait until when.
     waiting: [BTreeSet<(Instant, u32)>; LEVELS],
+    /// How often a class has come to where it may not send (`htb_sched.overlimits`).
+    pub overlimits: u64,
 }
 
 /// The priorities of a mask.
@@ -86,7 +88,7 @@ impl Tree {
     /// A tree in which nothing waits; a parent is named by its place.
     pub fn new(nodes: Vec<Node>) -> Self {
         let rows = (0..LEVELS).map(|_| std::array::from_fn(|_| Feed::default())).collect();
-        Self { nodes, rows, row_mask: [0; LEVELS], waiting: Default::default() }
+        Self { nodes, rows, row_mask: [0; LEVELS], waiting: Default::default(), overlimits: 0 }
     }
 
     /// `leaf` has packets (`htb_activate`).
@@ -156,6 +158,7 @@ impl Tree {
         let (mode, wait) = node.buckets.class_mode(now);
         let (before, active) = (node.buckets.mode, node.active != 0);
         if mode != before {
+            self.overlimits += u64::from(mode == Mode::CannotSend);
             if active && before != Mode::CannotSend {
                 self.deactivate_prios(class);
             }

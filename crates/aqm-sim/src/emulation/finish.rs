@@ -3,15 +3,22 @@
 use aqm_net::table::Table;
 use aqm_net::{Instant, Span};
 use aqm_traffic::Transfer;
+use serde_json::Value;
 
 use super::{Carried, Emulation, SenderState};
-use crate::measurement::measure;
+use crate::measurement::{measure, qdiscs};
 use crate::network::Network as _;
 use crate::pages::Pages;
 use crate::rows::tables;
 use crate::tables::SenderRow;
 
 impl Emulation {
+    /// What `tc -s -j qdisc show` would print of the managed links at `end`, if the scenario asks for it.
+    pub fn qdiscs(&mut self, end: Instant) -> Option<Value> {
+        self.net.catch_up(end, &mut self.transit);
+        qdiscs(&mut self.net, &self.plan.scenario, end)
+    }
+
     /// The tables of a run that ended at `end`, as those of a simulation; `carried` says which flows carried what
     /// the workloads asked for, and `senders` what was sampled of them, both in any order.
     pub fn finish(mut self, end: Instant, carried: &[Carried], senders: &[SenderState]) -> Vec<Table> {

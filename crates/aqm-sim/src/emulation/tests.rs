@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
 use aqm_net::Span;
-use aqm_net::stage::Files;
+use aqm_net::stage::{Files, Run};
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
 use aqm_traffic::{Conversation, TrafficContext, Workload};
+use serde_json::Value;
 
 use super::*;
 
@@ -77,6 +78,7 @@ queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.0
 [record]
 packets = ["bottleneck"]
 histories = ["video"]
+tc_statistics = true
 [traffic.video]
 kind = "udp"
 flows = 3
@@ -99,7 +101,7 @@ fn what_a_packet_takes_is_told_by_the_slowest_queue_and_a_shaper_is_slower_than_
     assert_eq!(takes(&DATAGRAMS.replace(queue, r#"{ kind = "htb" }"#)), Span::from_millis(10));
 }
 
-fn emulate(plan: &Plan, step: Option<Span>) -> Vec<Table> {
+fn emulate(plan: &Plan, step: Option<Span>) -> (Vec<Table>, Option<Value>) {
     let (mut emulation, mut kept) = (Emulation::new(plan), Kept::default());
     let end = emulation.end();
     let mut flows = BTreeMap::new();
@@ -140,15 +142,17 @@ fn emulate(plan: &Plan, step: Option<Span>) -> Vec<Table> {
     let under_way = emulation.net.snapshot(end)[0].backlog.packets;
     assert!(entered - kept.delivered.len() as u64 - kept.dropped.len() as u64 >= under_way);
     assert!(kept.delivered.is_sorted_by_key(|delivery| delivery.due));
-    emulation.finish(end, &[], &[])
+    let qdiscs = emulation.qdiscs(end);
+    (emulation.finish(end, &[], &[]), qdiscs)
 }
 
 #[test]
 fn datagrams_fare_as_in_a_simulation_however_seldom_the_clock_is_read() {
     let plan = plan(DATAGRAMS);
-    let simulated = plan.run(&Watch::default()).unwrap().tables;
+    let Run { tables: simulated, manifest, .. } = plan.run(&Watch::default()).unwrap();
     for step in [None, Some(Span::from_nanos(700_000))] {
-        let emulated = emulate(&plan, step);
+        let (emulated, qdiscs) = emulate(&plan, step);
+        assert_eq!(qdiscs.as_ref(), Some(&manifest["qdiscs"]));
         for (simulated, emulated) in simulated.iter().zip(&emulated) {
             assert_eq!(simulated, emulated, "{}", simulated.name);
         }

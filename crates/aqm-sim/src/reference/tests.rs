@@ -104,6 +104,28 @@ fn both_engines_end_in_the_same_state() {
 }
 
 #[test]
+fn both_engines_show_the_same_of_their_disciplines() {
+    let queues = [
+        json!({"kind": "linux-red", "limit": "30kB"}),
+        json!({"kind": "policer", "rate": "900kbps", "queue": {"kind": "drop-tail", "limit": "9p"}}),
+        json!({"kind": "htb", "classes": {"all": {"rate": "700kbps", "queue": {"kind": "drr", "limit": "9p"}}}}),
+    ];
+    for (queue, inside) in queues.into_iter().zip([0, 1, 1]) {
+        let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
+        let plan = plan(json!({"bottleneck": bottleneck, "record": {"tc_statistics": true}}));
+        let reference = plan.run_on(ReferenceNetwork::new(&plan), &Watch::default()).unwrap();
+        let lazy = plan.run(&Watch::default()).unwrap();
+        let shown = &lazy.manifest["qdiscs"];
+        assert_eq!(shown, &reference.manifest["qdiscs"]);
+        assert_eq!(shown.as_array().map(Vec::len), Some(1 + inside));
+        assert_eq!((&shown[0]["dev"], &shown[0]["root"]), (&json!("bottleneck"), &json!(true)));
+        assert!(shown[0]["packets"].as_u64() > Some(100) && shown[0]["drops"].as_u64() > Some(0), "{shown}");
+    }
+    let silent = plan(json!({})).run(&Watch::default()).unwrap();
+    assert!(silent.manifest.get("qdiscs").is_none(), "only if it is asked for");
+}
+
+#[test]
 fn both_engines_agree_on_a_graph_with_two_queues() {
     let red = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
     let link = |from: &str, to: &str, rate: &str| json!({"from": from, "to": to, "rate": rate, "delay": "7ms", "queue": red, "both_ways": true});

@@ -19,7 +19,7 @@ use crate::flow::{Ends, Flow};
 use crate::host_delays::HostDelays;
 use crate::huge_pages::prefer_huge_pages;
 use crate::links::managed_numbers;
-use crate::measurement::{RunRecord, measure, schedule};
+use crate::measurement::{RunRecord, measure, qdiscs, schedule};
 use crate::network::{HostEvent, NEAR, NEXT, Network};
 use crate::pages::Pages;
 use crate::payloads::{Contents, Payload};
@@ -299,6 +299,7 @@ impl<'a, N: Network> World<'a, N> {
     fn finish(mut self, end: Instant) -> RunRecord {
         self.catch_up(end);
         self.record.after = measure(&mut self.net, end);
+        self.record.qdiscs = qdiscs(&mut self.net, self.scenario, end);
         let mut idle = vec![false; self.flows.len()];
         for &slot in &self.free {
             idle[slot as usize] = true;

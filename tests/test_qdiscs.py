@@ -24,7 +24,7 @@ COMMON = {
     "backlog",
     "qlen",
 }
-"""What `tc` prints of every discipline; of one at the root also `root` and `refcnt`, of another its `parent`."""
+"""What `tc` prints of every discipline; at the root it has `root` and `refcnt` beside, elsewhere `parent`."""
 
 KINDS = [entry.name for entry in al.catalog() if entry.family.name == "queues"]
 

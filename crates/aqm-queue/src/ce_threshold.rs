@@ -11,7 +11,7 @@
 //! - What a packet may leave behind is counted in bytes, too.
 //! - The queue drops and marks as ever. A packet that it has marked stays as it is.
 
-use aqm_net::{Backlog, ConfigError, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
+use aqm_net::{ConfigError, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
 use serde_json::{Value, json};
 
 use crate::stage::{Inside, Stage, stage};
@@ -80,10 +80,17 @@ impl Stage for CeThreshold {
         inside.enqueue(packet, cx.now, cx);
     }
 
-    fn on_departure(&mut self, packet: &mut Packet, came: Instant, left: Backlog, cx: &mut Context<'_>) {
+    #[inline]
+    fn on_departure(
+        &mut self,
+        packet: &mut Packet,
+        came: Instant,
+        inside: &Inside<Instant>,
+        cx: &mut Context<'_>,
+    ) {
         let is_beyond = match self.threshold {
             Threshold::Time(time) => cx.now.since(came) > time,
-            Threshold::Length(length) => left.in_unit_of(length) > length.count(),
+            Threshold::Length(length) => inside.backlog().in_unit_of(length) > length.count(),
         };
         if is_beyond && self.selector.selects(packet.ecn) {
             self.ce_mark += 1;

@@ -97,17 +97,19 @@ pub(crate) trait Stage: Clone + Send + Sync + 'static {
     /// A packet arrives: it drops it, or lets it in.
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Self::Note>, cx: &mut Context<'_>);
 
-    /// The packet of this `place` leaves, and this `left` waits behind it.
+    /// A packet leaves; what waits behind it is `inside`.
+    #[inline]
     fn on_departure(
         &mut self,
         _packet: &mut Packet,
         _noted: Self::Note,
-        _left: Backlog,
+        _inside: &Inside<Self::Note>,
         _cx: &mut Context<'_>,
     ) {
     }
 
     /// The packet of this `place` does not wait any more, whatever became of it.
+    #[inline]
     fn on_gone(&mut self, _place: u32, _noted: Self::Note) {}
 
     /// As [`QueueDiscipline::gauges`].
@@ -118,6 +120,9 @@ pub(crate) trait Stage: Clone + Send + Sync + 'static {
         Value::Null
     }
 }
+
+/// The number of no place.
+const NONE: u32 = u32::MAX;
 
 /// A packet in the queue, as it would leave now, and what was noted of it.
 #[derive(Clone, Copy)]
@@ -131,7 +136,8 @@ struct Place<N> {
 pub(crate) struct Inside<N> {
     queue: Box<dyn QueueDiscipline>,
     places: Vec<Place<N>>,
-    free: Vec<u32>,
+    /// The first place without a packet, where the number of the next stands for an id; or [`NONE`].
+    free: u32,
     /// Packets that were dropped in the present call.
     lost: Vec<u32>,
     arrivals: u64,
@@ -149,7 +155,7 @@ impl<N: Copy> Inside<N> {
         Ok(Self {
             queue: queue?,
             places: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
             lost: Vec::new(),
             arrivals: 0,
             departures: 0,
@@ -162,10 +168,10 @@ impl<N: Copy> Inside<N> {
     pub fn enqueue(&mut self, packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
         self.arrivals += 1;
         let one = Place { packet, noted };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.places[place as usize] = one;
-                place
+        let place = match self.places.get_mut(self.free as usize) {
+            Some(free) => {
+                let next = std::mem::replace(free, one).packet.id;
+                std::mem::replace(&mut self.free, next)
             }
             None => {
                 self.places.push(one);
@@ -174,6 +180,20 @@ impl<N: Copy> Inside<N> {
         };
         self.with(cx, |queue, cx| queue.enqueue(Packet { id: place, ..packet }, cx));
         place
+    }
+
+    /// Nothing waits in this place any more; returns what did.
+    #[inline]
+    fn leave(&mut self, place: u32) -> Place<N> {
+        let left = &mut self.places[place as usize];
+        let one = *left;
+        left.packet.id = std::mem::replace(&mut self.free, place);
+        one
+    }
+
+    /// What waits.
+    pub fn backlog(&self) -> Backlog {
+        self.queue.backlog()
     }
 
     /// Lets the queue act, and translates what it tells.
@@ -221,17 +241,18 @@ pub(crate) struct Staged<S: Stage> {
 }
 
 impl<S: Stage> Staged<S> {
-    /// Nothing waits any more in this place.
-    #[inline]
-    fn leave(&mut self, place: u32) {
-        self.stage.on_gone(place, self.inside.places[place as usize].noted);
-        self.inside.free.push(place);
-    }
-
     #[inline]
     fn learn_of_losses(&mut self) {
+        if !self.inside.lost.is_empty() {
+            self.forget_the_lost();
+        }
+    }
+
+    #[cold]
+    fn forget_the_lost(&mut self) {
         while let Some(place) = self.inside.lost.pop() {
-            self.leave(place);
+            let Place { noted, .. } = self.inside.leave(place);
+            self.stage.on_gone(place, noted);
         }
     }
 }
@@ -246,17 +267,16 @@ impl<S: Stage> QueueDiscipline for Staged<S> {
         let sent = self.inside.with(cx, |queue, cx| queue.dequeue(cx));
         self.learn_of_losses();
         let place = sent?.id;
-        let Place { mut packet, noted } = self.inside.places[place as usize];
-        let left = self.inside.queue.backlog();
-        self.stage.on_departure(&mut packet, noted, left, cx);
-        self.leave(place);
+        let Place { mut packet, noted } = self.inside.leave(place);
+        self.stage.on_departure(&mut packet, noted, &self.inside, cx);
+        self.stage.on_gone(place, noted);
         self.inside.departures += 1;
         self.inside.departed_bytes += u64::from(packet.bytes);
         Some(packet)
     }
 
     fn backlog(&self) -> Backlog {
-        self.inside.queue.backlog()
+        self.inside.backlog()
     }
 
     fn next_ready(&self) -> Option<Instant> {

@@ -6,10 +6,11 @@
 
 Prints, part by part, W1 to W3 beside ns-2, ns-3 and htsim where they are installed (`peers`); instructions
 for a packet where valgrind is (`instructions`); what other TCPs, queues and rates cost (`transports`,
-`queues`, `rates`); what very many flows and Web objects cost (`scale`); what it takes to begin (`starts`);
-what keeping runs costs (`store`); and what making many costs beside the runs, here and through Dask
-(`sweeps`). Nothing of this passes or fails: machines are noisy. `--check` counts instructions of three short
-workloads instead, and fails if one takes 2 % more than on record (`instruction_counts.py`).
+`queues`, `rates`), and queues by themselves where valgrind is (`disciplines`); what very many flows and Web
+objects cost (`scale`); what it takes to begin (`starts`); what keeping runs costs (`store`); and what making
+many costs beside the runs, here and through Dask (`sweeps`). Nothing of this passes or fails: machines are
+noisy. `--check` counts instructions of three short workloads and of the disciplines instead, and fails if
+one takes 2 % more than on record (`instruction_counts.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import costs
+import disciplines
 import history
 import instruction_counts
 import scale
@@ -31,7 +33,10 @@ import sweeps
 from history import Measured
 from program import Program
 
-PARTS = ("peers", "instructions", "transports", "queues", "rates", "scale", "starts", "store", "sweeps")
+PARTS = (
+    *("peers", "instructions", "transports", "queues", "rates"),
+    *("disciplines", "scale", "starts", "store", "sweeps"),
+)
 OUT = Path("out/bench.json")
 
 
@@ -72,6 +77,7 @@ def measure(program: Program, options: argparse.Namespace) -> None:
         "transports": lambda: Measured(samples=costs.transports(program, turns)),
         "queues": lambda: Measured(samples=costs.queues(program, turns)),
         "rates": lambda: Measured(samples=costs.rates(program, turns)),
+        "disciplines": lambda: Measured(counts=disciplines.measure(program.folder)),
         "scale": lambda: Measured(samples=scale.measure(program, turns, million=options.million)),
         "starts": lambda: Measured(starts=startup.measure()),
         "store": lambda: Measured(kept=store.measure(store.MILLION if options.million else store.RUNS)),
@@ -89,16 +95,21 @@ def measure(program: Program, options: argparse.Namespace) -> None:
     print(f"Every run is kept in {path}")
 
 
-def show(found: Measured) -> None:
-    """Prints a table of each part that was measured, with an empty line after it."""
+def show(found: Measured, alone: Mapping[str, list[float]] | None = None) -> None:
+    """Prints a table of each part that was measured, with an empty line after it; of the disciplines by
+    themselves these counts, if there are any."""
     groups = {one.group for one in found.samples}
     if simulators.GROUP in groups:
         simulators.print_table(found.samples)
         print()
-    if found.counts:
+    measured = disciplines.by_kind(found.counts)
+    if len(found.counts) > sum(map(len, measured.values())):
         simulators.print_counts(found.counts)
         print()
     costs.print_tables(found.samples)
+    if alone or measured:
+        disciplines.print_table(alone or measured)
+        print()
     if scale.FLOWS in groups:
         scale.print_table(found.samples)
         print()

@@ -28,11 +28,13 @@ class Counted:
     (Rust's library) and `other` (the C library, other crates)."""
 
 
-def run(command: Sequence[str | Path], folder: Path) -> Counted:
-    """Runs a program in a folder. The environment is the same everywhere, for its size moves the stack."""
+def run(command: Sequence[str | Path], folder: Path, *, only: str = "") -> Counted:
+    """Runs a program in a folder; counts only what functions of this pattern do, if there is one. The
+    environment is the same everywhere, for its size moves the stack."""
+    part = [f"--toggle-collect={only}"] if only else []
     with tempfile.NamedTemporaryFile(suffix=".callgrind") as out:
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out.name}", *map(str, command)],
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out.name}", *part, *map(str, command)],
             cwd=folder,
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
             capture_output=True,

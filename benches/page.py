@@ -3,7 +3,8 @@
     python benches/page.py [--docs DIR] [FILE ...]
 
 FILEs are of `benches/history/`; left out, all that hold every run. Against the number of flows and the rate
-of the line each file is a curve; everything else comes from the last one. Dots and strokes are runs, what
+of the line each file is a curve; instructions of disciplines by themselves come from the record that
+`--check` compares with, and everything else from the last file. Dots and strokes are runs, what
 joins or covers them medians.
 """
 
@@ -20,7 +21,9 @@ from typing import Any
 
 import bench
 import costs
+import disciplines
 import history
+import instruction_counts
 import scale
 from samples import ROOT, US, Sample, distinct
 from simulators import Count
@@ -68,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name, newest = list(runs.items())[-1]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        bench.show(newest)
+        bench.show(newest, disciplines.recorded(instruction_counts.RECORD, instruction_counts.ALONE))
     page = written_anew(PAGE.read_text(encoding="utf-8"), printed.getvalue(), f"{name}.json")
     target = options.docs / "background" / PAGE.name
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -26,15 +26,9 @@ class Program:
 
     @classmethod
     def build(cls, folder: Path) -> Program:
-        """Builds it and copies it: how long its path is must not matter."""
-        command = ["cargo", "bench", "--locked", "-p", "aqm-sim", "--bench", "events", "--no-run"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        found = re.search(r"\((.*/events-[0-9a-f]+)\)", done.stderr)
-        if done.returncode or found is None:
-            raise RuntimeError(done.stderr[-2000:])
-        program = cls(folder)
-        shutil.copy(ROOT / found.group(1), program.path)
-        return program
+        """Builds it and copies it."""
+        built("aqm-sim", "events", folder)
+        return cls(folder)
 
     def write(self, name: str, scenario: al.Scenario) -> str:
         """Puts a scenario and its files beside the program; returns what it is called there."""
@@ -52,3 +46,14 @@ class Program:
         return sample(
             ["./events", file], group=group, case=case, subject=subject, turn=turn, folder=self.folder
         )
+
+
+def built(crate: str, name: str, folder: Path) -> None:
+    """Builds a program of a crate's benches and copies it into a folder: how long its path is must not
+    matter."""
+    command = ["cargo", "bench", "--locked", "-p", crate, "--bench", name, "--no-run"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = re.search(rf"\((.*/{name}-[0-9a-f]+)\)", done.stderr)
+    if done.returncode or found is None:
+        raise RuntimeError(done.stderr[-2000:])
+    shutil.copy(ROOT / found.group(1), folder / name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benches"))
 import bench
 import callgrind
 import costs
+import disciplines
 import history
 import instruction_counts
 import page
@@ -82,22 +84,57 @@ def test_the_check_fails_when_a_workload_grew_and_passes_once_that_is_accepted(
     program, counts, here = Program(tmp_path), {"w1": 2000.0, "w3": 1500.0}, {"rustc": "1"}
     monkeypatch.setattr(instruction_counts, "count", lambda _: dict(counts))
     monkeypatch.setattr(instruction_counts, "tools", lambda: dict(here))
+    alone = {"drop-tail": 77.0, "drr": 350.0}
+    monkeypatch.setattr(disciplines, "measure", lambda _: list(of_disciplines(alone)))
     assert instruction_counts.check(program, accept=False) == 0
     assert "put it there with --accept" in capsys.readouterr().out
     assert instruction_counts.check(program, accept=True) == 0
     counts["w3"], here["rustc"] = 1600.0, "2"
     assert instruction_counts.check(program, accept=False) == 1
     printed = capsys.readouterr().out
-    assert re.search(r"W3 +1,500\.0 +1,600\.0 +\+6\.7%  MORE", printed)
+    assert re.search(r"w3 +1,500\.0 +1,600\.0 +\+6\.7%  MORE", printed)
+    assert "6 counts of disciplines are as before" in printed
     assert "rustc '1', this with '2'" in printed
     assert instruction_counts.check(program, accept=True) == 0
     assert instruction_counts.check(program, accept=False) == 0
+    alone["drr"] = 400.0
+    assert instruction_counts.check(program, accept=False) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"drr, 100 flows +350\.0 +400\.0 +\+14\.3%  MORE", printed)
+    assert "3 counts of disciplines are as before" in printed
+
+
+def of_disciplines(alone: dict[str, float]) -> Iterator[Count]:
+    """What is counted of disciplines that cost so much, however many flows there are."""
+    for kind, value in alone.items():
+        for flows in disciplines.FLOWS:
+            yield Count(
+                case=disciplines.case(flows),
+                subject=kind,
+                seconds=0.0,
+                instructions=round(1000 * value),
+                packets=1000,
+                by_file={},
+            )
+
+
+def test_disciplines_are_shown_in_times_of_drop_tail_with_one_flow(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = [*of_disciplines({"drop-tail": 80.0, "drr": 400.0})]
+    bench.show(Measured(counts=counts))
+    printed = capsys.readouterr().out
+    assert re.search(r"drr +400 +5\.00 +5\.00 +5\.00\n", printed)
+    assert "of the bottleneck" not in printed, "there are no workloads"
 
 
 def test_the_record_has_the_workloads_that_are_counted() -> None:
     for kept in json.loads(instruction_counts.RECORD.read_text(encoding="utf-8")).values():
         assert list(kept[instruction_counts.COUNTS]) == [one.name for one in workloads.WORKLOADS]
         assert set(kept["tools"]) == set(instruction_counts.tools())
+        alone = kept[instruction_counts.ALONE]
+        assert alone.keys() <= set(disciplines.kinds()) and disciplines.BASE in alone
+        assert {len(counts) for counts in alone.values()} == {len(disciplines.FLOWS)}
 
 
 def test_a_profile_is_summed_by_file_without_what_calls_cost() -> None:

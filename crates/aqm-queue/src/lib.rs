@@ -4,6 +4,7 @@
 //!
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
+pub mod ack_filter_rules;
 mod acknowledgement;
 mod adaptation;
 mod adaptive_red;
@@ -393,8 +394,8 @@ pub trait Observer {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant);
     /// `packet` was marked at `now`.
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
-    /// What the header of `packet` says, if it is an acknowledgement that carries nothing else. Whoever passes on
-    /// fates passes on this question.
+    /// What the header of `packet` says, if it is one of TCP that acknowledges and does not open a connection. Whoever
+    /// passes on fates passes on this question.
     fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {
         None
     }

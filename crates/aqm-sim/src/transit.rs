@@ -138,12 +138,16 @@ impl Observer for LinkObserver<'_> {
         else {
             return None;
         };
-        let pure = [Flags::SYN, Flags::FIN, Flags::PUSH].iter().all(|&flag| !segment.flags.has(flag));
+        if segment.flags.has(Flags::SYN) || !segment.flags.has(Flags::ACK) {
+            return None;
+        }
+        let more = [Flags::FIN, Flags::PUSH].iter().any(|&flag| segment.flags.has(flag));
         let mut sacked = [[0; 2]; 4];
         for (block, (from, to)) in sacked.iter_mut().zip(segment.sacks.ranges(segment.ack)) {
             *block = [from, to];
         }
-        (pure && segment.len == 0 && segment.flags.has(Flags::ACK)).then(|| Acknowledgement {
+        Some(Acknowledgement {
+            bare: segment.len == 0 && !more,
             number: segment.ack,
             sacked,
             ece: segment.flags.has(Flags::ECE),
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_told_what_a_bare_acknowledgement_says_and_nothing_of_any_other_packet() {
+    fn a_queue_is_told_what_an_acknowledgement_says_and_whether_it_is_bare() {
         let mut transit = InTransit::new(Recorder::new(false, vec![false]));
         let mut asked = |segment: Segment| {
             let payload = Payload { contents: Contents::Segment(segment), slot: 0, to: Side::Sender };
@@ -199,14 +203,19 @@ mod tests {
         sacks.push(5000, 6000, 7000);
         let bare = Segment { ack: 5000, sacks, flags: Flags::ACK.union(Flags::ECE), ..Segment::default() };
         let told = Acknowledgement {
+            bare: true,
             number: 5000,
             sacked: [[6000, 7000], [0; 2], [0; 2], [0; 2]],
             ece: true,
             cwr: false,
         };
         assert_eq!(asked(bare), Some(told));
-        assert_eq!(asked(Segment { len: 1, ..bare }), None);
-        assert_eq!(asked(Segment { flags: Flags::ACK.union(Flags::FIN), ..bare }), None);
+        let not_bare = Acknowledgement { bare: false, ..told };
+        assert_eq!(asked(Segment { len: 1, ..bare }), Some(not_bare));
+        for flag in [Flags::FIN, Flags::PUSH] {
+            assert_eq!(asked(Segment { flags: bare.flags.union(flag), ..bare }), Some(not_bare));
+        }
+        assert_eq!(asked(Segment { flags: Flags::SYN.union(Flags::ACK), ..bare }), None);
         assert_eq!(asked(Segment { flags: Flags::SYN, ..bare }), None);
         let contents = Contents::Datagram { number: 0, sent: Instant::START };
         let id = transit.payloads.put(Payload { contents, slot: 0, to: Side::Receiver });

@@ -201,7 +201,7 @@ mod tests {
             let behind = &waiting[place + 1..];
             let until_second = behind.iter().position(may_go).map_or(behind, |second| &behind[..=second]);
             let no_change = until_second.iter().all(|next| bits(next) == bits(older));
-            if no_change && until_second.last().is_some_and(|second| may_go(second)) {
+            if no_change && until_second.last().is_some_and(&may_go) {
                 return Some(place);
             }
             if behind.is_empty() && aggressive && bits(older) == bits(newest) {

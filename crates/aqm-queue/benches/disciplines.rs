@@ -38,8 +38,11 @@ impl Observer for Audience {
     }
     fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
-        (packet.id / 8 % 4 == 3)
-            .then(|| Acknowledgement { number: packet.id.into(), ..Acknowledgement::default() })
+        (packet.id / 8 % 4 == 3).then(|| Acknowledgement {
+            bare: true,
+            number: packet.id.into(),
+            ..Acknowledgement::default()
+        })
     }
 }
 
@@ -102,7 +105,7 @@ impl Rig {
             while self.free_at <= self.now {
                 let mut cx = Context { now: self.free_at, rng: &mut self.rng, observer: &mut self.audience };
                 match (calls.dequeue)(self.queue.as_mut(), &mut cx) {
-                    Some(packet) => self.free_at = self.free_at + pace.time_for(packet.bytes.into()),
+                    Some(packet) => self.free_at += pace.time_for(packet.bytes.into()),
                     None => self.free_at = self.queue.next_ready().unwrap_or(Instant::NEVER),
                 }
             }
@@ -227,6 +230,7 @@ fn nanos_with_leaves(leaves: u64, ceil: &str) -> f64 {
     begin.elapsed().as_nanos() as f64 / PACKETS as f64
 }
 
+#[allow(clippy::disallowed_methods, reason = "what is counted is named on the command line")]
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     match words.as_slice() {

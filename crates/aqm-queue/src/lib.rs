@@ -4,6 +4,7 @@
 //!
 //! A discipline is one file with a `Config`, and one line in the registry below.
 
+mod ack_filter;
 pub mod ack_filter_rules;
 mod acknowledgement;
 mod adaptation;
@@ -90,6 +91,7 @@ registry! {
         "wfq" => wfq,
         "pfq" => pfq,
         "htb" => htb,
+        "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,
         "policer" => policer,
     }

@@ -182,6 +182,21 @@ impl<N: Copy> Inside<N> {
         place
     }
 
+    /// The packet of this place, in which one waits, as it would leave now.
+    pub fn packet(&self, place: u32) -> &Packet {
+        &self.places[place as usize].packet
+    }
+
+    /// Lets `packet` have this place; returns the one that had it. The queue cannot tell one from the other.
+    pub fn exchange(&mut self, place: u32, packet: Packet) -> Packet {
+        std::mem::replace(&mut self.places[place as usize].packet, packet)
+    }
+
+    /// What is noted of the packet of this place.
+    pub fn noted(&mut self, place: u32) -> &mut N {
+        &mut self.places[place as usize].noted
+    }
+
     /// Nothing waits in this place any more; returns what did.
     #[inline]
     fn leave(&mut self, place: u32) -> Place<N> {

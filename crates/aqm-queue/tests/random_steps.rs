@@ -159,9 +159,12 @@ impl Walk {
 
     fn arrive(&mut self) {
         let flow = self.rng.below(self.flows) as u32;
+        // The other direction of their connections is elsewhere.
+        let acknowledges = flow % 4 == 3;
         let bytes = match self.rng.below(40) {
             0 => 1,
             1 => u16::MAX,
+            2..38 if acknowledges => 40,
             2..12 => 40 + 12 * self.rng.below(3) as u16,
             12..20 => 1 + self.rng.below(1500) as u16,
             _ => 1500,
@@ -191,11 +194,12 @@ impl Walk {
 
     fn acknowledgement(&mut self) -> Acknowledgement {
         let (number, from) = (self.arrivals / 3 * 1000, self.arrivals * 1000);
-        let block = if self.rng.below(4) == 0 { [from, from + 1000] } else { [0; 2] };
+        let block = if self.rng.below(9) == 0 { [from, from + 1000] } else { [0; 2] };
         Acknowledgement {
+            bare: self.rng.below(30) > 0,
             number,
             sacked: [block, [0; 2], [0; 2], [0; 2]],
-            ece: self.rng.below(9) == 0,
+            ece: self.rng.below(20) == 0,
             cwr: self.rng.below(30) == 0,
         }
     }

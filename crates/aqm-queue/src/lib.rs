@@ -12,6 +12,8 @@ mod adaptive_red;
 mod average;
 mod ce_threshold;
 mod choke;
+mod cobalt;
+mod cobalt_core;
 mod curve;
 mod docsis_pie;
 #[cfg(test)]
@@ -82,6 +84,7 @@ registry! {
         "pi" => pi,
         "pisa" => pisa,
         "pimc" => pimc,
+        "cobalt" => cobalt,
         "pie" => pie,
         "docsis-pie" => docsis_pie,
         "drr" => drr,

@@ -185,11 +185,6 @@ impl Cobalt {
         self.dropping
     }
 
-    /// When CoDel acts next, in nanoseconds.
-    pub fn drop_next(&self) -> i64 {
-        self.drop_next
-    }
-
     /// BLUE's probability.
     pub fn p_drop(&self) -> f64 {
         f64::from(self.p_drop) / (1_u64 << 32) as f64
@@ -300,7 +295,7 @@ mod tests {
             assert_eq!(judge(&mut cobalt, at, 1), None);
         }
         assert_eq!(cobalt.count(), 0);
-        assert!(cobalt.is_at_rest(cobalt.drop_next()) && !cobalt.is_at_rest(cobalt.drop_next() - 1));
+        assert!(cobalt.is_at_rest(cobalt.drop_next) && !cobalt.is_at_rest(cobalt.drop_next - 1));
         let dropped: Vec<i64> = (2000..2200).filter(|&at| judge(&mut cobalt, at, 6).is_some()).collect();
         assert_eq!(dropped[0], 2100, "an interval after the first too long");
         let gaps: Vec<i64> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -313,15 +308,15 @@ mod tests {
         assert_eq!((judge(&mut cobalt, 0, 1), judge(&mut cobalt, 1, 9)), (None, None));
         let mut next = 101.0;
         for count in 1..40_u32 {
-            assert!((cobalt.drop_next() as f64 / 1e6 - next).abs() < 0.002 * next, "{count}");
+            assert!((cobalt.drop_next as f64 / 1e6 - next).abs() < 0.002 * next, "{count}");
             assert_eq!(cobalt.count(), count);
-            let at = cobalt.drop_next();
+            let at = cobalt.drop_next;
             assert_eq!(cobalt.judge(&TIMES, at - 1, after_ms(9), || 0).drops, None);
             assert_eq!(cobalt.judge(&TIMES, at, after_ms(9), || 0).drops, Some(Reason::Sojourn));
             next += 100.0 / f64::from(count + 1).sqrt();
         }
         // It counts down at the same pace once packets are quick.
-        let (from, count) = (cobalt.drop_next(), cobalt.count());
+        let (from, count) = (cobalt.drop_next, cobalt.count());
         let ends = from + 1000 * MS;
         assert_eq!(cobalt.judge(&TIMES, ends, after_ms(0), || 0).drops, None);
         let mut at = from as f64;

@@ -14,6 +14,8 @@ mod ce_threshold;
 mod choke;
 mod cobalt;
 mod cobalt_core;
+mod codel;
+mod codel_core;
 mod curve;
 mod docsis_pie;
 #[cfg(test)]
@@ -24,8 +26,8 @@ mod drop_tail;
 pub mod edge;
 mod fair;
 mod fifo;
-#[allow(dead_code, reason = "its first user is under way")]
 mod flow_queues;
+mod fq_codel;
 mod gauge;
 mod hash_index;
 mod htb;
@@ -50,7 +52,6 @@ mod spacing;
 mod stage;
 mod tc;
 pub mod testing;
-#[allow(dead_code, reason = "its first user is under way")]
 mod truesize;
 mod window_average;
 
@@ -87,12 +88,14 @@ registry! {
         "cobalt" => cobalt,
         "pie" => pie,
         "docsis-pie" => docsis_pie,
+        "codel" => codel,
         "drr" => drr,
         "rr" => rr,
         "stfq" => stfq,
         "scfq" => scfq,
         "wfq" => wfq,
         "pfq" => pfq,
+        "fq-codel" => fq_codel,
         "htb" => htb,
         "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,

@@ -1,0 +1,585 @@
+//! CoDel's control law, without a buffer: what is dropped or marked as packets are taken out of any queue.
+//!
+//! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, section 5;
+//! Linux 6.1's `include/net/codel.h` and `codel_impl.h` (E. Dumazet, D. Täht).
+//! - A packet waited too long if it waited for `target` or longer and more than `mtu` bytes wait behind it.
+//! - When the packets of a whole `interval` waited too long the queue begins to drop: one packet at once, the next one
+//!   `interval` later, and each further one `interval / sqrt(count)` after that which was due before it, until a packet
+//!   did not wait too long. What falls due between two packets taken is made up for with the second.
+//! - If it begins again within 16 intervals it goes on with the rate that was reached, less that with which it had
+//!   begun: `count - lastcount`.
+//! - With `ecn` packets are marked instead that can be. With `ce_threshold` those are marked, too, that waited
+//!   for longer than that, whatever CoDel thinks.
+//!
+//! How the two differ:
+//! - Linux ([`Ticks`]) counts 1024 ns, modulo 2^32, and keeps `1 / sqrt(count)` in 16 bits, to which each drop
+//!   adds a step of Newton's method. RFC 8289 ([`Nanos`]) computes; here nanoseconds, with what is below cut off.
+//! - Linux begins to drop after the `interval`, RFC 8289 at its very end, too.
+//! - In Linux a queue that is found empty forgets that it drops, but not since when packets waited too long.
+//!
+//! Ours, where the sources are silent: RFC 8289 has no marks; they come when Linux's come. What was marked
+//! before is not told again as a mark, but counted as one, as in the kernel.
+
+use std::fmt::Debug;
+
+use aqm_net::{ErrorCollector, Instant, Packet, Size, Span};
+use serde_json::{Value, json};
+
+use crate::{Context, Fifo, Label, Reason};
+
+/// A moment or a length of time, as an implementation of CoDel counts it.
+pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// What is kept of the root of the count.
+    type Root: Copy + Debug + Send + Sync;
+    /// Whether a queue that is found empty forgets since when packets waited too long.
+    const EMPTY_FORGETS: bool;
+    /// Before anything was counted.
+    const UNCOUNTED: Self::Root;
+    /// That of a count of 1.
+    const ONE: Self::Root;
+
+    fn at(moment: Instant) -> Self;
+    fn of(span: Span) -> Self;
+    fn nanos(self) -> u64;
+    fn plus(self, more: Self) -> Self;
+    fn minus(self, less: Self) -> Self;
+    fn times_16(self) -> Self;
+    /// Whether this comes after `other`, up to half the range of the clock.
+    fn is_after(self, other: Self) -> bool;
+    /// Whether at this moment the interval that ends at `end` is over.
+    fn ends(self, end: Self) -> bool;
+    /// The root of `count`, given the one of another before it.
+    fn root(before: Self::Root, count: u32) -> Self::Root;
+    /// This over the root.
+    fn over(self, root: Self::Root) -> Self;
+
+    /// How long from `earlier` until this moment, negative if it is the earlier one, in nanoseconds.
+    fn nanos_after(self, earlier: Self) -> i64 {
+        if earlier.is_after(self) {
+            -(earlier.minus(self).nanos() as i64)
+        } else {
+            self.minus(earlier).nanos() as i64
+        }
+    }
+}
+
+/// Linux's: 1024 ns each, modulo 2^32 (`codel_time_t`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Ticks(u32);
+
+/// `CODEL_SHIFT`.
+const TICK_SHIFT: u32 = 10;
+/// The bits of the root (`REC_INV_SQRT_BITS`), and how far they are from the top of 32.
+const ROOT_SHIFT: u32 = 32 - u16::BITS;
+
+impl Time for Ticks {
+    /// `1 / sqrt(count)` in units of 2^-16 (`rec_inv_sqrt`).
+    type Root = u16;
+    const EMPTY_FORGETS: bool = false;
+    const UNCOUNTED: u16 = 0;
+    const ONE: u16 = u16::MAX;
+
+    fn at(moment: Instant) -> Self {
+        Self((moment.nanos() >> TICK_SHIFT) as u32)
+    }
+
+    fn of(span: Span) -> Self {
+        Self((span.nanos() >> TICK_SHIFT) as u32)
+    }
+
+    fn nanos(self) -> u64 {
+        u64::from(self.0) << TICK_SHIFT
+    }
+
+    fn plus(self, more: Self) -> Self {
+        Self(self.0.wrapping_add(more.0))
+    }
+
+    fn minus(self, less: Self) -> Self {
+        Self(self.0.wrapping_sub(less.0))
+    }
+
+    fn times_16(self) -> Self {
+        Self(self.0.wrapping_mul(16))
+    }
+
+    fn is_after(self, other: Self) -> bool {
+        self.minus(other).0 as i32 > 0
+    }
+
+    fn ends(self, end: Self) -> bool {
+        self.is_after(end)
+    }
+
+    /// `y (3 - count y^2) / 2`, one step from `y`: nonsense, the kernel's own, where `y` is far too large.
+    fn root(before: u16, count: u32) -> u16 {
+        let root = u64::from(before) << ROOT_SHIFT;
+        let square = (root * root) >> 32;
+        let rest = (3_u64 << 32).wrapping_sub(u64::from(count) * square) >> 2;
+        (rest.wrapping_mul(root) >> (32 - 2 + 1 + ROOT_SHIFT)) as u16
+    }
+
+    fn over(self, root: u16) -> Self {
+        Self(((u64::from(self.0) * (u64::from(root) << ROOT_SHIFT)) >> 32) as u32)
+    }
+}
+
+/// RFC 8289's: a number without an end, here nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Nanos(u64);
+
+impl Time for Nanos {
+    /// The count itself.
+    type Root = u32;
+    const EMPTY_FORGETS: bool = true;
+    const UNCOUNTED: u32 = 1;
+    const ONE: u32 = 1;
+
+    fn at(moment: Instant) -> Self {
+        Self(moment.nanos())
+    }
+
+    fn of(span: Span) -> Self {
+        Self(span.nanos())
+    }
+
+    fn nanos(self) -> u64 {
+        self.0
+    }
+
+    fn plus(self, more: Self) -> Self {
+        Self(self.0.wrapping_add(more.0))
+    }
+
+    fn minus(self, less: Self) -> Self {
+        Self(self.0.wrapping_sub(less.0))
+    }
+
+    fn times_16(self) -> Self {
+        Self(self.0 * 16)
+    }
+
+    fn is_after(self, other: Self) -> bool {
+        self.minus(other).0 as i64 > 0
+    }
+
+    fn ends(self, end: Self) -> bool {
+        !end.is_after(self)
+    }
+
+    fn root(_before: u32, count: u32) -> u32 {
+        count
+    }
+
+    fn over(self, count: u32) -> Self {
+        Self((self.0 as f64 / f64::from(count).sqrt()) as u64)
+    }
+}
+
+/// CoDel's parameters, as a scenario has them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub target: Span,
+    pub interval: Span,
+    pub mtu: Size,
+    pub ecn: bool,
+    pub ce_threshold: Option<Span>,
+    pub ce_threshold_selector: u32,
+    pub ce_threshold_mask: u32,
+}
+
+/// The least and the greatest time that a parameter may be: a tick of Linux, and what 16 of are within its clock.
+const SHORTEST: Span = Span::from_nanos(1024);
+const LONGEST: Span = Span::from_millis(100_000);
+
+impl Settings {
+    /// Tells of every parameter that is wrong.
+    pub fn check(&self, errors: &mut ErrorCollector) {
+        let problem = format_args!("must be from {SHORTEST} to {LONGEST}");
+        for (place, span) in [("target", self.target), ("interval", self.interval)] {
+            errors.check(span >= SHORTEST && span <= LONGEST, place, problem);
+        }
+        let is_short = self.ce_threshold.is_none_or(|threshold| threshold <= LONGEST);
+        errors.check(is_short, "ce_threshold", format_args!("must be at most {LONGEST}"));
+        errors.check(self.mtu.bytes() <= u32::MAX.into(), "mtu", "must be at most 4294967295B");
+        let (selector, mask) = (self.ce_threshold_selector, self.ce_threshold_mask);
+        for (place, value) in [("ce_threshold_selector", selector), ("ce_threshold_mask", mask)] {
+            errors.check(value <= 0xff, place, format_args!("must be at most 255, not {value}"));
+        }
+        let has_effect = mask == 0 || self.ce_threshold.is_some();
+        errors.check(has_effect, "ce_threshold_mask", "has no effect without ce_threshold: leave it out");
+        let problem =
+            format_args!("matches nothing: some of its bits are not among ce_threshold_mask, {mask}");
+        errors.check(selector & !mask == 0, "ce_threshold_selector", problem);
+    }
+
+    /// Those of `tc`'s options that all of the family have. The kernel tells times as it keeps them, in its own ticks.
+    pub fn tc_options(&self, kind: &str) -> Value {
+        let micros = |span: Span| Ticks::of(span).nanos() / 1000;
+        let mut options =
+            json!({"kind": kind, "target": micros(self.target), "interval": micros(self.interval)});
+        if self.ecn {
+            options["ecn"] = json!(true);
+        }
+        if let Some(threshold) = self.ce_threshold {
+            options["ce_threshold"] = json!(micros(threshold));
+        }
+        options
+    }
+}
+
+/// Where packets come from, the oldest first.
+pub(crate) trait Source<T> {
+    /// Takes a packet, and when it came.
+    fn take(&mut self) -> Option<(Packet, T)>;
+
+    /// The bytes that wait behind the packet last taken.
+    fn left(&self) -> u64;
+}
+
+impl<T> Source<T> for Fifo<T> {
+    fn take(&mut self) -> Option<(Packet, T)> {
+        self.pop_with()
+    }
+
+    fn left(&self) -> u64 {
+        self.backlog().bytes
+    }
+}
+
+/// What CoDel remembers of a queue (`codel_vars`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Control<T: Time> {
+    /// Drops and marks since it began to drop, those remembered of the time before included.
+    pub count: u32,
+    /// `count` when it began.
+    pub lastcount: u32,
+    root: T::Root,
+    /// Whether it drops.
+    pub dropping: bool,
+    /// When packets will have waited too long for an interval; `None` while they do not.
+    first_above: Option<T>,
+    /// When the next drop is due, or the last one was.
+    drop_next: T,
+    /// How long the packet last taken had waited.
+    ldelay: T,
+}
+
+impl<T: Time> Control<T> {
+    /// Of a queue that nothing has left.
+    pub fn new() -> Self {
+        Self {
+            count: 0,
+            lastcount: 0,
+            root: T::UNCOUNTED,
+            dropping: false,
+            first_above: None,
+            drop_next: T::default(),
+            ldelay: T::default(),
+        }
+    }
+
+    /// How long the packet last taken had waited.
+    pub fn ldelay(&self) -> Span {
+        Span::from_nanos(self.ldelay.nanos())
+    }
+
+    /// Nanoseconds from `now` until the next drop is due, negative if it is overdue; nought unless it drops.
+    pub fn drop_next(&self, now: T) -> i64 {
+        if self.dropping { self.drop_next.nanos_after(now) } else { 0 }
+    }
+
+    /// A packet is to be dropped or marked.
+    fn count_one(&mut self) {
+        self.count = self.count.wrapping_add(1);
+        self.root = T::root(self.root, self.count);
+    }
+
+    /// The next one is due after that which was due before.
+    fn schedule(&mut self, interval: T) {
+        self.drop_next = self.drop_next.plus(interval.over(self.root));
+    }
+
+    /// A packet has been dropped or marked although none was due: from now on they will be.
+    fn begin(&mut self, now: T, interval: T) {
+        self.dropping = true;
+        let reached = self.count.wrapping_sub(self.lastcount);
+        if reached > 1 && interval.times_16().is_after(now.minus(self.drop_next)) {
+            self.count = reached;
+            self.root = T::root(self.root, reached);
+        } else {
+            self.count = 1;
+            self.root = T::ONE;
+        }
+        self.lastcount = self.count;
+        self.drop_next = now;
+        self.schedule(interval);
+    }
+}
+
+/// What the queues that share parameters have seen together (`codel_stats`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Statistics {
+    /// The largest packet.
+    pub maxpacket: u16,
+    /// Packets marked because they waited too long.
+    pub ecn_mark: u64,
+    /// Packets marked because they waited for longer than `ce_threshold`.
+    pub ce_mark: u64,
+}
+
+/// CoDel with its parameters, for any number of queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Codel<T> {
+    target: T,
+    interval: T,
+    mtu: u64,
+    ecn: bool,
+    ce_threshold: Option<T>,
+    selector: u8,
+    mask: u8,
+    /// DSCPs by the numbers of labels.
+    dscps: Vec<u8>,
+    pub statistics: Statistics,
+}
+
+impl<T: Time> Codel<T> {
+    /// With these parameters, which have been checked.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            target: T::of(settings.target),
+            interval: T::of(settings.interval),
+            mtu: settings.mtu.bytes(),
+            ecn: settings.ecn,
+            ce_threshold: settings.ce_threshold.map(T::of),
+            selector: settings.ce_threshold_selector as u8,
+            mask: settings.ce_threshold_mask as u8,
+            dscps: Vec::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Packets of the label `number` have the headers that `label` says.
+    pub fn on_label(&mut self, number: u16, label: &Label) {
+        let number = usize::from(number);
+        if self.dscps.len() <= number {
+            self.dscps.resize(number + 1, 0);
+        }
+        self.dscps[number] = label.dscp;
+    }
+
+    /// The next packet to send of the queue `source`, of which `control` is remembered; `None` if nothing waits, or
+    /// all that did was dropped.
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        control: &mut Control<T>,
+        source: &mut impl Source<T>,
+        cx: &mut Context<'_>,
+    ) -> Option<Packet> {
+        let now = T::at(cx.now);
+        let first_above = control.first_above;
+        let Some((mut packet, too_long)) = self.take(control, source, now) else {
+            control.dropping = false;
+            if !T::EMPTY_FORGETS {
+                control.first_above = first_above;
+            }
+            return None;
+        };
+        if control.dropping {
+            control.dropping = too_long;
+            packet = self.go_on(control, packet, source, cx)?;
+        } else if too_long {
+            packet = self.begin(control, packet, source, cx)?;
+        }
+        if self.ce_threshold.is_some_and(|threshold| control.ldelay.is_after(threshold)) {
+            self.mark_for_threshold(&mut packet, cx);
+        }
+        Some(packet)
+    }
+
+    /// Takes a packet; whether it may be dropped (`codel_should_drop`).
+    #[inline]
+    fn take(
+        &mut self,
+        control: &mut Control<T>,
+        source: &mut impl Source<T>,
+        now: T,
+    ) -> Option<(Packet, bool)> {
+        let Some((packet, came)) = source.take() else {
+            control.first_above = None;
+            return None;
+        };
+        self.statistics.maxpacket = self.statistics.maxpacket.max(packet.bytes);
+        control.ldelay = now.minus(came);
+        if self.target.is_after(control.ldelay) || source.left() <= self.mtu {
+            control.first_above = None;
+            return Some((packet, false));
+        }
+        let end = *control.first_above.get_or_insert(now.plus(self.interval));
+        Some((packet, now.ends(end)))
+    }
+
+    /// Drops what is due, from `packet` on; what to send.
+    #[inline(never)]
+    fn go_on(
+        &mut self,
+        control: &mut Control<T>,
+        mut packet: Packet,
+        source: &mut impl Source<T>,
+        cx: &mut Context<'_>,
+    ) -> Option<Packet> {
+        let now = T::at(cx.now);
+        while control.dropping && !control.drop_next.is_after(now) {
+            control.count_one();
+            if self.mark(&mut packet, cx) {
+                control.schedule(self.interval);
+                break;
+            }
+            cx.drop(packet, Reason::Sojourn);
+            let next = self.take(control, source, now);
+            control.dropping = next.is_some_and(|(_, too_long)| too_long);
+            packet = next?.0;
+            if control.dropping {
+                control.schedule(self.interval);
+            }
+        }
+        Some(packet)
+    }
+
+    /// Drops `packet`, and from now on what falls due; what to send.
+    #[inline(never)]
+    fn begin(
+        &mut self,
+        control: &mut Control<T>,
+        mut packet: Packet,
+        source: &mut impl Source<T>,
+        cx: &mut Context<'_>,
+    ) -> Option<Packet> {
+        let now = T::at(cx.now);
+        control.begin(now, self.interval);
+        if self.mark(&mut packet, cx) {
+            return Some(packet);
+        }
+        cx.drop(packet, Reason::Sojourn);
+        self.take(control, source, now).map(|(next, _)| next)
+    }
+
+    /// Marks `packet` in place of a drop; `false` if that cannot be.
+    fn mark(&mut self, packet: &mut Packet, cx: &mut Context<'_>) -> bool {
+        let marks = self.ecn && packet.ecn.can_be_marked();
+        if marks {
+            self.statistics.ecn_mark += 1;
+            cx.mark(packet, Reason::Sojourn);
+        }
+        marks
+    }
+
+    /// Marks `packet`, which waited for longer than `ce_threshold`, if it is one of those that shall be.
+    #[inline(never)]
+    fn mark_for_threshold(&mut self, packet: &mut Packet, cx: &mut Context<'_>) {
+        let dscp = self.dscps.get(usize::from(packet.label)).copied().unwrap_or(0);
+        let field = dscp << 2 | packet.ecn as u8;
+        if packet.ecn.can_be_marked() && field & self.mask == self.selector {
+            self.statistics.ce_mark += 1;
+            cx.mark(packet, Reason::CeThreshold);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Roots of `1..=last` counted one by one.
+    fn roots(last: u32) -> Vec<u16> {
+        let mut root = Ticks::ONE;
+        let step = |count| {
+            root = if count == 1 { root } else { Ticks::root(root, count) };
+            root
+        };
+        (1..=last).map(step).collect()
+    }
+
+    /// ns-3's vectors, which are those of the kernel's arithmetic.
+    #[test]
+    fn newtons_steps_and_the_law_are_those_of_the_kernel() {
+        let interval = Ticks::of(Span::from_millis(100));
+        assert_eq!((interval, Ticks::of(Span::from_millis(5))), (Ticks(97_656), Ticks(4_882)));
+        assert_eq!(
+            roots(16),
+            [
+                65_535, 32_769, 36_864, 31_968, 28_935, 26_481, 24_588, 23_037, 21_746, 20_647, 19_699,
+                18_869, 18_136, 17_481, 16_893, 16_360
+            ]
+        );
+        let terms: Vec<u32> = roots(16).into_iter().map(|root| interval.over(root).0).collect();
+        assert_eq!(
+            terms,
+            [
+                97_654, 48_829, 54_931, 47_635, 43_116, 39_459, 36_638, 34_327, 32_403, 30_766, 29_353,
+                28_116, 27_024, 26_048, 25_172, 24_378
+            ]
+        );
+        for (before, after, term) in [
+            (255, 382, 379),
+            (127, 190, 189),
+            (63, 94, 93),
+            (31, 46, 46),
+            (15, 22, 22),
+            (7, 10, 10),
+            (3, 4, 4),
+            (1, 1, 1),
+        ] {
+            for count in [1, 2, 4, 8, 16, 32, 64, 128] {
+                assert_eq!(Ticks::root(before, count), after);
+            }
+            assert_eq!(interval.over(before).0, term);
+        }
+    }
+
+    /// The drops of `count` while it stays 1, 2, ...: the whole of `interval / sqrt(count)`, which is what
+    /// implementations are known to get wrong.
+    #[test]
+    fn drops_come_closer_by_the_root_of_their_number() {
+        fn off<T: Time>(count: u32) -> f64 {
+            let interval = T::of(Span::from_millis(100));
+            let mut control = Control::<T> { root: T::ONE, count: 1, ..Control::new() };
+            while control.count < count {
+                control.count_one();
+            }
+            control.schedule(interval);
+            control.drop_next.nanos() as f64 / (interval.nanos() as f64 / f64::from(count).sqrt()) - 1.0
+        }
+        for count in 1..=1000 {
+            assert!(off::<Nanos>(count).abs() < 1e-6, "{count}: {}", off::<Nanos>(count));
+            // Newton's first step is rough, the second less; later there are the 16 bits of the root.
+            let tolerance = match count {
+                2 => 0.3,
+                3..30 => 0.03,
+                _ => 1e-3,
+            };
+            assert!(off::<Ticks>(count).abs() < tolerance, "{count}: {}", off::<Ticks>(count));
+        }
+    }
+
+    #[test]
+    fn a_count_that_jumps_makes_a_root_of_nonsense_as_in_the_kernel() {
+        assert_eq!(Ticks::root(0, 64), 0, "the root of a queue that never dropped stays nought");
+        // 3 - 66 is negative; by hand, modulo 2^64: (2^64 + (3 << 32) - 66 * 0xfffe0001) >> 2, and so on.
+        let rest = (((3_u128 << 32) + (1 << 64) - 66 * 0xfffe_0001) % (1 << 64)) >> 2;
+        let root = ((rest * 0xffff_0000) % (1 << 64)) >> 47;
+        assert_eq!(u128::from(Ticks::root(u16::MAX, 66)), root % 65_536);
+    }
+
+    #[test]
+    fn the_clock_of_the_kernel_goes_round() {
+        let turn = Span::from_nanos(1 << 42);
+        let before = Ticks::at(Instant::from_nanos((1 << 42) - 2048));
+        let after = Ticks::at(Instant::START + turn + Span::from_nanos(5 * 1024));
+        assert!(after.is_after(before) && !before.is_after(after) && !before.is_after(before));
+        assert_eq!((after.minus(before), before.plus(Ticks(7))), (Ticks(7), after));
+        assert_eq!((after.nanos_after(before), before.nanos_after(after)), (7 * 1024, -7 * 1024));
+        assert!(before.ends(before.minus(Ticks(1))) && !before.ends(before) && Nanos(5).ends(Nanos(5)));
+    }
+}

@@ -281,3 +281,68 @@ impl<T: Time> QueueDiscipline for Running<T> {
         told
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Rng, Streams};
+
+    use super::*;
+    use crate::testing::Fates;
+
+    /// A queue for a single flow, whose state can be seen.
+    struct Alone<T: Time> {
+        running: Running<T>,
+        rng: Rng,
+        fates: Fates,
+    }
+
+    impl<T: Time> Alone<T> {
+        fn new(profile: Profile) -> Self {
+            let config =
+                Config { profile, flows: 1, limit: Length::Packets(100), ecn: false, ..Config::default() };
+            let rng = Streams::new(1).named("queue", 0);
+            Self { running: Running::new(&config), rng, fates: Fates::default() }
+        }
+
+        fn with(&mut self, ms: u64, act: impl FnOnce(&mut Running<T>, &mut Context<'_>)) {
+            let now = Instant::from_nanos(ms * 1_000_000);
+            act(&mut self.running, &mut Context { now, rng: &mut self.rng, observer: &mut self.fates });
+        }
+
+        fn offer(&mut self, ms: u64, packets: u32) {
+            let packet = Packet { bytes: 1000, ..Packet::default() };
+            (0..packets).for_each(|_| self.with(ms, |running, cx| running.enqueue(packet, cx)));
+        }
+
+        /// Takes a packet, and counts the drops before it.
+        fn take(&mut self, ms: u64) -> usize {
+            let before = self.fates.told.len();
+            self.with(ms, |running, cx| assert!(running.dequeue(cx).is_some()));
+            self.fates.told.len() - before
+        }
+
+        fn count(&mut self) -> u32 {
+            self.running.queues.aqm(0).count
+        }
+    }
+
+    #[test]
+    fn in_linux_what_is_dropped_for_want_of_room_counts_for_codel() {
+        let (mut linux, mut rfc) = (Alone::<Ticks>::new(Profile::Linux), Alone::<Nanos>::new(Profile::Rfc));
+        linux.offer(2000, 101);
+        rfc.offer(2000, 101);
+        assert_eq!((linux.fates.counts.overflow, linux.count()), (50, 50));
+        assert_eq!((rfc.fates.counts.overflow, rfc.count()), (50, 0));
+    }
+
+    /// CoDel thinks that it has dropped so often before, but has no root to go by.
+    #[test]
+    fn right_after_the_start_such_a_queue_is_dropped_whole_as_in_a_kernel_right_after_its_start() {
+        for (start, dropped) in [(0, 46), (2000, 0)] {
+            let mut linux = Alone::<Ticks>::new(Profile::Linux);
+            linux.offer(start, 101);
+            let drops = [10, 111, 112].map(|ms| linux.take(start + ms));
+            assert_eq!(drops, [0, 1, dropped]);
+        }
+    }
+}

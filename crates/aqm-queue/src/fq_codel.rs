@@ -331,14 +331,14 @@ mod tests {
         let (mut linux, mut rfc) = (Alone::<Ticks>::new(Profile::Linux), Alone::<Nanos>::new(Profile::Rfc));
         linux.offer(2000, 101);
         rfc.offer(2000, 101);
-        assert_eq!((linux.fates.counts.overflow, linux.count()), (50, 50));
-        assert_eq!((rfc.fates.counts.overflow, rfc.count()), (50, 0));
+        assert_eq!((linux.fates.counts.overflow, linux.count()), (51, 51));
+        assert_eq!((rfc.fates.counts.overflow, rfc.count()), (51, 0));
     }
 
     /// CoDel thinks that it has dropped so often before, but has no root to go by.
     #[test]
     fn right_after_the_start_such_a_queue_is_dropped_whole_as_in_a_kernel_right_after_its_start() {
-        for (start, dropped) in [(0, 46), (2000, 0)] {
+        for (start, dropped) in [(0, 45), (2000, 0)] {
             let mut linux = Alone::<Ticks>::new(Profile::Linux);
             linux.offer(start, 101);
             let drops = [10, 111, 112].map(|ms| linux.take(start + ms));

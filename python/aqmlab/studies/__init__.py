@@ -12,7 +12,13 @@ STUDIES: Mapping[str, str] = {
     "helsinki": "aqmlab.studies.helsinki",
 }
 
-TODAY: Mapping[str, str] = {"shred": "aqmlab.studies.today.shred"}
+TODAY: Mapping[str, str] = {
+    "shred": "aqmlab.studies.today.shred",
+    "mice-elephants": "aqmlab.studies.today.mice_elephants",
+    "unc-web": "aqmlab.studies.today.unc_web",
+    "fair-queueing": "aqmlab.studies.today.fair_queueing",
+    "helsinki": "aqmlab.studies.today.helsinki",
+}
 """The forms that ask today's queues."""
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

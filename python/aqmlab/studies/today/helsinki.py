@@ -1,0 +1,175 @@
+"""The study `helsinki`, asked of today's queues: what do they do on a last hop of 140 kbit/s, where one
+packet takes longer than their targets?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from aqmlab.experiment import Form
+from aqmlab.publication import Claim, Study, Table, Verdicts
+from aqmlab.rule import AnyRule, every, ratio
+from aqmlab.studies.helsinki import STUDY as PAPER
+from aqmlab.studies.helsinki import experiments as paper
+from aqmlab.studies.helsinki import measures
+from aqmlab.studies.today.queues import TODAY, counted, readings
+from aqmlab.study_tables import overview
+from aqmlab.sweep import Change, Changes, Value
+from aqmlab.variable import Variable
+
+STARTS = (0, 2, 4, 5.5)
+
+PACKET_TIME = "90ms"
+"""What a full packet takes on the line, and a little: the least target that an engineer would set there."""
+
+SLOW: Mapping[str, dict[str, Any]] = {
+    "CoDel": {**TODAY["CoDel"], "target": PACKET_TIME, "interval": "500ms"},
+    "FQ-CoDel": {**TODAY["FQ-CoDel"], "target": PACKET_TIME, "interval": "500ms"},
+    "PIE": {**TODAY["PIE"], "target": PACKET_TIME},
+    "CAKE": {**TODAY["CAKE"], "rtt": "500ms"},
+    "DualPI2": {**TODAY["DualPI2"], "target": PACKET_TIME},
+}
+"""Today's queues told of a slow line: at 100 ms of propagation delay a target below a packet's time empties
+it."""
+
+AS_IT_COMES = " as it comes"
+
+
+def _today(queue: Mapping[str, Any]) -> Change:
+    return paper.each_class(lambda one: one.update(queue=dict(queue)))
+
+
+_QUEUES: dict[Value, Change] = {
+    **paper.QUEUE,
+    **{name: _today(table) for name, table in SLOW.items()},
+    **{f"{name}{AS_IT_COMES}": _today(table) for name, table in TODAY.items()},
+}
+QUEUE = Changes(_QUEUES)
+"""The testbed's, today's set for the line, and today's as they come."""
+
+NAMES = tuple(str(name) for name in QUEUE if name not in paper.QUEUE)
+
+third = replace(
+    paper.third,
+    name="today-third",
+    axes={"queue": QUEUE, "traffic.third.start": paper.starts(*STARTS)},
+    quick=Form(seeds=5, axes={"start": (2, 5.5)}),
+    varied=None,
+)
+burst = replace(
+    paper.burst,
+    name="today-burst",
+    axes={"queue": QUEUE, "traffic.voice.start": paper.starts(0, 2, 7)},
+    quick=Form(seeds=5, axes={"start": (7,)}),
+    varied=None,
+)
+
+_elapsed = third[measures.ELAPSED].averaged("start")
+_handshake = third[measures.HANDSHAKE].averaged("start")
+_slowest = third[measures.SLOWEST].averaged("start")
+_datagrams = burst[measures.DATAGRAMS].averaged("start")
+_file = burst[measures.TCP_TIME].averaged("start")
+
+OLD = (paper.TAIL_DROP, paper.RED)
+
+
+def _sooner(variable: Variable, *others: str) -> AnyRule:
+    return every(*(ratio(variable, variable.at(queue=other)) < 1 for other in others))
+
+
+CLAIMS = (
+    Claim(
+        id="T-RI-1",
+        statement="The flow that starts third is done sooner than with Tail Drop and with RED.",
+        source="slide 11, of RED",
+        origin="ours",
+        figures=("third",),
+        rule=_sooner(_elapsed, *OLD),
+    ),
+    Claim(
+        id="T-RI-4",
+        statement="It opens its connection sooner than with Tail Drop.",
+        source="slide 11, of RED",
+        origin="ours",
+        figures=("third",),
+        rule=_sooner(_handshake, paper.TAIL_DROP),
+    ),
+    Claim(
+        id="T-RI-7",
+        statement="The initial flows pay little: the slower is done no more than a tenth later than with "
+        "Tail Drop.",
+        source="slide 14, of RED; the tenth is ours",
+        origin="ours",
+        figures=("third",),
+        rule=ratio(_slowest, _slowest.at(queue=paper.TAIL_DROP)) <= 1.1,
+    ),
+    Claim(
+        id="T-RI-8",
+        statement="Beside a transfer as many datagrams arrive as with Tail Drop, or more.",
+        source="slides 15 and 16, of RED",
+        origin="ours",
+        figures=("burst",),
+        rule=ratio(_datagrams, _datagrams.at(queue=paper.TAIL_DROP)) >= 1,
+    ),
+    Claim(
+        id="T-RI-9",
+        statement="The transfer beside datagrams is done no more than a twentieth later than with Tail Drop.",
+        source="slides 15 and 16, of RED; the twentieth is ours",
+        origin="ours",
+        figures=("burst",),
+        rule=ratio(_file, _file.at(queue=paper.TAIL_DROP)) <= 1.05,
+    ),
+)
+
+TABLES = (
+    Table(
+        id="third",
+        title="Three transfers, over all starts of the third",
+        caption="Means over the seeds ± half of their 95 % interval.",
+        table=overview(
+            [
+                third[one].averaged("start")
+                for one in (
+                    *(measures.ELAPSED, measures.HANDSHAKE, measures.FASTEST, measures.SLOWEST),
+                    *(measures.THIRD_DROPPED, measures.OTHERS_DROPPED),
+                )
+            ],
+            by="queue",
+        ),
+    ),
+    Table(
+        id="burst",
+        title="A transfer beside datagrams, over all starts of these",
+        caption="Means over the seeds ± half of their 95 % interval.",
+        table=overview(
+            [
+                burst[one].averaged("start")
+                for one in (
+                    *(measures.DATAGRAMS, measures.UDP_ARRIVED),
+                    *(measures.TCP_TIME, measures.UDP_SHARE),
+                )
+            ],
+            by="queue",
+        ),
+    ),
+)
+
+
+def _answer(found: Verdicts) -> list[str]:
+    return counted(found, "of what RED was claimed to do on a slow last hop")
+
+
+STUDY = Study(
+    name="helsinki-today",
+    title=f"{PAPER.title}, with the queues of today",
+    paper=PAPER.paper,
+    question="What do today's queues do to TCP and UDP on a last hop of 140 kbit/s?",
+    experiments=(third, burst),
+    figures=(),
+    tables=TABLES,
+    claims=CLAIMS,
+    decisions=(),
+    answer=_answer,
+    readings=readings(*NAMES),
+)

@@ -1,4 +1,4 @@
-"""The forms of studies that ask today's queues: which there are, and that each queue is judged by each claim."""
+"""The forms of studies that ask today's queues: which there are; each claim is judged for each queue."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ choices! {
 }
 
 parameters! {
-    /// LEDBAT: less than best effort. It keeps a queue of `target` if it is alone, and gives way to others.
+    /// LEDBAT: less than best effort, with a queue of `target` if it is alone, and way given to others.
     pub struct Config {
         /// The queueing delay that it aims at (TARGET). RFC 7928, section 5.4, says 5 ms.
         pub target: Span = Span::from_millis(100), "RFC 6817, 2.5: 100 ms or less";

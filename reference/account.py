@@ -67,6 +67,7 @@ GROUPS = {
     "Linux: datagrams at fixed instants through HTB and a FIFO, RED with a light and with a heavy weight": (
         r"linux open_"
     ),
+    "Linux: the same through today's queues: packet by packet where there is no chance": r"linux today ",
     "Linux: four Reno flows through pfifo and RED, four CUBIC flows through RED": r"linux (tcp|bulk)_",
     "Linux: the window of one flow each 20 ms, of CUBIC with and without HyStart, and of Reno": (
         r"linux window "

@@ -26,6 +26,7 @@ import account
 import linux_bulk
 import linux_helsinki
 import linux_open
+import linux_open_today
 import linux_runs
 import linux_windows
 import micro
@@ -89,7 +90,7 @@ def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
     exact = (micro, queueing, tcp_theory)
     ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
-    linux = (linux_open, linux_runs, linux_bulk, linux_windows, linux_helsinki)
+    linux = (linux_open, linux_open_today, linux_runs, linux_bulk, linux_windows, linux_helsinki)
     return [case for module in (*exact, *ns2, ns3_runs, *linux) for case in module.cases()]
 
 

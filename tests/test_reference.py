@@ -18,6 +18,7 @@ import data
 import judge
 import linux_bulk
 import linux_helsinki
+import linux_open_today
 import linux_runs
 import linux_windows
 import micro
@@ -186,6 +187,33 @@ def test_four_cubic_flows_lose_as_many_as_the_kernels_and_with_rfc_9438_more() -
     growth = {"tcp.congestion_control.growth": "fractions"}
     other = [replace(job, scenario=job.scenario.with_(growth)) for job in case.jobs()]
     assert verdicts(case.judge([job() for job in other]))["loss_share"] == "miss"
+
+
+EXACT = [loop for loop in linux_open_today.LOOPS if not loop.draws]
+
+
+@pytest.mark.parametrize("loop", EXACT, ids=lambda loop: loop.name)
+def test_a_queue_without_chance_does_with_each_packet_as_the_kernel(loop: linux_open_today.Loop) -> None:
+    assert set(verdicts(agreement.compare([linux_open_today.loop_case(loop)])).values()) == {"equivalent"}
+
+
+def test_another_target_or_quantum_is_not_the_kernels() -> None:
+    for record, change in (
+        ("open_codel", {"target": "6ms"}),
+        ("open_codel_ce", {"ce_threshold": "6ms"}),
+        ("open_fqcodel", {"quantum": "1000B"}),
+        ("open_choke", {"min": "22p"}),
+    ):
+        [loop] = [one for one in linux_open_today.LOOPS if one.name == record]
+        case = linux_open_today.loop_case(loop, seeds=4)
+        changes = {f"links.line.queue.classes.all.queue.{name}": value for name, value in change.items()}
+        jobs = [replace(job, scenario=job.scenario.with_(changes)) for job in case.jobs()]
+        assert "miss" in verdicts(list(case.judge([job() for job in jobs]))).values(), record
+
+
+def test_choke_treats_three_flows_as_the_kernels() -> None:
+    [loop] = [one for one in linux_open_today.LOOPS if one.name == "open_choke"]
+    assert "miss" not in verdicts(agreement.compare([linux_open_today.loop_case(loop)])).values()
 
 
 def test_a_single_queue_agrees_with_its_formula_and_not_with_another() -> None:
@@ -461,7 +489,11 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     windows = {name for name in names if name.startswith("linux window ")}
     kept = {path.name.split(".csv")[0] for path in linux_windows.WHERE.iterdir()}
     assert {f"linux window {name}" for name in kept} == windows
-    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated - windows
+    today = {name for name in names if name.startswith("linux today ")}
+    opened = {path.name.split(".")[0] for path in linux_open_today.WHERE.iterdir()} - {"open_summary"}
+    opened |= {row["name"] for row in data.rows("open_summary", linux_open_today.WHERE)}
+    assert {f"linux today {name}" for name in opened} == today
+    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated - windows - today
     assert {f"linux {name}" for name in results} == of_linux
 
 

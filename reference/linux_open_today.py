@@ -1,0 +1,282 @@
+"""Open loops of today's queues through the HTB of the Linux 6.1 kernel: datagrams at fixed instants, to
+which nobody answers, so every difference is that of the queues.
+
+What knows no chance is compared packet by packet: as many packets must be dropped or marked, and the same,
+give or take one place, since the kernel's clock moves by 256 ns with each look. (Two runs of the kernel's
+CoDel have 45 of 239 drops one place apart.) Of what draws, the kernel ran five times: there are quantities
+of each flow, at a band of 5 %.
+
+A further queue is a line of `LOOPS` and a table of `queues` in the scenario.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job, left_out_case
+from judge import Measures, Quantity, Recorded, Row, exact, of_runs
+
+WHERE = data.LINUX / "open"
+SEEDS = 30
+BAND = 0.05
+ETHERNET = 14
+"""Bytes that the kernel's queues count beside those of IP."""
+QUANTILES = {"median_ms": 0.5, "p95_ms": 0.95, "max_ms": 1.0}
+FLOORS = {"dropped": 2.0, "ce": 2.0}
+DELAYS = ("mean_ms", *QUANTILES)
+CLOCK, CLOCK_MS = 0.01, 0.05
+"""How far delays may be apart of what knows no chance: the kernel's clock moves with each look at it, some
+three hundred nanoseconds for each packet, and so does the phase of packets that hardly wait."""
+PACKET_MS = 0.9712
+"""What the largest packet takes: so far delays are apart where a drop is one place off."""
+PLACES = 0.02
+"""The share of drops that may be elsewhere: of the kernel's own, run twice, 5 of 593 were, and 8 of 422."""
+CE = 3
+"""The ECN bits of a packet that was marked."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Datagrams of one size at a steady pace; `start_us` from when the load begins."""
+
+    start_us: float
+    count: int
+    gap_ns: int
+    ip_bytes: int
+    ecn: bool = False
+
+    def traffic(self, begin_us: float) -> dict[str, Any]:
+        """The workload of a scenario."""
+        size = self.ip_bytes + ETHERNET
+        start = begin_us + self.start_us
+        return {
+            "kind": "udp",
+            "rate": f"{8e9 * size / self.gap_ns:g}bps",
+            "sizes": {"kind": "constant", "value": f"{size}B"},
+            "phase": "zero",
+            "start": f"{start:.1f}us",
+            "stop": f"{start + (self.count - 0.5) * self.gap_ns / 1e3:.1f}us",
+            "ecn": self.ecn,
+            "from": "sender",
+            "to": "receiver",
+            "access": {"rate": "100Gbps", "delay": "0s"},
+        }
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the sender sends, and when it begins by the kernel's clock."""
+
+    begin_us: float
+    streams: tuple[Stream, ...]
+
+
+def _early(*, ecn: bool) -> Load:
+    return Load(510_050.3, (Stream(0, 4000, 640_000, 1000, ecn),))
+
+
+def _load(*streams: Stream) -> Load:
+    # A second after the queue was made, and what the sender's system call takes.
+    return Load(1_000_001.7, streams)
+
+
+EARLY, EARLY_ECT = _early(ecn=False), _early(ecn=True)
+ONE, ONE_ECT = (_load(Stream(0, 4000, 640_000, 1000, ecn)) for ecn in (False, True))
+THREE = _load(
+    Stream(0, 4000, 1_000_000, 1000), Stream(137, 2500, 1_600_000, 1200), Stream(333, 200, 20_000_000, 200)
+)
+BURSTS = _load(
+    Stream(0, 4000, 1_000_000, 1000, True),
+    *(Stream(start, 80, 400_000, 1000, True) for start in (500_137, 1_500_137, 2_500_137)),
+)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One of the kernel's open loops. Its `record` is a file below `linux/open` with every packet, or a name
+    in the summary of the runs there."""
+
+    record: str
+    queue: str
+    load: Load
+    draws: bool = False
+    """Whether the queue draws."""
+
+    @property
+    def name(self) -> str:
+        """The record without what kind of file it is."""
+        return self.record.partition(".")[0]
+
+
+LOOPS = (
+    Loop("open_codel.txt", "codel", EARLY),
+    Loop("open_codel_ecn.txt", "codel-ecn", EARLY_ECT),
+    Loop("open_codel_ce.csv", "codel-ce", ONE_ECT),
+    Loop("open_codel_ce_bursts.csv", "codel-ce", BURSTS),
+    Loop("open_fqcodel_one.txt", "fq-codel", EARLY),
+    Loop("open_fqcodel.csv", "fq-codel", THREE),
+    Loop("open_pie", "pie", ONE, draws=True),
+    Loop("open_pie_ecn", "pie-ecn", ONE_ECT, draws=True),
+    Loop("open_choke", "choke", THREE, draws=True),
+)
+LATER = {
+    "open_fqpie": "FQ-PIE",
+    "open_cake": "CAKE",
+    "open_cake_shaper": "CAKE",
+    "open_sfb": "SFB",
+    "open_sfq": "SFQ",
+}
+"""Records of queues that do not exist here yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fates:
+    """What became of the datagrams of a flow, by number."""
+
+    sent: int
+    delays_ms: Mapping[int, float]
+    marked: frozenset[int]
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """Those that never came."""
+        return frozenset(range(self.sent)) - self.delays_ms.keys()
+
+    def measures(self) -> Measures:
+        """The quantities of the kernel's summary, by its names and as it takes quantiles."""
+        delays = sorted(self.delays_ms.values())
+        quantile = {name: delays[int(share * (len(delays) - 1))] for name, share in QUANTILES.items()}
+        mean = sum(delays) / len(delays)
+        return {
+            "dropped": float(len(self.dropped)),
+            "ce": float(len(self.marked)),
+            "mean_ms": mean,
+            **quantile,
+        }
+
+
+def cases() -> list[Case]:
+    """Every loop that was recorded."""
+    later = [left_out_case(f"linux today {name}", "not yet", why) for name, why in LATER.items()]
+    return [*map(loop_case, LOOPS), *later]
+
+
+def loop_case(loop: Loop, seeds: int = SEEDS) -> Case:
+    """A loop, with so many runs if its queue draws."""
+    name = f"linux today {loop.name}"
+
+    def jobs() -> list[Job]:
+        runs = range(1, seeds + 1 if loop.draws else 2)
+        return [Job(scenario=scenario(loop), seed=seed, measure=_fates) for seed in runs]
+
+    def judge(measured: Sequence[Sequence[Fates]]) -> list[Row]:
+        rows = []
+        for flow, ours in enumerate(zip(*measured, strict=True)):
+            if loop.draws:
+                of_flow = _quantities(name, _runs(loop, flow), ours)
+            else:
+                of_flow = _packets(name, recorded(loop)[flow], ours[0])
+            rows += [replace(row, quantity=_prefix(loop, flow) + row.quantity) for row in of_flow]
+        return rows
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def scenario(loop: Loop) -> Scenario:
+    """The queue behind HTB, and the datagrams."""
+    base = Scenario.load(data.SCENARIOS / "linux-open.toml")
+    traffic = {f"flow-{n}": one.traffic(loop.load.begin_us) for n, one in enumerate(loop.load.streams, 1)}
+    return base.with_(
+        {"links.line.queue.classes.all.queue": base.queues[loop.queue], "traffic": traffic, "duration": "8s"}
+    )
+
+
+def _prefix(loop: Loop, flow: int) -> str:
+    return f"flow {flow + 1}, " if len(loop.load.streams) > 1 else ""
+
+
+def _packets(case: str, theirs: Fates, ours: Fates) -> list[Row]:
+    """Rows of a flow whose queue knows no chance; of marks only where there are some."""
+    rows = []
+    for what, their, our in (("drops", theirs.dropped, ours.dropped), ("marks", theirs.marked, ours.marked)):
+        if their or our or what == "drops":
+            count, there = float(len(their)), len(their) - len(_elsewhere(their, our))
+            rows.append(exact(case, what, count, float(len(our)), 0.0))
+            rows.append(exact(case, f"{what} in the recorded places", count, float(there), PLACES * count))
+    apart = max(
+        abs(theirs.delays_ms[one] - ours.delays_ms[one]) for one in theirs.delays_ms.keys() & ours.delays_ms
+    )
+    rows.append(exact(case, "a packet's delay, most apart (ms)", 0.0, apart, PACKET_MS))
+    told, measured = theirs.measures(), ours.measures()
+    rows += [
+        exact(case, name, told[name], measured[name], max(CLOCK * told[name], CLOCK_MS)) for name in DELAYS
+    ]
+    return rows
+
+
+def _elsewhere(theirs: frozenset[int], ours: frozenset[int]) -> frozenset[int]:
+    """Those of theirs that are not one of ours, nor next to one."""
+    return theirs - {place for number in ours for place in (number - 1, number, number + 1)}
+
+
+def _quantities(case: str, theirs: Sequence[Recorded], ours: Sequence[Fates]) -> list[Row]:
+    """Rows of a flow whose queue draws."""
+    measured = [fates.measures() for fates in ours]
+    told = [name for name in measured[0] if any(float(run[name]) for run in (*theirs, *measured))]
+    return of_runs(
+        case,
+        [Quantity(name=name, share=BAND, floor=FLOORS.get(name, CLOCK_MS)) for name in told],
+        theirs,
+        measured,
+    )
+
+
+def _runs(loop: Loop, flow: int) -> list[Recorded]:
+    """The quantities of a flow in each run of the kernel."""
+    if loop.name != loop.record:
+        return [recorded(loop)[flow].measures()]
+    rows = data.rows("open_summary", WHERE)
+    return [row for row in rows if row["name"] == loop.name and row["flow"] == str(flow + 1)]
+
+
+def recorded(loop: Loop) -> list[Fates]:
+    """What became of the datagrams in the kernel, flow by flow."""
+    with gzip.open(WHERE / f"{loop.record}.gz", "rt", encoding="utf-8", newline="") as file:
+        if loop.record.endswith("csv"):
+            rows = [[int(cell) for cell in row] for row in list(csv.reader(file))[1:]]
+        else:
+            words = [line.split() for line in file]
+            rows = [[1, *map(int, line)] for line in words if len(line) == 4 and all(map(str.isdigit, line))]
+    return [
+        Fates(
+            sent=stream.count,
+            delays_ms={row[1]: (row[3] - row[2]) / 1e6 for row in rows if row[0] == flow},
+            marked=frozenset(row[1] for row in rows if row[0] == flow and row[4] == CE),
+        )
+        for flow, stream in enumerate(loop.load.streams, 1)
+    ]
+
+
+def _fates(run: Run) -> list[Fates]:
+    """The same of ours: the kernel's receiver gets a packet as its transmission begins."""
+    packets = run.tables["packets"].select(
+        "flow", "time_s", pl.col("event", "ecn").cast(pl.String), number="sequence_bytes"
+    )
+    return [_of_flow(flow) for _, flow in sorted(packets.partition_by("flow", as_dict=True).items())]
+
+
+def _of_flow(packets: pl.DataFrame) -> Fates:
+    came = packets.filter(pl.col("event") == "enqueue").select("number", came_s="time_s")
+    left = packets.filter(pl.col("event") == "start").join(came, on="number")
+    delays = left.select("number", (pl.col("time_s") - pl.col("came_s")) * 1e3).rows()
+    marked = left.filter(pl.col("ecn") == "ce")["number"].to_list()
+    return Fates(sent=packets["number"].n_unique(), delays_ms=dict(delays), marked=frozenset(marked))

@@ -28,6 +28,7 @@ mod fair;
 mod fifo;
 mod flow_queues;
 mod fq_codel;
+mod fq_pie;
 mod gauge;
 mod hash_index;
 mod htb;
@@ -88,6 +89,7 @@ registry! {
         "cobalt" => cobalt,
         "pie" => pie,
         "docsis-pie" => docsis_pie,
+        "fq-pie" => fq_pie,
         "codel" => codel,
         "drr" => drr,
         "rr" => rr,

@@ -469,8 +469,8 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
 
 /// PIE while every packet waits as long, from `from_ms` on: a packet each millisecond leaves `delay_ms` later. Returns the
 /// numbers of updates after which the probability has first reached each of `levels`.
-fn updates_to_reach(profile: &str, from_ms: u64, delay_ms: u64, levels: &[f64]) -> Vec<u64> {
-    let mut driver = Driver::new(json!({"kind": "pie", "profile": profile}), 3);
+fn updates_to_reach(more: &Value, from_ms: u64, delay_ms: u64, levels: &[f64]) -> Vec<u64> {
+    let mut driver = Driver::new(with(json!({"kind": "pie"}), more), 3);
     let mut waiting = VecDeque::new();
     let mut reached = Vec::new();
     for ms in from_ms.. {
@@ -519,10 +519,10 @@ fn with_a_constant_delay_the_probability_grows_linearly_between_tenfold_steps() 
         reached
     };
     assert_eq!(expected(0.125), [7, 23, 62, 158]);
-    assert_eq!(updates_to_reach("rfc", 15, 30, &levels), [7, 23, 62, 158]);
-    assert_eq!(updates_to_reach("ns-3", 15, 30, &levels[2..]).len(), 2);
-    // Linux's first update is at 0.5 s, 32 ms after the first packet has left.
-    assert_eq!(updates_to_reach("linux", 455, 30, &levels), [7, 23, 62, 158]);
+    assert_eq!(updates_to_reach(&json!({"profile": "rfc"}), 15, 30, &levels), [7, 23, 62, 158]);
+    assert_eq!(updates_to_reach(&json!({"profile": "ns-3"}), 15, 30, &levels[2..]).len(), 2);
+    // Linux's first update is at 0.5 s, 15 ms after the first packet has left.
+    assert_eq!(updates_to_reach(&json!({"hz": 0}), 455, 30, &levels), [7, 23, 62, 158]);
 }
 
 #[test]
@@ -574,7 +574,7 @@ fn every_parameter_does_something() {
         json!({"profile": "ns-3"}),
         json!({"limit": "60p"}),
         json!({"target": "20ms"}),
-        json!({"tupdate": "16ms"}),
+        json!({"tupdate": "17ms"}),
         json!({"alpha": 0.25}),
         json!({"beta": 1.0}),
         json!({"max_burst": "1s"}),
@@ -598,7 +598,7 @@ fn every_parameter_does_something() {
 }
 
 #[test]
-fn linux_looks_for_the_first_time_after_half_a_second_and_at_whole_ticks() {
+fn linux_looks_for_the_first_time_after_half_a_second_and_then_at_ticks_of_its_wheel() {
     let first = |more: Value| {
         let mut driver = Driver::new(with(json!({"kind": "pie"}), &more), 1);
         for us in (0..2_000_000).step_by(250) {
@@ -613,16 +613,25 @@ fn linux_looks_for_the_first_time_after_half_a_second_and_at_whole_ticks() {
         }
         0
     };
-    assert_eq!(first(json!({})), 500);
-    assert_eq!(first(json!({"hz": 100})), 500);
+    // The wheel: the next multiple of 8 beyond 500 and 125, and one beyond 50.
+    assert_eq!(first(json!({})), 504);
+    assert_eq!(first(json!({"hz": 250})), 512);
+    assert_eq!(first(json!({"hz": 100})), 510);
+    assert_eq!(first(json!({"hz": 0})), 500);
     let rate = Rate::from_bps(1_000_000);
-    let tupdate = |hz: u32| {
-        let derived = pie(&json!({"hz": hz})).derived(rate);
-        derived.iter().find(|one| one.name == "tupdate").map(|one| one.value)
+    let tupdate = |more: Value| {
+        let derived = pie(&more).derived(rate);
+        derived.iter().find(|one| one.name == "tupdate").map(|one| (one.value * 1e6) as u64)
     };
-    assert_eq!(tupdate(100), Some(0.02), "15 ms are two ticks of 10 ms");
-    assert_eq!(tupdate(1000), None, "15 ms are 15 ticks of 1 ms");
-    assert_eq!(pie(&json!({"hz": 100})).tc_options(rate).unwrap()["tupdate"], 20_000);
+    // 15 ms are 15 ticks, 4 and 2, and one more; 100 ms are 104 ticks, a multiple of 8.
+    assert_eq!(tupdate(json!({})), Some(16_000));
+    assert_eq!(tupdate(json!({"hz": 250})), Some(20_000));
+    assert_eq!(tupdate(json!({"hz": 100})), Some(30_000));
+    assert_eq!(tupdate(json!({"tupdate": "100ms"})), Some(104_000));
+    assert_eq!(tupdate(json!({"hz": 0})), None);
+    assert_eq!(tupdate(json!({"profile": "rfc"})), None);
+    let told = |more: Value| pie(&more).tc_options(rate).unwrap()["tupdate"].clone();
+    assert_eq!([told(json!({})), told(json!({"hz": 100})), told(json!({"hz": 0}))], [15_000, 20_000, 15_000]);
 }
 
 #[test]
@@ -664,7 +673,7 @@ fn what_linux_does_not_have_is_refused_there() {
         json!({"active_threshold": 0.3}),
         json!({"alpha": 0.1}),
         json!({"beta": 2.5}),
-        json!({"hz": 0}),
+        json!({"hz": 20_000}),
     ] {
         let place = more.as_object().unwrap().keys().next().unwrap();
         assert!(problems(&more).unwrap_err().starts_with(place.as_str()), "{more}");

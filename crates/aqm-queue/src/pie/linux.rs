@@ -14,6 +14,8 @@
 //!   nothing behind; the time since the last departure comes off the burst allowance. With the estimator of the
 //!   departure rate, the delay is what waits over that rate instead.
 //!
+//! The timer counts ticks of the kernel: [`updates`].
+//!
 //! The overflow of the probability is looked for at 2^64, no longer at its maximum: under a lasting overload it goes on
 //! beyond 1, and takes as long to come back. So it is here.
 
@@ -43,8 +45,43 @@ const STEPS: [u64; 6] = [
 /// Binary places of the departure rate (`PIE_SCALE`).
 const RATE_FRACTION: u32 = 8;
 
-/// When the timer runs out first, after the queue was made (`HZ / 2`).
+/// When the timer would run out first, after the queue was made (`HZ / 2`).
 pub(crate) const FIRST_UPDATE: Span = Span::from_millis(500);
+
+/// Ticks of the kernel's timers per second (`CONFIG_HZ`) of the recorded runs, and the most there may be here.
+pub(crate) const HZ: u32 = 1000;
+pub(crate) const MOST_HZ: u32 = 10_000;
+
+/// What `tc` shows of this `tupdate`: whole ticks of so many per second, exact without any.
+pub(crate) fn told_tupdate(tupdate: Span, hz: u32) -> Span {
+    if hz == 0 { tupdate } else { jiffies(in_jiffies(tupdate, hz), hz) }
+}
+
+/// When the timer runs out first with so many ticks per second, and the time from then on; the run begins with a tick.
+///
+/// The timer wheel makes sure that a timer is never early, and rounds up beyond it: by one tick for those of less than
+/// 64 ticks, to the next multiple of 8 beyond for those of less than 512, and so on (`kernel/time/timer.c`).
+pub(crate) fn updates(tupdate: Span, hz: u32) -> (Instant, Span) {
+    // While timers run, the wheel is a tick ahead.
+    let rounded_up = |ticks: u64, ahead: u64| {
+        let level = (0..8).find(|level| ticks - ahead < 63 << (3 * level)).unwrap_or(8);
+        ((ticks >> (3 * level)) + 1) << (3 * level)
+    };
+    let first = rounded_up((u64::from(hz) / 2).max(1), 0);
+    let period = rounded_up(in_jiffies(tupdate, hz), 1);
+    (Instant::START + jiffies(first, hz), jiffies(period, hz))
+}
+
+/// Whole ticks of so many per second, rounded up; at least one.
+fn in_jiffies(span: Span, hz: u32) -> u64 {
+    let ticks = (u128::from(span.nanos()) * u128::from(hz)).div_ceil(1_000_000_000);
+    (ticks as u64).max(1)
+}
+
+/// How long so many ticks take.
+fn jiffies(ticks: u64, hz: u32) -> Span {
+    Span::from_nanos((u128::from(ticks) * 1_000_000_000 / u128::from(hz)) as u64)
+}
 
 /// The tick that this moment is in.
 pub(crate) const fn ticks(moment: Instant) -> u64 {

@@ -20,9 +20,9 @@
 //! Ours, where the sources are silent:
 //! - An instant of the timer that meets an arrival or a departure comes first.
 //! - With `profile = "linux"` a `limit` in bytes is allowed, which `tc` cannot express; `max_burst`, `mark_ecnth` and
-//!   `dq_threshold` are constants in the kernel. A timer of more than 63 jiffies, which the kernel rounds up, is exact.
+//!   `dq_threshold` are constants in the kernel.
 
-mod linux;
+pub(crate) mod linux;
 pub(crate) mod rfc;
 pub(crate) mod timer;
 
@@ -78,8 +78,10 @@ parameters! {
         /// The share of `limit` that must wait before PIE acts; it rests again once it has nothing to do. Left out: it
         /// always acts, as in Linux.
         pub active_threshold: Option<f64> = None, "RFC 8033: 1/3, optional";
-        /// The kernel's ticks per second (`CONFIG_HZ`), to which `tupdate` is rounded up. Left out: it is exact.
-        pub hz: Option<u32> = None, "ours: a kernel has 100, 250, 300 or 1000";
+        /// The ticks per second of the kernel (`CONFIG_HZ`): `tupdate` is rounded up to whole ticks, and its timer wheel
+        /// adds one, so that 15 ms are 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
+        /// Left out: 1000 in Linux.
+        pub hz: Option<u32> = None, "Linux; ours: that of the recorded runs";
     }
 }
 
@@ -149,14 +151,20 @@ struct State {
 }
 
 impl Config {
-    /// The time from update to update, with the kernel's ticks.
-    fn effective_tupdate(&self) -> Span {
-        let Some(hz) = self.hz.map(u64::from).filter(|hz| *hz > 0) else { return self.tupdate };
-        let ticks = (u128::from(self.tupdate.nanos()) * u128::from(hz)).div_ceil(1_000_000_000);
-        Span::from_nanos((ticks * 1_000_000_000 / u128::from(hz)) as u64)
+    /// When the first update is, and the time from update to update.
+    pub(crate) fn updates(&self) -> (Instant, Span) {
+        match (self.profile, self.hz.unwrap_or(linux::HZ)) {
+            (Profile::Linux, 0) => (Instant::START + linux::FIRST_UPDATE, self.tupdate),
+            (Profile::Linux, hz) => linux::updates(self.tupdate, hz),
+            _ => (Instant::START + self.tupdate, self.tupdate),
+        }
     }
 
-    fn check(&self) -> Result<(), ConfigErrors> {
+    /// Whether all parameters can be.
+    ///
+    /// # Errors
+    /// Every one that cannot.
+    pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { target, tupdate, alpha, beta, mark_ecnth, .. } = *self;
         errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
@@ -195,7 +203,8 @@ impl Config {
             );
             let problem = "does not exist in Linux: leave it out, or choose another profile";
             errors.check(self.active_threshold.is_none(), "active_threshold", problem);
-            errors.check(self.hz != Some(0), "hz", "must be at least 1");
+            let problem = format_args!("must be at most {}", linux::MOST_HZ);
+            errors.check(self.hz.is_none_or(|hz| hz <= linux::MOST_HZ), "hz", problem);
         } else {
             errors.check(self.hz.is_none(), "hz", "is for Linux only: leave it out, or choose that profile");
         }
@@ -210,8 +219,9 @@ impl Config {
         self.dq_rate_estimator.then(|| self.dq_threshold.bytes())
     }
 
-    fn linux(&self) -> Linux {
-        let rules = linux::Rules::new(&linux::Told {
+    /// What the kernel is told of the parameters, which have been checked.
+    pub(crate) fn linux_rules(&self) -> linux::Rules {
+        linux::Rules::new(&linux::Told {
             target: self.target,
             alpha: linux_gain(self.alpha).unwrap_or(0),
             beta: linux_gain(self.beta).unwrap_or(0),
@@ -219,13 +229,18 @@ impl Config {
             mtu: self.mtu.bytes(),
             bytemode: self.bytemode,
             estimator: self.estimator(),
-        });
+        })
+    }
+
+    fn linux(&self) -> Linux {
+        let rules = self.linux_rules();
+        let (first, tupdate) = self.updates();
         Linux {
             vars: rules.vars(),
             rules,
             mark_up_to: linux::probability(self.mark_ecnth),
-            tupdate: self.effective_tupdate(),
-            timer: Timer::new(Instant::START + linux::FIRST_UPDATE),
+            tupdate,
+            timer: Timer::new(first),
         }
     }
 
@@ -280,8 +295,9 @@ impl Build for Config {
                 derived.push(Derived::new(name, f64::from(u8::from(default)), ""));
             }
         }
-        if self.effective_tupdate() != self.tupdate {
-            derived.push(Derived::new("tupdate", self.effective_tupdate().seconds(), "s"));
+        let (_, tupdate) = self.updates();
+        if tupdate != self.tupdate {
+            derived.push(Derived::new("tupdate", tupdate.seconds(), "s"));
         }
         derived
     }
@@ -315,7 +331,7 @@ impl Build for Config {
             "kind": "pie",
             "limit": self.limit.count(),
             "target": micros(self.target),
-            "tupdate": micros(self.effective_tupdate()),
+            "tupdate": linux::told_tupdate(self.tupdate, self.hz.unwrap_or(linux::HZ)).nanos() / 1000,
             "alpha": linux_gain(self.alpha),
             "beta": linux_gain(self.beta),
         });

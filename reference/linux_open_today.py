@@ -126,10 +126,11 @@ LOOPS = (
     Loop("open_fqcodel.csv", "fq-codel", THREE),
     Loop("open_pie", "pie", ONE, draws=True),
     Loop("open_pie_ecn", "pie-ecn", ONE_ECT, draws=True),
+    Loop("open_pie_100hz.txt", "pie-100hz", EARLY, draws=True),
+    Loop("open_fqpie", "fq-pie", THREE, draws=True),
     Loop("open_choke", "choke", THREE, draws=True),
 )
 LATER = {
-    "open_fqpie": "FQ-PIE",
     "open_cake": "CAKE",
     "open_cake_shaper": "CAKE",
     "open_sfb": "SFB",

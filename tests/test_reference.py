@@ -211,8 +211,9 @@ def test_another_target_or_quantum_is_not_the_kernels() -> None:
         assert "miss" in verdicts(list(case.judge([job() for job in jobs]))).values(), record
 
 
-def test_choke_treats_three_flows_as_the_kernels() -> None:
-    [loop] = [one for one in linux_open_today.LOOPS if one.name == "open_choke"]
+@pytest.mark.parametrize("record", ["open_choke", "open_fqpie"])
+def test_a_queue_that_draws_treats_three_flows_as_the_kernels(record: str) -> None:
+    [loop] = [one for one in linux_open_today.LOOPS if one.name == record]
     assert "miss" not in verdicts(agreement.compare([linux_open_today.loop_case(loop)])).values()
 
 

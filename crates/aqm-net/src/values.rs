@@ -100,6 +100,7 @@ plain_parameter! {
     f64, "number", "a number", Value::as_f64;
     u32, "whole number", "a whole number from 0 to 4294967295", |value| value.as_u64()?.try_into().ok();
     u64, "whole number", "a whole number, 0 or more", Value::as_u64;
+    i64, "whole number", "a whole number", Value::as_i64;
     bool, "true or false", "true or false", Value::as_bool;
     String, "text", "text", |value| value.as_str().map(str::to_owned);
 }

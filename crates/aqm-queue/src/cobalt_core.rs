@@ -172,7 +172,6 @@ impl Cobalt {
         verdict
     }
 
-    #[cfg(test)]
     /// Whether nothing is left that a queue without packets must remember at `now`.
     pub fn is_at_rest(&self, now: i64) -> bool {
         self.p_drop == 0 && self.count == 0 && now >= self.drop_next

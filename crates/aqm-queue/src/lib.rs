@@ -10,6 +10,7 @@ mod acknowledgement;
 mod adaptation;
 mod adaptive_red;
 mod average;
+mod cake;
 mod ce_threshold;
 mod choke;
 mod cobalt;
@@ -91,6 +92,7 @@ registry! {
         "docsis-pie" => docsis_pie,
         "fq-pie" => fq_pie,
         "codel" => codel,
+        "cake" => cake,
         "drr" => drr,
         "rr" => rr,
         "stfq" => stfq,

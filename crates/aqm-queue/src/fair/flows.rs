@@ -140,6 +140,13 @@ impl<S: Copy> Flows<S> {
         (&node.packet, node.stamp)
     }
 
+    /// The packets of `flow`, the oldest first, each with its stamp.
+    pub fn packets(&self, flow: u32) -> impl Iterator<Item = (&Packet, S)> {
+        let node = |number: u32| self.nodes.get(number as usize);
+        let first = node(self.flows[flow as usize].head);
+        std::iter::successors(first, move |before| node(before.after)).map(|node| (&node.packet, node.stamp))
+    }
+
     /// Appends `packet` to `flow`.
     #[inline(always)]
     pub fn push(&mut self, flow: u32, packet: Packet, stamp: S) {
@@ -256,6 +263,7 @@ mod tests {
         assert_eq!((flows.take_id(flow, 2).packet.id, flows.take_id(flow, 4).packet.id), (2, 4));
         assert_eq!(flows.take_back(flow).packet.id, 3);
         assert_eq!((flows.head(flow).0.id, flows.head(flow).1), (0, 0));
+        assert!(flows.packets(flow).map(|(packet, stamp)| (packet.id, stamp)).eq([(0, 0), (1, 1)]));
         let taken = flows.take_front(flow);
         assert_eq!((taken.packet.id, taken.was_head, flows.head(flow).1), (0, true, 1));
         assert_eq!(flows.of(flow), Backlog { packets: 1, bytes: 100 });

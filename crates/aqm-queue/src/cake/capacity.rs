@@ -1,0 +1,92 @@
+//! What the line before an ingress can carry, from the times between packets (`autorate-ingress`).
+//!
+//! Packets that come in bursts tell nothing: so the average time between packets follows longer times quickly
+//! (a quarter) and shorter ones slowly (1/256). A window ends with a packet that came later than this average after
+//! the one before it. The bytes of a window over its length are a sample of the rate, and the estimate follows
+//! higher samples quickly, lower ones slowly. The shaper gets 15/16 of it.
+//!
+//! As in the kernel: the rate is set anew with each window. It was to wait for 250 ms, but the moment when it was last
+//! set is noted nowhere.
+//!
+//! Ours: the clock of the machine has been running for an hour when a run begins.
+
+/// Nanoseconds.
+const HOUR: i64 = 3_600_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+#[derive(Clone)]
+pub(super) struct Capacity {
+    last_packet: i64,
+    window_begin: i64,
+    /// The average time between packets.
+    packet_interval: u64,
+    window_bytes: u64,
+    /// In bytes per second (`avg_peak_bandwidth`).
+    estimate: u64,
+}
+
+impl Capacity {
+    /// What is estimated before the first packet: the rate that was set, in bytes per second.
+    pub fn new(rate: u64) -> Self {
+        Self { last_packet: -HOUR, window_begin: -HOUR, packet_interval: 0, window_bytes: 0, estimate: rate }
+    }
+
+    /// In bytes per second.
+    pub fn estimate(&self) -> u64 {
+        self.estimate
+    }
+
+    /// Packets came at `now`, and so many bytes more wait than before. The rate of the shaper, if it is to be set.
+    pub fn on_arrival(&mut self, bytes: i64, now: i64) -> Option<u64> {
+        self.window_bytes = self.window_bytes.wrapping_add_signed(bytes);
+        let interval = ((now - self.last_packet) as u64).min(SECOND);
+        let quick = if interval > self.packet_interval { 2 } else { 8 };
+        self.packet_interval = average(self.packet_interval, interval, quick);
+        self.last_packet = now;
+        if interval <= self.packet_interval {
+            return None;
+        }
+        let window = (now - self.window_begin) as u64;
+        let sample = self.window_bytes.wrapping_mul(SECOND) / window;
+        let quick = if sample > self.estimate { 2 } else { 8 };
+        self.estimate = average(self.estimate, sample, quick);
+        (self.window_bytes, self.window_begin) = (0, now);
+        Some((self.estimate * 15) >> 4)
+    }
+}
+
+/// The kernel's average that moves by a power of two (`cake_ewma`).
+pub(super) fn average(before: u64, sample: u64, shift: u32) -> u64 {
+    before - (before >> shift) + (sample >> shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steady_packets_tell_the_rate_of_their_line() {
+        // 1250 bytes each millisecond, 10 Mb/s, now and then a little late.
+        let mut capacity = Capacity::new(0);
+        let mut set = Vec::new();
+        for k in 0..20_000_i64 {
+            let late = if k % 10 == 0 { 100_000 } else { 0 };
+            set.extend(capacity.on_arrival(1250, k * 1_000_000 + late));
+        }
+        assert!(set.len() > 1000);
+        let rate = capacity.estimate() as f64;
+        assert!((rate / 1_250_000.0 - 1.0).abs() < 0.05, "{rate}");
+        assert_eq!(set.last(), Some(&((capacity.estimate() * 15) >> 4)));
+    }
+
+    #[test]
+    fn a_burst_does_not_count_as_a_fast_line() {
+        // Eight packets at once every 8 ms.
+        let mut capacity = Capacity::new(0);
+        for k in 0..20_000_i64 {
+            capacity.on_arrival(1250, k / 8 * 8_000_000 + k % 8 * 1000);
+        }
+        let rate = capacity.estimate() as f64;
+        assert!((rate / 1_250_000.0 - 1.0).abs() < 0.1, "{rate}");
+    }
+}

@@ -1,0 +1,249 @@
+//! CAKE's shaper: how large a packet is on the line behind, and when the next may go.
+//!
+//! The shaper runs in deficit: a packet goes as soon as the one before it would have left a line of the shaper's
+//! rate, and there is no bucket, so no burst. While nothing waits its clock stands still, so nothing is saved up.
+//! At an ingress what is dropped has come over the line behind, too, and is charged like what is sent. So that a flood
+//! of drops cannot stop the rest, a second clock, which only knows what is sent and is one and a half times as
+//! slow, may let a packet go earlier.
+//!
+//! A line may send more than a packet's bytes: `overhead` on each, at least `mpu`; ATM sends 48 bytes in cells of 53,
+//! PTM a byte more for each 64 or part of it (Linux's estimate: VDSL2 codes 64 bytes as 65).
+
+use aqm_net::choices;
+
+choices! {
+    /// How a line frames what it sends.
+    pub enum Atm {
+        /// As it is.
+        NoAtm = "noatm",
+        /// In cells of ATM, 48 bytes in 53, as ADSL does.
+        Atm = "atm",
+        /// As PTM, a byte for each 64, as VDSL2 does.
+        Ptm = "ptm",
+    }
+}
+
+/// What a line adds to packets, and the sizes it has met.
+#[derive(Clone)]
+pub(super) struct Framing {
+    /// The bytes of a packet's size that lie below IP; they are not counted if `overhead` says what is.
+    pub hdr_offset: u32,
+    pub overhead: Option<i64>,
+    pub mpu: u32,
+    pub atm: Atm,
+    /// The least and the most bytes without and with what is added (`netlen`, `adjlen`), in 16 bits.
+    pub network_size: [u16; 2],
+    pub adjusted_size: [u16; 2],
+    /// The average of `hdr_offset`, in units of 2^-16.
+    pub average_offset: u32,
+}
+
+/// The least and the most of no sizes at all.
+pub(super) const NO_SIZES: [u16; 2] = [u16::MAX, 0];
+
+impl Framing {
+    /// The bytes that a packet takes on the line.
+    pub fn adjusted(&mut self, bytes: u16) -> u32 {
+        self.average_offset -= self.average_offset >> 8;
+        self.average_offset += (self.hdr_offset << 16) >> 8;
+        let network = match self.overhead {
+            Some(_) => u32::from(bytes).saturating_sub(self.hdr_offset),
+            None => u32::from(bytes),
+        };
+        note(&mut self.network_size, network);
+        let length = network.saturating_add_signed(self.overhead.unwrap_or(0) as i32).max(self.mpu);
+        let framed = match self.atm {
+            Atm::NoAtm => length,
+            Atm::Atm => length.div_ceil(48) * 53,
+            Atm::Ptm => length + length.div_ceil(64),
+        };
+        note(&mut self.adjusted_size, framed);
+        framed
+    }
+}
+
+fn note([least, most]: &mut [u16; 2], size: u32) {
+    // The kernel compares whole numbers and keeps their lower 16 bits.
+    if u32::from(*most) < size {
+        *most = size as u16;
+    }
+    if u32::from(*least) > size {
+        *least = size as u16;
+    }
+}
+
+/// How long a byte takes: the kernel's fixed-point number, of at most 34 bits. None at all if the rate is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pace {
+    per_byte: u64,
+    shift: u32,
+}
+
+/// The slowest rate, so that even a mistake ends.
+const SLOWEST: u64 = 64;
+
+impl Pace {
+    /// That of a rate in bytes per second; 0 for unlimited.
+    pub fn of(rate: u64) -> Self {
+        if rate == 0 {
+            return Self::default();
+        }
+        let (mut per_byte, mut shift) = ((1_000_000_000 << 34) / rate.max(SLOWEST), 34);
+        while per_byte >> 34 > 0 {
+            per_byte >>= 1;
+            shift -= 1;
+        }
+        Self { per_byte, shift }
+    }
+
+    pub fn is_unlimited(self) -> bool {
+        self.per_byte == 0
+    }
+
+    /// How long so many bytes take, in nanoseconds.
+    pub fn time_for(self, bytes: u32) -> i64 {
+        ((u64::from(bytes) * self.per_byte) >> self.shift) as i64
+    }
+}
+
+/// The clocks of the shaper, in nanoseconds.
+#[derive(Clone)]
+pub(super) struct Shaper {
+    pub pace: Pace,
+    /// When the next packet may go (`time_next_packet`).
+    next: i64,
+    /// When it may go at the latest (`failsafe_next_packet`).
+    failsafe: i64,
+}
+
+impl Shaper {
+    pub fn new(pace: Pace) -> Self {
+        Self { pace, next: 0, failsafe: 0 }
+    }
+
+    /// Until when everything is held back, if it is.
+    pub fn held_until(&self, now: i64) -> Option<i64> {
+        let until = self.next.min(self.failsafe);
+        (until > now).then_some(until)
+    }
+
+    /// A packet came, and nothing waited: time that has passed unused is lost. Whether it is held back.
+    pub fn on_first(&mut self, now: i64) -> bool {
+        if self.next < now {
+            (self.next, self.failsafe) = (now, now);
+        }
+        self.held_until(now).is_some()
+    }
+
+    /// So many bytes have gone over the line, or were dropped behind it.
+    pub fn charge(&mut self, bytes: u32, dropped: bool) {
+        let time = self.pace.time_for(bytes);
+        self.next += time;
+        if !dropped {
+            self.failsafe += time + (time >> 1);
+        }
+    }
+}
+
+/// The clock of a tin, which says whether the tin has had the rate it may have first (`time_next_packet`).
+#[derive(Clone, Copy, Default)]
+pub(super) struct TinClock(pub i64);
+
+impl TinClock {
+    /// A packet came, and nothing of the tin waited.
+    pub fn on_first(&mut self, now: i64) {
+        self.0 = self.0.max(now);
+    }
+
+    /// Bytes of the tin that take `time` at its rate have gone.
+    pub fn charge(&mut self, time: i64, now: i64) {
+        if self.0 < now {
+            self.0 += time;
+        } else if self.0 < now + time {
+            self.0 = now + time;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framing(overhead: Option<i64>, mpu: u32, atm: Atm) -> Framing {
+        let hdr_offset = 14;
+        let sizes = NO_SIZES;
+        Framing {
+            hdr_offset,
+            overhead,
+            mpu,
+            atm,
+            network_size: sizes,
+            adjusted_size: sizes,
+            average_offset: 0,
+        }
+    }
+
+    #[test]
+    fn cells_of_atm_carry_48_bytes_in_53() {
+        for bytes in 1..3000_u16 {
+            let cells = (0..).find(|cells| cells * 48 >= u32::from(bytes)).unwrap();
+            assert_eq!(framing(None, 0, Atm::Atm).adjusted(bytes), cells * 53);
+        }
+        // tc-cake's `pppoe-vcmux`: 32 bytes on each packet of IP.
+        assert_eq!(framing(Some(32), 0, Atm::Atm).adjusted(1514), 32 * 53, "1532 bytes");
+        assert_eq!(framing(Some(32), 0, Atm::Atm).adjusted(14 + 48 - 32), 53);
+        assert_eq!(framing(Some(32), 0, Atm::Atm).adjusted(14 + 49 - 32), 106);
+    }
+
+    #[test]
+    fn ptm_adds_a_byte_for_each_64_or_part() {
+        let size = |bytes| framing(None, 0, Atm::Ptm).adjusted(bytes);
+        assert_eq!([1, 64, 65, 1514].map(size), [2, 65, 67, 1538]);
+    }
+
+    #[test]
+    fn without_an_overhead_the_size_is_taken_as_it_is() {
+        assert_eq!(framing(None, 0, Atm::NoAtm).adjusted(1514), 1514);
+        assert_eq!(framing(Some(0), 0, Atm::NoAtm).adjusted(1514), 1500);
+        assert_eq!(framing(Some(-20), 0, Atm::NoAtm).adjusted(1514), 1480);
+        assert_eq!(framing(Some(38), 84, Atm::NoAtm).adjusted(42), 84, "the least frame of Ethernet");
+        assert_eq!(framing(Some(-64), 0, Atm::NoAtm).adjusted(20), 0);
+    }
+
+    #[test]
+    fn the_sizes_met_are_noted() {
+        let mut framing = framing(Some(18), 64, Atm::NoAtm);
+        [54, 1514, 600].map(|bytes| framing.adjusted(bytes));
+        assert_eq!((framing.network_size, framing.adjusted_size), ([40, 1500], [64, 1518]));
+        (0..5000).for_each(|_| {
+            framing.adjusted(1000);
+        });
+        assert_eq!((framing.average_offset + 0x8000) >> 16, 14);
+    }
+
+    #[test]
+    fn bytes_take_their_time_to_a_nanosecond() {
+        for bps in [16_000, 2_000_000, 10_000_000, 123_456_789, 1_000_000_000, 40_000_000_000_u64] {
+            let pace = Pace::of(bps / 8);
+            for bytes in [40, 64, 1514, 65_535] {
+                let exact = f64::from(bytes) * 8e9 / bps as f64;
+                let time = pace.time_for(bytes) as f64;
+                assert!((time - exact).abs() < 1.0 + exact * 1e-6, "{bytes} at {bps}: {time}, not {exact}");
+            }
+        }
+        assert!(Pace::of(0).is_unlimited() && !Pace::of(1).is_unlimited());
+    }
+
+    #[test]
+    fn a_second_clock_lets_packets_go_where_drops_have_been_charged() {
+        let mut shaper = Shaper::new(Pace::of(1000));
+        assert!(!shaper.on_first(0));
+        shaper.charge(100, false);
+        assert_eq!(shaper.held_until(0), Some(100_000_000));
+        shaper.charge(900, true);
+        assert_eq!(shaper.held_until(0), Some(150_000_000), "not for the second that the drop takes");
+        assert!(!shaper.on_first(150_000_000));
+        assert!(!shaper.on_first(2_000_000_000), "nothing is saved up");
+        assert_eq!(shaper.held_until(2_000_000_000), None);
+    }
+}

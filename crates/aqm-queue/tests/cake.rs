@@ -202,7 +202,7 @@ fn tins_get_their_shares_with_a_rate_and_without() {
     // CS1, CS0, AF21, EF, and CS7.
     let labels = [8, 0, 18, 46, 56];
     let kinds: Vec<Packet> =
-        (0..5).map(|k| Packet { label: k, ..flow(k.into(), k, k) }).collect();
+        (0..5_u16).map(|k| Packet { label: k, ..flow(k.into(), k, k) }).collect();
     for (bandwidth, diffserv, expected) in [
         (Some("10Mbps"), "besteffort", [1, 1, 1, 1, 1].map(|part| f64::from(part) / 5.0)),
         (Some("10Mbps"), "diffserv3", [1.0 / 16.0, 11.0 / 32.0, 11.0 / 32.0, 1.0 / 8.0, 1.0 / 8.0]),
@@ -244,12 +244,12 @@ fn the_shaper_keeps_its_rate_to_a_packet_with_every_framing() {
         table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let mut port = port(table, "1Gbps", 1);
         let mut starts = Vec::new();
-        for id in 0..2000 {
+        for id in 0..1500 {
             let packet = Packet { id, ..ect(1514) };
             port.accept(packet, at_micros(0), &mut Ignore, |one| starts.push(one.start.nanos()));
         }
         port.serve(at_micros(100_000_000), &mut Ignore, |one| starts.push(one.start.nanos()));
-        assert_eq!(starts.len(), 2000);
+        assert_eq!(starts.len(), 1500);
         for (k, start) in starts.iter().enumerate() {
             let due = k as f64 * on_the_line * 8e9 / 7e6;
             assert!((*start as f64 - due).abs() < 2.0 + due * 1e-6, "packet {k} at {start}, due at {due}");
@@ -302,7 +302,7 @@ fn a_sparse_flow_goes_before_those_that_wait() {
 
 #[test]
 fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
-    // 768 bytes of memory each: twelve packets.
+    // 768 bytes of memory each: thirteen packets.
     let mut queue = Driver::new(cake(json!({"memlimit": "10kB", "rtt": "100s"})), 1);
     for k in 0..40_u32 {
         // Flow 0 comes three times as often.
@@ -312,10 +312,7 @@ fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
     assert_eq!(queue.queue.backlog().packets, 13);
     let dropped: Vec<(u32, u32)> = queue.fates.dropped_packets().map(|packet| (packet.flow, packet.id)).collect();
     assert!(queue.fates.told.iter().all(|fate| fate.why == Reason::Overmemory));
-    let mut ids: Vec<u32> = dropped.iter().filter(|one| one.0 == 0).map(|one| one.1).collect();
-    let sorted = { let mut sorted = ids.clone(); sorted.sort_unstable(); sorted };
-    assert_eq!(ids, sorted, "from the front");
-    ids.dedup();
+    assert!(dropped.iter().filter(|one| one.0 == 0).is_sorted(), "from the front");
     // What waits is as even as it can be: 7 and 6.
     let mut waits = [0, 0];
     while let Some(packet) = queue.take() {
@@ -383,7 +380,7 @@ fn acknowledgements_that_later_ones_make_needless_go() {
         let mut queue = invariants::watched(&config, rate("10Mbps")).unwrap();
         let (mut rng, mut observer) = (Streams::new(1).named("queue", 0), Acknowledgements(Fates::default()));
         let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut observer };
-        // The fifth carries data. Each second packet is of another connection, and no acknowledgement.
+        // The fifth carries data.
         for number in 1..=8 {
             let bytes = if number == 5 { 1000 } else { 40 };
             let like = Packet { id: 2 * u32::from(number), flow: 1, bytes, cwnd: number, ..Packet::default() };

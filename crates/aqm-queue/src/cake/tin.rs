@@ -467,6 +467,6 @@ mod tests {
         let rates = |rate| Rates::new(Share { rate, quantum: 1 }, 1514, 5_000_000, 100_000_000);
         assert_eq!([0, 1000, 1_250_000, 5_000_000, 125_000_000].map(|rate| rates(rate).flow_quantum), [1514, 300, 305, 1220, 1514]);
         let slow = rates(250_000).times;
-        assert_eq!((slow.target, slow.interval, slow.mtu_time), (9_083_998, 104_083_998, 6_055_999));
+        assert_eq!((slow.target, slow.interval, slow.mtu_time), (9_084_000, 104_084_000, 6_056_000));
     }
 }

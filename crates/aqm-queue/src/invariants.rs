@@ -11,7 +11,7 @@
 //!   the longest queue there was.
 //!
 //! By convention the parameters `limit` (one packet more where `admits` or `kernel` is that of Linux 2.4),
-//! `ecn` (allowed unless `"off"` or false), `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none)
+//! `ecn` (allowed unless `"off"` or false; CAKE has none and marks), `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none)
 //! mean the same in every discipline; the invariants read them from the configuration. A gauge of one class has
 //! its number at its end: `average_0`. A broken invariant is a bug of ours, so the bookkeeper panics.
 
@@ -51,6 +51,7 @@ pub fn may_mark(config: &Config) -> bool {
                 Value::Object(_) | Value::Array(_) => allows(value),
                 _ => {
                     (name == "ecn" && *value != "off" && *value != false)
+                        || (name == "kind" && value == "cake")
                         || (name == "ce_threshold" && !value.is_null())
                 }
             }),

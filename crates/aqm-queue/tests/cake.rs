@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
 use aqm_queue::testing::{Driver, Fates, Ignore, ect, packet};
 use aqm_queue::{
-    Acknowledgement, Config, Context, Departure, Label, Observer, Port, Protocol, QueueDiscipline, Reason, Ties,
-    invariants,
+    Acknowledgement, Config, Context, Departure, Label, Observer, Port, Protocol, QueueDiscipline, Reason,
+    Ties, invariants,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +23,9 @@ fn port(table: Value, line: &str, seed: u64) -> Port {
 }
 
 fn rate(text: &str) -> Rate {
-    serde_json::from_value::<String>(json!(text)).map(|text| aqm_net::Quantity::parse(&text).unwrap()).unwrap()
+    serde_json::from_value::<String>(json!(text))
+        .map(|text| aqm_net::Quantity::parse(&text).unwrap())
+        .unwrap()
 }
 
 fn at_micros(micros: u64) -> Instant {
@@ -96,7 +98,8 @@ const OPEN_LOOP: [(u64, u32, u64, u16); 3] =
 fn open_loop(table: Value, seed: u64) -> [(Vec<u32>, Vec<f64>); 3] {
     let mut arrivals: Vec<(u64, Packet)> = Vec::new();
     for (flow, (start, count, gap, bytes)) in (1..).zip(OPEN_LOOP) {
-        let packet = |number| Packet { flow, bytes: bytes + 14, cwnd: number as u16 + 1, ..Packet::default() };
+        let packet =
+            |number| Packet { flow, bytes: bytes + 14, cwnd: number as u16 + 1, ..Packet::default() };
         arrivals.extend((0..count).map(|k| (start * 1000 + u64::from(k) * gap, packet(k))));
     }
     arrivals.sort_by_key(|&(at, packet)| (at, packet.flow));
@@ -115,15 +118,48 @@ fn open_loop(table: Value, seed: u64) -> [(Vec<u32>, Vec<f64>); 3] {
     })
 }
 
-/// Linux 6.1.192, 10 Mb/s by HTB (burst 1600) over `cake unlimited besteffort flows raw rtt 100ms`, or by
-/// `cake bandwidth 10mbit besteffort flows raw rtt 100ms` itself: one run each. By flow: drops, mean and longest delay in
-/// milliseconds.
-const BEHIND_HTB: [(usize, f64, f64); 3] = [(623, 709.874, 1112.885), (446, 119.049, 174.477), (0, 0.448, 0.958)];
-const SHAPING: [(usize, f64, f64); 3] = [(624, 710.509, 1112.799), (447, 119.443, 174.518), (0, 0.457, 1.458)];
+/// What the kernel did with a flow: how many packets it dropped, the first ten of them, and the mean and the longest
+/// delay of those it sent, in milliseconds.
+struct Recorded {
+    drops: usize,
+    first_drops: &'static [u32],
+    mean: f64,
+    longest: f64,
+}
 
-/// Its first drops behind HTB.
-const FIRST_DROPS: [[u32; 10]; 2] =
-    [[11, 55, 91, 123, 151, 178, 201, 224, 245, 265], [17, 58, 88, 115, 139, 160, 181, 200, 218, 235]];
+/// Linux 6.1.192, 10 Mb/s by HTB (burst 1600) over `cake unlimited besteffort flows raw rtt 100ms`, one run.
+const BEHIND_HTB: [Recorded; 3] = [
+    Recorded {
+        drops: 623,
+        first_drops: &[11, 55, 91, 123, 151, 178, 201, 224, 245, 265],
+        mean: 709.874,
+        longest: 1112.885,
+    },
+    Recorded {
+        drops: 446,
+        first_drops: &[17, 58, 88, 115, 139, 160, 181, 200, 218, 235],
+        mean: 119.049,
+        longest: 174.477,
+    },
+    Recorded { drops: 0, first_drops: &[], mean: 0.448, longest: 0.958 },
+];
+
+/// The same by `cake bandwidth 10mbit besteffort flows raw rtt 100ms` itself.
+const SHAPING: [Recorded; 3] = [
+    Recorded {
+        drops: 624,
+        first_drops: &[9, 53, 89, 121, 149, 175, 199, 221, 243, 263],
+        mean: 710.509,
+        longest: 1112.799,
+    },
+    Recorded {
+        drops: 447,
+        first_drops: &[14, 56, 86, 113, 136, 158, 178, 197, 216, 232],
+        mean: 119.443,
+        longest: 174.518,
+    },
+    Recorded { drops: 0, first_drops: &[], mean: 0.457, longest: 1.458 },
+];
 
 #[test]
 fn three_flows_meet_the_fates_that_they_met_in_the_kernel() {
@@ -134,11 +170,19 @@ fn three_flows_meet_the_fates_that_they_met_in_the_kernel() {
     let behind_htb = json!({"kind": "htb", "classes": {"all": leaf}});
     let mut shaping = cake(parameters);
     shaping["bandwidth"] = json!("10Mbps");
-    for (table, recorded) in [(behind_htb, BEHIND_HTB), (shaping, SHAPING)] {
+    // The kernel's shaper found its timer some microseconds late.
+    for (table, recorded, late) in [(behind_htb, BEHIND_HTB, 0), (shaping, SHAPING, 1)] {
         for seed in 0..10 {
             let found = open_loop(table.clone(), seed);
-            for ((dropped, delays), (drops, mean, longest)) in found.iter().zip(recorded) {
-                println!("{} {drops} | {:.3} {mean} | {:.3} {longest} | {:?}", dropped.len(), delays.iter().sum::<f64>() / delays.len() as f64, delays.iter().copied().fold(0.0, f64::max), &dropped[..dropped.len().min(10)]);
+            for ((dropped, delays), recorded) in found.iter().zip(&recorded) {
+                assert_eq!(dropped.len(), recorded.drops);
+                for (&found, &packet) in dropped.iter().zip(recorded.first_drops) {
+                    assert!(found.abs_diff(packet) <= late, "{found}, not {packet}");
+                }
+                let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+                assert!((mean - recorded.mean).abs() < 0.3, "{mean}, not {}", recorded.mean);
+                let longest = delays.iter().copied().fold(0.0, f64::max);
+                assert!((longest - recorded.longest).abs() < 0.5, "{longest}, not {}", recorded.longest);
             }
         }
     }
@@ -152,36 +196,37 @@ fn flow(flow: u32, source: u16, destination: u16) -> Packet {
 /// dtaht/sch_cake#145, #46: counters of hosts were off.
 #[test]
 fn a_host_with_eight_flows_gets_as_much_as_one_with_one() {
-    let kinds = |host: fn(u16) -> Packet| -> Vec<Packet> {
-        (0..9).map(|k| Packet { flow: k, ..host(if k < 8 { 1 } else { 2 }) }).collect()
-    };
-    let by_source = kinds(|host| flow(0, host, 9));
-    let by_destination = kinds(|host| flow(0, 9, host));
+    // Eight flows from one host and one from another, each to a host of its own; the same the other way round; and
+    // all to one host.
+    let host = |k: u16| if k < 8 { 1 } else { 2 };
+    let from: Vec<Packet> = (0..9).map(|k| flow(k.into(), host(k), 10 + k)).collect();
+    let to: Vec<Packet> = (0..9).map(|k| flow(k.into(), 10 + k, host(k))).collect();
+    let to_one: Vec<Packet> = (0..9).map(|k| flow(k.into(), host(k), 10)).collect();
     for (mode, kinds, share) in [
-        ("flows", &by_source, 1.0 / 9.0),
-        ("dual-srchost", &by_source, 0.5),
-        ("dual-srchost", &by_destination, 1.0 / 9.0),
-        ("dual-dsthost", &by_destination, 0.5),
-        ("dual-dsthost", &by_source, 1.0 / 9.0),
-        ("triple-isolate", &by_source, 0.5),
-        ("triple-isolate", &by_destination, 0.5),
-        ("srchost", &by_source, 0.5),
-        ("hosts", &by_source, 0.5),
-        ("dsthost", &by_destination, 0.5),
-        ("flowblind", &by_source, 1.0 / 9.0),
+        ("flows", &from, 1.0 / 9.0),
+        ("dual-srchost", &from, 0.5),
+        ("dual-srchost", &to_one, 0.5),
+        ("dual-srchost", &to, 1.0 / 9.0),
+        ("dual-dsthost", &to, 0.5),
+        ("dual-dsthost", &from, 1.0 / 9.0),
+        ("triple-isolate", &from, 0.5),
+        ("triple-isolate", &to, 0.5),
+        // The host that all flows go to has most of them, so all count the same.
+        ("triple-isolate", &to_one, 1.0 / 9.0),
+        ("srchost", &from, 0.5),
+        ("hosts", &to_one, 0.5),
+        ("dsthost", &to, 0.5),
+        ("flowblind", &from, 1.0 / 9.0),
     ] {
         let mut run = Saturated::new(cake(json!({"flows": mode, "rtt": "10s"})), kinds.clone(), &[]);
         run.send(2000);
         let before = run.sent.clone();
         run.send(40_000);
-        let sent: Vec<f64> = run.sent.iter().zip(before).map(|(&now, before)| (now - before) as f64).collect();
+        let sent: Vec<f64> =
+            run.sent.iter().zip(before).map(|(&now, before)| (now - before) as f64).collect();
         let all: f64 = sent.iter().sum();
-        // Hosts in a queue of their own and flows that share one get what they offer.
-        let tolerance = if mode.starts_with("flow") || mode.contains('-') { 0.03 } else { 0.1 };
-        assert_near(sent[8] / all, share, tolerance);
-        if mode.contains('-') {
-            sent[..8].iter().for_each(|&one| assert_near(one / all, (1.0 - share) / 8.0, 0.05));
-        }
+        assert_near(sent[8] / all, share, 0.01);
+        sent[..8].iter().for_each(|&one| assert_near(one / all, (1.0 - share) / 8.0, 0.01));
     }
 }
 
@@ -201,8 +246,7 @@ fn three_hosts_share_by_whichever_end_has_more_flows() {
 fn tins_get_their_shares_with_a_rate_and_without() {
     // CS1, CS0, AF21, EF, and CS7.
     let labels = [8, 0, 18, 46, 56];
-    let kinds: Vec<Packet> =
-        (0..5_u16).map(|k| Packet { label: k, ..flow(k.into(), k, k) }).collect();
+    let kinds: Vec<Packet> = (0..5_u16).map(|k| Packet { label: k, ..flow(k.into(), k, k) }).collect();
     for (bandwidth, diffserv, expected) in [
         (Some("10Mbps"), "besteffort", [1, 1, 1, 1, 1].map(|part| f64::from(part) / 5.0)),
         (Some("10Mbps"), "diffserv3", [1.0 / 16.0, 11.0 / 32.0, 11.0 / 32.0, 1.0 / 8.0, 1.0 / 8.0]),
@@ -224,7 +268,10 @@ fn tins_get_their_shares_with_a_rate_and_without() {
         let all: f64 = sent.iter().sum();
         for (label, (sent, expected)) in sent.iter().zip(expected).enumerate() {
             let found = sent / all;
-            assert!((found / expected - 1.0).abs() < 0.03, "{diffserv} {bandwidth:?} {label}: {found}, not {expected}");
+            assert!(
+                (found / expected - 1.0).abs() < 0.03,
+                "{diffserv} {bandwidth:?} {label}: {found}, not {expected}"
+            );
         }
     }
 }
@@ -310,7 +357,8 @@ fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
         assert!(queue.queue.backlog().packets <= 13);
     }
     assert_eq!(queue.queue.backlog().packets, 13);
-    let dropped: Vec<(u32, u32)> = queue.fates.dropped_packets().map(|packet| (packet.flow, packet.id)).collect();
+    let dropped: Vec<(u32, u32)> =
+        queue.fates.dropped_packets().map(|packet| (packet.flow, packet.id)).collect();
     assert!(queue.fates.told.iter().all(|fate| fate.why == Reason::Overmemory));
     assert!(dropped.iter().filter(|one| one.0 == 0).is_sorted(), "from the front");
     // What waits is as even as it can be: 7 and 6.
@@ -320,6 +368,15 @@ fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
     }
     waits.sort_unstable();
     assert_eq!(waits, [6, 7]);
+}
+
+#[test]
+fn a_memory_limit_below_a_packet_lets_nothing_in() {
+    let mut queue = Driver::new(cake(json!({"memlimit": "1B", "bandwidth": "1Mbps", "ingress": true})), 1);
+    (0..40).for_each(|_| {
+        queue.offer(packet(1000));
+    });
+    assert_eq!((queue.fates.counts.other, queue.take()), (40, None));
 }
 
 #[test]
@@ -365,7 +422,11 @@ impl Observer for Acknowledgements {
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
         let number = u64::from(packet.cwnd);
-        (number > 0).then(|| Acknowledgement { bare: packet.bytes < 100, number, ..Acknowledgement::default() })
+        (number > 0).then(|| Acknowledgement {
+            bare: packet.bytes < 100,
+            number,
+            ..Acknowledgement::default()
+        })
     }
 }
 
@@ -383,10 +444,12 @@ fn acknowledgements_that_later_ones_make_needless_go() {
         // The fifth carries data.
         for number in 1..=8 {
             let bytes = if number == 5 { 1000 } else { 40 };
-            let like = Packet { id: 2 * u32::from(number), flow: 1, bytes, cwnd: number, ..Packet::default() };
+            let like =
+                Packet { id: 2 * u32::from(number), flow: 1, bytes, cwnd: number, ..Packet::default() };
             queue.enqueue(like, &mut cx);
         }
-        let sent: Vec<u16> = std::iter::from_fn(|| queue.dequeue(&mut cx)).map(|packet| packet.cwnd).collect();
+        let sent: Vec<u16> =
+            std::iter::from_fn(|| queue.dequeue(&mut cx)).map(|packet| packet.cwnd).collect();
         assert_eq!(sent, left, "{filter}");
         let drops = 8 - left.len();
         assert!(observer.0.told.iter().all(|fate| fate.why == Reason::AckFilter));
@@ -400,7 +463,8 @@ fn acknowledgements_that_later_ones_make_needless_go() {
 fn the_rate_follows_what_arrives() {
     let table = cake(json!({"autorate_ingress": true, "ingress": true, "diffserv": "besteffort"}));
     let mut port = port(table, "1Gbps", 1);
-    let estimate = |port: &Port| port.discipline().tc_statistics(Instant::START)["capacity_estimate"].as_f64().unwrap();
+    let estimate =
+        |port: &Port| port.discipline().tc_statistics(Instant::START)["capacity_estimate"].as_f64().unwrap();
     let mut now = 0;
     for (bps, from) in [(20e6, 0), (5e6, 50_000_u32)] {
         for k in 0..50_000 {
@@ -420,7 +484,7 @@ fn the_rate_follows_what_arrives() {
 fn tc_shows_what_it_shows_of_the_kernels() {
     let shown = |more: Value| {
         let config = Config::read(cake(more)).unwrap();
-        aqm_queue::Build::tc_options(&config, rate("10Mbps")).unwrap()
+        config.tc_options(rate("10Mbps")).unwrap()
     };
     assert_eq!(
         shown(json!({"diffserv": "besteffort", "flows": "flows"})),

@@ -79,7 +79,7 @@ impl Diffserv {
     }
 
     /// What the tins may have of a `rate` in bytes per second, 0 for unlimited.
-    pub fn shares(self, rate: u64) -> Vec<Share> {
+    pub(super) fn shares(self, rate: u64) -> Vec<Share> {
         let parts =
             |logs: &[u32]| logs.iter().map(|log| Share { rate: rate >> log, quantum: 1024 >> log }).collect();
         match self {
@@ -89,8 +89,8 @@ impl Diffserv {
             Self::Diffserv8 | Self::Precedence => {
                 let seven_eighths = |share: &Share| {
                     Some(Share {
-                        rate: share.rate * 7 >> 3,
-                        quantum: (u32::from(share.quantum) * 7 >> 3) as u16,
+                        rate: (share.rate * 7) >> 3,
+                        quantum: ((u32::from(share.quantum) * 7) >> 3) as u16,
                     })
                 };
                 std::iter::successors(Some(Share { rate, quantum: 256 }), seven_eighths).take(8).collect()

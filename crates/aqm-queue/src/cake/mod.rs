@@ -55,7 +55,7 @@ use capacity::Capacity;
 use diffserv::Diffserv;
 use isolation::{FlowMode, Hasher, QUEUES};
 use longest::Longest;
-use shaper::{Atm, Framing, NO_SIZES, Shaper};
+use shaper::{Cells, Framing, NO_SIZES, Shaper};
 use tin::{Rates, Tin};
 
 parameters! {
@@ -82,7 +82,7 @@ parameters! {
         /// The least size on the line, at most 256B.
         pub mpu: Size = Size::from_bytes(0), "tc-cake";
         /// How the line frames what it sends.
-        pub atm: Atm = Atm::NoAtm, "tc-cake";
+        pub atm: Cells = Cells::None, "tc-cake";
         /// The most memory that may be used. Left out: what `bandwidth` sends in four times `rtt`, but at least 4194304B;
         /// and never more than 10240 packets of `mtu` have.
         pub memlimit: Option<Size> = None, "Linux 6.1";
@@ -133,7 +133,7 @@ impl Config {
         let by_rate = || match rate {
             0 => MOST_BYTES,
             // Products wrap in the kernel, too; the lower 32 bits of the quotient are compared.
-            rate => (rate.wrapping_mul(interval) / 250_000 & MOST_BYTES).max(4 << 20),
+            rate => ((rate.wrapping_mul(interval) / 250_000) & MOST_BYTES).max(4 << 20),
         };
         own.unwrap_or_else(by_rate).min(by_packets.max(own.unwrap_or(0)))
     }
@@ -221,13 +221,13 @@ impl Build for Config {
 
     fn corners(&self) -> Vec<Value> {
         vec![
-            json!({"bandwidth": "4Mbps", "diffserv": "besteffort", "flows": "flows", "memlimit": "30kB"}),
+            json!({"bandwidth": "4Mbps", "diffserv": "besteffort", "flows": "flows", "memlimit": "60kB"}),
             json!({"diffserv": "diffserv4", "flows": "flowblind", "memlimit": "60kB", "rtt": "5ms"}),
             json!({"bandwidth": "6Mbps", "diffserv": "diffserv8", "flows": "dual-srchost", "ingress": true}),
             json!({"diffserv": "precedence", "flows": "dual-dsthost", "ack_filter": "aggressive", "rtt": "1ms"}),
-            json!({"bandwidth": "3Mbps", "flows": "hosts", "atm": "atm", "overhead": 32, "mpu": "64B", "memlimit": "1B"}),
+            json!({"bandwidth": "3Mbps", "flows": "hosts", "atm": "atm", "overhead": 32, "mpu": "64B", "memlimit": "70kB"}),
             json!({"bandwidth": "64kbps", "flows": "srchost", "atm": "ptm", "overhead": -14, "ingress": true}),
-            json!({"autorate_ingress": true, "ingress": true, "flows": "dsthost", "memlimit": "20kB"}),
+            json!({"autorate_ingress": true, "ingress": true, "flows": "dsthost", "memlimit": "60kB"}),
             json!({"autorate_ingress": true, "bandwidth": "20Mbps", "ack_filter": "conservative", "rtt": "10ms"}),
         ]
     }

@@ -13,9 +13,9 @@ use aqm_net::choices;
 
 choices! {
     /// How a line frames what it sends.
-    pub enum Atm {
+    pub enum Cells {
         /// As it is.
-        NoAtm = "noatm",
+        None = "noatm",
         /// In cells of ATM, 48 bytes in 53, as ADSL does.
         Atm = "atm",
         /// As PTM, a byte for each 64, as VDSL2 does.
@@ -30,7 +30,7 @@ pub(super) struct Framing {
     pub hdr_offset: u32,
     pub overhead: Option<i64>,
     pub mpu: u32,
-    pub atm: Atm,
+    pub atm: Cells,
     /// The least and the most bytes without and with what is added (`netlen`, `adjlen`), in 16 bits.
     pub network_size: [u16; 2],
     pub adjusted_size: [u16; 2],
@@ -53,9 +53,9 @@ impl Framing {
         note(&mut self.network_size, network);
         let length = network.saturating_add_signed(self.overhead.unwrap_or(0) as i32).max(self.mpu);
         let framed = match self.atm {
-            Atm::NoAtm => length,
-            Atm::Atm => length.div_ceil(48) * 53,
-            Atm::Ptm => length + length.div_ceil(64),
+            Cells::None => length,
+            Cells::Atm => length.div_ceil(48) * 53,
+            Cells::Ptm => length + length.div_ceil(64),
         };
         note(&mut self.adjusted_size, framed);
         framed
@@ -169,7 +169,7 @@ impl TinClock {
 mod tests {
     use super::*;
 
-    fn framing(overhead: Option<i64>, mpu: u32, atm: Atm) -> Framing {
+    fn framing(overhead: Option<i64>, mpu: u32, atm: Cells) -> Framing {
         let hdr_offset = 14;
         let sizes = NO_SIZES;
         Framing {
@@ -187,33 +187,33 @@ mod tests {
     fn cells_of_atm_carry_48_bytes_in_53() {
         for bytes in 1..3000_u16 {
             let cells = (0..).find(|cells| cells * 48 >= u32::from(bytes)).unwrap();
-            assert_eq!(framing(None, 0, Atm::Atm).adjusted(bytes), cells * 53);
+            assert_eq!(framing(None, 0, Cells::Atm).adjusted(bytes), cells * 53);
         }
         // tc-cake's `pppoe-vcmux`: 32 bytes on each packet of IP.
-        assert_eq!(framing(Some(32), 0, Atm::Atm).adjusted(1514), 32 * 53, "1532 bytes");
-        assert_eq!(framing(Some(32), 0, Atm::Atm).adjusted(14 + 48 - 32), 53);
-        assert_eq!(framing(Some(32), 0, Atm::Atm).adjusted(14 + 49 - 32), 106);
+        assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(1514), 32 * 53, "1532 bytes");
+        assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 48 - 32), 53);
+        assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 49 - 32), 106);
     }
 
     #[test]
     fn ptm_adds_a_byte_for_each_64_or_part() {
-        let size = |bytes| framing(None, 0, Atm::Ptm).adjusted(bytes);
+        let size = |bytes| framing(None, 0, Cells::Ptm).adjusted(bytes);
         assert_eq!([1, 64, 65, 1514].map(size), [2, 65, 67, 1538]);
     }
 
     #[test]
     fn without_an_overhead_the_size_is_taken_as_it_is() {
-        assert_eq!(framing(None, 0, Atm::NoAtm).adjusted(1514), 1514);
-        assert_eq!(framing(Some(0), 0, Atm::NoAtm).adjusted(1514), 1500);
-        assert_eq!(framing(Some(-20), 0, Atm::NoAtm).adjusted(1514), 1480);
-        assert_eq!(framing(Some(38), 84, Atm::NoAtm).adjusted(42), 84, "the least frame of Ethernet");
-        assert_eq!(framing(Some(-64), 0, Atm::NoAtm).adjusted(20), 0);
+        assert_eq!(framing(None, 0, Cells::None).adjusted(1514), 1514);
+        assert_eq!(framing(Some(0), 0, Cells::None).adjusted(1514), 1500);
+        assert_eq!(framing(Some(-20), 0, Cells::None).adjusted(1514), 1480);
+        assert_eq!(framing(Some(38), 84, Cells::None).adjusted(42), 84, "the least frame of Ethernet");
+        assert_eq!(framing(Some(-64), 0, Cells::None).adjusted(20), 0);
     }
 
     #[test]
     fn the_sizes_met_are_noted() {
-        let mut framing = framing(Some(18), 64, Atm::NoAtm);
-        [54, 1514, 600].map(|bytes| framing.adjusted(bytes));
+        let mut framing = framing(Some(18), 64, Cells::None);
+        assert_eq!([54, 1514, 600].map(|bytes| framing.adjusted(bytes)), [64, 1518, 604]);
         assert_eq!((framing.network_size, framing.adjusted_size), ([40, 1500], [64, 1518]));
         (0..5000).for_each(|_| {
             framing.adjusted(1000);

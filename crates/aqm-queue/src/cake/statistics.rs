@@ -6,7 +6,7 @@
 use aqm_net::Span;
 use serde_json::{Value, json};
 
-use super::shaper::Atm;
+use super::shaper::Cells;
 use super::tin::{FlowCounts, Tin};
 use super::{AckFilter, Cake, Config};
 use crate::Gauge;
@@ -32,7 +32,7 @@ pub(super) fn options(config: &Config) -> Value {
     if config.autorate_ingress {
         options["autorate"] = json!("autorate-ingress");
     }
-    if config.atm != Atm::NoAtm || !raw {
+    if config.atm != Cells::None || !raw {
         options["atm"] = json!(config.atm);
     }
     if config.mpu.bytes() > 0 {

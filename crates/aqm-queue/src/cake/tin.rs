@@ -352,7 +352,8 @@ mod tests {
             let flow = rng.below(32) as u32 + 1024 * rng.below(2) as u32 + 1;
             if rng.below(3) == 0 {
                 // A queue in use runs empty; at rest, since its COBALT has done nothing.
-                let in_use: Vec<u32> = model.iter().filter(|(_, one)| one.1).map(|(&queue, _)| queue).collect();
+                let in_use: Vec<u32> =
+                    model.iter().filter(|(_, one)| one.1).map(|(&queue, _)| queue).collect();
                 if !in_use.is_empty() {
                     let queue = in_use[rng.below(in_use.len() as u64) as usize];
                     tin.on_empty(queue, 0);
@@ -364,20 +365,21 @@ mod tests {
             let ways: Vec<u32> = (0..8).map(|way| own / 8 * 8 + (own + way) % 8).collect();
             let had = |queue: &u32| model.get(queue).is_some_and(|one| one.0 == flow);
             let is_free = |queue: &u32| model.get(queue).is_none_or(|one| !one.1);
-            let expected = match (ways.iter().find(|queue| had(queue)), ways.iter().find(|queue| is_free(queue))) {
-                (Some(&queue), _) => {
-                    indirect += u64::from(queue != own);
-                    queue
-                }
-                (None, Some(&queue)) => {
-                    misses += 1;
-                    queue
-                }
-                (None, None) => {
-                    collisions += 1;
-                    own
-                }
-            };
+            let expected =
+                match (ways.iter().find(|queue| had(queue)), ways.iter().find(|queue| is_free(queue))) {
+                    (Some(&queue), _) => {
+                        indirect += u64::from(queue != own);
+                        queue
+                    }
+                    (None, Some(&queue)) => {
+                        misses += 1;
+                        queue
+                    }
+                    (None, None) => {
+                        collisions += 1;
+                        own
+                    }
+                };
             let queue = tin.queue_of(hashes(flow));
             assert_eq!(queue, expected);
             tin.on_arrival(queue, &mut rng);
@@ -430,7 +432,11 @@ mod tests {
             assert_eq!(tin.flows, counted, "step {step}");
             for (hosts, of_host) in [&tin.sources, &tin.destinations].into_iter().zip(of_hosts) {
                 for place in 0..8 {
-                    assert_eq!(hosts.bulk_flows(place), of_host.get(&place).copied().unwrap_or(0), "step {step}");
+                    assert_eq!(
+                        hosts.bulk_flows(place),
+                        of_host.get(&place).copied().unwrap_or(0),
+                        "step {step}"
+                    );
                 }
             }
         }
@@ -465,7 +471,10 @@ mod tests {
     #[test]
     fn a_rate_makes_turns_and_patience() {
         let rates = |rate| Rates::new(Share { rate, quantum: 1 }, 1514, 5_000_000, 100_000_000);
-        assert_eq!([0, 1000, 1_250_000, 5_000_000, 125_000_000].map(|rate| rates(rate).flow_quantum), [1514, 300, 305, 1220, 1514]);
+        assert_eq!(
+            [0, 1000, 1_250_000, 5_000_000, 125_000_000].map(|rate| rates(rate).flow_quantum),
+            [1514, 300, 305, 1220, 1514]
+        );
         let slow = rates(250_000).times;
         assert_eq!((slow.target, slow.interval, slow.mtu_time), (9_084_000, 104_084_000, 6_056_000));
     }

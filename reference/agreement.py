@@ -24,6 +24,7 @@ from rich.progress import Progress
 
 import account
 import linux_bulk
+import linux_bulk_today
 import linux_helsinki
 import linux_open
 import linux_open_today
@@ -90,7 +91,15 @@ def all_cases() -> list[Case]:
     """Every case, the exact ones first."""
     exact = (micro, queueing, tcp_theory)
     ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
-    linux = (linux_open, linux_open_today, linux_runs, linux_bulk, linux_windows, linux_helsinki)
+    linux = (
+        linux_open,
+        linux_open_today,
+        linux_runs,
+        linux_bulk,
+        linux_bulk_today,
+        linux_windows,
+        linux_helsinki,
+    )
     return [case for module in (*exact, *ns2, ns3_runs, *linux) for case in module.cases()]
 
 

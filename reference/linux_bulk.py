@@ -12,7 +12,7 @@ times with other phases of the clock, which is all that can differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
@@ -44,6 +44,15 @@ PFIFO = {
 """Limits in packets by rate in Mbit/s, round trip in ms, and size in products of both."""
 RED = {"2": ("5000B", "15000B", "60000B", 7), "10": ("25000B", "75000B", "300000B", 29)}
 """`min`, `max`, `limit` and `burst` by rate in Mbit/s."""
+TODAY: Mapping[str, Mapping[str, Any]] = {
+    "codel": {"kind": "codel"},
+    "codelecn": {"kind": "codel", "ecn": True},
+    "fqcodel": {"kind": "fq-codel", "ecn": False},
+    "fqcodelecn": {"kind": "fq-codel"},
+    "pie": {"kind": "pie"},
+    "pieecn": {"kind": "pie", "ecn": True},
+}
+"""Queues of today by their name in a condition."""
 SHORT = "mice_10m_60ms_pfifo2"
 SEGMENTS, MSS = (10, 50, 200), 1448
 """How long the short transfers are."""
@@ -81,7 +90,11 @@ def short_case(repeats: int = REPEATS) -> Case:
 
     def jobs() -> list[Job]:
         return [
-            Job(scenario=with_short(number, flows, phase), seed=1, measure=short_measures)
+            Job(
+                scenario=with_short(scenario(SHORT, flows), short(number), phase),
+                seed=1,
+                measure=short_measures,
+            )
             for number, flows in begun(SHORT).items()
             for phase in range(repeats)
         ]
@@ -103,9 +116,9 @@ def short(number: int) -> list[dict[str, str]]:
     return [row for row in data.rows("held_short", WHERE) if int(row["rep"]) == number]
 
 
-def with_short(number: int, flows: Sequence[tuple[str, float]], phase: int) -> Scenario:
+def with_short(base: Scenario, transfers: Sequence[Mapping[str, str]], phase: int) -> Scenario:
     """A replication of ours with short transfers, of which each begins when theirs did."""
-    lines = (f"{row['start_s']} {MSS * int(row['segs'])}\n" for row in short(number))
+    lines = (f"{row['start_s']} {MSS * int(row['segs'])}\n" for row in transfers)
     replay = {"kind": "replay", "file": "short.txt", "from": "client", "to": "server"}
     changes = {
         "duration": "150s",
@@ -113,7 +126,7 @@ def with_short(number: int, flows: Sequence[tuple[str, float]], phase: int) -> S
         "tcp.connection.close": "none",
         "traffic.short": replay,
     }
-    return scenario(SHORT, flows).with_(changes, files={"short.txt": "".join(lines)})
+    return base.with_(changes, files={"short.txt": "".join(lines)})
 
 
 def short_measures(run: Run) -> Measures:
@@ -151,10 +164,10 @@ def recorded(condition: str) -> list[Measures]:
     ]
 
 
-def begun(condition: str) -> dict[int, list[tuple[str, float]]]:
+def begun(condition: str, kept: str = "held_flows") -> dict[int, list[tuple[str, float]]]:
     """The flows of each replication: what controls them, `@2` if they are far, and when they began."""
     runs: dict[int, list[tuple[str, float]]] = {}
-    for row in data.rows("held_flows", WHERE):
+    for row in data.rows(kept, WHERE):
         if row["condition"] == condition:
             runs.setdefault(int(row["rep"]), []).append((row["cc"], float(row["start_s"])))
     return runs
@@ -194,8 +207,10 @@ def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
     return base.with_(changes)
 
 
-def queue(rate: str, round_trips: str, found: re.Match[str]) -> dict[str, Any]:
+def queue(rate: str, round_trips: str, found: re.Match[str]) -> Mapping[str, Any]:
     """The queue of a condition, as its name tells it."""
+    if found["queue"] in TODAY:
+        return TODAY[found["queue"]]
     if found["queue"] == "pfifo":
         return {"kind": "drop-tail", "limit": f"{PFIFO[rate, round_trips, found['size']]}p"}
     least, most, limit, burst = RED[rate]

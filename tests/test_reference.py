@@ -17,6 +17,7 @@ import agreement
 import data
 import judge
 import linux_bulk
+import linux_bulk_today
 import linux_helsinki
 import linux_open_today
 import linux_runs
@@ -215,6 +216,22 @@ def test_another_target_or_quantum_is_not_the_kernels() -> None:
 def test_a_queue_that_draws_treats_three_flows_as_the_kernels(record: str) -> None:
     [loop] = [one for one in linux_open_today.LOOPS if one.name == record]
     assert "miss" not in verdicts(agreement.compare([linux_open_today.loop_case(loop)])).values()
+
+
+def test_four_flows_share_fq_codel_as_the_kernels_and_with_another_target_do_not() -> None:
+    case = linux_bulk_today.bulk_case("bulk_10m_60ms_fqcodel_cubic4", repeats=1)
+    assert set(verdicts(agreement.compare([case])).values()) == {"equivalent"}
+    changes = {"links.forth.queue.classes.all.queue.target": "10ms"}
+    other = [replace(job, scenario=job.scenario.with_(changes)) for job in case.jobs()]
+    wrong = verdicts(list(case.judge([job() for job in other])))
+    assert {"mean_q_pkts", "p95_q_pkts"} <= {name for name, verdict in wrong.items() if verdict == "miss"}
+
+
+def test_flows_that_lost_ecn_with_their_first_segment_are_left_out() -> None:
+    condition = "bulk_2m_60ms_codelecn_reno4"
+    assert len(linux_bulk_today.begun(condition)) == len(linux_bulk_today.recorded(condition)) == 12
+    assert len(linux_bulk_today.begun("bulk_2m_60ms_pieecn_reno4")) == 8, "none gets a mark there"
+    assert all(run["drops"] == 0 for run in linux_bulk_today.recorded(condition))
 
 
 def test_a_single_queue_agrees_with_its_formula_and_not_with_another() -> None:
@@ -484,9 +501,9 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     held = [name.removeprefix(HELD_OUT) for name in names if name.startswith(HELD_OUT)]
     assert sum(name.startswith(("linux transfers ", "linux datagrams ")) for name in held) == 108 + 92
     conditions = {row["condition"] for row in data.rows("held_reps", linux_bulk.WHERE)}
-    assert {f"linux {name}" for name in conditions} <= set(held) and len(held) == 108 + 92 + len(
-        conditions
-    ) + 1
+    of_today = {row["condition"] for row in data.rows("today_reps", linux_bulk_today.WHERE)}
+    bulk = {f"linux {name}" for name in conditions} | {f"linux today {name}" for name in of_today}
+    assert bulk <= set(held) and len(held) == 108 + 92 + len(bulk) + 1
     windows = {name for name in names if name.startswith("linux window ")}
     kept = {path.name.split(".csv")[0] for path in linux_windows.WHERE.iterdir()}
     assert {f"linux window {name}" for name in kept} == windows

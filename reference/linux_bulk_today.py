@@ -1,0 +1,182 @@
+"""Reno and CUBIC flows of the Linux 6.1 kernel through the queues of today, at a band of 5 %; all held out.
+
+Path and hosts are those of `linux_bulk.py`: nothing was set with these runs either. Each replication of
+theirs has some of ours whose flows begin when theirs did, with other phases of the clock and other draws;
+what counts is from 10 s on. The queue is sampled each 47 ms. With ECN a flow whose SYN was lost went without
+for ever in the kernel, and does not here: replications with such a flow are left out, where there are marks.
+
+In the conditions called `mice` 240 short CUBIC transfers come beside two long flows, in three replications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+import data
+import linux_bulk
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job, left_out_case
+from judge import HELD_OUT, Measures, Quantity, Row, of_schedules
+from linux_bulk import BAND, CONDITION, SEGMENTS, TODAY, WHERE
+
+REPEATS = 3
+WARM_UP = 10.0
+"""When counting begins, in seconds."""
+SHORT_REPEATS = 10
+LATER = {"cake": "CAKE", "cakeshaper": "CAKE"}
+"""Queues that do not exist here yet."""
+FLOORS = {"mean_q_pkts": 0.1, "p95_q_pkts": 1.0, "drops": 2.0, "marks": 2.0}
+"""Half the band of what is small: a tenth of a packet of the mean, and what is counted in whole packets."""
+
+
+def cases() -> list[Case]:
+    """Every condition that was recorded of Reno and CUBIC through a queue of today."""
+    names = dict.fromkeys(row["condition"] for row in data.rows("today_reps", WHERE))
+    return [_case(name) for name in names]
+
+
+def _case(condition: str) -> Case:
+    found = CONDITION.match(condition)
+    assert found is not None, condition
+    if found["queue"] in LATER:
+        return left_out_case(f"{HELD_OUT}linux today {condition}", "not yet", LATER[found["queue"]])
+    assert found["queue"] in TODAY, condition
+    return short_case(condition) if condition.startswith("mice") else bulk_case(condition)
+
+
+def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
+    """The flows of a condition through its queue."""
+    name = f"{HELD_OUT}linux today {condition}"
+    runs = begun(condition)
+
+    def jobs() -> list[Job]:
+        return [
+            Job(
+                scenario=scenario(condition, flows).with_({"tcp.rto.tick_phase": f"{100 * repeat}us"}),
+                seed=1 + number + 100 * repeat,
+                measure=measures,
+            )
+            for number, flows in runs.items()
+            for repeat in range(repeats)
+        ]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        theirs = recorded(condition)
+        by_start = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
+        return of_schedules(name, _quantities(theirs), theirs, by_start)
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def short_case(condition: str, repeats: int = SHORT_REPEATS) -> Case:
+    """Short transfers beside two long ones."""
+    name = f"{HELD_OUT}linux today {condition}"
+    runs = begun(condition)
+
+    def jobs() -> list[Job]:
+        return [
+            Job(
+                scenario=linux_bulk.with_short(scenario(condition, flows), short(condition, number), repeat),
+                seed=1 + number + 100 * repeat,
+                measure=short_measures,
+            )
+            for number, flows in runs.items()
+            for repeat in range(repeats)
+        ]
+
+    def judge(measured: Sequence[Measures]) -> list[Row]:
+        theirs = [
+            run
+            | times_of([(int(row["segs"]), float(row["completion_s"])) for row in short(condition, number)])
+            for number, run in zip(runs, recorded(condition), strict=True)
+        ]
+        by_start = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
+        return of_schedules(name, _quantities(theirs), theirs, by_start)
+
+    return Case(name=name, jobs=jobs, judge=judge)
+
+
+def _quantities(theirs: Sequence[Measures]) -> list[Quantity]:
+    """What is judged: of marks only where the kernel made some."""
+    names = [name for name in theirs[0] if any(run[name] for run in theirs)]
+    return [Quantity(name=name, share=BAND, floor=FLOORS.get(name, 0.0)) for name in names]
+
+
+def begun(condition: str) -> dict[int, list[tuple[str, float]]]:
+    """The flows of each replication but of those where marks were made, and one of the flows got none."""
+    marks = {
+        row["rep"]: row["marks"] for row in data.rows("today_reps", WHERE) if row["condition"] == condition
+    }
+    without = {
+        int(row["rep"])
+        for row in data.rows("today_flows", WHERE)
+        if row["condition"] == condition and row["ce_delivered"] == "0" and marks[row["rep"]] != "0"
+    }
+    runs = linux_bulk.begun(condition, "today_flows")
+    return {number: flows for number, flows in runs.items() if number not in without}
+
+
+def recorded(condition: str) -> list[Measures]:
+    """Replications of theirs; of two unlike flows the goodput of each."""
+    runs = begun(condition)
+    shares: dict[int, Measures] = {}
+    for row in data.rows("today_flows", WHERE):
+        if row["condition"] == condition:
+            shares.setdefault(int(row["rep"]), {})[f"flow{row['flow']}_mbps"] = float(row["goodput_mbps"])
+    flows = next(iter(runs.values()))
+    unlike = len({control for control, _ in flows}) > 1
+    alone = {"jain"} if len(flows) == 1 else set()
+    return [
+        {name: float(row[name]) for name in row if name not in {"condition", "rep"} | alone}
+        | (shares[int(row["rep"])] if unlike else {})
+        for row in data.rows("today_reps", WHERE)
+        if row["condition"] == condition and int(row["rep"]) in runs
+    ]
+
+
+def short(condition: str, number: int) -> list[dict[str, str]]:
+    """The short transfers of a replication."""
+    rows = data.rows("today_short", WHERE)
+    return [row for row in rows if row["condition"] == condition and int(row["rep"]) == number]
+
+
+def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
+    """A replication of ours."""
+    changes = {"record.queue_every": "47ms"}
+    if "ecn" in condition:
+        changes["tcp.ecn.mode"] = "on"
+    return linux_bulk.scenario(condition, flows).with_(changes)
+
+
+def measures(run: Run) -> Measures:
+    """What is compared of a run of ours."""
+    link = run.links.row(0, named=True)
+    samples = run.tables["queue"].filter(pl.col("time_s") >= WARM_UP)
+    lengths = sorted(samples["length_packets"].to_list())
+    return linux_bulk.measures(run) | {
+        "drops": float(link["drops"]),
+        "marks": float(link["marks"]),
+        "p95_q_pkts": float(lengths[int(0.95 * (len(lengths) - 1))]),
+    }
+
+
+def short_measures(run: Run) -> Measures:
+    """What is compared of a run with short transfers."""
+    done = run.transfers.filter(pl.col("traffic").cast(pl.String) == "short")
+    times = [
+        (round(size / linux_bulk.MSS), time)
+        for size, time in done.select("size_bytes", "duration_s").iter_rows()
+    ]
+    return measures(run) | times_of(times)
+
+
+def times_of(transfers: Sequence[tuple[int, float]]) -> Measures:
+    """Mean, median and 95 % quantile of the time of each length, from the first SYN to the last byte."""
+    found = linux_bulk.times_of(transfers)
+    for segments in SEGMENTS:
+        times = sorted(time for length, time in transfers if length == segments)
+        found[f"{segments} segments, p95_s"] = times[int(0.95 * (len(times) - 1))]
+    return found

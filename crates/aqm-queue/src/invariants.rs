@@ -2,7 +2,7 @@
 //!
 //! [`watched`] builds a discipline inside a bookkeeper that keeps its own account of every packet:
 //! - a packet is waiting, sent or reported as dropped, once, and nothing else happens to it;
-//! - packets of one flow keep their order;
+//! - packets of one flow keep their order, of each queue of its own where ECN bits choose the queue (`ecn_mask`);
 //! - no more waits than `limit` says, in a discipline inside another no more than its own, and the backlog is
 //!   told truly;
 //! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
@@ -52,6 +52,7 @@ pub fn may_mark(config: &Config) -> bool {
                 _ => {
                     (name == "ecn" && *value != "off" && *value != false)
                         || (name == "kind" && value == "cake")
+                        || name == "ecn_mask"
                         || (name == "ce_threshold" && !value.is_null())
                 }
             }),
@@ -130,13 +131,20 @@ struct Expected {
     limit: Limit,
     average_unit: Option<Length>,
     marks: bool,
+    /// The ECN bits that send a packet to another queue.
+    ecn_mask: u8,
 }
 
 impl Expected {
     fn of(config: &Config) -> Self {
         let parameters = config.to_value();
         let average_unit = length(&parameters, "min_th").or(length(&parameters, "limit"));
-        Self { limit: Limit::of(&parameters), average_unit, marks: may_mark(config) }
+        let ecn_mask = match setting(&parameters, "ecn_mask").and_then(Value::as_str) {
+            Some("l4s-ect") => 1,
+            Some(_) => 3,
+            None => 0,
+        };
+        Self { limit: Limit::of(&parameters), average_unit, marks: may_mark(config), ecn_mask }
     }
 }
 
@@ -153,7 +161,7 @@ struct Watched {
 
 impl QueueDiscipline for Watched {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        self.book.arrive(packet);
+        self.book.arrive(packet, self.expected.ecn_mask);
         let mut witness =
             Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
         self.inner.enqueue(packet, &mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
@@ -263,19 +271,28 @@ impl Watched {
 /// Our own account of what waits.
 #[derive(Clone, Default)]
 struct Book {
-    flows: BTreeMap<u32, VecDeque<Packet>>,
+    /// By flow, and by whether ECN bits sent the packets to another queue.
+    flows: BTreeMap<(u32, bool), VecDeque<Packet>>,
     backlog: Backlog,
     most: Backlog,
 }
 
 impl Book {
-    fn arrive(&mut self, packet: Packet) {
+    fn arrive(&mut self, packet: Packet, ecn_mask: u8) {
         // What an average may see includes the packet that arrives, whatever becomes of it.
-        self.flows.entry(packet.flow).or_default().push_back(packet);
+        let line = (packet.flow, packet.ecn as u8 & ecn_mask != 0);
+        self.flows.entry(line).or_default().push_back(packet);
         self.backlog.packets += 1;
         self.backlog.bytes += u64::from(packet.bytes);
         self.most.packets = self.most.packets.max(self.backlog.packets);
         self.most.bytes = self.most.bytes.max(self.backlog.bytes);
+    }
+
+    /// The packets among which this one waits, if it does.
+    fn line_of(&mut self, packet: &Packet) -> &mut VecDeque<Packet> {
+        let waits = |line: &VecDeque<Packet>| line.iter().any(|waiting| waiting.id == packet.id);
+        let is_other = self.flows.get(&(packet.flow, true)).is_some_and(waits);
+        self.flows.entry((packet.flow, is_other)).or_default()
     }
 
     fn forget(&mut self, packet: &Packet) {
@@ -284,13 +301,13 @@ impl Book {
     }
 
     fn leave(&mut self, packet: &Packet) {
-        let first = self.flows.get_mut(&packet.flow).and_then(VecDeque::pop_front);
+        let first = self.line_of(packet).pop_front();
         assert_eq!(first, Some(*packet), "left is the first packet that waits of its flow; right was sent");
         self.forget(packet);
     }
 
     fn discard(&mut self, packet: &Packet) {
-        let flow = self.flows.entry(packet.flow).or_default();
+        let flow = self.line_of(packet);
         let place = flow.iter().position(|waiting| waiting.id == packet.id);
         let waiting = place.and_then(|place| flow.remove(place));
         assert_eq!(waiting, Some(*packet), "left waits; right was dropped");
@@ -298,7 +315,7 @@ impl Book {
     }
 
     fn mark(&mut self, packet: &Packet) {
-        let flow = self.flows.entry(packet.flow).or_default();
+        let flow = self.line_of(packet);
         let waiting = flow.iter_mut().find(|waiting| waiting.id == packet.id);
         let waiting = waiting.expect("a marked packet waits");
         assert!(matches!(waiting.ecn, Ecn::Ect0 | Ecn::Ect1), "{:?} cannot be marked", waiting.ecn);
@@ -401,7 +418,7 @@ mod tests {
     fn commit(sin: Sin, marks: bool, ecn: Ecn) {
         let limit = |packets| Limit { length: Some(Length::Packets(packets)), one_more: false };
         let outer = limit(if sin == Sin::KeepsTooManyInside { 9 } else { 3 });
-        let expected = Expected { limit: outer, average_unit: None, marks };
+        let expected = Expected { limit: outer, average_unit: None, marks, ecn_mask: 0 };
         let limits = [("child".to_owned(), limit(3))].into();
         let inner = Box::new(Bad(sin, Vec::new()));
         let mut queue = Watched { inner, expected, limits, unchecked: 0, book: Book::default() };

@@ -24,6 +24,7 @@ mod drop_front;
 mod drop_nth;
 mod drop_random;
 mod drop_tail;
+mod dualpi2;
 pub mod edge;
 mod fair;
 mod fifo;
@@ -93,6 +94,7 @@ registry! {
         "fq-pie" => fq_pie,
         "codel" => codel,
         "cake" => cake,
+        "dualpi2" => dualpi2,
         "drr" => drr,
         "rr" => rr,
         "stfq" => stfq,

@@ -1,0 +1,288 @@
+//! The PI controller behind both queues: it moves one base probability `p'` (the kernel's `pi2_prob`) so that the
+//! queue delay comes to a target. The Classic queue is signalled with `p'^2`, the L4S queue with `k p'`.
+
+use aqm_net::{Instant, Span};
+
+/// What 32 bits hold at most: the kernel's probability of one (`MAX_PROB`).
+pub(super) const MAX_PROB: u32 = u32::MAX;
+
+/// In which numbers the controller computes.
+#[derive(Clone, Debug)]
+pub(super) enum Gains {
+    /// The RFC's: real numbers. What a second of delay beyond the target, and a second of delay more than at the
+    /// update before, add to `p'`.
+    Real {
+        /// `alpha`.
+        alpha: f64,
+        /// `beta`.
+        beta: f64,
+    },
+    /// The kernel's: `p'` in units of 2^-32; what 64 ns of delay add to it.
+    Fixed {
+        /// `alpha`.
+        alpha: u32,
+        /// `beta`.
+        beta: u32,
+    },
+}
+
+impl Gains {
+    /// The kernel's form of gains in Hz that were given in units of 1/256.
+    pub fn fixed(alpha_256: u32, beta_256: u32) -> Self {
+        let scaled = |param: u32| (u64::from(param) * u64::from(MAX_PROB) / 4 / 1_000_000_000) as u32;
+        Self::Fixed { alpha: scaled(alpha_256), beta: scaled(beta_256) }
+    }
+
+    /// The gains in units of 1/256 Hz as the kernel tells them back, which is less by roundings.
+    pub fn told_back(self) -> Option<[u32; 2]> {
+        let Self::Fixed { alpha, beta } = self else { return None };
+        Some([alpha, beta].map(|gain| (u64::from(gain) * 4_000_000_000 / u64::from(MAX_PROB)) as u32))
+    }
+}
+
+/// The base probability, and all that follows from it, computed once an update.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Base {
+    /// `p'`, from 0 to 1.
+    pub p: f64,
+    /// `p'` in units of 2^-32.
+    pub prob: u32,
+    /// `p_C`, of the Classic queue: `p'^2`.
+    pub classic: f64,
+    /// `p_CL`, of the L4S queue: `k p'`, which may exceed 1.
+    pub coupled: f64,
+    /// `p_CL` in units of 2^-32.
+    pub coupled_prob: u64,
+    /// Whether `p_CL` can rise no further, so that the L4S queue drops.
+    pub saturates: bool,
+    /// Whether `p_C` is so high that the Classic queue drops whatever the packet says.
+    pub disables_ecn: bool,
+}
+
+/// The controller; it knows no queue.
+#[derive(Clone, Debug)]
+pub(super) struct Controller {
+    pub gains: Gains,
+    pub target: Span,
+    pub tupdate: Span,
+    /// `k`.
+    pub coupling: f64,
+    /// Whether persistent overload is met with drops. If not, `p'` is capped where `p_CL` is 1.
+    pub drops_on_overload: bool,
+    pub base: Base,
+    /// The next update.
+    due: Instant,
+    /// The delay at the update before.
+    previous: Span,
+}
+
+impl Controller {
+    /// At rest; the first update is one `tupdate` after the start.
+    pub fn new(gains: Gains, target: Span, tupdate: Span, coupling: f64, drops_on_overload: bool) -> Self {
+        let due = Instant::START + tupdate;
+        let (base, previous) = (Base::default(), Span::ZERO);
+        Self { gains, target, tupdate, coupling, drops_on_overload, base, due, previous }
+    }
+
+    /// Whether there is an update to make.
+    #[inline]
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.due
+    }
+
+    /// Makes the updates up to `now`; since the last call the older of the packets at the heads of the queues came
+    /// at `oldest`.
+    pub fn catch_up(&mut self, oldest: Option<Instant>, now: Instant) {
+        while self.due <= now {
+            if oldest.is_none() && self.previous.is_zero() && self.base.prob == 0 && self.base.p == 0.0 {
+                // Nothing will move for as long as nothing waits.
+                self.due = self.due + after(now.since(self.due), self.tupdate);
+                break;
+            }
+            let delay = oldest.map_or(Span::ZERO, |came| self.due.since(came));
+            self.base = self.derive(self.moved(delay));
+            self.previous = delay;
+            self.due += self.tupdate;
+        }
+    }
+
+    /// `p'` after an update that finds this `delay`, in both forms.
+    fn moved(&self, delay: Span) -> (f64, u32) {
+        let (delay, previous, target) = (delay.nanos(), self.previous.nanos(), self.target.nanos());
+        match self.gains {
+            Gains::Real { alpha, beta } => {
+                let seconds = |more: u64, less: u64| (more as f64 - less as f64) * 1e-9;
+                let p = self.base.p + alpha * seconds(delay, target) + beta * seconds(delay, previous);
+                let p =
+                    p.clamp(0.0, if self.drops_on_overload { 1.0 } else { (1.0 / self.coupling).min(1.0) });
+                (p, (p * f64::from(MAX_PROB)) as u32)
+            }
+            Gains::Fixed { alpha, beta } => {
+                let prob = fixed_step(self.base.prob, [delay, target, previous], [alpha, beta]);
+                let capped = prob.min(MAX_PROB / (self.coupling as u32).max(1));
+                let prob = if self.drops_on_overload { prob } else { capped };
+                (f64::from(prob) * (1.0 / f64::from(MAX_PROB)), prob)
+            }
+        }
+    }
+
+    /// What follows from `p'`.
+    fn derive(&self, (p, prob): (f64, u32)) -> Base {
+        let (classic, coupled) = (p * p, self.coupling * p);
+        let (coupled_prob, saturates, disables_ecn) = match self.gains {
+            Gains::Real { .. } => {
+                let most = (1.0 / (self.coupling * self.coupling)).min(1.0);
+                let coupled_prob = (coupled * f64::from(MAX_PROB)) as u64;
+                (coupled_prob, coupled >= 1.0, classic >= most)
+            }
+            Gains::Fixed { .. } => {
+                let coupled_prob = u64::from(prob) * self.coupling as u64;
+                let overload = coupled_prob > u64::from(MAX_PROB);
+                (coupled_prob, overload, overload)
+            }
+        };
+        let drops = self.drops_on_overload;
+        Base {
+            p,
+            prob,
+            classic,
+            coupled,
+            coupled_prob,
+            saturates: drops && saturates,
+            disables_ecn: drops && disables_ecn,
+        }
+    }
+}
+
+/// The least multiple of `period` that exceeds `passed`.
+fn after(passed: Span, period: Span) -> Span {
+    period.saturating_mul(passed.nanos() / period.nanos() + 1)
+}
+
+/// The kernel's update: products in 64 bits, their sum in units of 2^-32 in 32 bits, and what runs over at either end
+/// is seen by its sign only.
+fn fixed_step(prob: u32, [delay, target, previous]: [u64; 3], [alpha, beta]: [u32; 2]) -> u32 {
+    let product = |more: u64, less: u64, gain: u32| {
+        (more as i64).wrapping_sub(less as i64).wrapping_mul(i64::from(gain))
+    };
+    let delta = product(delay, target, alpha).wrapping_add(product(delay, previous, beta));
+    if delta > 0 {
+        let moved = prob.wrapping_add((delta as u64 / 64) as u32);
+        if moved < prob { MAX_PROB } else { moved }
+    } else {
+        let moved = prob.wrapping_sub((delta.wrapping_neg() as u64 / 64) as u32);
+        if moved > prob { 0 } else { moved }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn controller(gains: Gains, coupling: f64, drops_on_overload: bool) -> Controller {
+        Controller::new(gains, Span::from_millis(15), Span::from_millis(16), coupling, drops_on_overload)
+    }
+
+    /// The base probabilities after updates that find these delays.
+    fn path(controller: &mut Controller, delays: &[u64]) -> Vec<f64> {
+        // Far enough from the start that any delay is possible.
+        controller.due = Instant::from_nanos(100_000_000_000);
+        let update = |delay: &u64| {
+            let due = controller.due;
+            let oldest = (*delay > 0).then(|| due.earlier_by(Span::from_nanos(*delay)));
+            controller.catch_up(oldest, Instant::from_nanos(due.nanos() - 1));
+            controller.catch_up(oldest, due);
+            controller.base.p
+        };
+        delays.iter().map(update).collect()
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn at_its_target_the_probability_stays_and_a_millisecond_beyond_it_adds_what_the_gains_say() {
+        for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
+            // The kernel's gains are rounded: by 0.05 % and 0.07 %.
+            let near = if matches!(gains, Gains::Real { .. }) { 1e-12 } else { 3e-6 };
+            let mut pi = controller(gains, 2.0, true);
+            let p = path(&mut pi, &[20 * MS, 15 * MS, 15 * MS, 15 * MS, 16 * MS, 16 * MS, 16 * MS]);
+            assert_eq!((p[2], p[3]), (p[1], p[1]));
+            assert!((p[4] - p[3] - (0.16 * 0.001 + 3.2 * 0.001)).abs() < near, "{p:?}");
+            assert!((p[5] - p[4] - 0.16 * 0.001).abs() < near && (p[6] - p[5] - 0.16 * 0.001).abs() < near);
+        }
+    }
+
+    #[test]
+    fn the_classic_probability_is_the_square_and_the_coupled_one_k_times_the_base() {
+        for (coupling, gains) in [(2.0, Gains::fixed(41, 819)), (1.6, Gains::Real { alpha: 0.16, beta: 3.2 })]
+        {
+            let mut pi = controller(gains, coupling, true);
+            let p = path(&mut pi, &[90 * MS])[0];
+            let Base { classic, coupled, coupled_prob, .. } = pi.base;
+            assert!((classic - p * p).abs() < 1e-15 && (coupled - coupling * p).abs() < 1e-15);
+            assert!((classic - (coupled / coupling) * (coupled / coupling)).abs() < 1e-15);
+            assert!((coupled_prob as f64 / f64::from(MAX_PROB) - coupled).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_probability_ends_at_nought_and_at_one_or_where_the_coupled_one_is_one() {
+        for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
+            let mut pi = controller(gains.clone(), 2.0, true);
+            let p = path(&mut pi, &[250 * MS, 900 * MS, 0]);
+            assert_eq!((p[1], p[2]), (1.0, 0.0), "{p:?}");
+            assert!(!pi.base.saturates && !pi.base.disables_ecn);
+            let mut pi = controller(gains, 2.0, false);
+            let p = path(&mut pi, &[250 * MS, 500 * MS]);
+            assert!((p[1] - 0.5).abs() < 1e-9 && !pi.base.saturates && !pi.base.disables_ecn, "{p:?}");
+        }
+    }
+
+    #[test]
+    fn overload_begins_where_the_coupled_probability_is_one() {
+        for (gains, delay) in
+            [(Gains::Real { alpha: 0.0, beta: 3.2 }, 156_250_000), (Gains::fixed(1, 819), 156_200_000)]
+        {
+            for (delay, is_over) in [(delay - 200_000, false), (delay + 200_000, true)] {
+                let mut pi = controller(gains.clone(), 2.0, true);
+                path(&mut pi, &[delay]);
+                assert_eq!((pi.base.saturates, pi.base.disables_ecn), (is_over, is_over), "{:?}", pi.base);
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_time_is_made_up_for_update_by_update() {
+        for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
+            let (mut often, mut seldom) =
+                (controller(gains.clone(), 2.0, true), controller(gains, 2.0, true));
+            for pi in [&mut often, &mut seldom] {
+                path(pi, &[100 * MS, 100 * MS]);
+            }
+            for k in 1..=4000 {
+                often.catch_up(None, Instant::from_nanos(100_032_000_000 + k * 1_234_567));
+            }
+            seldom.catch_up(None, Instant::from_nanos(100_032_000_000 + 4000 * 1_234_567));
+            assert_eq!(
+                (often.base.p, often.due, often.previous),
+                (seldom.base.p, seldom.due, seldom.previous)
+            );
+            assert_eq!((often.base.p, often.base.prob), (0.0, 0));
+        }
+    }
+
+    #[test]
+    fn the_kernels_gains_are_told_back_as_tc_shows_them() {
+        // 0.156250 and 3.195312 in `tc qdisc show`.
+        assert_eq!(Gains::fixed(41, 819).told_back(), Some([40, 818]));
+    }
+
+    #[test]
+    fn a_sum_beyond_32_bits_is_taken_for_what_is_left_of_it() {
+        // 16 s of delay less 15 ms at 44: 2^32 * 2.56, and the rest, 0.56, is what arrives; a comment in the
+        // kernel says that delays beyond some seconds overflow.
+        let prob = fixed_step(0, [16_000 * MS, 15 * MS, 16_000 * MS], [44, 879]);
+        assert_eq!(prob, ((15_985 * MS * 44 / 64) & u64::from(MAX_PROB)) as u32);
+        assert_eq!(fixed_step(7, [0, 15 * MS, 0], [44, 879]), 0);
+    }
+}

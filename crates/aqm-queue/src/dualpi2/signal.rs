@@ -1,0 +1,219 @@
+//! Whom the probabilities hit: by chance, as in the kernel, or in turn, as the RFC prefers. And the native AQM of the
+//! L4S queue, which looks at nothing but that queue.
+
+use aqm_net::{Rng, Span};
+
+use super::controller::{Base, MAX_PROB};
+
+/// How packets are chosen.
+#[derive(Clone, Debug)]
+pub(super) enum Chooser {
+    /// By 32 random bits, at most as large as the probability; twice for a square.
+    Random,
+    /// By adding up probabilities: a packet is chosen when the sum exceeds one (`recur`).
+    InTurn(Counts),
+}
+
+/// The sums of probabilities less the packets chosen (`q.count`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    classic: f64,
+    l4s: f64,
+    l4s_drop: f64,
+}
+
+/// The RFC's `recur`.
+#[inline]
+fn recur(count: &mut f64, likelihood: f64) -> bool {
+    *count += likelihood;
+    let is_chosen = *count > 1.0;
+    if is_chosen {
+        *count -= 1.0;
+    }
+    is_chosen
+}
+
+/// The kernel's `dualpi2_roll`.
+#[inline]
+fn roll(rng: &mut Rng) -> u32 {
+    (rng.bits() >> 32) as u32
+}
+
+/// Who wants a packet of the L4S queue marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// The probability that is coupled across from the controller.
+    pub coupled: bool,
+    /// The native AQM.
+    pub native: bool,
+}
+
+impl Chooser {
+    /// Whether `p_C` chooses a packet of the Classic queue.
+    #[inline]
+    pub fn classic(&mut self, base: &Base, rng: &mut Rng) -> bool {
+        match self {
+            Self::Random => squared(base, rng),
+            Self::InTurn(counts) => recur(&mut counts.classic, base.classic),
+        }
+    }
+
+    /// Whether `p_C` chooses a packet of a saturated L4S queue to be dropped.
+    pub fn saturated(&mut self, base: &Base, rng: &mut Rng) -> bool {
+        match self {
+            Self::Random => squared(base, rng),
+            Self::InTurn(counts) => recur(&mut counts.l4s_drop, base.classic),
+        }
+    }
+
+    /// Whether a packet of the L4S queue is chosen to be marked: with the greater of the coupled and the `native`
+    /// probability. `None` as a base: the coupled one does not count.
+    #[inline]
+    pub fn l4s(&mut self, base: Option<&Base>, native: f64, rng: &mut Rng) -> Wish {
+        match self {
+            Self::Random => {
+                let coupled = base.map(|base| base.coupled_prob);
+                let (native_prob, is_certain) = (native * f64::from(MAX_PROB), native >= 1.0);
+                if coupled.is_none() && (native == 0.0 || is_certain) {
+                    return Wish { coupled: false, native: is_certain };
+                }
+                let drawn = roll(rng);
+                let coupled = coupled.is_some_and(|prob| u64::from(drawn) <= prob);
+                Wish { coupled, native: native > 0.0 && f64::from(drawn) <= native_prob }
+            }
+            Self::InTurn(counts) => {
+                let coupled = base.map_or(0.0, |base| base.coupled);
+                let is_chosen = recur(&mut counts.l4s, coupled.max(native).min(1.0));
+                let is_native = native > coupled;
+                Wish { coupled: is_chosen && !is_native, native: is_chosen && is_native }
+            }
+        }
+    }
+}
+
+/// Chooses with the square of `p'`.
+#[inline]
+fn squared(base: &Base, rng: &mut Rng) -> bool {
+    roll(rng) <= base.prob && roll(rng) <= base.prob
+}
+
+/// The native AQM of the L4S queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Native {
+    /// All that waited longer.
+    Step(Span),
+    /// All that leave more packets behind.
+    StepInPackets(u64),
+    /// From none at `min_th` to all from `max_th` on.
+    Ramp {
+        /// Where it begins.
+        min_th: Span,
+        /// Where it ends.
+        max_th: Span,
+    },
+}
+
+impl Native {
+    /// The marking probability of a packet that waited so long and leaves so many behind.
+    #[inline]
+    pub fn probability(self, waited: Span, behind: u64) -> f64 {
+        match self {
+            Self::Step(threshold) => f64::from(u8::from(waited > threshold)),
+            Self::StepInPackets(threshold) => f64::from(u8::from(behind > threshold)),
+            Self::Ramp { max_th, .. } if waited >= max_th => 1.0,
+            Self::Ramp { min_th, max_th } if waited > min_th => {
+                (waited - min_th).nanos() as f64 / (max_th - min_th).nanos() as f64
+            }
+            Self::Ramp { .. } => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Streams;
+
+    use super::*;
+
+    fn rng() -> Rng {
+        Streams::new(5).named("queue", 0)
+    }
+
+    fn base(p: f64) -> Base {
+        let prob = (p * f64::from(MAX_PROB)) as u32;
+        let coupled_prob = 2 * u64::from(prob);
+        Base { p, prob, classic: p * p, coupled: 2.0 * p, coupled_prob, ..Base::default() }
+    }
+
+    #[test]
+    fn recur_chooses_one_in_so_many_exactly() {
+        let mut count = 0.0;
+        let chosen: Vec<u32> = (0..4000).filter(|_| recur(&mut count, 1.0 / 64.0)).collect();
+        assert!(chosen.windows(2).all(|pair| pair[1] - pair[0] == 64));
+        assert_eq!(chosen.len(), 62);
+    }
+
+    #[test]
+    fn the_classic_share_is_the_square_of_the_l4s_share_over_k() {
+        for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
+            for p in [0.02, 0.1, 0.3, 0.5] {
+                let (base, mut rng) = (base(p), rng());
+                let of = |chosen: u32| f64::from(chosen) / 400_000.0;
+                let classic = of((0..400_000).map(|_| u32::from(chooser.classic(&base, &mut rng))).sum());
+                let l4s = of((0..400_000)
+                    .map(|_| u32::from(chooser.l4s(Some(&base), 0.0, &mut rng).coupled))
+                    .sum());
+                assert!((l4s - 2.0 * p).abs() < 0.003, "{p}: {l4s}");
+                assert!((classic - (l4s / 2.0) * (l4s / 2.0)).abs() < 0.003, "{p}: {classic}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_saturated_queue_drops_the_square_and_no_more_by_either_way() {
+        // With one count for marks and drops, which the pseudo-code has, 47 % would be dropped at a base of 0.6:
+        // what is added beyond one for marks would be spent on drops.
+        for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
+            let (base, mut rng) = (base(0.6), rng());
+            let drops: u32 = (0..400_000).map(|_| u32::from(chooser.saturated(&base, &mut rng))).sum();
+            assert!((f64::from(drops) / 400_000.0 - 0.36).abs() < 0.003, "{drops}");
+        }
+    }
+
+    #[test]
+    fn the_greater_probability_counts_and_is_named() {
+        for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
+            let mut rng = rng();
+            for (p, native, share) in [(0.1, 0.6, 0.6), (0.3, 0.1, 0.6), (0.3, 1.0, 1.0), (0.0, 0.0, 0.0)] {
+                let base = base(p);
+                let marks: u32 = (0..100_000)
+                    .map(|_| {
+                        let wish = chooser.l4s(Some(&base), native, &mut rng);
+                        u32::from(wish.coupled || wish.native)
+                    })
+                    .sum();
+                assert!((f64::from(marks) / 1e5 - share).abs() < 0.006, "{p} {native}: {marks}");
+            }
+            let alone: u32 = (0..100_000).map(|_| u32::from(chooser.l4s(None, 0.25, &mut rng).native)).sum();
+            assert!((f64::from(alone) / 1e5 - 0.25).abs() < 0.006, "{alone}");
+        }
+    }
+
+    #[test]
+    fn the_ramp_begins_beyond_its_lower_end_and_is_full_at_its_upper_one() {
+        let us = |micros: u64| Span::from_nanos(micros * 1000);
+        let ramp = Native::Ramp { min_th: us(800), max_th: us(1200) };
+        let at = |micros| ramp.probability(us(micros), 9);
+        assert_eq!(
+            [at(0), at(800), at(900), at(1000), at(1199), at(1200), at(9000)],
+            [0.0, 0.0, 0.25, 0.5, 0.9975, 1.0, 1.0]
+        );
+        // Without a width it is a step, which the RFC places at its threshold and the kernel beyond it.
+        let edge = Native::Ramp { min_th: us(1000), max_th: us(1000) };
+        assert_eq!([edge.probability(us(999), 9), edge.probability(us(1000), 9)], [0.0, 1.0]);
+        let step = Native::Step(us(1000));
+        assert_eq!([step.probability(us(1000), 9), step.probability(us(1001), 9)], [0.0, 1.0]);
+        let packets = Native::StepInPackets(9);
+        assert_eq!([packets.probability(us(9), 9), packets.probability(us(9), 10)], [0.0, 1.0]);
+    }
+}

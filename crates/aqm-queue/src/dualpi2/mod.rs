@@ -2,9 +2,9 @@
 //!
 //! K. De Schepper, B. Briscoe, G. White, RFC 9332, "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency,
 //! Low Loss, and Scalable Throughput (L4S)", January 2023, appendix A, both passes; and `sch_dualpi2` of Linux 6.17
-//! (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), after K. De Schepper et al., "PI2: A
-//! Linearized AQM for both Classic and TCP", CoNEXT 2016. `profile` chooses between the two; where they differ, a
-//! parameter of its own says how, so that each difference may be tried alone:
+//! (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), after PI2 of K. De Schepper et al.,
+//! CoNEXT 2016. `profile` chooses between the two; where they differ, a parameter of its own says how, so that each
+//! difference may be tried alone:
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |

@@ -8,7 +8,7 @@
 //! it twice the delay after the packet has come to the box. So packets are delayed on arrival only, and
 //! differences of a host's times stay what they are.
 
-use std::vec::IntoIter;
+use std::collections::VecDeque;
 
 use aqm_net::{Instant, Span};
 use aqm_tcp::Endpoint;
@@ -32,7 +32,16 @@ enum NextAction {
 pub(crate) struct ConversationState {
     next: NextAction,
     present: Exchange,
-    rest: IntoIter<Exchange>,
+    rest: VecDeque<Exchange>,
+    /// Its number, if it has one: the workload asks for more by it.
+    pub(crate) number: Option<u32>,
+    /// Whether the workload may still ask for more.
+    open: bool,
+    /// The page that the responses are a part of, and how many transfers that has.
+    page: Option<u64>,
+    page_objects: u32,
+    /// Whether the present exchange is over, and none has followed yet.
+    waits: bool,
     /// Bytes of the requests so far, the present one included.
     requested: u64,
     /// When the client sent its request, by its clock; `NEVER` while it pauses.
@@ -46,11 +55,16 @@ pub(crate) struct ConversationState {
 impl ConversationState {
     /// A conversation whose connection the client opens, with its first request, at `opened`.
     pub(crate) fn new(conversation: Conversation, opened: Instant) -> Self {
-        let Conversation { first, rest, client_delay, .. } = conversation;
+        let Conversation { number, page, page_objects, first, rest, client_delay, .. } = conversation;
         Self {
             next: NextAction::Open,
             present: first,
-            rest: rest.into_iter(),
+            rest: rest.into(),
+            number,
+            open: number.is_some(),
+            page,
+            page_objects,
+            waits: false,
             requested: first.request,
             asked: opened,
             late: client_delay,
@@ -58,19 +72,41 @@ impl ConversationState {
         }
     }
 
-    /// Whether exchanges follow after the present one.
+    /// Whether exchanges follow after the present one, or may.
     pub(crate) fn goes_on(&self) -> bool {
-        !self.rest.as_slice().is_empty()
+        self.open || !self.rest.is_empty()
     }
 
-    /// Bytes of the requests so far, the present one included.
-    pub(crate) fn requested(&self) -> u64 {
-        self.requested
+    /// Its workload asks for an exchange after those before. Whether it is to begin now.
+    pub(crate) fn ask(&mut self, exchange: Exchange) -> bool {
+        if self.open {
+            self.rest.push_back(exchange);
+        }
+        self.open && self.waits
+    }
+
+    /// Its workload asks for no more. Whether it is over.
+    pub(crate) fn finish(&mut self) -> bool {
+        self.open = false;
+        self.waits
+    }
+
+    /// The transfer of the present exchange, on a host. Its request counts all that is requested on the connection,
+    /// which is what the server has to have.
+    pub(crate) fn transfer(&self, host: u32) -> Transfer {
+        Transfer {
+            bytes: Some(self.present.response),
+            // Where it does not fit, the conversation knows better: `on_request` is asked again and again.
+            request: Some(u32::try_from(self.requested).unwrap_or(u32::MAX)),
+            page: self.page,
+            page_objects: self.page_objects,
+            host,
+        }
     }
 
     /// Bytes of the responses after the present one.
     pub(crate) fn bytes_to_come(&self) -> u64 {
-        self.rest.as_slice().iter().map(|exchange| exchange.response).sum()
+        self.rest.iter().map(|exchange| exchange.response).sum()
     }
 
     /// The end whose turn it is writes what it has to send, and is returned. `counted` is what was counted so
@@ -104,25 +140,13 @@ impl ConversationState {
 
     /// The response has arrived: the next exchange, if there is one, begins with the client's pause.
     pub(crate) fn begin_next_exchange(&mut self) -> Option<Exchange> {
-        let next = self.rest.next()?;
+        self.asked = Instant::NEVER;
+        self.waits = self.rest.is_empty();
+        let next = self.rest.pop_front()?;
         self.present = next;
         self.next = NextAction::Request;
-        self.asked = Instant::NEVER;
         self.requested += next.request;
         Some(next)
-    }
-}
-
-/// The transfer of an exchange. Its request counts all that is `requested` on the connection, which is what the
-/// server has to have.
-pub(crate) fn transfer(exchange: &Exchange, requested: u64, host: u32) -> Transfer {
-    Transfer {
-        bytes: Some(exchange.response),
-        // Where it does not fit, the conversation knows better: `on_request` is asked again and again.
-        request: Some(u32::try_from(requested).unwrap_or(u32::MAX)),
-        page: None,
-        page_objects: 1,
-        host,
     }
 }
 
@@ -136,11 +160,9 @@ mod tests {
 
     fn conversation() -> ConversationState {
         let conversation = Conversation {
-            first: exchange(100, 1000),
             rest: vec![exchange(200, 2000), exchange(300, 3000)],
             client_delay: Span::from_millis(7),
-            server_delay: Span::ZERO,
-            host: 0,
+            ..Conversation::of(exchange(100, 1000))
         };
         ConversationState::new(conversation, Instant::from_nanos(9))
     }
@@ -160,7 +182,7 @@ mod tests {
         let mut state = conversation();
         let mut seen = Vec::new();
         loop {
-            seen.push((state.goes_on(), state.bytes_to_come(), state.requested()));
+            seen.push((state.goes_on(), state.bytes_to_come(), state.requested));
             if state.begin_next_exchange().is_none() {
                 break;
             }
@@ -178,7 +200,26 @@ mod tests {
 
     #[test]
     fn a_request_of_more_than_four_gigabytes_is_left_to_the_conversation() {
-        assert_eq!(transfer(&exchange(1, 2), 5_000_000_000, 4).request, Some(u32::MAX));
-        assert_eq!(transfer(&exchange(1, 2), 77, 4).request, Some(77));
+        let with = |requested| ConversationState { requested, page: Some(8), ..conversation() }.transfer(4);
+        assert_eq!(with(5_000_000_000).request, Some(u32::MAX));
+        assert_eq!(
+            with(77),
+            Transfer { bytes: Some(1000), request: Some(77), page: Some(8), page_objects: 1, host: 4 }
+        );
+    }
+
+    #[test]
+    fn one_with_a_number_waits_for_what_is_asked_until_it_is_finished() {
+        let numbered = Conversation { number: Some(5), ..Conversation::of(exchange(100, 1000)) };
+        let mut state = ConversationState::new(numbered, Instant::START);
+        assert!(state.goes_on() && !state.ask(exchange(10, 20)), "the present exchange is under way");
+        assert_eq!(state.begin_next_exchange(), Some(exchange(10, 20)));
+        assert_eq!((state.begin_next_exchange(), state.asked), (None, Instant::NEVER));
+        assert!(state.goes_on() && state.ask(exchange(30, 40)), "nothing is under way");
+        assert!(!state.finish() && state.goes_on());
+        assert_eq!(state.begin_next_exchange(), Some(exchange(30, 40)));
+        assert_eq!((state.goes_on(), state.number, state.requested), (false, Some(5), 140));
+        assert!(!state.ask(exchange(50, 60)) && !state.goes_on(), "after the last nothing follows");
+        assert_eq!((state.begin_next_exchange(), state.finish()), (None, true));
     }
 }

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use aqm_net::{Instant, Packet, Span};
 use aqm_tcp::Endpoint;
-use aqm_traffic::{Conversation, Transfer};
+use aqm_traffic::Transfer;
 
-use crate::conversation::{ConversationState, transfer};
+use crate::conversation::ConversationState;
 use crate::counts::{Arrived, Counted};
 use crate::event::Timer;
 use crate::kept_transfer::KeptTransfer;
@@ -218,15 +218,14 @@ impl Flow {
         self.cold.as_ref()?.conversation.as_deref()
     }
 
-    fn conversation_mut(&mut self) -> Option<&mut ConversationState> {
+    pub(crate) fn conversation_mut(&mut self) -> Option<&mut ConversationState> {
         self.cold.as_mut()?.conversation.as_deref_mut()
     }
 
     /// Begins a conversation on a connection that is not open yet; the client opens it later.
-    pub(crate) fn converse(&mut self, conversation: Conversation) {
-        self.opened += conversation.client_delay;
-        let state = ConversationState::new(conversation, self.opened);
-        self.cold.get_or_insert_default().conversation = Some(Box::new(state));
+    pub(crate) fn converse(&mut self, conversation: ConversationState) {
+        self.opened = conversation.asked;
+        self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
     }
 
     /// Sets the timer of what the conversation does next.
@@ -262,13 +261,12 @@ impl Flow {
         }
     }
 
-    /// The response has arrived and another exchange follows: the client pauses before it.
+    /// The response has arrived: if another exchange follows, the client pauses before it.
     pub(crate) fn begin_next_exchange(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
+        let host = Transfer::from(self.transfer).host;
         let Some(conversation) = self.conversation_mut() else { return };
         let Some(next) = conversation.begin_next_exchange() else { return };
-        let requested = conversation.requested();
-        let host = Transfer::from(self.transfer).host;
-        self.transfer = transfer(&next, requested, host).into();
+        self.transfer = conversation.transfer(host).into();
         self.asked_for = true;
         self.goal += next.response;
         (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);

@@ -102,6 +102,7 @@ impl Plan {
                 own_hosts: one.config.own_hosts(),
                 sends_datagrams: one.config.sends_datagrams(),
                 programs: one.config.programs(),
+                simulated_only: one.config.simulated_only(),
                 link_header: self.scenario.link_header,
                 dscp: one.dscp,
                 port: one.port,
@@ -150,6 +151,8 @@ pub struct PlannedWorkload<'a> {
     pub sends_datagrams: bool,
     /// The programs that it is, if it is programs.
     pub programs: Option<Programs<'a>>,
+    /// Why it cannot be played outside of a simulation, if it cannot.
+    pub simulated_only: Option<&'static str>,
     /// Of each packet's bytes, those of the header of the link.
     pub link_header: Size,
     /// The DSCP of its packets.

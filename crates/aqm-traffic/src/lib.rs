@@ -5,6 +5,7 @@
 
 pub mod distributions;
 mod even_gaps;
+mod fetching;
 mod ftp;
 mod packmime;
 mod parameters;
@@ -19,6 +20,7 @@ mod streaming;
 #[cfg(test)]
 mod testing;
 mod udp;
+mod video;
 mod web;
 mod wire;
 
@@ -36,6 +38,7 @@ registry! {
         "sessions" => sessions,
         "probes" => probes,
         "packmime" => packmime,
+        "video" => video,
         "program" => program,
     }
 }
@@ -60,6 +63,11 @@ pub trait Build {
     /// Whether it sends datagrams rather than over TCP.
     fn sends_datagrams(&self) -> bool {
         false
+    }
+
+    /// Why it cannot be played live, over real sockets; nothing if it can.
+    fn simulated_only(&self) -> Option<&'static str> {
+        None
     }
 
     /// The programs that it is, if it runs live only.
@@ -125,6 +133,12 @@ pub trait Workload: DynClone + Send + Sync {
     /// A transfer it opened will never be done: its connection is gone, because TCP gave up.
     fn on_failed(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
+    /// A response of a conversation that it has numbered has arrived; `on_done` is not told of those.
+    fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
+
+    /// The connection of a conversation that it has numbered is gone, because TCP gave up.
+    fn on_hung_up(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
+
     /// Facts about the load worth printing, by name: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }
@@ -144,6 +158,13 @@ pub trait TrafficContext {
 
     /// Opens a connection for `conversation`; each of its exchanges is a transfer.
     fn converse(&mut self, conversation: Conversation);
+
+    /// Goes on with the conversation of this number: another exchange, after those before. Nothing happens if it is
+    /// finished or over.
+    fn ask(&mut self, number: u32, exchange: Exchange);
+
+    /// Nothing more will be asked for in the conversation of this number: its connection closes after what was.
+    fn finish(&mut self, number: u32);
 
     /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted
     /// from zero.
@@ -170,6 +191,13 @@ pub struct Transfer {
 /// goes; it opens the connection, and the server closes it with its last answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
+    /// If its workload may [`ask`](TrafficContext::ask) for more, and will [`finish`](TrafficContext::finish) it, the
+    /// number by which it does: none of its other conversations under way may have it.
+    pub number: Option<u32>,
+    /// The page that all its responses are a part of, counted from zero within the workload.
+    pub page: Option<u64>,
+    /// How many transfers that page has; 1 without a page.
+    pub page_objects: u32,
     /// The exchange for which the connection is opened.
     pub first: Exchange,
     /// Those that follow: each begins when the client, which has the answer before, has paused.
@@ -180,6 +208,22 @@ pub struct Conversation {
     pub server_delay: Span,
     /// Which of the workload's hosts it uses, counted from zero; 0 where they share one.
     pub host: u32,
+}
+
+impl Conversation {
+    /// One of a single exchange, without a number, a page and delays, on the first host.
+    pub fn of(first: Exchange) -> Self {
+        Self {
+            number: None,
+            page: None,
+            page_objects: 1,
+            first,
+            rest: Vec::new(),
+            client_delay: Span::ZERO,
+            server_delay: Span::ZERO,
+            host: 0,
+        }
+    }
 }
 
 /// A request and its response.
@@ -193,4 +237,11 @@ pub struct Exchange {
     pub think: Span,
     /// Bytes of the response.
     pub response: u64,
+}
+
+impl Exchange {
+    /// One whose ends lose no time: so many bytes are asked for with so many.
+    pub fn at_once(request: u64, response: u64) -> Self {
+        Self { pause: Span::ZERO, request, think: Span::ZERO, response }
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use aqm_net::{Ecn, Instant};
 
-use crate::{Conversation, TrafficContext, Transfer, Workload};
+use crate::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 /// What a workload did, and when.
 #[derive(Default)]
@@ -17,6 +17,10 @@ pub struct RecordingContext {
     pub opened: Vec<(Instant, Transfer)>,
     /// Conversations it opened.
     pub conversations: Vec<(Instant, Conversation)>,
+    /// Exchanges it asked for beyond those, by the number of their conversation.
+    pub asked: Vec<(Instant, u32, Exchange)>,
+    /// Conversations it finished, by number.
+    pub finished: Vec<(Instant, u32)>,
     /// Datagrams it sent: flow, bytes on the wire, ECN.
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
     /// Wake-ups carried out.
@@ -36,6 +40,12 @@ impl TrafficContext for RecordingContext {
     }
     fn converse(&mut self, conversation: Conversation) {
         self.conversations.push((self.now, conversation));
+    }
+    fn ask(&mut self, number: u32, exchange: Exchange) {
+        self.asked.push((self.now, number, exchange));
+    }
+    fn finish(&mut self, number: u32) {
+        self.finished.push((self.now, number));
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.sent.push((self.now, flow, bytes, ecn));

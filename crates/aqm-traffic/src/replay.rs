@@ -120,13 +120,10 @@ impl Line {
             None => {
                 cx.open(Transfer { bytes: Some(bytes), request: None, page: None, page_objects: 1, host: 0 });
             }
-            Some(Asked { request, think, client_delay, server_delay }) => cx.converse(Conversation {
-                first: Exchange { pause: Span::ZERO, request, think, response: bytes },
-                rest: Vec::new(),
-                client_delay,
-                server_delay,
-                host: 0,
-            }),
+            Some(Asked { request, think, client_delay, server_delay }) => {
+                let first = Exchange { think, ..Exchange::at_once(request, bytes) };
+                cx.converse(Conversation { client_delay, server_delay, ..Conversation::of(first) });
+            }
         }
     }
 }
@@ -227,11 +224,9 @@ mod tests {
         assert_eq!(recording.opened.iter().map(|(at, _)| at.nanos()).collect::<Vec<_>>(), [1_000_000_000]);
         let millis = Span::from_millis;
         let expected = Conversation {
-            first: Exchange { pause: Span::ZERO, request: 436, think: millis(100), response: 934 },
-            rest: vec![],
             client_delay: Span::from_nanos(500_000),
             server_delay: millis(40),
-            host: 0,
+            ..Conversation::of(Exchange { think: millis(100), ..Exchange::at_once(436, 934) })
         };
         assert_eq!(recording.conversations, [(Instant::START + millis(2000), expected)]);
         assert_eq!(fact(&*workload, "transfers"), 2.0);

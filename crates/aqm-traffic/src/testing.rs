@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use aqm_net::{Instant, Rate, Size, Span, Streams};
 
 pub(crate) use crate::recording::{RecordingContext, run};
-use crate::{BuildContext, Packetisation, Transfer, Workload};
+use crate::{BuildContext, Exchange, Packetisation, Transfer, Workload};
 
 /// Full packets of 934 payload and 40 header bytes, and a SYN of 40 bytes, as in the ns-2 runs.
 pub(crate) struct FullPackets;
@@ -73,6 +73,42 @@ pub(crate) fn run_served(
             workload.on_wake(&mut recording);
         } else {
             return recording;
+        }
+    }
+}
+
+/// Runs a workload until `end`, or until it asks for nothing more, in a world where each exchange of a conversation with
+/// a number takes a time of its own.
+pub(crate) fn run_conversing(
+    workload: &mut dyn Workload,
+    end: Instant,
+    time: impl Fn(Instant, Exchange) -> Span,
+) -> RecordingContext {
+    let mut recording = RecordingContext::default();
+    let mut under_way: BinaryHeap<Reverse<(Instant, u32)>> = BinaryHeap::new();
+    let (mut opened, mut asked) = (0, 0);
+    workload.start(&mut recording);
+    loop {
+        for (at, conversation) in &recording.conversations[opened..] {
+            let number = conversation.number.expect("it may ask for more");
+            under_way.push(Reverse((*at + time(*at, conversation.first), number)));
+        }
+        for &(at, number, exchange) in &recording.asked[asked..] {
+            under_way.push(Reverse((at + time(at, exchange), number)));
+        }
+        (opened, asked) = (recording.conversations.len(), recording.asked.len());
+        let wake = recording.wakes.peek().map_or(Instant::NEVER, |Reverse(at)| *at);
+        let response = under_way.peek().filter(|Reverse((at, _))| *at <= wake).copied();
+        recording.now = response.map_or(wake, |Reverse((at, _))| at);
+        if recording.now >= end {
+            return recording;
+        } else if let Some(Reverse((_, number))) = response {
+            under_way.pop();
+            workload.on_response(number, &mut recording);
+        } else {
+            recording.wakes.pop();
+            recording.woken += 1;
+            workload.on_wake(&mut recording);
         }
     }
 }

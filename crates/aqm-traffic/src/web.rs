@@ -7,9 +7,12 @@
 //! Ours, where the source is silent: the gaps are exponential by default, from start to start; the load
 //! counts the bytes on the wire of first transmissions, headers and connection set-up included.
 
+use std::collections::VecDeque;
+
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, parameters};
 
 use crate::distributions::{self, Amount, Counts, Sizes, Times, constant, exponential, lomax};
+use crate::fetching::{self, Fetching, check_connections};
 use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
@@ -30,6 +33,10 @@ parameters! {
         /// What the client sends over the connection to ask for an object, which then comes back on it;
         /// left out: the server opens the connection and sends unasked.
         pub request: Option<Size> = None, "SHRED talk: responses only";
+        /// Over how many persistent connections the objects of a page are fetched, each of which takes the next one when
+        /// it has the one before (HTTP/1.1); left out, each over a connection of its own, all at once. The load counts
+        /// connections as if each object had its own.
+        pub connections: Option<u32> = None, "SHRED talk: HTTP/1.0; RFC 7928, section 7.2: 6";
         /// When the gap before the first page begins.
         pub start: Span = Span::ZERO, "ours";
         /// From when on no page begins; left out, the end of the run.
@@ -61,6 +68,7 @@ impl Build for Config {
         check_load(self.load)?;
         let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
         check_request(self.request)?;
+        check_connections(self.connections, self.request)?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
@@ -72,6 +80,7 @@ impl Build for Config {
         let gaps = self.gaps.times_with_mean(1e9 / pages_per_second).map_err(|error| error.within("gaps"))?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Web {
+            fetching: Fetching::new(self.connections, self.request),
             config: self.clone(),
             pages_per_second,
             gaps,
@@ -91,12 +100,18 @@ impl Build for Config {
     fn own_hosts(&self) -> bool {
         false
     }
+
+    fn simulated_only(&self) -> Option<&'static str> {
+        self.connections.and(fetching::SIMULATED_ONLY)
+    }
 }
 
 /// The running workload.
 #[derive(Clone)]
 struct Web {
     config: Config,
+    /// Pages whose objects share connections, if they do.
+    fetching: Option<Fetching>,
     pages_per_second: f64,
     /// From the start of a page to that of the next one.
     gaps: Times,
@@ -129,16 +144,32 @@ impl Workload for Web {
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let page_objects = self.objects.sample(&mut self.objects_rng) as u32;
-        let page = Some(self.offered.pages);
-        let request = self.config.request.map(request_bytes);
-        for _ in 0..page_objects {
-            let bytes = self.sizes.sample(&mut self.sizes_rng);
-            self.offered.wire_bytes += self.wire.bytes(bytes);
-            cx.open(Transfer { bytes: Some(bytes), request, page, page_objects, host: 0 });
-        }
+        let sizes = (0..page_objects).map(|_| self.sizes.sample(&mut self.sizes_rng));
+        let sizes: VecDeque<u64> = sizes.collect();
+        self.offered.wire_bytes += sizes.iter().map(|&bytes| self.wire.bytes(bytes)).sum::<u64>();
         self.offered.objects += u64::from(page_objects);
+        if let Some(fetching) = &mut self.fetching {
+            fetching.begin(self.offered.pages, sizes, 0, cx);
+        } else {
+            let (page, request) = (Some(self.offered.pages), self.config.request.map(request_bytes));
+            for bytes in sizes {
+                cx.open(Transfer { bytes: Some(bytes), request, page, page_objects, host: 0 });
+            }
+        }
         self.offered.pages += 1;
         self.sleep(cx);
+    }
+
+    fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        if let Some(fetching) = &mut self.fetching {
+            fetching.on_response(number, cx);
+        }
+    }
+
+    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        if let Some(fetching) = &mut self.fetching {
+            fetching.on_hung_up(number, cx);
+        }
     }
 
     /// The realised load is that of the whole period, so it is complete at the end of the run.

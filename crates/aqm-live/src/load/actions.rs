@@ -1,7 +1,7 @@
 //! What a workload asks for while it is called.
 
 use aqm_net::{Ecn, Instant};
-use aqm_traffic::{Conversation, TrafficContext, Transfer};
+use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer};
 
 /// What a workload asked for.
 pub(super) enum Action {
@@ -30,6 +30,9 @@ impl TrafficContext for Actions {
     fn converse(&mut self, conversation: Conversation) {
         self.all.push(Action::Converse(conversation));
     }
+    // A workload that goes on with conversations was refused.
+    fn ask(&mut self, _: u32, _: Exchange) {}
+    fn finish(&mut self, _: u32) {}
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.all.push(Action::Datagram { stream, bytes, ecn });
     }

@@ -30,6 +30,31 @@ fn live(text: &str) -> Option<Run> {
 }
 
 #[test]
+fn workloads_that_decide_only_then_what_they_ask_for_are_refused_by_their_place() {
+    let plan = Plan::of_toml(
+        r#"
+        duration = "4s"
+        bottleneck = { rate = "10Mbps", delay = "5ms", queue = { kind = "drop-tail", limit = "50p" } }
+        [tcp]
+        profile = "linux-6"
+        [traffic.film]
+        kind = "video"
+        [traffic.pages]
+        kind = "web"
+        request = "300B"
+        connections = 6
+        [traffic.plain]
+        kind = "web"
+        request = "300B"
+        "#,
+        Files::default(),
+    );
+    let errors = specs(&plan.unwrap(), &Options::default()).err().unwrap();
+    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    assert_eq!(places, ["traffic.film.kind", "traffic.pages.kind"], "{errors}");
+}
+
+#[test]
 fn a_download_fills_the_line_and_transfers_are_whole() {
     let run = live(
         r#"

@@ -4,7 +4,7 @@ use aqm_net::Span;
 use aqm_net::stage::{Files, Run};
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
-use aqm_traffic::{Conversation, TrafficContext, Workload};
+use aqm_traffic::{Conversation, Exchange, TrafficContext, Workload};
 use serde_json::Value;
 
 use super::*;
@@ -32,6 +32,12 @@ impl TrafficContext for Schedule {
         panic!("only datagrams here")
     }
     fn converse(&mut self, _: Conversation) {
+        panic!("only datagrams here")
+    }
+    fn ask(&mut self, _: u32, _: Exchange) {
+        panic!("only datagrams here")
+    }
+    fn finish(&mut self, _: u32) {
         panic!("only datagrams here")
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {

@@ -87,8 +87,13 @@ impl<N: Network> World<'_, N> {
     /// An end of a flow has given up at `now`: its workload hears of a transfer that failed.
     #[cold]
     pub(super) fn on_failure(&mut self, slot: u32, now: Instant) {
-        let Flow { traffic, transfer, .. } = self.flows[slot as usize];
-        self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer.into(), cx));
+        let flow = &self.flows[slot as usize];
+        let (traffic, transfer) = (flow.traffic, flow.transfer.into());
+        let Some(number) = flow.conversation().and_then(|conversation| conversation.number) else {
+            return self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
+        };
+        self.forget_number(slot);
+        self.call_workload(traffic, now, |workload, cx| workload.on_hung_up(number, cx));
     }
 
     /// Writes the rows of a flow and frees its slot.

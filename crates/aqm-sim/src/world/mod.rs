@@ -5,6 +5,7 @@ mod flows;
 mod sampling;
 mod traffic_context;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqm_net::watch::{Stopped, Watch};
@@ -13,6 +14,7 @@ use aqm_queue::edge::LONG;
 use aqm_tcp::CheckedConfig;
 use aqm_traffic::Workload;
 
+use crate::conversation::ConversationState;
 use crate::event::Timer;
 use crate::event_queue::Soon;
 use crate::flow::{Ends, Flow};
@@ -38,6 +40,8 @@ struct WorkloadState {
     workload: Box<dyn Workload>,
     /// The slots of its streams of datagrams, by their number within the workload.
     streams: Vec<Option<u32>>,
+    /// The slots of its conversations under way that have a number, by that.
+    conversations: BTreeMap<u32, u32>,
     flows_opened: u64,
     /// Whether the senders of its flows are sampled.
     sampled: bool,
@@ -81,6 +85,7 @@ impl<'a, N: Network> World<'a, N> {
         let workloads = scenario.traffic.iter().zip(&plan.workloads).map(|(one, workload)| WorkloadState {
             workload: workload.clone(),
             streams: Vec::new(),
+            conversations: BTreeMap::new(),
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
         });
@@ -229,8 +234,9 @@ impl<'a, N: Network> World<'a, N> {
                 flow.completed = now;
                 self.on_completion(slot, now);
                 if goes_on {
-                    self.begin_next_exchange(slot, now);
+                    return self.begin_next_exchange(slot, now);
                 }
+                self.forget_number(slot);
                 return self.retire_if_over(slot);
             }
         } else {
@@ -259,7 +265,9 @@ impl<'a, N: Network> World<'a, N> {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side as usize].on_timer(now);
             flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
-            let failed = flow.closed == now && flow.completed == Instant::NEVER;
+            let awaits =
+                flow.completed == Instant::NEVER || flow.cold.as_ref().is_some_and(|it| it.goes_on());
+            let failed = flow.closed == now && awaits;
             if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
             }
@@ -279,21 +287,55 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
-    /// An exchange of a conversation is over, and another one follows.
+    /// An exchange of a conversation is over, and another one follows, or may.
     fn begin_next_exchange(&mut self, slot: u32, now: Instant) {
         self.catch_up(now);
         self.write_transfer_row(slot);
-        self.flows[slot as usize].begin_next_exchange(slot, now, &mut self.net);
+        self.begin_exchange(slot, now);
+    }
+
+    /// The exchange of a conversation begins that is next in turn; if none is to come, the client closes.
+    fn begin_exchange(&mut self, slot: u32, now: Instant) {
+        let flow = &mut self.flows[slot as usize];
+        flow.begin_next_exchange(slot, now, &mut self.net);
+        if flow.asked_for {
+            self.pages.open(flow.traffic, &flow.transfer.into(), now);
+        } else if !flow.conversation().is_some_and(ConversationState::goes_on) {
+            self.hang_up(slot, now);
+        }
+    }
+
+    /// The client of a conversation closes, which waits for nothing.
+    fn hang_up(&mut self, slot: u32, now: Instant) {
+        self.forget_number(slot);
+        let flow = &mut self.flows[slot as usize];
+        if let Ends::Tcp(ends) = &mut flow.ends {
+            ends[Side::Receiver as usize].finish();
+        }
+        flow.pump_seldom((Side::Receiver, slot), now, &mut self.net, &mut self.transit);
+        self.retire_if_over(slot);
+    }
+
+    /// The number of a conversation says nothing any more.
+    fn forget_number(&mut self, slot: u32) {
+        let flow = &self.flows[slot as usize];
+        if let Some(number) = flow.conversation().and_then(|conversation| conversation.number) {
+            self.workloads[flow.traffic as usize].conversations.remove(&number);
+        }
     }
 
     /// All payload of a transfer has arrived.
     fn on_completion(&mut self, slot: u32, now: Instant) {
-        let Flow { traffic, transfer, .. } = self.flows[slot as usize];
-        let transfer = transfer.into();
+        let flow = &self.flows[slot as usize];
+        let (traffic, transfer) = (flow.traffic, flow.transfer.into());
+        let number = flow.conversation().and_then(|conversation| conversation.number);
         if let Some(row) = self.pages.complete(traffic, &transfer, now) {
             self.record.write_page(row);
         }
-        self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
+        let Some(number) = number else {
+            return self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx));
+        };
+        self.call_workload(traffic, now, |workload, cx| workload.on_response(number, cx));
     }
 
     fn finish(mut self, end: Instant) -> RunRecord {

@@ -2,10 +2,10 @@
 
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
-use aqm_traffic::{Conversation, TrafficContext, Transfer, Workload};
+use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 use super::World;
-use crate::conversation;
+use crate::conversation::ConversationState;
 use crate::event::Timer;
 use crate::flow::Ends;
 use crate::network::Network;
@@ -16,6 +16,8 @@ pub(super) enum Action {
     Wake(Instant),
     Open(Transfer),
     Converse(Conversation),
+    Ask(u32, Exchange),
+    Finish(u32),
     Datagram { stream: u32, bytes: u16, ecn: Ecn },
 }
 
@@ -39,6 +41,12 @@ impl TrafficContext for ActionQueue<'_> {
     fn converse(&mut self, conversation: Conversation) {
         self.actions.push(Action::Converse(conversation));
     }
+    fn ask(&mut self, number: u32, exchange: Exchange) {
+        self.actions.push(Action::Ask(number, exchange));
+    }
+    fn finish(&mut self, number: u32) {
+        self.actions.push(Action::Finish(number));
+    }
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.actions.push(Action::Datagram { stream, bytes, ecn });
     }
@@ -60,6 +68,8 @@ impl<N: Network> World<'_, N> {
                 Action::Wake(at) => self.net.set_timer(at.max(now), 0, Timer::Workload(position)),
                 Action::Open(transfer) => self.open(position, transfer, now),
                 Action::Converse(conversation) => self.converse(position, conversation, now),
+                Action::Ask(number, exchange) => self.ask(position, number, exchange, now),
+                Action::Finish(number) => self.finish_conversation(position, number, now),
                 Action::Datagram { stream, bytes, ecn } => {
                     self.send_datagram(position, stream, (bytes, ecn), now);
                 }
@@ -91,20 +101,43 @@ impl<N: Network> World<'_, N> {
 
     /// Opens a connection for a conversation, when its client does.
     fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
-        let (first, host, delay) = (conversation.first, conversation.host, conversation.client_delay);
+        let (number, host, delay) = (conversation.number, conversation.host, conversation.client_delay);
         let extra = [conversation.server_delay, delay].map(|delay| delay.saturating_mul(2));
         self.hosts_take_time |= extra != [Span::ZERO; 2];
         let mut ends = self.ends(position);
-        ends[Side::Receiver as usize].write(Some(first.request), now);
+        ends[Side::Receiver as usize].write(Some(conversation.first.request), now);
         ends[Side::Sender as usize].listen(now);
-        let transfer = conversation::transfer(&first, first.request, host);
+        let state = ConversationState::new(conversation, now + delay);
+        let transfer = state.transfer(host);
+        self.pages.open(position, &transfer, now);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
         if self.hosts_take_time {
             self.delays.lengthen(slot, extra);
         }
         let flow = &mut self.flows[slot as usize];
-        flow.converse(conversation);
+        flow.converse(state);
         flow.set_conversation_timer(now + delay, slot, &mut self.net);
+        if let Some(number) = number {
+            self.workloads[position as usize].conversations.insert(number, slot);
+        }
+    }
+
+    /// Goes on with a conversation, unless it is over.
+    fn ask(&mut self, position: u32, number: u32, exchange: Exchange, now: Instant) {
+        let Some(&slot) = self.workloads[position as usize].conversations.get(&number) else { return };
+        let conversation = self.flows[slot as usize].conversation_mut();
+        if conversation.is_some_and(|conversation| conversation.ask(exchange)) {
+            self.begin_exchange(slot, now);
+        }
+    }
+
+    /// Nothing more will be asked for in a conversation.
+    fn finish_conversation(&mut self, position: u32, number: u32, now: Instant) {
+        let Some(&slot) = self.workloads[position as usize].conversations.get(&number) else { return };
+        let conversation = self.flows[slot as usize].conversation_mut();
+        if conversation.is_some_and(|conversation| conversation.finish()) {
+            self.hang_up(slot, now);
+        }
     }
 
     /// The ends of the next connection of a workload.

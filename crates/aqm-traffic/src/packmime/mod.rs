@@ -279,11 +279,10 @@ impl PackMime {
             response: whole(response, self.maximum),
         };
         Conversation {
-            first,
             rest: self.following(first),
             client_delay: one_way(client_time(self.client_times.exceeded())),
             server_delay: one_way(server_time(self.server_times.exceeded())),
-            host: 0,
+            ..Conversation::of(first)
         }
     }
 

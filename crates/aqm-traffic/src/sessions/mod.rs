@@ -13,13 +13,14 @@
 //! transfer TCP gives up is over for its user when the connection is gone.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
 use crate::distributions::{
     self, Amount, Counts, Sizes, Times, bounded_pareto, discrete_uniform, exponential,
 };
+use crate::fetching::{self, Fetching, check_connections};
 use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
@@ -56,6 +57,10 @@ parameters! {
         /// What the client sends over the connection to ask for an object, which then comes back on it;
         /// left out: the server opens the connection and sends unasked.
         pub request: Option<Size> = None, "ours: responses only";
+        /// Over how many persistent connections the objects of a page are fetched, each of which takes the next one when
+        /// it has the one before (HTTP/1.1); all are then known when the page begins, so `object_gap` must be zero. Left
+        /// out, each over a connection of its own. The load counts connections as if each object had its own.
+        pub connections: Option<u32> = None, "Feldmann et al. 1999: HTTP/1.0; RFC 7928, section 7.2: 6";
         /// Hosts on each side, with access lines of their own, that the users are dealt out to in turn.
         pub hosts: u32 = 1, "ours";
         /// When the users begin to think before their first page.
@@ -98,6 +103,13 @@ impl Build for Config {
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
+        check_connections(self.connections, self.request)?;
+        let gapless = self.connections.is_none() || object_gap.mean() == 0.0;
+        ConfigError::unless(
+            gapless,
+            "object_gap",
+            "must be zero with `connections`: write a constant of 0s",
+        )?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
@@ -122,6 +134,7 @@ impl Build for Config {
             planned: 0,
             asked: Instant::NEVER,
             under_way: BTreeMap::new(),
+            fetching: Fetching::new(self.connections, self.request),
             think_time,
             object_gap,
             objects,
@@ -141,6 +154,10 @@ impl Build for Config {
 
     fn hosts(&self) -> u64 {
         self.hosts.into()
+    }
+
+    fn simulated_only(&self) -> Option<&'static str> {
+        self.connections.and(fetching::SIMULATED_ONLY)
     }
 }
 
@@ -192,6 +209,8 @@ struct Sessions {
     /// Of each page of a closed loop that is not over, by its number: whose it is, and how many
     /// objects are missing.
     under_way: BTreeMap<u64, (u32, u32)>,
+    /// Pages whose objects share connections, if they do.
+    fetching: Option<Fetching>,
     think_time: Times,
     object_gap: Times,
     /// Of a page.
@@ -268,7 +287,7 @@ impl Workload for Sessions {
             let (at, what) = (due.at, due.what);
             self.schedule.pop();
             match what {
-                What::Page { user } => self.begin_page(user, at),
+                What::Page { user } => self.begin_page(user, at, cx),
                 What::Object { user, page, page_objects, bytes } => {
                     self.offered.objects += 1;
                     self.offered.wire_bytes += self.wire.bytes(bytes);
@@ -290,6 +309,16 @@ impl Workload for Sessions {
         self.leave_object(transfer, cx);
     }
 
+    fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        let over = self.fetching.as_mut().and_then(|fetching| fetching.on_response(number, cx));
+        self.leave_page(over, cx);
+    }
+
+    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        let over = self.fetching.as_mut().and_then(|fetching| fetching.on_hung_up(number, cx));
+        self.leave_page(over, cx);
+    }
+
     /// The realised load is that of the whole period, so it is complete at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("users", self.users.len() as f64);
@@ -306,14 +335,18 @@ impl Sessions {
     /// An object is there, or will never be; after the last one of a closed loop's page its user thinks.
     fn leave_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
         let Some(page) = transfer.page else { return };
-        let Some((user, missing)) = self.under_way.get_mut(&page) else { return };
+        let Some((_, missing)) = self.under_way.get_mut(&page) else { return };
         *missing -= 1;
         if *missing == 0 {
-            let user = *user;
-            self.under_way.remove(&page);
-            self.think(user, cx.now());
-            self.sleep(cx);
+            self.leave_page(Some(page), cx);
         }
+    }
+
+    /// A page is over: in a closed loop its user thinks.
+    fn leave_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
+        let Some((user, _)) = page.and_then(|page| self.under_way.remove(&page)) else { return };
+        self.think(user, cx.now());
+        self.sleep(cx);
     }
 
     /// The user thinks from `from` on; then a page begins, unless it is too late for one.
@@ -324,19 +357,29 @@ impl Sessions {
         }
     }
 
-    /// Decides what the page is made of; its first object begins at once.
-    fn begin_page(&mut self, user: u32, now: Instant) {
+    /// Decides what the page is made of; its first object begins at once, or all that have a connection.
+    fn begin_page(&mut self, user: u32, now: Instant, cx: &mut dyn TrafficContext) {
         let page = self.offered.pages;
         self.offered.pages += 1;
         let page_objects = self.objects.sample(&mut self.users[user as usize].objects) as u32;
         let mut at = now;
+        let mut together = VecDeque::new();
         for object in 0..page_objects {
             let random = &mut self.users[user as usize];
             if object > 0 {
                 at += self.object_gap.sample_span(&mut random.gaps);
             }
             let bytes = self.sizes.sample(&mut random.sizes);
-            self.plan(at, What::Object { user, page, page_objects, bytes });
+            if self.fetching.is_some() {
+                self.offered.objects += 1;
+                self.offered.wire_bytes += self.wire.bytes(bytes);
+                together.push_back(bytes);
+            } else {
+                self.plan(at, What::Object { user, page, page_objects, bytes });
+            }
+        }
+        if let Some(fetching) = &mut self.fetching {
+            fetching.begin(page, together, user % self.config.hosts, cx);
         }
         match self.config.think_from {
             ThinkFrom::PageStart => self.think(user, now),

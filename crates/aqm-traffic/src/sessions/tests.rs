@@ -1,7 +1,7 @@
 //! What Web users do, against the distributions they follow and in worlds with a quick, a slow and no network.
 
 use super::*;
-use crate::testing::{context, distance, fact, run, run_served, seconds};
+use crate::testing::{context, distance, fact, run, run_conversing, run_served, seconds};
 
 /// A user's page: when each object begins, and what it is.
 type Page = Vec<(Instant, Transfer)>;
@@ -262,4 +262,53 @@ fn what_is_wrong_is_named() {
     assert_eq!(place(Config { hosts: 0, ..users(5) }), "hosts");
     assert_eq!(place(Config { hosts: 6, ..users(5) }), "hosts");
     assert_eq!(place(Config { stop: Some(Span::ZERO), ..users(5) }), "stop");
+}
+
+#[test]
+fn over_connections_a_user_has_the_same_pages_and_thinks_from_the_end_of_the_last_object() {
+    let request = Some(Size::from_bytes(300));
+    let config = Config { object_gap: no_time(), request, connections: Some(2), ..closed(1) };
+    let took = |bytes: u64| Span::from_millis(200 + bytes / 934);
+    let end = Instant::START + Span::from_millis(50_000_000);
+    let mut workload = config.build(&context(1, 50_000)).unwrap();
+    let recording = run_conversing(&mut *workload, end, |_, exchange| took(exchange.response));
+    let page_of: BTreeMap<u32, u64> =
+        recording.conversations.iter().map(|(_, one)| (one.number.unwrap(), one.page.unwrap())).collect();
+    let mut found: BTreeMap<u64, Vec<(Instant, u64)>> = BTreeMap::new();
+    for (at, one) in &recording.conversations {
+        assert_eq!((one.first.request, one.host), (300, 0));
+        found.entry(one.page.unwrap()).or_default().push((*at, one.first.response));
+    }
+    for &(at, number, exchange) in &recording.asked {
+        found.entry(page_of[&number]).or_default().push((at, exchange.response));
+    }
+    let found: Vec<_> = found.into_values().collect();
+    assert!(found.len() > 3000);
+    let without = Config { connections: None, ..config.clone() };
+    let opened = run_served(&mut *without.build(&context(1, 50_000)).unwrap(), network).opened;
+    for (page, alone) in found.iter().zip(pages(&opened)).take(3000) {
+        let alone: Vec<u64> = alone.iter().filter_map(|(_, it)| it.bytes).collect();
+        assert_eq!(page.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), alone);
+    }
+    let end = |page: &[(Instant, u64)]| page.iter().map(|&(at, bytes)| at + took(bytes)).max().unwrap();
+    let thought = found.windows(2).map(|pair| pair[1][0].0.since(end(&pair[0])).seconds());
+    assert!(distance(thought.collect(), |time| 1.0 - libm::exp(-time / 9.5)) < 1.63);
+    assert_eq!(fact(&*workload, "pages"), found.len() as f64);
+}
+
+/// No time between objects.
+fn no_time() -> distributions::Config {
+    distributions::Config::read(serde_json::json!({ "kind": "constant", "value": "0s" })).unwrap()
+}
+
+#[test]
+fn objects_that_share_connections_have_no_gaps() {
+    let request = Some(Size::from_bytes(300));
+    let shared = Config { connections: Some(6), request, ..users(5) };
+    let error = |config: &Config| config.build(&context(1, 100)).err().unwrap().place;
+    assert_eq!(error(&shared), "object_gap");
+    let shared = Config { object_gap: no_time(), ..shared };
+    assert_eq!(error(&Config { request: None, ..shared.clone() }), "request");
+    assert!(shared.build(&context(1, 100)).is_ok());
+    assert!(shared.simulated_only().is_some() && users(5).simulated_only().is_none());
 }

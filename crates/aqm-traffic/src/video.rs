@@ -1,0 +1,632 @@
+//! Adaptive video over HTTP, as DASH and HLS clients fetch it: segments of a fixed play time, one request after another
+//! over one persistent connection, each at a bit rate that the client chooses from a ladder.
+//!
+//! A viewer asks for the next segment when the last one has come and its buffer has room for one more; so it asks at once
+//! while the buffer fills, and then about once every play time of a segment: bursts and pauses. Play begins when
+//! `start_up` is buffered, stops when the buffer runs dry, and goes on when `resume` is buffered. The bit rate is
+//!
+//! - with `throughput`, the highest of the ladder that is at most `safety` times the harmonic mean of the rates at which
+//!   the last `samples` segments came, from the request to the last byte (J. Jiang, V. Sekar, H. Zhang, "Improving
+//!   Fairness, Efficiency, and Stability in HTTP-based Adaptive Video Streaming with FESTIVE", CoNEXT 2012; the
+//!   `ThroughputRule` of dash.js); the first segment comes at the lowest rate;
+//! - with `buffer`, that of BBA-0, which looks at the buffer alone (T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M.
+//!   Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1): the lowest rate up to a
+//!   `reservoir`, the highest from a `cushion` above it on, between them a line; the rate changes when the line has
+//!   reached the next of the ladder.
+//!
+//! The table `transfers` has a row for each segment, and those of a viewer are one flow; the size tells the rate.
+//!
+//! Ours, where the sources are silent: all segments of a rate are equally large; video and sound are one; a segment is
+//! played once all of it has come; the client adds nothing to the time of the network; a viewer whose connection is gone
+//! has turned away.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use aqm_net::{ConfigError, Instant, Rate, Size, Span, choices, parameters};
+
+use crate::parameters::{Period, check_request, check_transfers, late};
+use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workload};
+
+choices! {
+    /// How a client chooses the bit rate of the next segment.
+    pub enum Adaptation {
+        /// By the rates at which the last segments came.
+        Throughput = "throughput",
+        /// By what is buffered (BBA-0).
+        Buffer = "buffer",
+    }
+}
+
+parameters! {
+    /// Adaptive video over HTTP (DASH, HLS): viewers fetch segments in turn, each at a bit rate that the client chooses.
+    pub struct Config {
+        /// How many viewers, each on a host of its own.
+        pub viewers: u32 = 1, "ours";
+        /// The bit rates that there are, the lowest first.
+        pub ladder: Vec<Rate> = ladder(), "Aaron et al., \"Per-Title Encode Optimization\", 2015: Netflix's before";
+        /// The play time of a segment.
+        pub segment: Span = Span::from_millis(4_000), "Huang et al. 2014";
+        /// How long the video plays; left out, longer than the run.
+        pub length: Option<Span> = None, "ours";
+        /// The most play time that a client keeps.
+        pub buffer: Span = Span::from_millis(30_000), "dash.js: `bufferTimeAtTopQuality`; Huang et al. 2014: 240 s";
+        /// How much must be buffered before play begins.
+        pub start_up: Span = Span::from_millis(2_500), "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_MS`";
+        /// How much must be buffered before play goes on after it has stopped.
+        pub resume: Span = Span::from_millis(5_000),
+            "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_AFTER_REBUFFER_MS`";
+        /// How a client chooses the bit rate.
+        pub adaptation: Adaptation = Adaptation::Throughput, "dash.js; a buffer takes minutes to fill";
+        /// With `throughput`, the share of the measured rate that is used.
+        pub safety: f64 = 0.9, "dash.js: `bandwidthSafetyFactor`";
+        /// With `throughput`, of how many of the last segments the rate is measured.
+        pub samples: u32 = 4, "dash.js: a sliding window of four";
+        /// With `buffer`, up to what is buffered the lowest rate is chosen; left out, 3/8 of `buffer`.
+        pub reservoir: Option<Span> = None, "Huang et al. 2014: 90 s of 240 s";
+        /// With `buffer`, from how much more on the highest rate is chosen; left out, as much as makes 9/10 of `buffer`.
+        pub cushion: Option<Span> = None, "Huang et al. 2014: 126 s, up to 216 s of 240 s";
+        /// What the client sends to ask for a segment.
+        pub request: Size = Size::from_bytes(300), "ours";
+        /// When the first viewer comes.
+        pub start: Span = Span::ZERO, "ours";
+        /// Viewers come at random between `start` and so much later.
+        pub stagger: Span = Span::ZERO, "ours";
+        /// From when on no segment is asked for; left out, the end of the run.
+        pub stop: Option<Span> = None, "ours";
+    }
+}
+
+/// Netflix's fixed ladder, from 320x240 to 1920x1080.
+fn ladder() -> Vec<Rate> {
+    const KBPS: [u64; 10] = [235, 375, 560, 750, 1050, 1750, 2350, 3000, 4300, 5800];
+    KBPS.iter().map(|kbps| Rate::from_bps(kbps * 1000)).collect()
+}
+
+/// More viewers than this are taken for a slip of the pen.
+const MOST_VIEWERS: u32 = 100_000;
+
+/// More bytes in a segment than this are taken for one, too.
+const MOST_SEGMENT: u64 = 10_000_000_000;
+
+impl Build for Config {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        let problem = format_args!("must be between 1 and {MOST_VIEWERS}, is {}", self.viewers);
+        ConfigError::unless((1..=MOST_VIEWERS).contains(&self.viewers), "viewers", problem)?;
+        let ascends = !self.ladder.is_empty() && self.ladder.windows(2).all(|two| two[0] < two[1]);
+        ConfigError::unless(ascends, "ladder", "must name bit rates, the lowest first")?;
+        ConfigError::unless(!self.segment.is_zero(), "segment", "must be longer than zero")?;
+        let ladder: Vec<Step> = self.ladder.iter().map(|&rate| Step::new(rate, self.segment)).collect();
+        let sensible = ladder.iter().all(|step| (1..=MOST_SEGMENT).contains(&step.bytes));
+        ConfigError::unless(sensible, "ladder", "must make segments of 1B to 10GB")?;
+        let needed = self.segment + self.start_up.max(self.resume);
+        let problem = "must have room for a segment beside `start_up` and `resume`";
+        ConfigError::unless(self.buffer >= needed, "buffer", problem)?;
+        let segments = self.length.map(|length| length.nanos().div_ceil(self.segment.nanos()));
+        ConfigError::unless(segments != Some(0), "length", "must be longer than zero")?;
+        let safety = self.safety > 0.0 && self.safety <= 10.0;
+        ConfigError::unless(safety, "safety", "must be above 0, at most 10")?;
+        ConfigError::unless((1..=1000).contains(&self.samples), "samples", "must be 1 to 1000")?;
+        let (_, cushion) = self.thresholds();
+        ConfigError::unless(!cushion.is_zero(), "cushion", "must be longer than zero")?;
+        check_request(Some(self.request))?;
+        let period = Period::new(self.start, self.stop, context.duration)?;
+        let most = period.seconds() / self.segment.seconds() + self.buffer.seconds() / self.segment.seconds();
+        let each = segments.map_or(most, |segments| most.min(segments as f64));
+        check_transfers(f64::from(self.viewers) * each, "viewers", "lower it")?;
+        let comes = |number| Instant::START + self.start + late(self.stagger, number, context);
+        Ok(Box::new(Video {
+            viewers: (0..self.viewers).map(|number| Viewer::new(comes(number))).collect(),
+            due: BTreeSet::new(),
+            config: self.clone(),
+            ladder,
+            segments,
+            thresholds: self.thresholds(),
+            period,
+            asked: Asked::default(),
+        }))
+    }
+
+    fn own_hosts(&self) -> bool {
+        true
+    }
+
+    fn hosts(&self) -> u64 {
+        self.viewers.into()
+    }
+
+    fn simulated_only(&self) -> Option<&'static str> {
+        Some("a client that decides only then what it asks for is not played live")
+    }
+}
+
+impl Config {
+    /// The reservoir and the cushion.
+    fn thresholds(&self) -> (Span, Span) {
+        let reservoir = self.reservoir.unwrap_or(share(self.buffer, 3.0 / 8.0));
+        (reservoir, self.cushion.unwrap_or(share(self.buffer, 0.9) - reservoir))
+    }
+}
+
+/// A share of a time.
+fn share(whole: Span, share: f64) -> Span {
+    Span::from_nanos((whole.nanos() as f64 * share) as u64)
+}
+
+/// A bit rate of the ladder.
+#[derive(Clone, Copy)]
+struct Step {
+    bps: f64,
+    /// Of a segment.
+    bytes: u64,
+}
+
+impl Step {
+    fn new(rate: Rate, segment: Span) -> Self {
+        let bps = rate.bps() as f64;
+        Self { bps, bytes: (bps * segment.seconds() / 8.0 + 0.5) as u64 }
+    }
+}
+
+/// The running workload.
+#[derive(Clone)]
+struct Video {
+    config: Config,
+    ladder: Vec<Step>,
+    /// How many the video has; nothing if it does not end.
+    segments: Option<u64>,
+    /// With `buffer`, the reservoir and the cushion.
+    thresholds: (Span, Span),
+    period: Period,
+    viewers: Vec<Viewer>,
+    /// Who asks next, and when: viewers that have room in their buffers then.
+    due: BTreeSet<(Instant, u32)>,
+    asked: Asked,
+}
+
+/// What was asked for so far.
+#[derive(Clone, Default)]
+struct Asked {
+    segments: u64,
+    /// The sum of their bit rates.
+    bps: f64,
+    switches: u64,
+}
+
+/// A viewer.
+#[derive(Clone)]
+struct Viewer {
+    /// When the newest segment was asked for; when it comes before that.
+    asked_at: Instant,
+    /// Segments asked for.
+    segments: u64,
+    /// The place on the ladder of the newest one.
+    step: usize,
+    /// The rates at which the last segments came, in bits a second.
+    rates: VecDeque<f64>,
+    player: Player,
+}
+
+impl Viewer {
+    fn new(comes: Instant) -> Self {
+        Self { asked_at: comes, segments: 0, step: 0, rates: VecDeque::new(), player: Player::new(comes) }
+    }
+}
+
+impl Workload for Video {
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        for number in 0..self.viewers.len() as u32 {
+            self.ask_at(self.viewers[number as usize].asked_at, number, cx);
+        }
+    }
+
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        while let Some(&(at, number)) = self.due.first().filter(|(at, _)| *at <= cx.now()) {
+            self.due.remove(&(at, number));
+            self.ask(number, cx);
+        }
+    }
+
+    fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        let now = cx.now();
+        let Some(viewer) = self.viewers.get_mut(number as usize) else { return };
+        let took = now.since(viewer.asked_at).seconds().max(1e-9);
+        if viewer.rates.len() == self.config.samples as usize {
+            viewer.rates.pop_front();
+        }
+        viewer.rates.push_back(self.ladder[viewer.step].bytes as f64 * 8.0 / took);
+        let is_last = self.segments == Some(viewer.segments);
+        viewer.player.receive(now.min(self.period.end), is_last, &self.config);
+        if is_last {
+            return;
+        }
+        let room = self.config.buffer - self.config.segment;
+        let full = viewer.player.level() - room;
+        if full.is_zero() {
+            self.ask(number, cx);
+        } else {
+            self.ask_at(now + full, number, cx);
+        }
+    }
+
+    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        if let Some(viewer) = self.viewers.get_mut(number as usize) {
+            viewer.player.leave(cx.now().min(self.period.end));
+        }
+        self.due.retain(|(_, viewer)| *viewer != number);
+    }
+
+    /// What viewers saw, as far as segments have come; complete at the end of the run but for what they still play.
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        let Asked { segments, bps, switches } = self.asked;
+        let stalls: u64 = self.viewers.iter().map(|viewer| viewer.player.stalls).sum();
+        let stalled: f64 = self.viewers.iter().map(|viewer| viewer.player.stalled.seconds()).sum();
+        show("segments", segments as f64);
+        show("mean_bit_rate_bps", if segments == 0 { 0.0 } else { bps / segments as f64 });
+        show("switches", switches as f64);
+        show("stalls", stalls as f64);
+        show("stalled_s", stalled);
+    }
+}
+
+impl Video {
+    /// A viewer will have room for a segment at `at`.
+    fn ask_at(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
+        if at < self.period.end {
+            self.due.insert((at, number));
+            cx.wake_at(at);
+        }
+    }
+
+    /// A viewer asks for its next segment, unless it is too late for that.
+    fn ask(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        let now = cx.now();
+        if now >= self.period.end {
+            return;
+        }
+        self.viewers[number as usize].player.advance(now);
+        let step = self.choose(&self.viewers[number as usize]);
+        let viewer = &mut self.viewers[number as usize];
+        let is_first = viewer.segments == 0;
+        self.asked.segments += 1;
+        self.asked.bps += self.ladder[step].bps;
+        self.asked.switches += u64::from(!is_first && step != viewer.step);
+        (viewer.step, viewer.asked_at) = (step, now);
+        viewer.segments += 1;
+        let is_last = self.segments == Some(viewer.segments);
+        let exchange = Exchange::at_once(self.config.request.bytes(), self.ladder[step].bytes);
+        if is_first {
+            cx.converse(Conversation { number: Some(number), host: number, ..Conversation::of(exchange) });
+        } else {
+            cx.ask(number, exchange);
+        }
+        if is_last {
+            cx.finish(number);
+        }
+    }
+
+    /// The place on the ladder of a viewer's next segment.
+    fn choose(&self, viewer: &Viewer) -> usize {
+        match self.config.adaptation {
+            Adaptation::Throughput => self.by_throughput(&viewer.rates),
+            Adaptation::Buffer => {
+                by_buffer(&self.ladder, self.thresholds, viewer.step, viewer.player.level())
+            }
+        }
+    }
+
+    /// The highest step that `rates` carry.
+    fn by_throughput(&self, rates: &VecDeque<f64>) -> usize {
+        if rates.is_empty() {
+            return 0;
+        }
+        let mean = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
+        let carried = self.config.safety * mean;
+        self.ladder.iter().rposition(|step| step.bps <= carried).unwrap_or(0)
+    }
+}
+
+/// Algorithm 1 of Huang et al.: the step after `before` with so much buffered.
+fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize, level: Span) -> usize {
+    let highest = ladder.len() - 1;
+    if level <= reservoir {
+        return 0;
+    }
+    if level >= reservoir + cushion {
+        return highest;
+    }
+    let (least, most) = (ladder[0].bps, ladder[highest].bps);
+    let line = least + (most - least) * ((level - reservoir).seconds() / cushion.seconds());
+    let (above, below) = ((before + 1).min(highest), before.saturating_sub(1));
+    if line >= ladder[above].bps {
+        ladder.iter().rposition(|step| step.bps < line).unwrap_or(0)
+    } else if line <= ladder[below].bps {
+        ladder.iter().position(|step| step.bps > line).unwrap_or(highest)
+    } else {
+        before
+    }
+}
+
+/// What plays.
+#[derive(Clone, Debug)]
+struct Player {
+    /// Play time that has come.
+    received: Span,
+    /// Of it, what was played at `since`.
+    played: Span,
+    since: Instant,
+    state: State,
+    /// How long it has stood still after play began, up to `since`.
+    stalled: Span,
+    stalls: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the first picture.
+    StartsUp,
+    Plays,
+    /// The buffer has run dry.
+    Stalls,
+    /// All has come: what is left is played, and then it is over.
+    PlaysOut,
+}
+
+impl Player {
+    fn new(comes: Instant) -> Self {
+        Self {
+            received: Span::ZERO,
+            played: Span::ZERO,
+            since: comes,
+            state: State::StartsUp,
+            stalled: Span::ZERO,
+            stalls: 0,
+        }
+    }
+
+    /// Plays up to `now`.
+    fn advance(&mut self, now: Instant) {
+        let passed = now.since(self.since);
+        let playable = passed.min(self.level());
+        match self.state {
+            State::StartsUp => {}
+            State::PlaysOut => self.played = self.played + playable,
+            State::Plays => {
+                self.played = self.played + playable;
+                if passed > playable {
+                    self.state = State::Stalls;
+                    self.stalls += 1;
+                    self.stalled = self.stalled + (passed - playable);
+                }
+            }
+            State::Stalls => self.stalled = self.stalled + passed,
+        }
+        self.since = now;
+    }
+
+    /// A segment has come, the last one if so.
+    fn receive(&mut self, now: Instant, is_last: bool, config: &Config) {
+        self.advance(now);
+        self.received = self.received + config.segment;
+        match self.state {
+            _ if is_last => self.state = State::PlaysOut,
+            State::StartsUp if self.level() >= config.start_up => self.state = State::Plays,
+            State::Stalls if self.level() >= config.resume => self.state = State::Plays,
+            _ => {}
+        }
+    }
+
+    /// Nothing more will come.
+    fn leave(&mut self, now: Instant) {
+        self.advance(now);
+        self.state = State::PlaysOut;
+    }
+
+    /// What is buffered, at the moment to which it has played.
+    fn level(&self) -> Span {
+        self.received - self.played
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{RecordingContext, context, fact, run, run_conversing};
+
+    /// Viewers on paths of a rate for each moment.
+    fn watch(config: &Config, seconds: u64, bps: impl Fn(f64) -> f64) -> Watched {
+        let mut workload = config.build(&context(1, seconds)).unwrap();
+        let end = Instant::START + Span::from_millis(seconds * 1000);
+        let recording = run_conversing(&mut *workload, end, |at, exchange| {
+            assert_eq!((exchange.request, exchange.pause, exchange.think), (300, Span::ZERO, Span::ZERO));
+            Span::from_seconds(exchange.response as f64 * 8.0 / bps(at.seconds()))
+        });
+        let first = recording.conversations.iter().map(|(at, one)| (at.seconds(), one.first.response));
+        let more = recording.asked.iter().map(|(at, _, exchange)| (at.seconds(), exchange.response));
+        let facts = ["segments", "mean_bit_rate_bps", "switches", "stalls", "stalled_s"];
+        Watched {
+            asked: first.chain(more).collect(),
+            facts: facts.map(|name| fact(&*workload, name)),
+            last: recording.finished.last().map(|finished| finished.0.seconds()),
+        }
+    }
+
+    struct Watched {
+        /// When a segment was asked for, and its bytes.
+        asked: Vec<(f64, u64)>,
+        /// Segments, mean bit rate, switches, stalls, seconds of them.
+        facts: [f64; 5],
+        /// When a segment was said to be the last.
+        last: Option<f64>,
+    }
+
+    impl Watched {
+        /// The bit rates that were asked for, in kb/s, in segments of 4 s.
+        fn kbps(&self) -> Vec<u64> {
+            self.asked.iter().map(|(_, bytes)| bytes * 8 / 4000).collect()
+        }
+    }
+
+    #[test]
+    fn the_first_segment_comes_at_the_lowest_rate_and_the_next_at_nine_tenths_of_what_was_seen() {
+        let watched = watch(&Config::default(), 60, |_| 3e6);
+        // 0.9 * 3 Mb/s is 2.7.
+        assert_eq!(watched.kbps()[..4], [235, 2350, 2350, 2350]);
+        assert_eq!(watched.facts[2], 1.0);
+        let mean = (235.0 + 2350.0 * (watched.facts[0] - 1.0)) / watched.facts[0];
+        assert!((watched.facts[1] / 1e3 - mean).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_buffer_fills_at_once_and_then_a_segment_is_asked_for_as_often_as_one_is_played() {
+        let watched = watch(&Config::default(), 100, |_| 3e6);
+        let gaps: Vec<f64> = watched.asked.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        // 235 * 4 / 3000 s, then 2350 * 4 / 3000 s.
+        assert!((gaps[0] - 0.3133).abs() < 1e-3 && (gaps[1] - 3.1333).abs() < 1e-3, "{gaps:?}");
+        let full = gaps.iter().position(|gap| (gap - 4.0).abs() < 1e-6).unwrap();
+        assert!(gaps[1..full - 1].iter().all(|gap| (gap - 3.1333).abs() < 1e-3));
+        assert!(gaps[full..].iter().all(|gap| (gap - 4.0).abs() < 1e-6), "{gaps:?}");
+        // When it first waits, 30 s less a segment are buffered: what has come less what was played since the first came.
+        let (waits, came) = (watched.asked[full].0, 4.0 * full as f64);
+        assert!((came - (waits - 0.3133) - 26.0).abs() < 1e-3, "{waits} {came}");
+    }
+
+    #[test]
+    fn the_rate_follows_the_harmonic_mean_of_the_last_four() {
+        let config = Config { buffer: Span::from_millis(600_000), ..Config::default() };
+        // From 3 Mb/s to 1: 4 / (3/3 + 1/1) = 2 (1.8 of it), 4 / (2/3 + 2/1) = 1.5 (1.35), 1.2 (1.08), 1 (0.9).
+        let watched = watch(&config, 100, |at| if at < 20.0 { 3e6 } else { 1e6 });
+        let kbps = watched.kbps();
+        let last = kbps.iter().rposition(|&rate| rate == 2350).unwrap();
+        assert!(watched.asked[last].0 >= 20.0 && watched.asked[last - 1].0 < 20.0);
+        assert_eq!(kbps[last + 1..last + 6], [1750, 1050, 1050, 750, 750]);
+    }
+
+    #[test]
+    fn a_path_that_is_too_slow_for_the_lowest_rate_stops_play_again_and_again() {
+        // A segment of 235 kb/s takes 4.7 s; two are needed to go on after the first stall.
+        let watched = watch(&Config::default(), 200, |_| 200e3);
+        assert!(watched.kbps().iter().all(|&rate| rate == 235));
+        let [segments, _, _, stalls, stalled] = watched.facts;
+        // Of 200 s the first 4.7 pass before the first picture, and 4 of every further 4.7 can be played; after a stall
+        // two segments are buffered, which last half a minute.
+        assert!((5.0..8.0).contains(&stalls) && (25.0..35.0).contains(&stalled), "{stalls} {stalled}");
+        let come = 4.0 * (segments - 1.0);
+        let buffered = come - (200.0 - 4.7 - stalled);
+        assert!((-4.7..8.0).contains(&buffered), "{buffered}");
+    }
+
+    #[test]
+    fn play_stops_when_the_buffer_is_empty_and_goes_on_when_two_segments_are_there() {
+        let config = Config::default();
+        let mut player = Player::new(Instant::START);
+        let at = |seconds: f64| Instant::START + Span::from_seconds(seconds);
+        player.receive(at(1.0), false, &config);
+        assert_eq!(player.state, State::Plays);
+        player.receive(at(6.0), false, &config);
+        assert_eq!(
+            (player.state, player.stalls, player.level()),
+            (State::Stalls, 1, Span::from_millis(4000))
+        );
+        player.receive(at(7.5), false, &config);
+        assert_eq!((player.state, player.stalled), (State::Plays, Span::from_millis(2500)));
+        player.receive(at(9.5), true, &config);
+        assert_eq!(player.level(), Span::from_millis(10_000));
+        player.advance(at(60.0));
+        assert_eq!((player.level(), player.stalls), (Span::ZERO, 1), "the end is no stall");
+    }
+
+    #[test]
+    fn the_buffer_chooses_the_rate_as_bba_0_does() {
+        let seconds = |seconds: u64| Span::from_millis(seconds * 1000);
+        let config = Config {
+            adaptation: Adaptation::Buffer,
+            buffer: seconds(240),
+            ladder: [1, 2, 3, 4, 5].map(|mbps| Rate::from_bps(mbps * 1_000_000)).to_vec(),
+            ..Config::default()
+        };
+        // The line goes from 1 Mb/s at 90 s to 5 Mb/s at 216 s: 1 Mb/s in 31.5 s.
+        let choose = |before: usize, level: u64| by_buffer(&config, before, seconds(level));
+        assert_eq!([0, 90, 216, 240].map(|level| choose(2, level)), [0, 0, 4, 4]);
+        assert_eq!([100, 121, 122, 152, 154].map(|level| choose(0, level)), [0, 0, 1, 1, 2]);
+        // Down only once the line has fallen to the rate below.
+        assert_eq!([160, 155, 122, 121].map(|level| choose(2, level)), [2, 2, 2, 1]);
+    }
+
+    /// What BBA-0 chooses after a step with so much buffered.
+    fn by_buffer(config: &Config, before: usize, level: Span) -> usize {
+        let ladder: Vec<Step> = config.ladder.iter().map(|&rate| Step::new(rate, config.segment)).collect();
+        let (reservoir, cushion) = config.thresholds();
+        super::by_buffer(&ladder, (reservoir, cushion), before, level)
+    }
+
+    #[test]
+    fn bba_0_on_a_fast_path_climbs_the_ladder_as_the_buffer_fills() {
+        let config = Config { adaptation: Adaptation::Buffer, ..Config::default() };
+        let kbps = watch(&config, 200, |_| 20e6).kbps();
+        assert_eq!(kbps[..3], [235, 235, 235]);
+        assert!(kbps.windows(2).all(|two| two[0] <= two[1]), "{kbps:?}");
+        assert_eq!(kbps.last(), Some(&4300), "26 s are buffered, and from 27 s on the highest is chosen");
+    }
+
+    #[test]
+    fn a_video_of_a_length_ends_with_its_last_segment() {
+        let config = Config { length: Some(Span::from_millis(18_000)), ..Config::default() };
+        let watched = watch(&config, 100, |_| 3e6);
+        assert_eq!((watched.asked.len(), watched.last, watched.facts[3]), (5, Some(watched.asked[4].0), 0.0));
+        assert_eq!(watch(&Config::default(), 100, |_| 3e6).last, None);
+        let single = Config { length: Some(Span::from_millis(3_000)), ..Config::default() };
+        let watched = watch(&single, 10, |_| 3e6);
+        assert_eq!((watched.asked.len(), watched.last), (1, Some(0.0)));
+    }
+
+    #[test]
+    fn viewers_come_in_a_time_and_each_has_a_host_and_a_connection() {
+        let stagger = Span::from_millis(10_000);
+        let config = Config { viewers: 50, stagger, start: Span::from_millis(5_000), ..Config::default() };
+        assert_eq!((config.own_hosts(), config.hosts()), (true, 50));
+        let mut workload = config.build(&context(1, 100)).unwrap();
+        let recording = run(&mut *workload);
+        let hosts: BTreeSet<u32> = recording.conversations.iter().map(|(_, one)| one.host).collect();
+        assert_eq!(hosts.len(), 50);
+        assert!(
+            recording
+                .conversations
+                .iter()
+                .all(|(at, one)| { (5.0..15.0).contains(&at.seconds()) && one.number == Some(one.host) })
+        );
+    }
+
+    #[test]
+    fn no_segment_is_asked_for_after_the_stop_and_one_who_lost_the_connection_asks_no_more() {
+        let config = Config { stop: Some(Span::from_millis(50_000)), ..Config::default() };
+        let watched = watch(&config, 100, |_| 3e6);
+        assert!(watched.asked.iter().all(|asked| asked.0 < 50.0) && watched.asked.len() > 10);
+        let mut workload = Config::default().build(&context(1, 100)).unwrap();
+        let mut recording = RecordingContext::default();
+        workload.start(&mut recording);
+        workload.on_wake(&mut recording);
+        workload.on_hung_up(0, &mut recording);
+        workload.on_wake(&mut recording);
+        assert_eq!((recording.conversations.len(), recording.asked.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
+        let rates = |bps: &[u64]| bps.iter().map(|&bps| Rate::from_bps(bps)).collect();
+        assert_eq!(place(Config { viewers: 0, ..Config::default() }), "viewers");
+        for ladder in [&[][..], &[2000, 1000], &[1000, 1000], &[1_000_000_000_000]] {
+            assert_eq!(place(Config { ladder: rates(ladder), ..Config::default() }), "ladder");
+        }
+        assert_eq!(place(Config { segment: Span::ZERO, ..Config::default() }), "segment");
+        assert_eq!(place(Config { buffer: Span::from_millis(8_999), ..Config::default() }), "buffer");
+        assert_eq!(place(Config { length: Some(Span::ZERO), ..Config::default() }), "length");
+        assert_eq!(place(Config { safety: 0.0, ..Config::default() }), "safety");
+        assert_eq!(place(Config { samples: 0, ..Config::default() }), "samples");
+        assert_eq!(place(Config { request: Size::from_bytes(0), ..Config::default() }), "request");
+        let buffer = Adaptation::Buffer;
+        let cushion = Some(Span::ZERO);
+        assert_eq!(place(Config { adaptation: buffer, cushion, ..Config::default() }), "cushion");
+        assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+    }
+}

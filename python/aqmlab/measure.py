@@ -47,11 +47,13 @@ class View:
         self._times: dict[str, npt.NDArray[Any]] = {}
         self._once: dict[Any, Any] = {}
 
-    def once(self, of: Callable[[Run], T]) -> T:
-        """What a function finds in the run, found once for all measures that ask for it."""
-        if of not in self._once:
-            self._once[of] = of(self.run)
-        found: T = self._once[of]
+    def once(self, of: Callable[[Run], T], name: Any = None) -> T:
+        """What a function finds in the run, found once for all measures that ask for it; by a name if the
+        function is made anew for each of them."""
+        key = of if name is None else name
+        if key not in self._once:
+            self._once[key] = of(self.run)
+        found: T = self._once[key]
         return found
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aqmlab.measure import Measure, View, scaled
+from aqmlab.measure import Measure, Run, View, scaled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -149,6 +149,51 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
+def _of_video(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
+    from aqmlab import video
+
+    player = video.Player.of(table)
+
+    def seen(view: View) -> Any:
+        # Once for all measures of the workload.
+        def of(run: Run) -> Any:
+            return video.viewers(view.transfers(traffic), run.tables["flows"], player, view.window[1])
+
+        return view.once(of, ("video", traffic))
+
+    rows: Sequence[tuple[str, str, str, Callable[[View], float]]] = (
+        (
+            "bit-rate",
+            "bit rate, mean",
+            "Mbps",
+            lambda view: video.video_bitrate_bps(view.transfers(traffic), player, view.window[0]) * 1e-6,
+        ),
+        (
+            "switches",
+            "switches of the bit rate",
+            "",
+            lambda view: video.video_switches(seen(view), view.window[0]),
+        ),
+        (
+            "start-up",
+            "start-up delay, mean",
+            "s",
+            lambda view: video.video_start_up_s(seen(view), view.window[0]),
+        ),
+        ("stalled", "time standing still", "s", lambda view: video.video_stall_s(seen(view), *view.window)),
+    )
+    return [
+        Measure(
+            name=f"{traffic}.{name}",
+            title=f"{traffic} {title}",
+            unit=unit,
+            compute=compute,
+            columns=video.COLUMNS,
+        )
+        for name, title, unit, compute in rows
+    ]
+
+
 def _of_times(
     traffic: str,
     name: str,
@@ -214,6 +259,8 @@ def packet_level(scenario: Scenario) -> list[Measure]:
     for name, table in traffic.items():
         if table["kind"] in PAGED:
             found += _of_pages(name)
+        if table["kind"] == "video":
+            found += _of_video(name, table)
     return found
 
 

@@ -88,7 +88,7 @@ impl ConversationState {
     /// Its workload asks for no more. Whether it is over.
     pub(crate) fn finish(&mut self) -> bool {
         self.open = false;
-        self.waits
+        self.waits && self.rest.is_empty()
     }
 
     /// The transfer of the present exchange, on a host. Its request counts all that is requested on the connection,

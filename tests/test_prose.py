@@ -66,7 +66,7 @@ TITLES = re.compile(
     r"Generalized processor sharing|Modeling TCP|Simulation Modeling|(?:Stationary|Macroscopic) Behavior"
     r"|Selective Acknowledgment|queuing discipline manual|realizing fair statistical"
     r"|hyper-parameter optimization|With normalized transmission time|Characterization Guidelines"
-    r"|avoid global synchronization|flows monopolize",
+    r"|avoid global synchronization|flows monopolize|Per-Title Encode Optimization",
     re.IGNORECASE,
 )
 """Titles and names that are quoted as they were printed."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aqmlab.measure import Measure, View, scaled
-from aqmlab.packet_measures import packet_level
+from aqmlab.packet_measures import packet_level, unrecorded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -184,6 +184,9 @@ def named(
         else:
             matching = [name] if name in known else []
         if not matching:
+            needed = unrecorded(scenario, name)
+            if needed:
+                raise ValueError(needed)
             near = get_close_matches(name, known, n=3)
             hint = f"did you mean {', '.join(near)}?" if near else f"there is {', '.join(known)}"
             raise ValueError(f"no measure is named `{name}`: {hint}")

@@ -149,6 +149,70 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
+def _of_histories(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
+    """Measures of each datagram, of a workload in `record.histories`."""
+    from aqmlab import calls
+    from aqmlab.metrics import seconds
+
+    def delays(view: View) -> Any:
+        def of(run: Run) -> Any:
+            return calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, view.window[0])
+
+        return view.once(of, ("delays", traffic))
+
+    rows: list[tuple[str, str, str, Callable[[View], float | None]]] = [
+        (
+            "p99-delay",
+            "delay, 99th percentile",
+            "ms",
+            lambda view: calls.delay_quantile_s(delays(view), 0.99) * 1e3,
+        ),
+        (
+            "p99-variation",
+            "delay variation, 99th percentile",
+            "ms",
+            lambda view: calls.delay_variation_s(delays(view), 0.99) * 1e3,
+        ),
+    ]
+    if table["kind"] == "call":
+        codec, frame_s = calls.CODECS[table["codec"]], seconds(table["every"])
+
+        def mos(view: View) -> list[float]:
+            return [one.mos for one in calls.voices(delays(view), codec, frame_s)]
+
+        def mean(view: View) -> float | None:
+            found = mos(view)
+            return sum(found) / len(found) if found else None
+
+        rows = [
+            ("mos", "mean opinion score, mean", "", mean),
+            ("least-mos", "mean opinion score, least", "", lambda view: min(mos(view), default=None)),
+            *rows,
+        ]
+    columns = {"flows": frozenset({"flow", "traffic"})}
+    return [
+        Measure(
+            name=f"{traffic}.{name}", title=f"{traffic} {title}", unit=unit, compute=compute, columns=columns
+        )
+        for name, title, unit, compute in rows
+    ]
+
+
+def unrecorded(scenario: Scenario, name: str) -> str | None:
+    """What to record so that a measure of this name exists, if that is why it does not."""
+    from aqmlab import _core
+
+    traffic, _, what = name.rpartition(".")
+    table = scenario.effective["traffic"].get(traffic) if scenario.level == "packet" else None
+    if table is None or table["kind"] not in _core.datagram_kinds():
+        return None
+    if traffic in scenario.effective["record"]["histories"]:
+        return None
+    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, table)}:
+        return None
+    return f"{name} needs each datagram: add {traffic} to record.histories of the scenario"
+
+
 def _of_video(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
     from aqmlab import video
 
@@ -261,6 +325,8 @@ def packet_level(scenario: Scenario) -> list[Measure]:
             found += _of_pages(name)
         if table["kind"] == "video":
             found += _of_video(name, table)
+        if table["kind"] in datagram_kinds and name in scenario.effective["record"]["histories"]:
+            found += _of_histories(name, table)
     return found
 
 

@@ -3,6 +3,7 @@
 //!
 //! A workload is one file with a `Config`, and one line in the registry below.
 
+mod call;
 pub mod distributions;
 mod even_gaps;
 mod fetching;
@@ -39,6 +40,7 @@ registry! {
         "probes" => probes,
         "packmime" => packmime,
         "video" => video,
+        "call" => call,
         "program" => program,
     }
 }
@@ -169,6 +171,10 @@ pub trait TrafficContext {
     /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted
     /// from zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
+
+    /// Sends a datagram the other way, from where the workload's data go, over flow number `flow` of that direction,
+    /// counted from zero. The flows of equal numbers of both directions are between the same hosts.
+    fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 }
 
 /// A transfer of data over a connection of its own.

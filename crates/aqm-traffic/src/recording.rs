@@ -23,6 +23,8 @@ pub struct RecordingContext {
     pub finished: Vec<(Instant, u32)>,
     /// Datagrams it sent: flow, bytes on the wire, ECN.
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
+    /// Those it sent the other way.
+    pub sent_back: Vec<(Instant, u32, u16, Ecn)>,
     /// Wake-ups carried out.
     pub woken: u64,
 }
@@ -49,6 +51,9 @@ impl TrafficContext for RecordingContext {
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.sent.push((self.now, flow, bytes, ecn));
+    }
+    fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
+        self.sent_back.push((self.now, flow, bytes, ecn));
     }
 }
 

@@ -30,9 +30,10 @@ impl TrafficContext for Actions {
     fn converse(&mut self, conversation: Conversation) {
         self.all.push(Action::Converse(conversation));
     }
-    // A workload that goes on with conversations was refused.
+    // Workloads that go on with conversations, or send datagrams both ways, were refused.
     fn ask(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
+    fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.all.push(Action::Datagram { stream, bytes, ecn });
     }

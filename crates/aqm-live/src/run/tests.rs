@@ -30,13 +30,15 @@ fn live(text: &str) -> Option<Run> {
 }
 
 #[test]
-fn workloads_that_decide_only_then_what_they_ask_for_are_refused_by_their_place() {
+fn workloads_that_are_simulated_only_are_refused_by_their_place() {
     let plan = Plan::of_toml(
         r#"
         duration = "4s"
         bottleneck = { rate = "10Mbps", delay = "5ms", queue = { kind = "drop-tail", limit = "50p" } }
         [tcp]
         profile = "linux-6"
+        [traffic.call]
+        kind = "call"
         [traffic.film]
         kind = "video"
         [traffic.pages]
@@ -51,7 +53,7 @@ fn workloads_that_decide_only_then_what_they_ask_for_are_refused_by_their_place(
     );
     let errors = specs(&plan.unwrap(), &Options::default()).err().unwrap();
     let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
-    assert_eq!(places, ["traffic.film.kind", "traffic.pages.kind"], "{errors}");
+    assert_eq!(places, ["traffic.call.kind", "traffic.film.kind", "traffic.pages.kind"], "{errors}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ impl TrafficContext for Schedule {
     fn finish(&mut self, _: u32) {
         panic!("only datagrams here")
     }
+    fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {
+        panic!("nothing goes back here")
+    }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.datagrams.push((self.now, flow, bytes, ecn));
     }

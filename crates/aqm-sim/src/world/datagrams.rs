@@ -11,15 +11,15 @@ use crate::payloads::{Contents, Payload};
 use crate::side::Side;
 
 impl<N: Network> World<'_, N> {
-    /// Sends a datagram of a stream, which is opened with its first one.
+    /// Sends a datagram of a stream from a side, which is opened with its first one.
     pub(super) fn send_datagram(
         &mut self,
         position: u32,
-        stream: u32,
+        (from, stream): (Side, u32),
         (bytes, ecn): (u16, Ecn),
         now: Instant,
     ) {
-        let streams = &mut self.workloads[position as usize].streams;
+        let streams = &mut self.workloads[position as usize].streams[from as usize];
         if streams.len() <= stream as usize {
             streams.resize(stream as usize + 1, None);
         }
@@ -28,17 +28,16 @@ impl<N: Network> World<'_, N> {
             let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
             self.add_flow(position, transfer, ends, now)
         });
-        self.workloads[position as usize].streams[stream as usize] = Some(slot);
+        self.workloads[position as usize].streams[from as usize][stream as usize] = Some(slot);
         let flow = &mut self.flows[slot as usize];
         let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
         let contents = Contents::Datagram { number: *sent, sent: now };
         *sent += 1;
         flow.in_flight += 1;
-        let to = Side::Receiver;
         let packet = Packet {
-            id: self.transit.payloads.put(Payload { contents, slot, to }),
+            id: self.transit.payloads.put(Payload { contents, slot, to: from.other() }),
             flow: flow.number,
-            hop: flow.first_hop[Side::Sender as usize],
+            hop: flow.first_hop[from as usize],
             bytes,
             ecn,
             label: position as u16,

@@ -68,7 +68,8 @@ impl<N: Network> World<'_, N> {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.in_flight -= 1;
-            flow.dropped += u32::from(to == Side::Receiver);
+            // A stream of datagrams has one direction, whichever that is.
+            flow.dropped += u32::from(to == Side::Receiver || matches!(flow.ends, Ends::Datagrams { .. }));
             self.retire_if_over(slot);
         }
         while let Some(Fate { slot, .. }) = self.transit.fates.marked.pop() {

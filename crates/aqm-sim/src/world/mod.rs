@@ -38,8 +38,8 @@ use traffic_context::Action;
 /// A workload and what is known of its flows.
 struct WorkloadState {
     workload: Box<dyn Workload>,
-    /// The slots of its streams of datagrams, by their number within the workload.
-    streams: Vec<Option<u32>>,
+    /// The slots of its streams of datagrams, by the side they come from and their number.
+    streams: [Vec<Option<u32>>; 2],
     /// The slots of its conversations under way that have a number, by that.
     conversations: BTreeMap<u32, u32>,
     flows_opened: u64,
@@ -84,7 +84,7 @@ impl<'a, N: Network> World<'a, N> {
         let scenario = &plan.scenario;
         let workloads = scenario.traffic.iter().zip(&plan.workloads).map(|(one, workload)| WorkloadState {
             workload: workload.clone(),
-            streams: Vec::new(),
+            streams: [Vec::new(), Vec::new()],
             conversations: BTreeMap::new(),
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),

@@ -18,7 +18,7 @@ pub(super) enum Action {
     Converse(Conversation),
     Ask(u32, Exchange),
     Finish(u32),
-    Datagram { stream: u32, bytes: u16, ecn: Ecn },
+    Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
 }
 
 /// The actions that a workload asks for in one call, in their order. They are carried out when the call is
@@ -48,7 +48,10 @@ impl TrafficContext for ActionQueue<'_> {
         self.actions.push(Action::Finish(number));
     }
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
-        self.actions.push(Action::Datagram { stream, bytes, ecn });
+        self.actions.push(Action::Datagram { from: Side::Sender, stream, bytes, ecn });
+    }
+    fn datagram_back(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
+        self.actions.push(Action::Datagram { from: Side::Receiver, stream, bytes, ecn });
     }
 }
 
@@ -70,8 +73,8 @@ impl<N: Network> World<'_, N> {
                 Action::Converse(conversation) => self.converse(position, conversation, now),
                 Action::Ask(number, exchange) => self.ask(position, number, exchange, now),
                 Action::Finish(number) => self.finish_conversation(position, number, now),
-                Action::Datagram { stream, bytes, ecn } => {
-                    self.send_datagram(position, stream, (bytes, ecn), now);
+                Action::Datagram { from, stream, bytes, ecn } => {
+                    self.send_datagram(position, (from, stream), (bytes, ecn), now);
                 }
             }
         }

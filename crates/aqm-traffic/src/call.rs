@@ -1,0 +1,247 @@
+//! Calls: two ends talk to each other, each in datagrams at equal gaps, whatever becomes of them.
+//!
+//! H. Schulzrinne, S. Casner, RFC 3551, 2003 (frames of 20 ms); ITU-T G.711, G.729, GSM 06.60: a datagram of G.711 has 160 B
+//! of payload and 40 B of headers (IPv4 20, UDP 8, RTP 12), which makes 80 kb/s in each direction.
+//!
+//! The two directions of a call are two flows; those back go from where the workload's data go. What a call sounds like is
+//! told of each packet's delay (`record.histories`).
+//!
+//! Ours, where the sources are silent: both talk all the time (no silence is suppressed); datagram k of a direction leaves
+//! k gaps after its first, which leaves at random within one gap after the start of the call, so that neither the two
+//! directions nor two calls are in step.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use aqm_net::{ConfigError, Ecn, Instant, Size, Span, choices, parameters};
+
+use crate::distributions::{Distribution as _, Uniform};
+use crate::parameters::{MOST_BYTES, Period, check_datagrams, check_link_header, late};
+use crate::{Build, BuildContext, TrafficContext, Workload};
+
+choices! {
+    /// How voice is coded.
+    pub enum Codec {
+        /// G.711: 64 kb/s, whose receiver does not conceal what is lost.
+        G711 = "g711",
+        /// G.711 with the concealment of its appendix I.
+        G711Plc = "g711-plc",
+        /// G.729A: 8 kb/s.
+        G729a = "g729a",
+        /// GSM's Enhanced Full Rate: 12.2 kb/s, in frames of 31 B.
+        GsmEfr = "gsm-efr",
+    }
+}
+
+impl Codec {
+    /// Bytes of payload that 20 ms of voice have.
+    fn payload(self) -> u64 {
+        match self {
+            Self::G711 | Self::G711Plc => 160,
+            Self::G729a => 20,
+            Self::GsmEfr => 31,
+        }
+    }
+}
+
+parameters! {
+    /// Calls: both ends send datagrams of voice to each other.
+    pub struct Config {
+        /// How many calls, each between hosts of its own.
+        pub calls: u32 = 1, "RFC 7928, section 9.1";
+        /// How voice is coded, which says how large datagrams are and how much a loss hurts.
+        pub codec: Codec = Codec::G711, "RFC 3551: PCMU, PCMA";
+        /// Bytes of a datagram on the wire, headers included; left out, the codec's payload of 20 ms and 40 B.
+        pub packet: Option<Size> = None, "IPv4 20 B, UDP 8 B, RTP 12 B";
+        /// The gap between two datagrams of a direction: the voice that one carries.
+        pub every: Span = Span::from_millis(20), "RFC 3551, section 4.2";
+        /// When the first call begins.
+        pub start: Span = Span::ZERO, "ours";
+        /// Calls begin at random between `start` and so much later.
+        pub stagger: Span = Span::ZERO, "ours";
+        /// When all calls are over; left out, the end of the run.
+        pub stop: Option<Span> = None, "ours";
+        /// Whether routers may mark the datagrams, ECT(0).
+        pub ecn: bool = false, "as `udp`";
+    }
+}
+
+/// What IPv4, UDP and RTP put before the payload, in bytes.
+const HEADERS: u64 = 40;
+
+/// More calls than this are taken for a slip of the pen.
+const MOST_CALLS: u32 = 100_000;
+
+impl Build for Config {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
+        let problem = format_args!("must be between 1 and {MOST_CALLS}, is {}", self.calls);
+        ConfigError::unless((1..=MOST_CALLS).contains(&self.calls), "calls", problem)?;
+        let bytes = self.packet.map_or(self.codec.payload() + HEADERS, Size::bytes);
+        let problem = format_args!("must be between 1B and {MOST_BYTES}B");
+        ConfigError::unless((1..=MOST_BYTES).contains(&bytes), "packet", problem)?;
+        check_link_header(bytes, "packet", context)?;
+        ConfigError::unless(!self.every.is_zero(), "every", "must be longer than zero")?;
+        let period = Period::new(self.start, self.stop, context.duration)?;
+        let each = period.seconds() / self.every.seconds();
+        check_datagrams(2.0 * f64::from(self.calls) * each, "every")?;
+        let phases = Uniform::below(self.every.nanos() as f64);
+        let mut due = BinaryHeap::with_capacity(2 * self.calls as usize);
+        for call in 0..self.calls {
+            let begins = period.start + late(self.stagger, call, context);
+            let mut random = context.streams.named(&format!("{}/phase", context.name), u64::from(call));
+            for back in [false, true] {
+                let first = begins + Span::from_nanos(phases.sample(&mut random) as u64);
+                due.push(Reverse((first, call, back)));
+            }
+        }
+        Ok(Box::new(Calls {
+            due,
+            bytes: bytes as u16,
+            every: self.every,
+            ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            end: period.end,
+            calls: self.calls,
+            sent: 0,
+        }))
+    }
+
+    fn sends_datagrams(&self) -> bool {
+        true
+    }
+
+    fn own_hosts(&self) -> bool {
+        true
+    }
+
+    fn hosts(&self) -> u64 {
+        self.calls.into()
+    }
+
+    fn simulated_only(&self) -> Option<&'static str> {
+        Some("datagrams go one way in a live run: write two workloads `udp`, there and back")
+    }
+}
+
+/// The running workload.
+#[derive(Clone)]
+struct Calls {
+    /// When which call sends next, and whether back, the earliest on top. Only for the earliest a wake-up is asked for.
+    due: BinaryHeap<Reverse<(Instant, u32, bool)>>,
+    bytes: u16,
+    every: Span,
+    ecn: Ecn,
+    end: Instant,
+    calls: u32,
+    sent: u64,
+}
+
+impl Workload for Calls {
+    fn start(&mut self, cx: &mut dyn TrafficContext) {
+        self.sleep(cx);
+    }
+
+    fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
+        while let Some(&Reverse((at, call, back))) = self.due.peek().filter(|due| due.0.0 <= cx.now()) {
+            self.due.pop();
+            if back {
+                cx.datagram_back(call, self.bytes, self.ecn);
+            } else {
+                cx.datagram(call, self.bytes, self.ecn);
+            }
+            self.sent += 1;
+            self.due.push(Reverse((at + self.every, call, back)));
+        }
+        self.sleep(cx);
+    }
+
+    /// Complete at the end of the run.
+    fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
+        show("calls", f64::from(self.calls));
+        show("datagrams", self.sent as f64);
+        show("rate_bps", f64::from(self.bytes) * 8.0 / self.every.seconds());
+    }
+}
+
+impl Calls {
+    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
+        if let Some(&Reverse((at, ..))) = self.due.peek().filter(|due| due.0.0 < self.end) {
+            cx.wake_at(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::testing::{context, distance, fact, run};
+
+    /// When each direction of each call sends.
+    fn talk(config: &Config) -> BTreeMap<(u32, bool), Vec<Instant>> {
+        let mut workload = config.build(&context(1, 10)).unwrap();
+        let recording = run(&mut *workload);
+        let there = recording.sent.iter().map(|&(at, call, bytes, _)| (at, call, bytes, false));
+        let back = recording.sent_back.iter().map(|&(at, call, bytes, _)| (at, call, bytes, true));
+        let mut found: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
+        for (at, call, bytes, is_back) in there.chain(back) {
+            assert_eq!(u64::from(bytes), config.packet.map_or(200, Size::bytes));
+            found.entry((call, is_back)).or_default().push(at);
+        }
+        assert_eq!(fact(&*workload, "datagrams"), (recording.sent.len() + recording.sent_back.len()) as f64);
+        found
+    }
+
+    #[test]
+    fn both_ends_send_200_bytes_every_20_ms_from_the_start_to_the_end() {
+        let (start, stop) = (Span::from_millis(2000), Some(Span::from_millis(7000)));
+        let found = talk(&Config { calls: 3, start, stop, ..Config::default() });
+        assert_eq!(found.len(), 6);
+        for moments in found.values() {
+            assert_eq!(moments.len(), 250);
+            assert!(moments.windows(2).all(|two| two[1].since(two[0]) == Span::from_millis(20)));
+            assert!((2.0..2.02).contains(&moments[0].seconds()));
+        }
+        let mut firsts: Vec<Instant> = found.values().map(|moments| moments[0]).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 6, "nobody is in step");
+    }
+
+    #[test]
+    fn calls_begin_in_a_time_and_keep_their_moments_whatever_their_number() {
+        let stagger = Span::from_millis(5000);
+        let many = talk(&Config { calls: 1000, stagger, ..Config::default() });
+        let firsts = many.values().map(|moments| moments[0].seconds()).collect();
+        assert!(distance(firsts, |at| at / 5.0) < 2.0, "both directions of a call begin together, nearly");
+        let few = talk(&Config { calls: 2, stagger, ..Config::default() });
+        assert!(few.iter().all(|(key, moments)| many[key] == *moments));
+    }
+
+    #[test]
+    fn a_datagram_has_the_payload_of_its_codec_and_forty_bytes() {
+        for (codec, kbps) in
+            [(Codec::G711, 80.0), (Codec::G711Plc, 80.0), (Codec::G729a, 24.0), (Codec::GsmEfr, 28.4)]
+        {
+            let workload = Config { codec, ..Config::default() }.build(&context(1, 10)).unwrap();
+            assert_eq!(fact(&*workload, "rate_bps"), kbps * 1e3);
+        }
+        talk(&Config { packet: Some(Size::from_bytes(500)), ..Config::default() });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
+        assert_eq!(place(Config { calls: 0, ..Config::default() }), "calls");
+        for bytes in [0, 65_536] {
+            assert_eq!(
+                place(Config { packet: Some(Size::from_bytes(bytes)), ..Config::default() }),
+                "packet"
+            );
+        }
+        assert_eq!(place(Config { every: Span::ZERO, ..Config::default() }), "every");
+        assert_eq!(place(Config { every: Span::from_nanos(1), ..Config::default() }), "every");
+        assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+        assert!(Config::default().simulated_only().is_some() && Config::default().sends_datagrams());
+    }
+}

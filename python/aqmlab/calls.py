@@ -9,7 +9,7 @@ R. G. Cole and J. H. Rosenbluth, "Voice over IP Performance Monitoring", Compute
 beyond, where deep buffers are (61 instead of 44 at 600 ms). So `Id` is whole here.
 
 A receiver plays each datagram so long after it was sent as it decided once; what comes later is as good as
-lost. It decides for what sounds best, loss weighed against delay: no other buffer of a fixed length does better.
+lost. It decides for what sounds best, loss weighed against delay: no buffer of a fixed length does better.
 """
 
 from __future__ import annotations

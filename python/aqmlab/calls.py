@@ -66,11 +66,12 @@ def delay_impairment(delay_s: float) -> float:
     heard = -1.5 * (NOISE_DB - RECEIVE_DB) - (80 + 2.5 * (echo_db - 14))
     talker = (heard / 2 + math.sqrt(heard**2 / 4 + 100) - 1) * -math.expm1(-t)
     heard = R_0 - 10.5 * (LISTENER_ECHO_DB + 7) * (2 * t + 1) ** -0.25
-    listener = heard / 2 + math.sqrt(heard**2 / 4 + 169)
+    listener: float = heard / 2 + math.sqrt(heard**2 / 4 + 169)
     if t <= 100:
         return talker + listener
     x = math.log2(t / 100)
-    return talker + listener + 25.0 * ((1 + x**6) ** (1 / 6) - 3 * (1 + (x / 3) ** 6) ** (1 / 6) + 2)
+    long: float = 25 * ((1 + x**6) ** (1 / 6) - 3 * (1 + (x / 3) ** 6) ** (1 / 6) + 2)
+    return talker + listener + long
 
 
 def loss_impairment(loss: float, codec: Codec, burst_ratio: float = 1.0) -> float:

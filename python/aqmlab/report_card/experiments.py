@@ -22,6 +22,9 @@ QUICK_SEEDS = 3
 
 CUBIC = {"congestion_control": {"kind": "cubic"}}
 
+LEDBAT = {"congestion_control": {"kind": "ledbat", "target": "5ms", "gain": 10}}
+"""Less than best effort, with the target delay and the gain that section 5.4 recommends."""
+
 
 def window(segments: int) -> Table:
     """A first window of so many segments (`IW`)."""
@@ -135,6 +138,62 @@ def constant(value: Any) -> Table:
     return {"kind": "constant", "value": value}
 
 
+def _pages(users: int) -> Table:
+    """Users who load a page, look at it for a second and load the next: at least 50 objects of at least
+    1 kB over six connections with first windows of ten packets (section 7.2)."""
+    return {
+        "kind": "sessions",
+        "users": users,
+        "hosts": users,
+        "request": "300B",
+        "connections": 6,
+        "objects": constant(50),
+        "object_gap": constant("0s"),
+        "sizes": {"kind": "lomax", "shape": 1.2, "mean": "12kB", "minimum": "1kB", "maximum": "500kB"},
+        "think_time": constant("1s"),
+        "think_from": "page-end",
+        "tcp": window(10),
+    }
+
+
+CBR: Table = {"kind": "udp", "rate": "500kbps"}
+"""Datagrams at a constant rate."""
+
+FILM: Table = {"kind": "video", "tcp": window(10)}
+"""One viewer of an adaptive video, a segment of 4 s after the other."""
+
+CASES = {
+    "I": ("pages", "cbr"),
+    "II": ("pages", "cbr", "long"),
+    "III": ("film", "pages", "cbr"),
+    "IV": ("film", "pages", "cbr", "long"),
+}
+"""The traffic of section 7.2, figure 2."""
+
+
+def _only(*workloads: str) -> Callable[[Table], Table]:
+    def change(table: Table) -> Table:
+        return {**table, "traffic": {name: table["traffic"][name] for name in workloads}}
+
+    return change
+
+
+def _mix() -> Table:
+    """One call both ways, six users who load pages, one CBR, one adaptive video, five bulk transfers
+    (section 9.1)."""
+    table = scenario(
+        {
+            "calls": {"kind": "call"},
+            "pages": _pages(6),
+            "cbr": CBR,
+            "film": FILM,
+            "long": long(5),
+        }
+    )
+    table["record"]["histories"] = ["calls"]
+    return table
+
+
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """A section of RFC 7928 and its scenario."""
@@ -243,6 +302,16 @@ SECTIONS = (
         ),
     ),
     Section(
+        number="5.4",
+        title="One NewReno flow beside one of LEDBAT",
+        scenario=scenario({"long": long(), "background": long(tcp=LEDBAT)}),
+        axes={"line": LINES},
+        measures=several(
+            *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+            *("background.goodput", "background.loss"),
+        ),
+    ),
+    Section(
         number="6.2",
         title="Two flows, one of 100 ms",
         scenario=_two_flows(),
@@ -254,6 +323,18 @@ SECTIONS = (
             "first.goodput", "second.goodput", "first.loss", "second.loss", "first.delay", "second.delay"
         ),
         quick={"round_trip_ms": (5, 560)},
+    ),
+    Section(
+        number="7.2",
+        title="Bursts: pages and datagrams, with and without video and a bulk transfer",
+        scenario=scenario({"pages": _pages(1), "cbr": CBR, "film": FILM, "long": long()}),
+        axes={"line": LINES, "case": Changes({case: _only(*there) for case, there in CASES.items()})},
+        measures=several(
+            *("pages.page", "pages.page-p95", "pages.loss"),
+            *("cbr.delay", "cbr.delay-p95", "cbr.loss"),
+            *("film.bit-rate", "film.stalled", "long.goodput"),
+        ),
+        quick={"case": ("I", "IV")},
     ),
     *(
         Section(
@@ -288,6 +369,18 @@ SECTIONS = (
         scenario=scenario({"long": long(congesting("medium"))}),
         axes={"rate_mbps": Changes({one: _at_rate(one) for one in (1.0, 10.0, 100.0)})},
         measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+    ),
+    Section(
+        number="9.1",
+        title="A mix: a call, pages, datagrams, adaptive video and bulk transfers",
+        scenario=_mix(),
+        axes={"line": LINES},
+        measures=several(
+            *("calls.mos", "calls.least-mos", "calls.delay", "calls.delay-p95", "calls.loss"),
+            *("pages.page", "pages.page-p95", "cbr.delay", "cbr.delay-p95", "cbr.loss"),
+            *("film.bit-rate", "film.stalled"),
+            *(f"{who}.goodput" for who in ("long", "pages", "film", "cbr")),
+        ),
     ),
     Section(
         number="9.2",

@@ -18,6 +18,7 @@ ELLIPSES: Mapping[str, Mapping[str, str]] = {
     "5.1.1": {"long": "the flow"},
     "5.2": {"long": "the flow"},
     "5.3b": {"long": "TCP", "datagrams": "datagrams"},
+    "5.4": {"long": "NewReno"},
     "8.2.2": {"long": "all flows"},
     "8.2.3": {"long": "all flows"},
     "8.2.4": {"long": "all flows"},

@@ -3,21 +3,22 @@ waited.
 
 RFC 7928, section 2: goodput, loss ratio, one-way latency and its variation, completion times. Waits are
 those of single packets that carry data, from joining the queue of the link that data go over to leaving it;
-where they pass several such links, the means of all are added."""
+where they pass several such links, the means of all are added. What a call sounds like and what the viewers
+of a video see is what `calls.py` and `video.py` say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from aqmlab import metrics
+from aqmlab import calls, metrics, video
 from aqmlab.measure import Measure, Run
 
-VERSION = 3
+VERSION = 4
 
 PHASE_S, PHASES = 20.0, 6
 """Waits are also told by phases of so many seconds, which come again after so many."""
@@ -67,7 +68,36 @@ def _of_run(run: Run) -> Mapping[str, Any]:
                 f"{traffic}.{word}": float(times.mean()),
                 f"{traffic}.{word}-p95": float(np.quantile(times, 0.95)),
             }
+    for traffic, table in run.manifest["scenario"]["traffic"].items():
+        if of_kind := APPLICATIONS.get(table["kind"]):
+            found |= {f"{traffic}.{what}": value for what, value in of_kind(run, traffic, table).items()}
     return found
+
+
+def _of_calls(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, float]:
+    warm_up_s, _ = metrics.window(run.manifest)
+    delays = calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, warm_up_s)
+    heard = calls.voices(delays, calls.CODECS[table["codec"]], metrics.seconds(table["every"]))
+    scores = [one.mos for one in heard]
+    return {"mos": sum(scores) / len(scores), "least-mos": min(scores)} if scores else {}
+
+
+def _of_video(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, float]:
+    window = metrics.window(run.manifest)
+    player = video.Player.of(table)
+    segments = run.tables["transfers"].filter(pl.col("traffic").cast(pl.String) == traffic)
+    seen = video.viewers(segments, run.tables["flows"], player, window[1])
+    return {
+        "bit-rate": video.video_bitrate_bps(segments, player, window[0]) / 1e6,
+        "stalled": video.video_stall_s(seen, *window),
+    }
+
+
+APPLICATIONS: Mapping[str, Callable[[Run, str, Mapping[str, Any]], dict[str, float]]] = {
+    "call": _of_calls,
+    "video": _of_video,
+}
+"""What more is told of workloads of some kinds."""
 
 
 def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
@@ -111,6 +141,10 @@ TOLD: Mapping[str, tuple[str, str]] = {
     "transfer-p95": ("completion time, 95th percentile", "s"),
     "page": ("page time, mean", "s"),
     "page-p95": ("page time, 95th percentile", "s"),
+    "mos": ("mean opinion score, both ends", ""),
+    "least-mos": ("mean opinion score where it sounds worse", ""),
+    "bit-rate": ("bit rate", "Mb/s"),
+    "stalled": ("standing still", "s"),
 }
 """What is measured of a workload, and its unit."""
 

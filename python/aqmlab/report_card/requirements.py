@@ -6,6 +6,7 @@ Every requirement leaves the axis `queue` open; the card of a queue is what is f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -13,7 +14,7 @@ from aqmlab.experiment import Experiment
 from aqmlab.publication import Claim
 from aqmlab.report_card.measures import of
 from aqmlab.report_card.network import DROP_TAIL
-from aqmlab.rule import AnyRule, Estimate, every, mean_of, ratio
+from aqmlab.rule import AnyRule, Estimate, difference, every, mean_of, ratio
 from aqmlab.variable import Variable, per_seed
 
 GOODPUT_KEPT = 0.9
@@ -27,6 +28,15 @@ FAR_SHARE = 0.5
 
 TARGET_MS = 50.0
 """What packets may wait on average on a line that nothing was tuned for."""
+
+YIELDS = 0.5
+"""What a flow of less than best effort is to get at most of the goodput of the NewReno flow beside it."""
+
+LATER = 1.1
+"""How much later than with Drop Tail bursts may be there, as a ratio."""
+
+STALLED_S = 0.5
+"""How much longer than with Drop Tail a video may stand still, in 50 s."""
 
 At = Callable[[str], Variable]
 """A measure of a section, by `WORKLOAD.WHAT`."""
@@ -54,6 +64,10 @@ def _all(rules: list[AnyRule]) -> AnyRule:
 
 def _over(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
+
+
+def _sum(*values: float) -> float:
+    return math.fsum(values)
 
 
 def _poorer_over_richer(first: float, second: float) -> float | None:
@@ -112,6 +126,63 @@ def _unresponsive(at: At) -> Asked:
     )
 
 
+def _less_than_best_effort(at: At) -> Asked:
+    yield (
+        "delay",
+        "A NewReno flow beside LEDBAT: packets wait less than with Drop Tail, on average and 95 % of them.",
+        _less(at("long.delay"), at("long.delay-p95")),
+    )
+    shares = at("background.goodput"), at("long.goodput")
+    share = per_seed("goodput of LEDBAT over that of NewReno", _over, *shares)
+    yield (
+        "yields",
+        f"LEDBAT with a target of 5 ms gets at most {YIELDS:g} of what the NewReno flow beside it gets.",
+        mean_of(share) <= YIELDS,
+    )
+
+
+def _bursts(at: At) -> Asked:
+    yield (
+        "pages",
+        "Pages of 50 objects over six connections are there at most a tenth later than with Drop Tail.",
+        beside_drop_tail(at("pages.page")) <= LATER,
+    )
+    yield (
+        "delay",
+        "Datagrams beside pages and a bulk flow wait less than with Drop Tail, on average and 95 % of them.",
+        _less(*(at(f"cbr.{what}").among(case=("II", "IV")) for what in ("delay", "delay-p95"))),
+    )
+
+
+def _mix(at: At) -> Asked:
+    yield (
+        "calls",
+        "A mix of applications: where a call sounds worse, it sounds better than with Drop Tail.",
+        beside_drop_tail(at("calls.least-mos")) > 1,
+    )
+    yield (
+        "pages",
+        "A mix of applications: pages are there sooner than with Drop Tail.",
+        _less(at("pages.page")),
+    )
+    stalled = at("film.stalled")
+    yield (
+        "video",
+        f"A mix of applications: the bit rate of a video is at least {100 * GOODPUT_KEPT:g} % of Drop "
+        f"Tail's, and it stands still at most {STALLED_S:g} s longer.",
+        every(
+            beside_drop_tail(at("film.bit-rate")) >= GOODPUT_KEPT,
+            difference(stalled, stalled.at(queue=DROP_TAIL)) <= STALLED_S,
+        ),
+    )
+    goodputs = [at(f"{who}.goodput") for who in ("long", "pages", "film", "cbr")]
+    yield (
+        "goodput",
+        f"A mix of applications: goodput in all is at least {100 * GOODPUT_KEPT:g} % of Drop Tail's.",
+        _kept(per_seed("goodput of all", _sum, *goodputs, unit="Mb/s")),
+    )
+
+
 def _round_trips(at: At) -> Asked:
     goodputs = at("first.goodput"), at("second.goodput")
     parity = per_seed("goodput of the poorer over the richer flow", _poorer_over_richer, *goodputs)
@@ -164,16 +235,26 @@ ASKED: Mapping[str, Callable[[At], Asked]] = {
     "5.2": partial(_bulk, "One CUBIC flow"),
     "5.3a": _unresponsive_alone,
     "5.3b": _unresponsive,
+    "5.4": _less_than_best_effort,
     "6.2": _round_trips,
+    "7.2": _bursts,
     "8.2.2": partial(_bulk, "Mild congestion"),
     "8.2.3": partial(_bulk, "Medium congestion"),
     "8.2.4": partial(_bulk, "Heavy congestion"),
     "8.2.5": partial(_bulk, "Varying congestion"),
     "8.3": _untuned,
+    "9.1": _mix,
     "9.2": partial(_both, "Congestion both ways", "down", "up"),
     "10.2": partial(_both, "Two queues in series", "a", "b"),
 }
 """By section, what is asked."""
+
+WORDS: Mapping[str, str] = {
+    "5.4": "target delay and gain of LEDBAT: 5 ms and 10",
+    "7.2": "at least 50 objects of at least 1 kB, six parallel connections with a first window of 10 packets",
+    "9.1": "1 bidirectional VoIP, 6 web page downloads, 1 CBR, 1 Adaptive Video, 5 bulk TCP",
+}
+"""What the RFC recommends where a scenario is more than its title, by section."""
 
 
 def requirements(experiments: Mapping[str, Experiment]) -> tuple[Claim, ...]:
@@ -182,7 +263,7 @@ def requirements(experiments: Mapping[str, Experiment]) -> tuple[Claim, ...]:
         Claim(
             id=f"{section} {what}",
             statement=statement,
-            source=f"RFC 7928, section {section.rstrip('ab')}; the limit is ours",
+            source=_source(section),
             rule=rule,
             origin="ours",
             figures=(f"table-{section}",),
@@ -190,6 +271,11 @@ def requirements(experiments: Mapping[str, Experiment]) -> tuple[Claim, ...]:
         for section, experiment in experiments.items()
         for what, statement, rule in ASKED[section](partial(_measured, experiment))
     )
+
+
+def _source(section: str) -> str:
+    words = f" ({WORDS[section]})" if section in WORDS else ""
+    return f"RFC 7928, section {section.rstrip('ab')}{words}; the limit is ours"
 
 
 def _measured(experiment: Experiment, name: str) -> Variable:

@@ -195,21 +195,26 @@ def _measures(metric: Metric) -> Callable[[Scenario], tuple[Measure, ...]]:
 
 
 def _told(scenario: Scenario) -> list[Measure]:
-    """What a comparison tells: fairness of workloads without transfers, and pages nowhere."""
+    """What a comparison tells: fairness of workloads without transfers, and pages whose objects share
+    connections."""
     from aqmlab import measures
 
     known = measures.of_scenario(scenario)
+    traffic = scenario.effective["traffic"] if scenario.level == "packet" else {}
 
     def told(name: str) -> bool:
         about, _, what = name.rpartition(".")
         if what == "jain":
             return f"{about}.unfinished" not in known
+        if what in _OF_PAGES:
+            return traffic[about].get("connections") is not None
         return what not in _UNTOLD
 
     return [one for name, one in known.items() if told(name)]
 
 
-_UNTOLD = frozenset({"timeouts", "fast-retransmits", "retransmitted", "mean-page", "median-page", "p90-page"})
+_UNTOLD = frozenset({"timeouts", "fast-retransmits", "retransmitted"})
+_OF_PAGES = frozenset({"mean-page", "median-page", "p90-page"})
 
 
 def _rows(measures: Sequence[Measure], found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

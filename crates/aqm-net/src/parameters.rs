@@ -19,18 +19,24 @@ pub trait Parameters: Parameter {
 
 /// Declares a table of parameters: each field with its meaning, type, default and the default's
 /// source. The fields are private to nobody, all may be left out, unknown ones are refused.
+///
+/// A scenario in full names all of them, and results are named after it. So a parameter that came later, and may be left
+/// out, is written only where it is given (serde's `skip_serializing_if`): older results keep their names.
 #[macro_export]
 macro_rules! parameters {
     (
         $(#[doc = $about:literal])+
         pub struct $name:ident {
-            $( $(#[doc = $doc:literal])+ pub $field:ident : $type:ty = $default:expr, $source:literal; )*
+            $(
+                $(#[doc = $doc:literal])+ $(#[serde($($serde:tt)+)])?
+                pub $field:ident : $type:ty = $default:expr, $source:literal;
+            )*
         }
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
         pub struct $name {
-            $( $(#[doc = $doc])+ pub $field: $type, )*
+            $( $(#[doc = $doc])+ $(#[serde($($serde)+)])? pub $field: $type, )*
         }
 
         impl Default for $name {
@@ -94,6 +100,26 @@ mod tests {
             /// on a good day.
             SkyBlue = "sky-blue",
         }
+    }
+
+    parameters! {
+        /// What grows.
+        pub struct Tree {
+            /// How high it is.
+            pub height: u32 = 3, "ours";
+            /// Since when it is known.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub known: Option<u32> = None, "ours";
+        }
+    }
+
+    #[test]
+    fn what_came_later_is_written_only_where_it_is_given() {
+        let written = |tree: Tree| serde_json::to_value(tree).unwrap();
+        assert_eq!(written(Tree::default()), json!({ "height": 3 }));
+        assert_eq!(written(Tree { known: Some(1), ..Tree::default() }), json!({ "height": 3, "known": 1 }));
+        assert_eq!(Tree::read(json!({ "known": 7 })).unwrap().known, Some(7));
+        assert_eq!(Tree::parameters().len(), 2);
     }
 
     parameters! {

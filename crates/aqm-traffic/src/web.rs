@@ -36,6 +36,7 @@ parameters! {
         /// Over how many persistent connections the objects of a page are fetched, each of which takes the next one when
         /// it has the one before (HTTP/1.1); left out, each over a connection of its own, all at once. The load counts
         /// connections as if each object had its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "SHRED talk: HTTP/1.0; RFC 7928, section 7.2: 6";
         /// When the gap before the first page begins.
         pub start: Span = Span::ZERO, "ours";

@@ -60,6 +60,7 @@ parameters! {
         /// Over how many persistent connections the objects of a page are fetched, each of which takes the next one when
         /// it has the one before (HTTP/1.1); all are then known when the page begins, so `object_gap` must be zero. Left
         /// out, each over a connection of its own. The load counts connections as if each object had its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "Feldmann et al. 1999: HTTP/1.0; RFC 7928, section 7.2: 6";
         /// Hosts on each side, with access lines of their own, that the users are dealt out to in turn.
         pub hosts: u32 = 1, "ours";

@@ -12,6 +12,7 @@ TODAY: Mapping[str, dict[str, Any]] = {
     "CoDel": {"kind": "codel"},
     "FQ-CoDel": {"kind": "fq-codel"},
     "PIE": {"kind": "pie"},
+    "CAKE": {"kind": "cake"},
     "DualPI2": {"kind": "dualpi2"},
 }
 """As Linux has them when nobody sets anything, by the names of figures."""

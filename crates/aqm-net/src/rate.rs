@@ -36,6 +36,17 @@ impl Rate {
     }
 }
 
+/// A [`Rate`] that may be zero, of a line that may be down; zero is written `0bps`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RateOrZero(Rate);
+
+impl RateOrZero {
+    /// The rate, perhaps zero.
+    pub const fn or_zero(self) -> Rate {
+        self.0
+    }
+}
+
 /// Nanoseconds per byte as a fixed-point number with 32 binary places: exact to a nanosecond for
 /// any packet up to 64 kB at 16 bps and above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +88,27 @@ impl fmt::Display for Rate {
 
 units::quantity_parameter!(Rate);
 
+impl Quantity for RateOrZero {
+    const NAME: &'static str = Rate::NAME;
+    const SCALE: &'static [(&'static str, f64)] = Rate::SCALE;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let bps = units::parse::<Rate>(text, "10Mbps")?;
+        if bps == 0.0 {
+            return Ok(Self::default());
+        }
+        Rate::parse(text).map(Self).map_err(|problem| format!("{problem}, or zero"))
+    }
+}
+
+impl fmt::Display for RateOrZero {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+units::quantity_parameter!(RateOrZero);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +131,10 @@ mod tests {
         for text in ["0bps", "10", "10MB", "-1Mbps", "1e99Mbps"] {
             assert!(Rate::parse(text).is_err(), "{text}");
         }
+        for text in ["0bps", "16bps", "3Mbps"] {
+            assert_eq!(RateOrZero::parse(text).unwrap().to_string(), text);
+        }
+        let refused = RateOrZero::parse("7bps").unwrap_err();
+        assert_eq!(refused, "`7bps` must be between 16bps and 10Tbps, or zero");
     }
 }

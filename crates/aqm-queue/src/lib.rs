@@ -35,6 +35,7 @@ mod gauge;
 mod hash_index;
 mod htb;
 pub mod invariants;
+pub mod line;
 mod linux_red;
 mod linux_red_core;
 mod packet_label;
@@ -68,6 +69,7 @@ use qdisc::InnerQdisc;
 pub use acknowledgement::Acknowledgement;
 pub use fifo::Fifo;
 pub use gauge::Gauge;
+pub use line::Line;
 pub use packet_label::{Label, Protocol};
 pub use port::{Counters, Departure, Port, Ties};
 

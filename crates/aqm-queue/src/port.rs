@@ -1,14 +1,15 @@
 //! A queue and the line that empties it.
 //!
-//! The rate of the line is known, so what it does is a function of the arrivals: no "transmission
+//! What a line can do at which time is known ([`Line`]), so what it does is a function of the arrivals: no "transmission
 //! done" event is needed. A port is told of arrivals ([`Port::accept`]) and told to catch up
 //! ([`Port::serve`]), and hands out departures, each at its own instant.
 //!
 //! Whoever holds a port owes it this: to call `serve` before looking at it, and before the packet whose
 //! transmission begins next ([`Port::next_start`]) could reach the other end. So nothing is ever served late.
 
-use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
+use aqm_net::{Instant, Packet, Rate, Rng, Span};
 
+use crate::line::{Line, Waiting};
 use crate::{Acknowledgement, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// What happens first when a packet arrives at the very instant the line becomes free.
@@ -61,9 +62,10 @@ pub struct Counters {
 pub struct Port {
     discipline: Box<dyn QueueDiscipline>,
     rng: Rng,
-    pace: Pace,
+    line: Line,
     ties: Ties,
-    /// When the transmission in progress ends, or the last one ended.
+    /// When the transmission in progress ends, or the last one ended; or when the line, which does not always send, is
+    /// asked anew.
     free_at: Instant,
     /// The discipline has said that nothing waits.
     idle: bool,
@@ -79,12 +81,17 @@ pub struct Port {
 }
 
 impl Port {
-    /// An idle port.
+    /// An idle port, whose line always sends at this rate.
     pub fn new(discipline: Box<dyn QueueDiscipline>, rate: Rate, rng: Rng, ties: Ties) -> Self {
+        Self::with_line(discipline, Line::constant(rate), rng, ties)
+    }
+
+    /// An idle port with any line.
+    pub fn with_line(discipline: Box<dyn QueueDiscipline>, line: Line, rng: Rng, ties: Ties) -> Self {
         Self {
             discipline,
             rng,
-            pace: rate.pace(),
+            line,
             ties,
             free_at: Instant::START,
             idle: true,
@@ -140,7 +147,10 @@ impl Port {
         self.counters.arrived_bytes += u64::from(packet.bytes);
         self.left_less_joined = self.left_less_joined.wrapping_sub(now.nanos().into());
         self.call(now, observer, |discipline, cx| discipline.enqueue(packet, cx));
-        let begins = (self.idle || self.held) && self.waiting() > 0;
+        let mut begins = (self.idle || self.held) && self.waiting() > 0;
+        if matches!(self.line, Line::Varying(_)) {
+            begins = self.line_begins(begins, now);
+        }
         if begins {
             self.free_at = now;
             self.idle = false;
@@ -163,6 +173,9 @@ impl Port {
     pub fn next_departure(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
         while !self.idle && self.free_at <= until {
             let start = self.free_at;
+            if matches!(self.line, Line::Varying(_)) && !self.line_is_ready(start) {
+                continue;
+            }
             let Some(packet) = self.call(start, observer, |discipline, cx| discipline.dequeue(cx)) else {
                 self.wait(start);
                 continue;
@@ -170,7 +183,7 @@ impl Port {
             self.held = false;
             self.last_start = start;
             self.left_less_joined = self.left_less_joined.wrapping_add(start.nanos().into());
-            self.free_at = start + self.pace.time_for(u64::from(packet.bytes));
+            self.free_at = self.line.transmit(start, u64::from(packet.bytes));
             self.counters.departures += 1;
             self.counters.departed_bytes += u64::from(packet.bytes);
             return Some(Departure { packet, start, end: self.free_at });
@@ -180,12 +193,43 @@ impl Port {
 
     /// The line is free at `now`, and the discipline sends nothing: nothing waits, or it holds back what does.
     fn wait(&mut self, now: Instant) {
+        if let Line::Varying(line) = &mut self.line {
+            line.rest(now);
+        }
         self.held = self.waiting() > 0;
         let ready = self.discipline.next_ready().filter(|_| self.held);
         debug_assert_eq!(ready.is_some(), self.held, "a discipline that holds packets back says how long");
         self.idle = ready.is_none();
         // Whatever a discipline says, time goes on.
         self.free_at = ready.map_or(now, |at| at.max(now + Span::from_nanos(1)));
+    }
+
+    /// Whether a line that does not always send is asked anew as a packet joins, which `begins` its work or not.
+    #[inline(never)]
+    fn line_begins(&mut self, begins: bool, now: Instant) -> bool {
+        let Line::Varying(line) = &mut self.line else { return begins };
+        if begins {
+            line.begin(now, self.ties);
+        }
+        begins || line.waits_for_more()
+    }
+
+    /// Whether a line that does not always send may take a packet at `now`; if not it is asked anew when it may. The
+    /// queue hears of the end of a busy period at once.
+    #[inline(never)]
+    fn line_is_ready(&mut self, now: Instant) -> bool {
+        let waiting = Waiting { packets: self.waiting(), bytes: self.discipline.backlog().bytes };
+        let Line::Varying(line) = &mut self.line else { return true };
+        if waiting.packets == 0 {
+            return true;
+        }
+        self.free_at = line.ready(now, waiting);
+        self.free_at == now
+    }
+
+    /// The rate at which the line sends at `now`, if it is not always the same; nothing if it has none.
+    pub fn rate_at(&self, now: Instant) -> Option<Rate> {
+        self.line.rate_at(now)
     }
 
     /// Packets that have arrived so far.

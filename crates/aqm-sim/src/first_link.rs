@@ -29,11 +29,11 @@ pub(crate) struct FirstLink {
 impl FirstLink {
     /// That of the link with this number, to which so many classes of lines lead; `many` lines if they are so many.
     pub(crate) fn new(link: u32, spec: &LinkSpec, classes: usize, reversed_ties: bool, many: bool) -> Self {
-        let most = spec.rate.pace().time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
+        let most = spec.peak().pace().time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
         Self {
             link,
             coming: EventQueue::new(reversed_ties, classes, many),
-            lookahead: Span::from_nanos(spec.delay.nanos().saturating_sub(1)).min(most),
+            lookahead: Span::from_nanos(spec.least_delay().nanos().saturating_sub(1)).min(most),
         }
     }
 

@@ -24,6 +24,7 @@ mod pages;
 mod payloads;
 mod plan;
 mod prefetch;
+mod propagation;
 mod recorder;
 #[cfg(test)]
 mod reference;

@@ -89,14 +89,14 @@ pub(crate) struct Lines {
 const TOGETHER: usize = 16;
 
 impl Lines {
-    /// Those of a plan. `owners` and `traced` go by link between routers.
-    pub(crate) fn new(plan: &Plan, owners: &[Owner], traced: &[bool], first_links: &[FirstLink]) -> Self {
-        let is_traced = |link: u32| traced.get(link as usize).is_some_and(|&traced| traced);
+    /// Those of a plan. `owners` and `watched` go by link between routers: who knows when it is free, and whether every
+    /// packet has an event at its end.
+    pub(crate) fn new(plan: &Plan, owners: &[Owner], watched: &[bool], first_links: &[FirstLink]) -> Self {
+        let is_watched = |link: u32| watched.get(link as usize).is_some_and(|&watched| watched);
         let position = |link: u32| first_links.iter().position(|first_link| first_link.link == link);
         let end = |hop: &Hop, next: Option<&Hop>| match next {
             _ if hop.last => End::Host,
-            // Whoever records the packets of a link wants to hear when they leave it.
-            Some(next) if next.last && !is_traced(hop.link) => End::AccessLine,
+            Some(next) if next.last && !is_watched(hop.link) => End::AccessLine,
             Some(next) if position(next.link).is_some() => End::FirstLink,
             _ => End::Link,
         };

@@ -2,16 +2,21 @@
 
 use std::fmt;
 
+use aqm_net::stage::Files;
 use aqm_net::{
-    ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, parameters,
+    ConfigError, ConfigErrors, ErrorCollector, Parameter, Parameters as _, Rate, Rng, Span, Streams,
+    TableReader, parameters,
 };
-use aqm_queue::QueueDiscipline;
-use serde_json::{Value, json};
+use aqm_queue::line::{self, Service};
+use aqm_queue::{Line, QueueDiscipline};
+use serde_json::{Map, Value, json};
+
+use crate::propagation::{self, Propagation};
 
 parameters! {
     /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
     ///
-    /// The way back is the link `bottleneck-back`. It has the same rate and delay, and a queue that never drops, unless
+    /// What else the line can do says the section `line`. The way back is the link `bottleneck-back`. It has the same rate and delay, and a queue that never drops, unless
     /// a table `bottleneck.reverse` says otherwise.
     pub struct Bottleneck {
         /// How fast it sends.
@@ -27,7 +32,7 @@ parameters! {
     /// It may have a `queue` of its own, and then is a managed link of the name `bottleneck-back`; left out: one that
     /// never drops.
     pub struct Reverse {
-        /// How fast it sends; left out: as fast as the bottleneck.
+        /// How fast it sends; left out: as fast as the bottleneck. What else the line can do says the section `line`.
         pub rate: Option<Rate> = None, "ours: lines are the same in both directions unless they are said not to be";
         /// Propagation delay, one way; left out: that of the bottleneck.
         pub delay: Option<Span> = None, "ours: lines are the same in both directions unless they are said not to be";
@@ -58,6 +63,59 @@ pub(crate) struct LinkSpec {
     pub(crate) delay: Span,
     /// None if it never drops.
     pub(crate) queue: Option<Queue>,
+    /// Only of a link with a queue.
+    pub(crate) line: LineSpec,
+}
+
+/// What the line of a link can do beside sending at one rate, over one delay: as it is written, and what is made of it.
+/// There is nothing if it does nothing else, and a propagation in any case if there is a service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineSpec {
+    written: Map<String, Value>,
+    pub(crate) service: Option<Service>,
+    pub(crate) propagation: Option<Propagation>,
+}
+
+impl LinkSpec {
+    /// The line in a run, and its stream among those of `chance`.
+    pub(crate) fn line(&self, chance: &Streams) -> Line {
+        match &self.line.service {
+            None => Line::constant(self.rate),
+            Some(service) => service.line(self.outages(chance)),
+        }
+    }
+
+    /// The stream of the line's outages.
+    pub(crate) fn outages(&self, chance: &Streams) -> Rng {
+        chance.named(&format!("outages/{}", self.name), 0)
+    }
+
+    /// The least time from a packet's leaving the line to its arrival.
+    pub(crate) fn least_delay(&self) -> Span {
+        self.line.propagation.as_ref().map_or(self.delay, Propagation::least_delay)
+    }
+
+    /// The highest rate that the line ever has.
+    pub(crate) fn peak(&self) -> Rate {
+        self.line.service.as_ref().map_or(self.rate, Service::peak)
+    }
+
+    /// Whether packets come to the far end in another order than they leave the line.
+    pub(crate) fn reorders(&self) -> bool {
+        self.line.propagation.as_ref().is_some_and(Propagation::reorders)
+    }
+
+    /// Its rate, delay and queue and all that its line can do, as a scenario writes it.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut value = json!({ "rate": self.rate, "delay": self.delay });
+        for (key, written) in &self.line.written {
+            value[key] = written.clone();
+        }
+        if let Some(queue) = &self.queue {
+            value["queue"] = queue.config.to_value();
+        }
+        value
+    }
 }
 
 /// The queue of a managed link: its parameters, and the discipline they make, of which each run takes a clone.
@@ -94,12 +152,16 @@ pub(crate) struct Links {
 
 impl Links {
     /// Takes the links out of a scenario; nothing if none can be read.
-    pub(crate) fn take_from(scenario: &mut TableReader) -> Option<Self> {
+    pub(crate) fn take_from(scenario: &mut TableReader, around: &Around<'_>) -> Option<Self> {
         let bottleneck = scenario.value("bottleneck").filter(|table| !table.is_null());
         let graph = scenario.value("links").filter(|links| *links != json!({}));
         let (dumbbell, read) = match (bottleneck, graph) {
-            (Some(table), None) => (true, of_dumbbell(table).map_err(|errors| errors.within("bottleneck"))),
-            (None, Some(tables)) => (false, of_graph(tables).map_err(|errors| errors.within("links"))),
+            (Some(table), None) => {
+                (true, of_dumbbell(table, around).map_err(|errors| errors.within("bottleneck")))
+            }
+            (None, Some(tables)) => {
+                (false, of_graph(tables, around).map_err(|errors| errors.within("links")))
+            }
             (None, None) => {
                 let problem = "is missing: write a `[bottleneck]` table, or a `[links.NAME]` table for each link of a graph";
                 (true, Err(ConfigError::at("bottleneck", problem).into()))
@@ -123,61 +185,177 @@ pub(crate) fn managed_numbers(links: &[LinkSpec]) -> Vec<u32> {
     managed(links).map(|(number, ..)| number as u32).collect()
 }
 
-/// Builds the `queue` of a line of this rate.
-fn build(config: aqm_queue::Config, rate: Rate, table: &mut TableReader) -> Option<Queue> {
-    table.note(Queue::new(config, rate).map_err(|errors| errors.within("queue")))
+/// The names of the files that the links of a scenario in this form refer to.
+pub(crate) fn files_of(scenario: &Value) -> impl Iterator<Item = &str> {
+    let dumbbell =
+        [scenario.get("bottleneck"), scenario.pointer("/bottleneck/reverse")].into_iter().flatten();
+    let graph = scenario.get("links").and_then(Value::as_object);
+    let tables = dumbbell.chain(graph.into_iter().flat_map(|links| links.values()));
+    let places = ["/rate_file", "/opportunities/file"];
+    tables.flat_map(move |table| places.map(|place| table.pointer(place))).flatten().filter_map(Value::as_str)
 }
 
-fn of_dumbbell(table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
+/// What links are read with.
+pub(crate) struct Around<'a> {
+    /// The contents of files by name.
+    pub(crate) files: &'a Files,
+    /// How long a run lasts.
+    pub(crate) duration: Span,
+}
+
+/// What stands in the table of a link beside its ends.
+struct LinkTable {
+    rate: Option<Value>,
+    delay: Option<Value>,
+    queue: Option<aqm_queue::Config>,
+    line: line::Config,
+    propagation: propagation::Config,
+}
+
+/// The same, built.
+struct Link {
+    rate: Rate,
+    delay: Span,
+    queue: Option<Queue>,
+    line: LineSpec,
+}
+
+impl LinkTable {
+    /// Takes it out of a table; `queue` reads the queue.
+    fn take_from(
+        table: &mut TableReader,
+        queue: impl FnOnce(&mut TableReader) -> Option<aqm_queue::Config>,
+    ) -> Self {
+        let [rate, delay] = ["rate", "delay"].map(|key| table.value(key).filter(|value| !value.is_null()));
+        let queue = queue(table);
+        let (line, propagation) = (line::Config::take_from(table), propagation::Config::take_from(table));
+        Self { rate, delay, queue, line, propagation }
+    }
+
+    /// Notes in `table` if the line can do something but has no queue.
+    fn check_queue(&self, table: &mut TableReader) {
+        let plain = self.line.is_constant() && self.propagation.is_plain();
+        let problem = "is missing: only the line of a link with a queue does more than send at one rate; \
+                       write a table with a `kind`";
+        table.check(plain || self.queue.is_some(), "queue", problem);
+    }
+
+    /// Builds it. A rate and a delay that are not written are those given, if any are, or the mean rate if the line
+    /// says when it sends. What is wrong is noted in `table`.
+    fn build(
+        self,
+        given: (Option<Rate>, Option<Span>),
+        table: &mut TableReader,
+        around: &Around<'_>,
+    ) -> Option<Link> {
+        let Self { rate, delay, queue, line, propagation } = self;
+        let schedule = table.note(line.schedule(|name| around.files.get(name).map(String::as_str)));
+        let mean = schedule.as_ref().and_then(|schedule| schedule.mean_rate(around.duration));
+        let problem = "is missing, and the line sends nothing in the mean: write a rate, such as \"10Mbps\"";
+        table.check(rate.is_some() || mean != Some(Rate::default()), "rate", problem);
+        let rate =
+            read_or(rate, mean.or(given.0), "rate", "write how fast it sends, such as \"10Mbps\"", table);
+        let remedy = "write its propagation delay, such as \"10ms\"";
+        let delay = read_or(delay, given.1, "delay", remedy, table);
+        let written = written(&line, &propagation);
+        let rate = rate.filter(|&rate| rate != Rate::default());
+        let service =
+            rate.zip(schedule).and_then(|(rate, schedule)| table.note(line.service(rate, schedule)));
+        let service = service.filter(|_| !line.is_constant());
+        let ways = delay.and_then(|delay| table.note(propagation.propagation(delay)));
+        let queue = queue.zip(rate).and_then(|(queue, rate)| {
+            table.note(Queue::new(queue, rate).map_err(|errors| errors.within("queue")))
+        });
+        let instant = service.as_ref().is_some_and(Service::takes_no_time);
+        let least = ways.as_ref().map(Propagation::least_delay);
+        let problem =
+            "must be more than 0s: a packet may leave at the opportunity at which its service begins";
+        table.check(!instant || least != Some(Span::ZERO), "delay", problem);
+        let propagation = ways.filter(|_| service.is_some() || !propagation.is_plain());
+        Some(Link { rate: rate?, delay: delay?, queue, line: LineSpec { written, service, propagation } })
+    }
+}
+
+/// Reads what was written under `key`, or else takes what is `given`; what is missing is noted with its remedy.
+fn read_or<T: Parameter>(
+    written: Option<Value>,
+    given: Option<T>,
+    key: &str,
+    remedy: &str,
+    table: &mut TableReader,
+) -> Option<T> {
+    match written {
+        Some(written) => table.note(T::read(written).map_err(|errors| errors.within(key))),
+        None => {
+            table.check(given.is_some(), key, format_args!("is missing: {remedy}"));
+            given
+        }
+    }
+}
+
+/// What a scenario writes of a line that does more than send at one rate.
+fn written(line: &line::Config, propagation: &propagation::Config) -> Map<String, Value> {
+    let tables = [json!(line), json!(propagation)];
+    let keys = tables.into_iter().flat_map(|table| match table {
+        Value::Object(keys) => keys,
+        _ => Map::new(),
+    });
+    keys.filter(|(_, value)| !value.is_null() && *value != json!([])).collect()
+}
+
+fn of_dumbbell(table: Value, around: &Around<'_>) -> Result<Vec<LinkSpec>, ConfigErrors> {
     let mut table = TableReader::new(table)?;
-    let line = Bottleneck::take_from(&mut table);
     let remedy = format!(
         "write a `[bottleneck.queue]` table with a `kind`, one of {}",
         aqm_queue::Config::NAMES.join(", ")
     );
-    let queue = table.require("queue", &remedy);
-    let queue = queue.and_then(|config| build(config, line.rate, &mut table));
-    let back = table.take_with("reverse", |reverse| of_way_back(reverse, &line));
-    let there = LinkSpec {
-        name: "bottleneck".to_owned(),
-        place: "bottleneck.queue".to_owned(),
-        from: LEFT.to_owned(),
-        to: RIGHT.to_owned(),
-        rate: line.rate,
-        delay: line.delay,
-        queue,
+    let found = LinkTable::take_from(&mut table, |table| table.require("queue", &remedy));
+    let reverse = table.value("reverse").filter(|reverse| !reverse.is_null());
+    let Bottleneck { rate, delay } = Bottleneck::default();
+    let there = found.build((Some(rate), Some(delay)), &mut table, around);
+    let like = there.as_ref().map_or((rate, delay), |there| (there.rate, there.delay));
+    let back =
+        reverse.map(|reverse| of_way_back(reverse, like, around).map_err(|errors| errors.within("reverse")));
+    let back = match back {
+        None => Some(Link { rate: like.0, delay: like.1, queue: None, line: LineSpec::default() }),
+        Some(back) => table.note(back),
     };
-    let back = back.unwrap_or_else(|| way_back(line.rate, line.delay, None));
-    let managed = there.queue.is_some();
-    table.finish(managed.then(|| vec![there, back]))
+    let there = there.filter(|there| there.queue.is_some());
+    table.finish(there.zip(back).map(|(there, back)| {
+        let names = ["bottleneck", "bottleneck.queue"];
+        let names_back = ["bottleneck-back", "bottleneck.reverse.queue"];
+        vec![there.between(LEFT, RIGHT, names), back.between(RIGHT, LEFT, names_back)]
+    }))
 }
 
-/// The way back that a table `reverse` describes, where the way there is `line`.
-fn of_way_back(table: Value, line: &Bottleneck) -> Result<LinkSpec, ConfigErrors> {
-    if table.is_null() {
-        return Ok(way_back(line.rate, line.delay, None));
-    }
+/// The way back that a table `reverse` describes, where the way there has this rate and delay.
+fn of_way_back(table: Value, there: (Rate, Span), around: &Around<'_>) -> Result<Link, ConfigErrors> {
     let mut table = TableReader::new(table)?;
-    let Reverse { rate, delay } = Reverse::take_from(&mut table);
-    let (rate, delay) = (rate.unwrap_or(line.rate), delay.unwrap_or(line.delay));
-    let queue = table.take("queue").flatten().and_then(|config| build(config, rate, &mut table));
-    table.finish(Some(way_back(rate, delay, queue)))
+    let found = LinkTable::take_from(&mut table, |table| table.take("queue").flatten());
+    found.check_queue(&mut table);
+    let back = found.build((Some(there.0), Some(there.1)), &mut table, around);
+    table.finish(back)
 }
 
-fn way_back(rate: Rate, delay: Span, queue: Option<Queue>) -> LinkSpec {
-    LinkSpec {
-        name: "bottleneck-back".to_owned(),
-        place: "bottleneck.reverse.queue".to_owned(),
-        from: RIGHT.to_owned(),
-        to: LEFT.to_owned(),
-        rate,
-        delay,
-        queue,
+impl Link {
+    /// The link from one node to another, with its name and the place of its queue.
+    fn between(self, from: &str, to: &str, [name, place]: [&str; 2]) -> LinkSpec {
+        let Self { rate, delay, queue, line } = self;
+        LinkSpec {
+            name: name.to_owned(),
+            place: place.to_owned(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            rate,
+            delay,
+            queue,
+            line,
+        }
     }
 }
 
-fn of_graph(tables: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
-    let read = aqm_net::values::each(tables, of_link)?;
+fn of_graph(tables: Value, around: &Around<'_>) -> Result<Vec<LinkSpec>, ConfigErrors> {
+    let read = aqm_net::values::each(tables, |name, table| of_link(name, table, around))?;
     let links: Vec<LinkSpec> = read.into_values().flatten().collect();
     let mut errors = ErrorCollector::default();
     for (number, link) in links.iter().enumerate() {
@@ -194,29 +372,19 @@ fn of_graph(tables: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
 }
 
 /// A link of a graph, and the one back if it goes both ways.
-fn of_link(name: &str, table: Value) -> Result<Vec<LinkSpec>, ConfigErrors> {
+fn of_link(name: &str, table: Value, around: &Around<'_>) -> Result<Vec<LinkSpec>, ConfigErrors> {
     let mut table = TableReader::new(table)?;
     let from = table.require::<String>("from", "name the router it comes from");
     let to = table.require::<String>("to", "name the router it goes to");
-    let rate = table.require::<Rate>("rate", "write how fast it sends, such as \"10Mbps\"");
-    let delay = table.require::<Span>("delay", "write its propagation delay, such as \"10ms\"");
-    let queue = table.take("queue").flatten().zip(rate);
-    let queue = queue.and_then(|(config, rate)| build(config, rate, &mut table));
+    let found = LinkTable::take_from(&mut table, |table| table.take("queue").flatten());
+    found.check_queue(&mut table);
+    let link = found.build((None, None), &mut table, around);
     let both_ways = table.take("both_ways").unwrap_or(false);
     table.check(from.is_none() || from != to, "to", "must differ from `from`");
-    let ends = from.zip(to).zip(rate.zip(delay));
-    table.finish(ends.map(|((from, to), (rate, delay))| {
+    table.finish(from.zip(to).zip(link).map(|((from, to), link)| {
         let place = format!("links.{name}.queue");
-        let back = both_ways.then(|| LinkSpec {
-            name: format!("{name}-back"),
-            place: place.clone(),
-            from: to.clone(),
-            to: from.clone(),
-            rate,
-            delay,
-            queue: None,
-        });
-        let there = LinkSpec { name: name.to_owned(), place, from, to, rate, delay, queue };
-        [Some(there), back].into_iter().flatten().collect()
+        let back = Link { rate: link.rate, delay: link.delay, queue: None, line: LineSpec::default() };
+        let back = both_ways.then(|| back.between(&to, &from, [&format!("{name}-back"), &place]));
+        [Some(link.between(&from, &to, [name, &place])), back].into_iter().flatten().collect()
     }))
 }

@@ -1,9 +1,11 @@
 //! A managed link: a port, who hears what its queue does, and when it must be served without a packet.
 
-use aqm_net::{Instant, Packet, Span};
-use aqm_queue::{Departure, Port};
+use aqm_net::{Instant, Packet, Span, Streams};
+use aqm_queue::{Counters, Departure, Observer, Port, Reason};
 
 use crate::lines::Lines;
+use crate::links::LinkSpec;
+use crate::propagation::Way;
 use crate::recorder::PacketEvent;
 use crate::transit::{InTransit, LinkObserver};
 
@@ -12,7 +14,7 @@ pub(crate) struct Managed {
     pub(crate) port: Port,
     /// The number of the link.
     link: u32,
-    delay: Span,
+    to_far_end: ToFarEnd,
     /// For how long after the beginning of a transmission the packet has surely not reached the far end.
     lookahead: Span,
     /// By hop: the hosts that packets there come from and go to. Empty unless the queue wants to know.
@@ -22,9 +24,25 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    pub(crate) fn new(port: Port, link: u32, delay: Span, hosts: Vec<[u16; 2]>, traced: bool) -> Self {
-        let lookahead = Span::from_nanos(delay.nanos().saturating_sub(1));
-        Self { port, link, delay, lookahead, hosts, traced }
+    pub(crate) fn new(
+        port: Port,
+        link: u32,
+        to_far_end: ToFarEnd,
+        hosts: Vec<[u16; 2]>,
+        traced: bool,
+    ) -> Self {
+        let lookahead = Span::from_nanos(to_far_end.least_delay.nanos().saturating_sub(1));
+        Self { port, link, to_far_end, lookahead, hosts, traced }
+    }
+
+    /// What the port has counted, and what the line has lost.
+    pub(crate) fn with_losses(&self, mut counters: Counters) -> Counters {
+        if let Some(special) = &self.to_far_end.special {
+            counters.drops += special.lost;
+            counters.drops_by_reason[Reason::LineLoss as usize] += special.lost;
+            counters.dropped_bytes += special.lost_bytes;
+        }
+        counters
     }
 
     /// What hears of fates while the port is called.
@@ -52,12 +70,12 @@ impl Managed {
         tell_hosts(&self.hosts, &mut packet);
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
-            lines.depart(departure.packet, departure.end + self.delay);
+            self.to_far_end.depart(departure, &mut observer, lines);
         }
         if self.port.join(packet, now, &mut observer)
             && let Some(departure) = self.port.next_departure(now, &mut observer)
         {
-            lines.depart(departure.packet, departure.end + self.delay);
+            self.to_far_end.depart(departure, &mut observer, lines);
         }
     }
 
@@ -68,7 +86,7 @@ impl Managed {
         }
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_departure(now, &mut observer) {
-            lines.depart(departure.packet, departure.end + self.delay);
+            self.to_far_end.depart(departure, &mut observer, lines);
         }
     }
 
@@ -107,16 +125,70 @@ impl Managed {
         self.note_departures(&departures, transit, lines);
     }
 
-    fn note_departures(&self, departures: &[Departure], transit: &mut InTransit, lines: &mut Lines) {
+    fn note_departures(&mut self, departures: &[Departure], transit: &mut InTransit, lines: &mut Lines) {
         for (place, departure) in departures.iter().enumerate() {
             // The queue has already seen the departures that follow this one.
             let first = transit.recorder.packets.len();
-            self.observer(transit).trace(PacketEvent::Start, &departure.packet, departure.start);
+            let mut observer = self.observer(transit);
+            observer.trace(PacketEvent::Start, &departure.packet, departure.start);
+            self.to_far_end.depart(*departure, &mut observer, lines);
             transit.recorder.note_queue(first, self.port.discipline(), departures.len() - 1 - place);
-            lines.depart(departure.packet, departure.end + self.delay);
         }
     }
 }
+
+/// The way from the line of a link to its far end.
+pub(crate) struct ToFarEnd {
+    delay: Span,
+    /// Of all packets.
+    least_delay: Span,
+    /// If not every packet takes the same time, or arrives.
+    special: Option<Box<Special>>,
+}
+
+struct Special {
+    way: Way,
+    /// Packets and bytes that the line has lost.
+    lost: u64,
+    lost_bytes: u64,
+}
+
+impl ToFarEnd {
+    /// That of a link; `chance` has its streams.
+    pub(crate) fn new(spec: &LinkSpec, chance: &Streams) -> Self {
+        let way = spec.line.propagation.as_ref().map(|propagation| propagation.running(chance, &spec.name));
+        let special = way.map(|way| Box::new(Special { way, lost: 0, lost_bytes: 0 }));
+        Self { delay: spec.delay, least_delay: spec.least_delay(), special }
+    }
+
+    /// A packet is on the line, and then on its way.
+    #[inline(always)]
+    fn depart(&mut self, departure: Departure, observer: &mut LinkObserver<'_>, lines: &mut Lines) {
+        match &mut self.special {
+            None => lines.depart(departure.packet, departure.end + self.delay),
+            Some(special) => special.depart(&departure, observer, lines),
+        }
+    }
+}
+
+impl Special {
+    #[inline(never)]
+    fn depart(&mut self, departure: &Departure, observer: &mut LinkObserver<'_>, lines: &mut Lines) {
+        match self.way.arrival(departure.end) {
+            // On a line that sends nothing any more a packet stays for ever.
+            Some(there) if there >= FOR_EVER => {}
+            Some(there) => lines.depart(departure.packet, there),
+            None => {
+                self.lost += 1;
+                self.lost_bytes += u64::from(departure.packet.bytes);
+                observer.dropped(&departure.packet, Reason::LineLoss, departure.start);
+            }
+        }
+    }
+}
+
+/// No run lasts as long, and no event later than this fits the clock of the event queue.
+const FOR_EVER: Instant = Instant::from_nanos(1 << 60);
 
 /// Writes into `packet` which hosts it comes from and goes to, if `hosts` knows, by hop.
 #[inline]

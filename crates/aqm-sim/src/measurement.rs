@@ -128,13 +128,13 @@ pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRe
 
 /// What the managed links, those with the numbers `managed`, look like to somebody who watches.
 pub(crate) fn view(net: &impl Network, managed: &[u32], links: &[LinkSpec], now: Instant) -> View {
-    let view = |((&number, found), queue): ((&u32, LinkSnapshot), &dyn QueueDiscipline)| {
+    let view = |(place, ((&number, found), queue)): (usize, ((&u32, LinkSnapshot), &dyn QueueDiscipline))| {
         let (link, LinkSnapshot { counters, backlog }) = (&links[number as usize], found);
         let mut gauges = Vec::new();
         queue.gauges(&mut |gauge| gauges.push((gauge.name, gauge.value, gauge.unit)));
         LinkView {
             name: link.name.clone(),
-            rate_bps: link.rate.bps() as f64,
+            rate_bps: net.rate_at(place, now).unwrap_or(link.rate).bps() as f64,
             length_packets: backlog.packets,
             length_bytes: backlog.bytes,
             arrivals: counters.arrivals,
@@ -147,7 +147,7 @@ pub(crate) fn view(net: &impl Network, managed: &[u32], links: &[LinkSpec], now:
     };
     View {
         time_s: now.seconds(),
-        links: managed.iter().zip(net.glance()).zip(net.disciplines()).map(view).collect(),
+        links: managed.iter().zip(net.glance()).zip(net.disciplines()).enumerate().map(view).collect(),
         lateness_us: Vec::new(),
     }
 }

@@ -6,7 +6,7 @@
 //! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
 //! not sent yet could reach the far end ([`Managed::serve_by`]).
 
-use aqm_net::{Backlog, Instant, Packet};
+use aqm_net::{Backlog, Instant, Packet, Rate};
 use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
 
 use crate::edges::Edges;
@@ -15,7 +15,7 @@ use crate::event_queue::{Due, Soon};
 use crate::first_link::{self, FirstLink};
 use crate::lines::{End, Lines, Owner};
 use crate::links::{self, LinkSpec};
-use crate::managed::Managed;
+use crate::managed::{Managed, ToFarEnd};
 use crate::plan::Plan;
 use crate::prefetch::prefetch;
 use crate::recorder::PacketEvent;
@@ -64,6 +64,10 @@ pub(crate) trait Network {
     fn glance(&self) -> Vec<LinkSnapshot>;
     /// The disciplines of the managed links, in the same order, as of the last time they caught up.
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
+    /// The rate at `now` of the line of the managed link in this place of that order, if it is not always the same.
+    fn rate_at(&self, _place: usize, _now: Instant) -> Option<Rate> {
+        None
+    }
     /// The edges.
     fn edges(&mut self) -> &mut Edges;
     /// Whether memory should be asked for before it is needed.
@@ -119,26 +123,31 @@ impl LaneNetwork {
     fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
         let Plan { scenario, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
+        let chance = scenario.chance();
         let mut managed = Vec::new();
         let mut owners = vec![Owner::Table; scenario.links.len()];
         let mut traced = vec![false; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
-            let rng = scenario.chance().named(&format!("queue/{}", spec.name), 0);
-            let port = Port::new(queue.prototype.clone(), spec.rate, rng, ties);
+            let rng = chance.named(&format!("queue/{}", spec.name), 0);
+            let port = Port::with_line(queue.prototype.clone(), spec.line(&chance), rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
             let hosts = plan.topology.hosts_told_to(queue);
-            managed.push(Managed::new(port, number as u32, spec.delay, hosts, traced[number]));
+            let propagation = ToFarEnd::new(spec, &chance);
+            managed.push(Managed::new(port, number as u32, propagation, hosts, traced[number]));
         }
         let many = plan.topology.has_many_routes();
         let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
         let first_link = |(number, spec): (usize, &LinkSpec)| {
             FirstLink::new(number as u32, spec, classes[number], scenario.reverse_ties, many)
         };
+        // Whoever follows packets to the far end of a link, or finds them there in another order, wants an event.
+        let watched = scenario.links.iter().zip(&traced).map(|(spec, &traced)| traced || spec.reorders());
+        let watched: Vec<bool> = watched.collect();
         let first_links: Vec<FirstLink> =
             scenario.links.iter().enumerate().filter(gathers).map(first_link).collect();
         Self {
-            lines: Lines::new(plan, &owners, &traced, &first_links),
+            lines: Lines::new(plan, &owners, &watched, &first_links),
             managed,
             first_links,
             free_at: vec![Instant::START; scenario.links.len()],
@@ -300,23 +309,27 @@ impl Network for LaneNetwork {
     }
 
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
-        let snapshot = |Managed { port, .. }: &mut Managed| LinkSnapshot {
-            counters: port.counters(now),
-            backlog: port.discipline().backlog(),
+        let snapshot = |managed: &Managed| LinkSnapshot {
+            counters: managed.with_losses(managed.port.counters(now)),
+            backlog: managed.port.discipline().backlog(),
         };
-        self.managed.iter_mut().map(snapshot).collect()
+        self.managed.iter().map(snapshot).collect()
     }
 
     fn glance(&self) -> Vec<LinkSnapshot> {
-        let glance = |Managed { port, .. }: &Managed| LinkSnapshot {
-            counters: *port.counted(),
-            backlog: port.discipline().backlog(),
+        let glance = |managed: &Managed| LinkSnapshot {
+            counters: managed.with_losses(*managed.port.counted()),
+            backlog: managed.port.discipline().backlog(),
         };
         self.managed.iter().map(glance).collect()
     }
 
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
         self.managed.iter().map(|managed| managed.port.discipline())
+    }
+
+    fn rate_at(&self, place: usize, now: Instant) -> Option<Rate> {
+        self.managed[place].port.rate_at(now)
     }
 
     fn edges(&mut self) -> &mut Edges {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aqm_net::Instant;
 use aqm_net::table::{Row, Table};
 
 use crate::links::{LinkSpec, Queue, managed};
@@ -87,6 +88,14 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// The rate of a link, or the mean of what its line could send in the measured time, in bits per second.
+fn mean_rate(scenario: &Scenario, link: &LinkSpec) -> f64 {
+    let Some(service) = &link.line.service else { return link.rate.bps() as f64 };
+    let measured = [scenario.warm_up, scenario.duration];
+    let bits = service.bits(link.outages(&scenario.chance()), measured.map(|at| Instant::START + at));
+    bits / (scenario.duration - scenario.warm_up).seconds()
+}
+
 fn link_rows(scenario: &Scenario, record: &RunRecord) -> Vec<LinkRow> {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
     let (before, after) = (&record.before.links, &record.after.links);
@@ -97,16 +106,21 @@ fn link_rows(scenario: &Scenario, record: &RunRecord) -> Vec<LinkRow> {
             let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);
             let departed_bytes = last.departed_bytes - first.departed_bytes;
             let waited = (last.packet_nanos - first.packet_nanos) as f64 / 1e9;
+            let rate_bps = mean_rate(scenario, link);
             LinkRow {
                 link: number as u32,
-                rate_bps: link.rate.bps() as f64,
+                rate_bps,
                 arrivals,
                 arrived_bytes: last.arrived_bytes - first.arrived_bytes,
                 departures,
                 departed_bytes,
                 drops: last.drops - first.drops,
                 marks: last.marks - first.marks,
-                utilisation: departed_bytes as f64 * 8.0 / (link.rate.bps() as f64 * seconds),
+                utilisation: if rate_bps == 0.0 {
+                    0.0
+                } else {
+                    departed_bytes as f64 * 8.0 / (rate_bps * seconds)
+                },
                 drop_fraction: share(last.drops - first.drops, arrivals),
                 mark_fraction: share(last.marks - first.marks, arrivals),
                 mean_queue_packets: waited / seconds,

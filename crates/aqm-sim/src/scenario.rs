@@ -10,7 +10,7 @@ use aqm_tcp::config::connection::Connection;
 use serde_json::{Value, json};
 
 use crate::edges::{EdgeSpec, place_edges, read_edges};
-use crate::links::{Access, LinkSpec, Links, Queue, managed};
+use crate::links::{self, Access, Around, LinkSpec, Links, Queue, managed};
 use crate::sections::{Host, Record};
 use crate::tables::{FlowRow, PageRow, TransferRow};
 use crate::traffic::{Common, Tcp, Traffic};
@@ -79,7 +79,8 @@ impl Scenario {
         let seed = table.take("seed").unwrap_or(1);
         let draws = table.take("draws").unwrap_or(0);
         let reverse_ties = table.take("reverse_ties").unwrap_or(false);
-        let links = Links::take_from(table);
+        let around = Around { files: &files, duration: duration.unwrap_or(Span::from_millis(1000)) };
+        let links = Links::take_from(table, &around);
         let access: Access = table.take("access").unwrap_or_default();
         let host: Host = table.take("host").unwrap_or_default();
         let most = Span::from_millis(1000);
@@ -168,13 +169,12 @@ impl Scenario {
     /// The names of the files that a scenario in this form refers to.
     pub(crate) fn files_of(value: &Value) -> Vec<String> {
         let tables = value.get("traffic").and_then(Value::as_object);
-        let names = tables.into_iter().flat_map(|t| t.values()).filter_map(|t| t.get("file")?.as_str());
-        names.map(str::to_owned).collect()
+        let of_traffic = tables.into_iter().flat_map(|t| t.values()).filter_map(|t| t.get("file")?.as_str());
+        of_traffic.chain(links::files_of(value)).map(str::to_owned).collect()
     }
 
     /// The scenario in full, every default filled in; reading it gives the same scenario.
     pub(crate) fn to_value(&self) -> Value {
-        let queue = |link: &LinkSpec| link.queue.as_ref().map(|queue| queue.config.to_value());
         let named = self.queues.iter().map(|(name, queue)| (name.clone(), queue.to_value()));
         let mut value = json!({
             LEVEL: PACKET,
@@ -193,23 +193,16 @@ impl Scenario {
         }
         if self.dumbbell {
             let [line, back] = [&self.links[0], &self.links[1]];
-            value["bottleneck"] = json!({ "rate": line.rate, "delay": line.delay, "queue": queue(line) });
+            value["bottleneck"] = line.to_value();
             // A way back like the way there is not written, so that a result keeps its name.
             if back.queue.is_some() || (back.rate, back.delay) != (line.rate, line.delay) {
-                let mut reverse = json!({ "rate": back.rate, "delay": back.delay });
-                if let Some(queue) = queue(back) {
-                    reverse["queue"] = queue;
-                }
-                value["bottleneck"]["reverse"] = reverse;
+                value["bottleneck"]["reverse"] = back.to_value();
             }
         } else {
             let links = self.links.iter().map(|link| {
-                let mut table = json!({
-                    "from": link.from, "to": link.to, "rate": link.rate, "delay": link.delay,
-                });
-                if let Some(queue) = queue(link) {
-                    table["queue"] = queue;
-                }
+                let mut table = link.to_value();
+                table["from"] = link.from.clone().into();
+                table["to"] = link.to.clone().into();
                 (link.name.clone(), table)
             });
             value["links"] = Value::Object(links.collect());

@@ -19,13 +19,13 @@ const MOST_ROWS: f64 = 1e8;
 pub(crate) fn check(scenario: &Scenario, errors: &mut ErrorCollector) {
     let seconds = scenario.duration.seconds();
     for (_, link, _) in managed(&scenario.links) {
-        let per_second = link.rate.bytes_per_second() / 500.0;
+        let per_second = link.peak().bytes_per_second() / 500.0;
         let packets = per_second * seconds;
         let hours = packets * 2e-7 / 3600.0;
         let problem = format!(
             "{seconds} s at {} may be {packets:.0e} packets, about {hours:.0} hours of computing; \
              at most {MOST_PACKETS:.0e} packets are allowed: shorten `duration` or lower the rate",
-            link.rate
+            link.peak()
         );
         errors.check(packets <= MOST_PACKETS, link.place.as_str(), problem);
         let in_flight = per_second * link.delay.seconds();

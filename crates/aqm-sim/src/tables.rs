@@ -246,7 +246,7 @@ table! {
     LinkRow as "links" {
         /// The link.
         link: Word(u32),
-        /// Its rate.
+        /// Its rate; of a line that changes, the mean of what it could send in the measured time.
         rate_bps: Real(f64),
         /// Packets that arrived, the dropped ones included.
         arrivals: Whole(u64),
@@ -256,11 +256,11 @@ table! {
         departures: Whole(u64),
         /// Bytes sent.
         departed_bytes: Whole(u64),
-        /// Packets dropped.
+        /// Packets dropped by the queue, and lost on the line after they were sent.
         drops: Whole(u64),
         /// Packets marked.
         marks: Whole(u64),
-        /// Share of the time the line was sending.
+        /// Share of the time the line was sending; of a line that changes, what it sent of what it could.
         utilisation: Real(f64),
         /// Drops per arrival.
         drop_fraction: Real(f64),

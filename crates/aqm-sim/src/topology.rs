@@ -320,6 +320,7 @@ mod tests {
 
     use super::*;
     use crate::Plan;
+    use crate::links::LineSpec;
 
     fn link(from: &str, to: &str, millis: u64) -> LinkSpec {
         LinkSpec {
@@ -330,6 +331,7 @@ mod tests {
             rate: Rate::from_bps(1000),
             delay: Span::from_millis(millis),
             queue: None,
+            line: LineSpec::default(),
         }
     }
 

@@ -1,0 +1,144 @@
+//! A value that changes at given moments: the rate of a line, its delay.
+
+use std::sync::Arc;
+
+use crate::{Instant, Span};
+
+/// A value and the steps in which it changes, once or again after every period; asked in the order of time.
+#[derive(Clone, Debug)]
+pub struct Steps<T> {
+    /// Before the first step.
+    first: T,
+    /// When in a round, and to what; in the order of time.
+    steps: Arc<[(Span, T)]>,
+    /// How long a round lasts; zero if there is one only.
+    period: Span,
+    /// The present value, and the next step: its place, and when its round begins.
+    value: T,
+    next: usize,
+    round: Instant,
+}
+
+impl<T: Copy> Steps<T> {
+    /// One that is `first` until the first of `steps`, which come again after each `repeat`.
+    ///
+    /// # Panics
+    /// If the steps are not in the order of time, or one is not before the end of the round.
+    pub fn new(first: T, steps: impl Into<Arc<[(Span, T)]>>, repeat: Option<Span>) -> Self {
+        let (steps, period) = (steps.into(), repeat.unwrap_or(Span::ZERO));
+        assert!(steps.is_sorted_by_key(|&(at, _)| at), "steps are in the order of time");
+        let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
+        assert!(repeat.is_none_or(|period| last < period), "steps are within the period");
+        // Without steps nothing comes again.
+        let period = if steps.is_empty() { Span::ZERO } else { period };
+        Self { first, steps, period, value: first, next: 0, round: Instant::START }
+    }
+
+    /// The value at `now`, and until when it surely lasts. Each moment that is asked about is at or after the last one.
+    #[inline]
+    pub fn at(&mut self, now: Instant) -> (T, Instant) {
+        let until = self.next_step();
+        if now < until { (self.value, until) } else { self.go_on(now) }
+    }
+
+    /// The value at any moment.
+    pub fn value_at(&self, now: Instant) -> T {
+        let rounds = now.nanos().checked_div(self.period.nanos()).unwrap_or(0);
+        let since = Span::from_nanos(now.nanos() - rounds * self.period.nanos());
+        match self.steps[..self.begun(since)].last().or(self.steps.last().filter(|_| rounds > 0)) {
+            Some(&(_, value)) => value,
+            None => self.first,
+        }
+    }
+
+    /// Every value that it ever has, some of them more than once.
+    pub fn values(&self) -> impl Iterator<Item = T> {
+        let begins_with_step = self.steps.first().is_some_and(|(at, _)| at.is_zero());
+        let first = (!begins_with_step).then_some(self.first);
+        first.into_iter().chain(self.steps.iter().map(|&(_, value)| value))
+    }
+
+    /// How many steps of a round have begun after so much of it.
+    fn begun(&self, since: Span) -> usize {
+        self.steps.partition_point(|&(at, _)| at <= since)
+    }
+
+    fn next_step(&self) -> Instant {
+        self.steps.get(self.next).map_or(Instant::NEVER, |&(at, _)| self.round + at)
+    }
+
+    /// The next step is due.
+    #[cold]
+    fn go_on(&mut self, now: Instant) -> (T, Instant) {
+        if let Some(rounds @ 1..) = now.since(self.round).nanos().checked_div(self.period.nanos()) {
+            self.round += self.period.saturating_mul(rounds);
+            self.value = self.steps[self.steps.len() - 1].1;
+        }
+        self.next = self.begun(now.since(self.round));
+        if let Some(&(_, value)) = self.steps[..self.next].last() {
+            self.value = value;
+        }
+        if self.next == self.steps.len() && !self.period.is_zero() {
+            self.next = 0;
+            self.round += self.period;
+        }
+        (self.value, self.next_step())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn steps(steps: &[(u64, char)], repeat: Option<u64>) -> Steps<char> {
+        let steps: Vec<(Span, char)> = steps.iter().map(|&(at, v)| (Span::from_nanos(at), v)).collect();
+        Steps::new('-', steps, repeat.map(Span::from_nanos))
+    }
+
+    #[test]
+    fn a_value_lasts_until_the_next_step() {
+        let mut once = steps(&[(5, 'a'), (9, 'b')], None);
+        assert_eq!(once.at(at(0)), ('-', at(5)));
+        assert_eq!(once.at(at(4)), ('-', at(5)));
+        assert_eq!(once.at(at(5)), ('a', at(9)));
+        assert_eq!(once.at(at(1000)), ('b', Instant::NEVER));
+        assert_eq!(steps(&[], None).at(at(7)), ('-', Instant::NEVER));
+        assert_eq!(steps(&[], Some(3)).at(at(7)), ('-', Instant::NEVER));
+    }
+
+    #[test]
+    fn steps_come_again_after_every_period() {
+        let mut again = steps(&[(2, 'a'), (6, 'b')], Some(10));
+        let seen: Vec<(char, u64)> = [0, 2, 6, 11, 12, 16, 25]
+            .map(|now| again.at(at(now)))
+            .map(|(v, until)| (v, until.nanos()))
+            .into();
+        let expected = [('-', 2), ('a', 6), ('b', 12), ('b', 12), ('a', 16), ('b', 22), ('a', 26)];
+        assert_eq!(seen, expected);
+        assert_eq!(again.at(at(1_000_001)), ('b', at(1_000_002)));
+    }
+
+    #[test]
+    fn whoever_asks_seldom_hears_the_same_as_whoever_asks_often() {
+        for repeat in [None, Some(20), Some(23)] {
+            let one = steps(&[(0, 'a'), (3, 'b'), (3, 'c'), (11, 'd'), (19, 'e')], repeat);
+            let mut often = one.clone();
+            for now in 0..100 {
+                let (value, until) = often.at(at(now));
+                assert_eq!(one.clone().at(at(now)), (value, until), "{repeat:?} {now}");
+                assert_eq!(one.value_at(at(now)), value, "{repeat:?} {now}");
+                assert!(until > at(now));
+            }
+        }
+    }
+
+    #[test]
+    fn all_values_are_listed() {
+        assert_eq!(steps(&[(2, 'a'), (6, 'b')], None).values().collect::<String>(), "-ab");
+        assert_eq!(steps(&[(0, 'a'), (6, 'b')], None).values().collect::<String>(), "ab");
+    }
+}

@@ -1,0 +1,189 @@
+//! A line whose rate changes in steps.
+//!
+//! A packet that is being sent when the rate changes goes on at the new rate: it has left when the integral of the rate
+//! since its beginning is its length. The integral is exact; its end is rounded to the nearest nanosecond, as that of a
+//! line of one rate. A line without a rate takes no packet.
+
+use aqm_net::parameters;
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateOrZero, Span, Steps};
+
+use super::outages::Outages;
+
+parameters! {
+    /// A change of a line's rate.
+    pub struct RateStep {
+        /// When.
+        pub at: Option<Span> = None, "no default: it must be given";
+        /// To how much; `0bps` for nothing.
+        pub rate: Option<RateOrZero> = None, "no default: it must be given";
+    }
+}
+
+/// The steps of a scenario.
+pub(super) fn read(steps: &[RateStep]) -> Result<Vec<(Span, Rate)>, ConfigErrors> {
+    let mut errors = ErrorCollector::default();
+    let mut read: Vec<(Span, Rate)> = Vec::new();
+    for (place, step) in steps.iter().enumerate() {
+        errors.check(step.at.is_some(), format!("{place}.at"), "is missing: write when, such as \"10s\"");
+        let problem = "is missing: write a rate, such as \"5Mbps\" or \"0bps\"";
+        errors.check(step.rate.is_some(), format!("{place}.rate"), problem);
+        let (Some(at), Some(rate)) = (step.at, step.rate) else { continue };
+        if let Some(&(before, _)) = read.last() {
+            let problem = format_args!("must be later than that of the step before, {before}");
+            errors.check(before < at, format!("{place}.at"), problem);
+        }
+        read.push((at, rate.or_zero()));
+    }
+    errors.finish(read)
+}
+
+/// The steps of a file: a time and a rate on each line.
+pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
+    let mut steps: Vec<(Span, Rate)> = Vec::new();
+    let (mut unit, mut first) = ("bps", true);
+    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    for (number, line) in content.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let fields: Vec<&str> = if line.contains(',') {
+            line.split(',').map(str::trim).collect()
+        } else {
+            line.split_whitespace().collect()
+        };
+        let named = header(&fields).filter(|_| first);
+        first = false;
+        if let Some(named) = named {
+            unit = named;
+            continue;
+        }
+        let step = step(&fields, unit).and_then(|step| match steps.last() {
+            Some(&(before, _)) if step.0 <= before => {
+                Err(format!("`{}` must be later than the line before, {before}", fields[0]))
+            }
+            _ => Ok(step),
+        });
+        steps.push(step.map_err(|problem| format!("line {}: {problem}", number + 1))?);
+    }
+    if steps.is_empty() {
+        return Err("has no steps: write a time in seconds and a rate in bits per second on each line".into());
+    }
+    Ok(steps)
+}
+
+/// The unit of the rates, if these are the names of the columns.
+fn header(fields: &[&str]) -> Option<&'static str> {
+    let [time, rate] = fields else { return None };
+    let units = ["bps", "kbps", "Mbps", "Gbps"].into_iter();
+    let mut named = units.filter(|unit| rate.eq_ignore_ascii_case(&format!("rate_{unit}")));
+    named.next().filter(|_| *time == "time_s")
+}
+
+/// Reads one line; a number without a unit is one of seconds, or of the `unit` of rates.
+fn step(fields: &[&str], unit: &str) -> Result<(Span, Rate), String> {
+    let [at, rate] = fields else {
+        return Err(format!("has {} columns, expected a time and a rate", fields.len()));
+    };
+    let with_unit = |text: &str, unit: &str| match text.parse::<f64>() {
+        Ok(_) => format!("{text}{unit}"),
+        Err(_) => text.to_owned(),
+    };
+    Ok((Span::parse(&with_unit(at, "s"))?, RateOrZero::parse(&with_unit(rate, unit))?.or_zero()))
+}
+
+/// A rate, and the time of a byte at it, if there is one.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    rate: Rate,
+    pace: Option<Pace>,
+}
+
+impl Speed {
+    fn of(rate: Rate) -> Self {
+        Self { rate, pace: (rate != Rate::default()).then(|| rate.pace()) }
+    }
+
+    const NONE: Self = Self { rate: Rate::from_bps(0), pace: None };
+}
+
+/// The rates of a line.
+#[derive(Clone, Debug)]
+pub(super) struct Rates(Steps<Speed>);
+
+/// A bit at a rate of one bit per second takes so many nanoseconds.
+const NANOS: u128 = 1_000_000_000;
+
+impl Rates {
+    pub(super) fn new(rate: Rate, steps: Vec<(Span, Rate)>, repeat: Option<Span>) -> Self {
+        let steps: Vec<_> = steps.into_iter().map(|(at, rate)| (at, Speed::of(rate))).collect();
+        Self(Steps::new(Speed::of(rate), steps, repeat))
+    }
+
+    /// The rate at any moment.
+    pub(super) fn rate_at(&self, now: Instant) -> Rate {
+        self.0.value_at(now).rate
+    }
+
+    pub(super) fn peak(&self) -> Rate {
+        self.0.values().map(|speed| speed.rate).max().unwrap_or_default()
+    }
+
+    /// How fast it sends at `now`, and until when surely.
+    #[inline]
+    fn at(&mut self, now: Instant, outages: &mut Outages) -> (Speed, Instant) {
+        let (speed, until) = self.0.at(now);
+        match outages.at(now) {
+            (true, up) => (Speed::NONE, up),
+            (false, down) => (speed, until.min(down)),
+        }
+    }
+
+    /// The first moment from `now` on at which it sends.
+    pub(super) fn ready(&mut self, mut now: Instant, outages: &mut Outages) -> Instant {
+        loop {
+            let (speed, until) = self.at(now, outages);
+            if speed.pace.is_some() || until == Instant::NEVER {
+                return if speed.pace.is_some() { now } else { Instant::NEVER };
+            }
+            now = until;
+        }
+    }
+
+    pub(super) fn transmit(&mut self, start: Instant, bytes: u64, outages: &mut Outages) -> Instant {
+        let (speed, until) = self.at(start, outages);
+        if let Some(pace) = speed.pace {
+            let end = start + pace.time_for(bytes);
+            if end <= until {
+                return end;
+            }
+        }
+        // In bits by a thousand millions: whole numbers, whatever the rates.
+        let mut left = 8 * u128::from(bytes) * NANOS;
+        let (mut now, mut speed, mut until) = (start, speed, until);
+        loop {
+            let bps = u128::from(speed.rate.bps());
+            let takes = (left + bps / 2).checked_div(bps).and_then(|nanos| u64::try_from(nanos).ok());
+            if let Some(takes) = takes.filter(|&nanos| now + Span::from_nanos(nanos) <= until) {
+                return now + Span::from_nanos(takes);
+            }
+            if until == Instant::NEVER {
+                return Instant::NEVER;
+            }
+            left = left.saturating_sub(bps * u128::from(until.since(now).nanos()));
+            now = until;
+            (speed, until) = self.at(now, outages);
+        }
+    }
+
+    /// How many bits it could send between two moments.
+    pub(super) fn bits(&mut self, outages: &mut Outages, [from, to]: [Instant; 2]) -> f64 {
+        let (mut now, mut sum) = (from, 0.0);
+        while now < to {
+            let (speed, until) = self.at(now, outages);
+            sum += speed.rate.bps() as f64 * until.min(to).since(now).seconds();
+            now = until;
+        }
+        sum
+    }
+}

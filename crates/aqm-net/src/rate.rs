@@ -11,6 +11,9 @@ use crate::units;
 pub struct Rate(u64);
 
 impl Rate {
+    /// The least one that may be written.
+    pub const LEAST: Self = Self(16);
+
     /// A rate of `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)

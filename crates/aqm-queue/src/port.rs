@@ -224,7 +224,10 @@ impl Port {
             return true;
         }
         self.free_at = line.ready(now, waiting);
-        self.free_at == now
+        let is_ready = self.free_at == now;
+        // Otherwise it is the line that is waited for, whatever arrives.
+        self.held &= is_ready;
+        is_ready
     }
 
     /// The rate at which the line sends at `now`, if it is not always the same; nothing if it has none.

@@ -16,8 +16,8 @@ use crate::propagation::{self, Propagation};
 parameters! {
     /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
     ///
-    /// What else the line can do says the section `line`. The way back is the link `bottleneck-back`. It has the same rate and delay, and a queue that never drops, unless
-    /// a table `bottleneck.reverse` says otherwise.
+    /// What else the line can do says the section `line`. The way back is the link `bottleneck-back`. It has the same
+    /// rate and delay, and a queue that never drops, unless a table `bottleneck.reverse` says otherwise.
     pub struct Bottleneck {
         /// How fast it sends.
         pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
@@ -251,7 +251,8 @@ impl LinkTable {
         let Self { rate, delay, queue, line, propagation } = self;
         let schedule = table.note(line.schedule(|name| around.files.get(name).map(String::as_str)));
         let mean = schedule.as_ref().and_then(|schedule| schedule.mean_rate(around.duration));
-        let problem = "is missing, and the line sends nothing in the mean: write a rate, such as \"10Mbps\"";
+        let problem =
+            "is missing, and the line sends less than 16bps in the mean: write a rate, such as \"10Mbps\"";
         table.check(rate.is_some() || mean != Some(Rate::default()), "rate", problem);
         let rate =
             read_or(rate, mean.or(given.0), "rate", "write how fast it sends, such as \"10Mbps\"", table);

@@ -72,9 +72,9 @@ impl Managed {
         while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
             self.to_far_end.depart(departure, &mut observer, lines);
         }
-        if self.port.join(packet, now, &mut observer)
-            && let Some(departure) = self.port.next_departure(now, &mut observer)
-        {
+        let begins = self.port.join(packet, now, &mut observer);
+        observer.note_arrival();
+        if begins && let Some(departure) = self.port.next_departure(now, &mut observer) {
             self.to_far_end.depart(departure, &mut observer, lines);
         }
     }
@@ -100,40 +100,53 @@ impl Managed {
         lines: &mut Lines,
     ) {
         tell_hosts(&self.hosts, &mut packet);
-        // What departs before it joins goes first, so that each row shows the queue as it was.
-        let mut departures = Vec::new();
-        let mut observer = self.observer(transit);
-        self.port.serve_before(now, &mut observer, |departure| departures.push(departure));
-        self.note_departures(&departures, transit, lines);
-        departures.clear();
+        while let Some(departure) =
+            self.next_traced(transit, |port, observer| port.next_departure_before(now, observer))
+        {
+            self.depart_traced(departure, transit, lines);
+        }
         let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
+        let begins = self.port.join(packet, now, &mut self.observer(transit));
         let mut observer = self.observer(transit);
-        self.port.accept(packet, now, &mut observer, |departure| departures.push(departure));
+        let departure = if begins { self.port.next_departure(now, &mut observer) } else { None };
         if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
             self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
         }
         // A packet that goes straight to the line has joined the queue for a moment.
-        transit.recorder.note_queue(first, self.port.discipline(), departures.len());
-        self.note_departures(&departures, transit, lines);
+        transit.recorder.note_queue(first, self.port.discipline(), departure.iter().count());
+        if let Some(departure) = departure {
+            self.depart_traced(departure, transit, lines);
+        }
     }
 
     #[cold]
     fn serve_traced(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
-        let mut departures = Vec::new();
-        let mut observer = self.observer(transit);
-        self.port.serve(now, &mut observer, |departure| departures.push(departure));
-        self.note_departures(&departures, transit, lines);
+        while let Some(departure) =
+            self.next_traced(transit, |port, observer| port.next_departure(now, observer))
+        {
+            self.depart_traced(departure, transit, lines);
+        }
     }
 
-    fn note_departures(&mut self, departures: &[Departure], transit: &mut InTransit, lines: &mut Lines) {
-        for (place, departure) in departures.iter().enumerate() {
-            // The queue has already seen the departures that follow this one.
-            let first = transit.recorder.packets.len();
-            let mut observer = self.observer(transit);
-            observer.trace(PacketEvent::Start, &departure.packet, departure.start);
-            self.to_far_end.depart(*departure, &mut observer, lines);
-            transit.recorder.note_queue(first, self.port.discipline(), departures.len() - 1 - place);
-        }
+    /// The next departure, if any; each row of what the queue drops then shows the queue as it was.
+    fn next_traced(
+        &mut self,
+        transit: &mut InTransit,
+        next: impl FnOnce(&mut Port, &mut LinkObserver<'_>) -> Option<Departure>,
+    ) -> Option<Departure> {
+        let first = transit.recorder.packets.len();
+        let mut observer = self.observer(transit);
+        let departure = next(&mut self.port, &mut observer);
+        transit.recorder.note_queue(first, self.port.discipline(), departure.iter().count());
+        departure
+    }
+
+    fn depart_traced(&mut self, departure: Departure, transit: &mut InTransit, lines: &mut Lines) {
+        let first = transit.recorder.packets.len();
+        let mut observer = self.observer(transit);
+        observer.trace(PacketEvent::Start, &departure.packet, departure.start);
+        self.to_far_end.depart(departure, &mut observer, lines);
+        transit.recorder.note_queue(first, self.port.discipline(), 0);
     }
 }
 

@@ -1,12 +1,12 @@
-//! The oracle: a plain engine with a sorted heap and an event for every transmission that ends, as
-//! a textbook would write it. On scenarios without ties it must end in the same state as the fast
-//! engine, bit for bit; where there are ties, both obey the same rule.
+//! The oracle: a plain engine with a sorted heap and an event for every transmission that ends, every change of a rate
+//! and every opportunity, as a textbook would write it. On scenarios without ties it must end in the same state as the
+//! fast engine, bit for bit; where there are ties, both obey the same rule.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use aqm_net::{Instant, Pace, Packet, Rng, Span};
-use aqm_queue::{Acknowledgement, Context, Counters, Observer, QueueDiscipline, Reason};
+use aqm_net::{Instant, Pace, Packet, Span};
+use aqm_queue::QueueDiscipline;
 
 use crate::edges::Edges;
 use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
@@ -15,12 +15,13 @@ use crate::managed::tell_hosts;
 use crate::network::{HostEvent, LinkSnapshot, Network};
 use crate::plan::Plan;
 use crate::topology::{Hop, LinkClass};
-use crate::transit::{InTransit, LinkObserver};
+use crate::transit::InTransit;
+use line::{Agenda, Managed, What};
 
 enum Event {
     LineFree(u32),
-    /// The queue of a line that holds packets back may be ready.
-    Ready(u32),
+    /// Something happens at a managed link.
+    AtLine(u32, What),
     AtEndOfLink(Packet),
     Processed(Packet),
     Timer(Timer),
@@ -29,19 +30,12 @@ enum Event {
 /// The line is served before packets of the same instant arrive.
 const LINES_FIRST: u32 = 0;
 const THEN_THE_REST: u32 = 1;
+/// How many places there are for what happens at a line at one instant.
+const ORDERS: u32 = 4;
 
 enum Buffer {
     Endless(VecDeque<Packet>),
     Managed(Box<Managed>),
-}
-
-struct Managed {
-    discipline: Box<dyn QueueDiscipline>,
-    rng: Rng,
-    counters: Counters,
-    waiting: u64,
-    changed_at: Instant,
-    hosts: Vec<[u16; 2]>,
 }
 
 struct Link {
@@ -76,22 +70,19 @@ impl ReferenceNetwork {
         };
         let mut links: Vec<Link> = link_classes.into_iter().map(endless).collect();
         for (number, spec, queue) in links::managed(&scenario.links) {
-            links[number].buffer = Buffer::Managed(Box::new(Managed {
-                discipline: queue.prototype.clone(),
-                rng: scenario.chance().named(&format!("queue/{}", spec.name), 0),
-                counters: Counters::default(),
-                waiting: 0,
-                changed_at: Instant::START,
-                hosts: topology.hosts_told_to(queue),
-            }));
+            links[number].buffer = Buffer::Managed(Box::new(Managed::new(plan, number, spec, queue)));
         }
-        Self {
+        let mut network = Self {
             heap: BinaryHeap::new(),
             events: Vec::new(),
             links,
             hops: topology.hops().collect(),
             edges: edges.clone(),
+        };
+        for number in 0..network.links.len() as u32 {
+            network.at_managed(number, |managed, agenda| managed.begin(agenda));
         }
+        network
     }
 
     fn schedule(&mut self, at: Instant, phase: u32, rank: u32, event: Event) {
@@ -99,92 +90,53 @@ impl ReferenceNetwork {
         self.events.push(Some(event));
     }
 
-    fn put_on(&mut self, number: u32, mut packet: Packet, now: Instant, transit: &mut InTransit) {
-        let link = &mut self.links[number as usize];
-        match &mut link.buffer {
-            Buffer::Endless(waiting) => waiting.push_back(packet),
-            Buffer::Managed(managed) => {
-                tell_hosts(&managed.hosts, &mut packet);
-                let observer = transit.at_link(number, managed.counters.arrivals, false);
-                managed.counters.arrivals += 1;
-                managed.counters.arrived_bytes += u64::from(packet.bytes);
-                managed.call(now, observer, |discipline, cx| discipline.enqueue(packet, cx));
-            }
+    /// Does something at a managed link, and schedules what follows from it.
+    fn at_managed(&mut self, number: u32, act: impl FnOnce(&mut Managed, &mut Agenda)) {
+        let mut agenda = Agenda::new();
+        if let Buffer::Managed(managed) = &mut self.links[number as usize].buffer {
+            act(managed, &mut agenda);
         }
-        if !link.busy {
-            self.transmit(number, now, transit);
+        for (at, what) in agenda {
+            match what {
+                What::Arrives(packet) => {
+                    self.schedule(at, THEN_THE_REST, rank_of_link(number), Event::AtEndOfLink(packet));
+                }
+                what => {
+                    let rank = number * ORDERS + what.order();
+                    self.schedule(at, LINES_FIRST, rank, Event::AtLine(number, what));
+                }
+            }
         }
     }
 
-    fn transmit(&mut self, number: u32, now: Instant, transit: &mut InTransit) {
+    fn put_on(&mut self, number: u32, mut packet: Packet, now: Instant, transit: &mut InTransit) {
         let link = &mut self.links[number as usize];
-        let next = match &mut link.buffer {
-            Buffer::Endless(waiting) => waiting.pop_front(),
-            Buffer::Managed(managed) => {
-                // An idle queue is not asked again before something waits.
-                if !link.busy && managed.waiting == 0 {
-                    return;
+        match &mut link.buffer {
+            Buffer::Endless(waiting) => {
+                waiting.push_back(packet);
+                if !link.busy {
+                    self.transmit(number, now);
                 }
-                let observer = transit.at_link(number, managed.counters.arrivals, false);
-                let next = managed.call(now, observer, |discipline, cx| discipline.dequeue(cx));
-                let ready = managed.discipline.next_ready().filter(|_| next.is_none() && managed.waiting > 0);
-                if let Some(at) = ready {
-                    link.busy = false;
-                    return self.schedule(at, LINES_FIRST, number, Event::Ready(number));
-                }
-                if let Some(packet) = next {
-                    managed.counters.departures += 1;
-                    managed.counters.departed_bytes += u64::from(packet.bytes);
-                }
-                next
             }
-        };
+            Buffer::Managed(managed) => {
+                tell_hosts(&managed.hosts, &mut packet);
+                self.at_managed(number, |managed, agenda| managed.put(packet, now, transit, agenda));
+            }
+        }
+    }
+
+    /// A line without a queue discipline takes its next packet.
+    fn transmit(&mut self, number: u32, now: Instant) {
+        let link = &mut self.links[number as usize];
+        let Buffer::Endless(waiting) = &mut link.buffer else { return };
+        let next = waiting.pop_front();
         link.busy = next.is_some();
         if let Some(packet) = next {
             let end = now + link.pace.time_for(packet.bytes.into());
             let arrival = end + link.delay;
-            self.schedule(end, LINES_FIRST, number, Event::LineFree(number));
+            self.schedule(end, LINES_FIRST, number * ORDERS, Event::LineFree(number));
             self.schedule(arrival, THEN_THE_REST, rank_of_link(number), Event::AtEndOfLink(packet));
         }
-    }
-}
-
-impl Managed {
-    fn call<R>(
-        &mut self,
-        now: Instant,
-        observer: LinkObserver<'_>,
-        act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
-    ) -> R {
-        self.counters.packet_nanos +=
-            u128::from(self.waiting) * u128::from(now.since(self.changed_at).nanos());
-        self.changed_at = now;
-        let mut tally = Tally { counters: &mut self.counters, observer };
-        let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
-        let result = act(self.discipline.as_mut(), &mut cx);
-        self.waiting = self.discipline.backlog().packets;
-        result
-    }
-}
-
-struct Tally<'a> {
-    counters: &'a mut Counters,
-    observer: LinkObserver<'a>,
-}
-
-impl Observer for Tally<'_> {
-    fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.counters.drops += 1;
-        self.counters.drops_by_reason[why as usize] += 1;
-        self.counters.dropped_bytes += u64::from(packet.bytes);
-        self.observer.dropped(packet, why, now);
-    }
-    fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.counters.marks += 1;
-        self.observer.marked(packet, why, now);
-    }
-    fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
-        self.observer.acknowledgement(packet)
     }
 }
 
@@ -214,9 +166,10 @@ impl Network for ReferenceNetwork {
             self.heap.pop();
             let now = Instant::from_nanos(time);
             match self.events[index].take().expect("an event happens once") {
-                Event::LineFree(link) => self.transmit(link, now, transit),
-                Event::Ready(link) if !self.links[link as usize].busy => self.transmit(link, now, transit),
-                Event::Ready(_) => {}
+                Event::LineFree(link) => self.transmit(link, now),
+                Event::AtLine(link, what) => {
+                    self.at_managed(link, |managed, agenda| managed.on(what, now, transit, agenda));
+                }
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
                 Event::Processed(processed) => {
                     *packet = processed;
@@ -245,9 +198,7 @@ impl Network for ReferenceNetwork {
         let mut snapshots = Vec::new();
         for link in &mut self.links {
             let Buffer::Managed(managed) = &mut link.buffer else { continue };
-            managed.counters.packet_nanos +=
-                u128::from(managed.waiting) * u128::from(now.since(managed.changed_at).nanos());
-            managed.changed_at = now;
+            managed.count_until(now);
             let backlog = managed.discipline.backlog();
             snapshots.push(LinkSnapshot { counters: managed.counters, backlog });
         }
@@ -282,4 +233,5 @@ impl Network for ReferenceNetwork {
     }
 }
 
+mod line;
 mod tests;

@@ -111,6 +111,11 @@ impl Config {
             Schedule::Rates { steps, repeat } => Sending::Rates(Rates::new(rate, steps, repeat)),
             Schedule::Opportunities(trace) => Sending::Opportunities(trace),
         };
+        if let Sending::Rates(rates) = &sending {
+            let problem = "the line never sends: write a rate that is not `0bps` at one step";
+            let place = if self.rate_file.is_some() { "rate_file" } else { "rate_steps" };
+            errors.check(rates.peak() != Rate::default(), place, problem);
+        }
         let found = outages.zip(bursts).map(|(outages, bursts)| Service {
             sending,
             outages: Outages::new(outages),
@@ -136,8 +141,8 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The mean rate of a line that says so itself, over a period or else over the run; nothing if it begins with a
-    /// rate that is written elsewhere.
+    /// The mean rate of a line that says so itself, over a period or else over the run, or zero if it is less than may
+    /// be written; nothing if it begins with a rate that is written elsewhere.
     pub fn mean_rate(&self, duration: Span) -> Option<Rate> {
         let bps = match self {
             Self::Rates { steps, repeat } => {
@@ -148,7 +153,8 @@ impl Schedule {
             }
             Self::Opportunities(trace) => trace.mean_bps(),
         };
-        Some(Rate::from_bps((bps + 0.5) as u64))
+        let rate = Rate::from_bps((bps + 0.5) as u64);
+        Some(if rate < Rate::LEAST { Rate::default() } else { rate })
     }
 }
 
@@ -187,7 +193,7 @@ impl Service {
     pub fn peak(&self) -> Rate {
         match &self.sending {
             Sending::Rates(rates) => rates.peak(),
-            Sending::Opportunities(trace) => Rate::from_bps(trace.mean_bps() as u64),
+            Sending::Opportunities(trace) => Rate::from_bps(trace.mean_bps() as u64).max(Rate::LEAST),
         }
     }
 
@@ -260,8 +266,8 @@ pub(crate) struct Waiting {
 
 impl Varying {
     /// The line has sent what it had, and something waits: the first moment from `now` on at which it may take a packet
-    /// if nothing more arrives. Each `now` is the last answer, a later moment, or earlier than an answer if more
-    /// waits.
+    /// if nothing more arrives. Each `now` is the last answer or a later moment, or an earlier one if the line
+    /// [waits for more](Self::waits_for_more).
     #[inline(never)]
     pub(crate) fn ready(&mut self, now: Instant, waiting: Waiting) -> Instant {
         if let Some(bursts) = &mut self.bursts {

@@ -116,6 +116,8 @@ const NANOS: u128 = 1_000_000_000;
 
 impl Rates {
     pub(super) fn new(rate: Rate, steps: Vec<(Span, Rate)>, repeat: Option<Span>) -> Self {
+        // Where nothing changes any more nobody must look for a change.
+        let repeat = repeat.filter(|_| steps.iter().any(|step| step.1 != steps[0].1));
         let steps: Vec<_> = steps.into_iter().map(|(at, rate)| (at, Speed::of(rate))).collect();
         Self(Steps::new(Speed::of(rate), steps, repeat))
     }
@@ -133,6 +135,9 @@ impl Rates {
     #[inline]
     fn at(&mut self, now: Instant, outages: &mut Outages) -> (Speed, Instant) {
         let (speed, until) = self.0.at(now);
+        if speed.pace.is_none() {
+            return (speed, until);
+        }
         match outages.at(now) {
             (true, up) => (Speed::NONE, up),
             (false, down) => (speed, until.min(down)),

@@ -67,7 +67,11 @@ fn a_line_that_is_down_takes_no_packet() {
     let steps = json!({"rate_steps": [{"at": "0s", "rate": "0bps"}, {"at": "3ms", "rate": "8Mbps"}]});
     assert_eq!(sent(&service(steps), &[(MILLI, 1000)]), [(3 * MILLI, 4 * MILLI)]);
     let never = json!({"rate_steps": [{"at": "1ms", "rate": "0bps"}]});
-    assert_eq!(sent(&service(never), &[(0, 500), (0, 1000), (0, 1000)]), [(0, 500_000), (500_000, u64::MAX)]);
+    let ever =
+        json!({"rate_steps": [{"at": "1ms", "rate": "0bps"}], "rate_repeat": "2ms", "random_outages": {}});
+    for service in [service(never), service(ever)] {
+        assert_eq!(sent(&service, &[(0, 500), (0, 1000), (0, 1000)]), [(0, 500_000), (500_000, u64::MAX)]);
+    }
 }
 
 #[test]
@@ -297,6 +301,10 @@ fn what_a_line_can_send_is_counted() {
     let later = json!({"rate_steps": [{"at": "1s", "rate": "1Mbps"}]});
     let config = <Config as aqm_net::Parameter>::read(later).unwrap();
     assert_eq!(config.schedule(|_| None).unwrap().mean_rate(Span::from_millis(50)), None);
+    let seldom = <Config as aqm_net::Parameter>::read(json!({"opportunities": {"file": "trace"}})).unwrap();
+    let schedule = seldom.schedule(|_| Some("3600000\n")).unwrap();
+    assert_eq!(schedule.mean_rate(Span::from_millis(50)), Some(Rate::default()), "less than may be written");
+    assert_eq!(seldom.service(Rate::LEAST, schedule).unwrap().peak(), Rate::LEAST);
 }
 
 #[test]
@@ -337,6 +345,17 @@ fn what_is_wrong_with_a_line_is_told() {
             json!({"rate_file": "f"}),
             "1,50\n1,60\n",
             "rate_file: line 2: `1` must be later than the line before, 1s",
+        ),
+        (json!({"rate_file": "f"}), "0,0\n1,0\n", "rate_file: the line never sends"),
+        (
+            json!({"rate_steps": [{"at": "0s", "rate": "0bps"}], "rate_repeat": "1s"}),
+            "",
+            "rate_steps: the line never sends",
+        ),
+        (
+            json!({"rate_file": "f"}),
+            "0,-3",
+            "rate_file: line 1: `-3bps` must be a finite number, zero or more",
         ),
         (json!({"rate_file": "f"}), "1,2,3", "rate_file: line 1: has 3 columns"),
         (json!({"rate_file": "f"}), "rate_bps,time_s\n1,50", "rate_file: line 1: `rate_bps` is not a number"),

@@ -16,8 +16,8 @@ use crate::propagation::{self, Propagation};
 parameters! {
     /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
     ///
-    /// What else the line can do says the section `line`. The way back is the link `bottleneck-back`. It has the same
-    /// rate and delay, and a queue that never drops, unless a table `bottleneck.reverse` says otherwise.
+    /// What else the line can do say the sections `line` and `propagation`. The way back is the link `bottleneck-back`.
+    /// It has the same rate and delay, and a queue that never drops, unless a table `bottleneck.reverse` says otherwise.
     pub struct Bottleneck {
         /// How fast it sends.
         pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
@@ -29,10 +29,10 @@ parameters! {
 parameters! {
     /// The way back of a dumbbell, from the node `right` to the node `left`: what acknowledgements meet.
     ///
-    /// It may have a `queue` of its own, and then is a managed link of the name `bottleneck-back`; left out: one that
-    /// never drops.
+    /// It may have a `queue` of its own, and then is a managed link of the name `bottleneck-back`, whose line can do what
+    /// the sections `line` and `propagation` say; left out: one that never drops.
     pub struct Reverse {
-        /// How fast it sends; left out: as fast as the bottleneck. What else the line can do says the section `line`.
+        /// How fast it sends; left out: as fast as the bottleneck.
         pub rate: Option<Rate> = None, "ours: lines are the same in both directions unless they are said not to be";
         /// Propagation delay, one way; left out: that of the bottleneck.
         pub delay: Option<Span> = None, "ours: lines are the same in both directions unless they are said not to be";

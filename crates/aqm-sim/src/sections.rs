@@ -3,8 +3,10 @@
 
 use aqm_net::registry::{Entry, Family};
 use aqm_net::{Size, Span, parameters};
+use aqm_queue::line;
 
 use crate::links::{Access, Bottleneck, Reverse};
+use crate::propagation;
 
 parameters! {
     /// What every host does with packets.
@@ -52,6 +54,8 @@ pub fn catalog() -> Vec<Entry> {
     vec![
         Entry::of_parameters::<Bottleneck>("bottleneck", family),
         Entry::of_parameters::<Reverse>("bottleneck.reverse", family),
+        Entry::of_parameters::<line::Config>("line", family),
+        Entry::of_parameters::<propagation::Config>("propagation", family),
         Entry::of_parameters::<Access>("access", family),
         Entry::of_parameters::<Host>("host", family),
         Entry::of_parameters::<Record>("record", family),

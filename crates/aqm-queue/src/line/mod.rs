@@ -23,6 +23,9 @@ use rates::{RateStep, Rates};
 
 parameters! {
     /// How the line of a managed link sends, if not always at the same rate.
+    ///
+    /// These keys stand beside the `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`. A line that says
+    /// from the start when it sends needs no `rate` then; left out it is the mean.
     pub struct Config {
         /// Moments from which the line sends at another rate; until the first of them it sends at its `rate`. A packet
         /// that is being sent goes on at the new rate. At `0bps` the line sends nothing.

@@ -17,6 +17,8 @@ use reordering::{Reorderer, Reordering};
 
 parameters! {
     /// What happens to packets between the line of a managed link and its far end.
+    ///
+    /// These keys stand beside the `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`.
     pub struct Config {
         /// Moments from which the propagation delay is another one; until the first of them it is `delay`. What counts
         /// is the delay as a packet leaves the line. Where it becomes shorter, packets wait for those before them: none

@@ -7,9 +7,9 @@
 //! Whoever holds a port owes it this: to call `serve` before looking at it, and before the packet whose
 //! transmission begins next ([`Port::next_start`]) could reach the other end. So nothing is ever served late.
 
-use aqm_net::{Instant, Packet, Rate, Rng, Span};
+use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 
-use crate::line::{Line, Waiting};
+use crate::line::{Line, Varying, Waiting};
 use crate::{Acknowledgement, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// What happens first when a packet arrives at the very instant the line becomes free.
@@ -62,7 +62,10 @@ pub struct Counters {
 pub struct Port {
     discipline: Box<dyn QueueDiscipline>,
     rng: Rng,
-    line: Line,
+    /// Of the line, if it always sends at the same rate.
+    pace: Pace,
+    /// The line, if it does not.
+    varying: Option<Box<Varying>>,
     ties: Ties,
     /// When the transmission in progress ends, or the last one ended; or when the line, which does not always send, is
     /// asked anew.
@@ -88,10 +91,15 @@ impl Port {
 
     /// An idle port with any line.
     pub fn with_line(discipline: Box<dyn QueueDiscipline>, line: Line, rng: Rng, ties: Ties) -> Self {
+        let (pace, varying) = match line {
+            Line::Constant(pace) => (pace, None),
+            Line::Varying(line) => (Rate::LEAST.pace(), Some(line)),
+        };
         Self {
             discipline,
             rng,
-            line,
+            pace,
+            varying,
             ties,
             free_at: Instant::START,
             idle: true,
@@ -101,6 +109,13 @@ impl Port {
             left_less_joined: 0,
             counters: Counters::default(),
         }
+    }
+
+    /// Whether its line always sends at the same rate. Then the methods with `steady` in their names do the same as
+    /// those without, for less.
+    #[inline]
+    pub fn is_steady(&self) -> bool {
+        self.varying.is_none()
     }
 
     /// A packet arrives. Everything due before it departs first.
@@ -124,21 +139,81 @@ impl Port {
         observer: &mut dyn Observer,
         mut depart: impl FnMut(Departure),
     ) {
-        while let Some(departure) = self.next_departure_before(now, observer) {
-            depart(departure);
+        if self.is_steady() {
+            while let Some(departure) = self.next_steady_departure_before(now, observer) {
+                depart(departure);
+            }
+        } else {
+            while let Some(departure) = self.next_departure_before(now, observer) {
+                depart(departure);
+            }
         }
     }
 
     /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
     pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
-        while let Some(departure) = self.next_departure(until, observer) {
-            depart(departure);
+        if self.is_steady() {
+            while let Some(departure) = self.next_steady_departure(until, observer) {
+                depart(departure);
+            }
+        } else {
+            while let Some(departure) = self.next_departure(until, observer) {
+                depart(departure);
+            }
         }
     }
 
     /// A packet arrives; what departs before it has departed. Whether the line, which was free, may send now.
     #[inline]
     pub fn join(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
+        let begins = self.join_queue(packet, now, observer);
+        let begins = self.line_begins(begins, now);
+        self.begins(begins, now)
+    }
+
+    /// The next departure before a packet that arrives at `now` joins, by the rule of ties.
+    #[inline]
+    pub fn next_departure_before(&mut self, now: Instant, observer: &mut dyn Observer) -> Option<Departure> {
+        self.next_departure(self.last_before(now)?, observer)
+    }
+
+    /// The next transmission that starts at or before `until`.
+    #[inline]
+    pub fn next_departure(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
+        self.next::<false>(until, observer)
+    }
+
+    /// [`join`](Self::join) of a port whose line [always sends at the same rate](Self::is_steady).
+    #[inline]
+    pub fn join_steady(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
+        let begins = self.join_queue(packet, now, observer);
+        self.begins(begins, now)
+    }
+
+    /// [`next_departure_before`](Self::next_departure_before) of such a port.
+    #[inline]
+    pub fn next_steady_departure_before(
+        &mut self,
+        now: Instant,
+        observer: &mut dyn Observer,
+    ) -> Option<Departure> {
+        self.next_steady_departure(self.last_before(now)?, observer)
+    }
+
+    /// [`next_departure`](Self::next_departure) of such a port.
+    #[inline]
+    pub fn next_steady_departure(
+        &mut self,
+        until: Instant,
+        observer: &mut dyn Observer,
+    ) -> Option<Departure> {
+        debug_assert!(self.is_steady());
+        self.next::<true>(until, observer)
+    }
+
+    /// A packet joins the queue; whether it may be that the line, which waits for the queue, sends now.
+    #[inline(always)]
+    fn join_queue(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
         let at_departure =
             self.last_start == now || (self.free_at == now && !self.held && self.counters.departures > 0);
         self.counters.tied += u64::from(at_departure || self.last_arrival == now);
@@ -147,10 +222,12 @@ impl Port {
         self.counters.arrived_bytes += u64::from(packet.bytes);
         self.left_less_joined = self.left_less_joined.wrapping_sub(now.nanos().into());
         self.call(now, observer, |discipline, cx| discipline.enqueue(packet, cx));
-        let mut begins = (self.idle || self.held) && self.waiting() > 0;
-        if matches!(self.line, Line::Varying(_)) {
-            begins = self.line_begins(begins, now);
-        }
+        (self.idle || self.held) && self.waiting() > 0
+    }
+
+    /// The line is asked at `now` if it `begins`, which is returned.
+    #[inline(always)]
+    fn begins(&mut self, begins: bool, now: Instant) -> bool {
         if begins {
             self.free_at = now;
             self.idle = false;
@@ -158,22 +235,21 @@ impl Port {
         begins
     }
 
-    /// The next departure before a packet that arrives at `now` joins, by the rule of ties.
-    #[inline]
-    pub fn next_departure_before(&mut self, now: Instant, observer: &mut dyn Observer) -> Option<Departure> {
-        let until = match self.ties {
-            Ties::DepartureFirst => now.nanos(),
-            Ties::ArrivalFirst => now.nanos().checked_sub(1)?,
-        };
-        self.next_departure(Instant::from_nanos(until), observer)
+    /// The last moment at which departures come before a packet that arrives at `now`, by the rule of ties.
+    #[inline(always)]
+    fn last_before(&self, now: Instant) -> Option<Instant> {
+        match self.ties {
+            Ties::DepartureFirst => Some(now),
+            Ties::ArrivalFirst => now.nanos().checked_sub(1).map(Instant::from_nanos),
+        }
     }
 
     /// The next transmission that starts at or before `until`.
-    #[inline]
-    pub fn next_departure(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
+    #[inline(always)]
+    fn next<const STEADY: bool>(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
         while !self.idle && self.free_at <= until {
             let start = self.free_at;
-            if matches!(self.line, Line::Varying(_)) && !self.line_is_ready(start) {
+            if !STEADY && !self.line_is_ready(start) {
                 continue;
             }
             let Some(packet) = self.call(start, observer, |discipline, cx| discipline.dequeue(cx)) else {
@@ -183,7 +259,10 @@ impl Port {
             self.held = false;
             self.last_start = start;
             self.left_less_joined = self.left_less_joined.wrapping_add(start.nanos().into());
-            self.free_at = self.line.transmit(start, u64::from(packet.bytes));
+            self.free_at = match &mut self.varying {
+                Some(line) if !STEADY => line.transmit(start, u64::from(packet.bytes)),
+                _ => start + self.pace.time_for(u64::from(packet.bytes)),
+            };
             self.counters.departures += 1;
             self.counters.departed_bytes += u64::from(packet.bytes);
             return Some(Departure { packet, start, end: self.free_at });
@@ -193,7 +272,7 @@ impl Port {
 
     /// The line is free at `now`, and the discipline sends nothing: nothing waits, or it holds back what does.
     fn wait(&mut self, now: Instant) {
-        if let Line::Varying(line) = &mut self.line {
+        if let Some(line) = &mut self.varying {
             line.rest(now);
         }
         self.held = self.waiting() > 0;
@@ -207,7 +286,7 @@ impl Port {
     /// Whether a line that does not always send is asked anew as a packet joins, which `begins` its work or not.
     #[inline(never)]
     fn line_begins(&mut self, begins: bool, now: Instant) -> bool {
-        let Line::Varying(line) = &mut self.line else { return begins };
+        let Some(line) = &mut self.varying else { return begins };
         if begins {
             line.begin(now, self.ties);
         }
@@ -219,7 +298,7 @@ impl Port {
     #[inline(never)]
     fn line_is_ready(&mut self, now: Instant) -> bool {
         let waiting = Waiting { packets: self.waiting(), bytes: self.discipline.backlog().bytes };
-        let Line::Varying(line) = &mut self.line else { return true };
+        let Some(line) = &mut self.varying else { return true };
         if waiting.packets == 0 {
             return true;
         }
@@ -232,7 +311,7 @@ impl Port {
 
     /// The rate at which the line sends at `now`, if it is not always the same; nothing if it has none.
     pub fn rate_at(&self, now: Instant) -> Option<Rate> {
-        self.line.rate_at(now)
+        self.varying.as_ref()?.rate_at(now)
     }
 
     /// Packets that have arrived so far.

@@ -21,6 +21,8 @@ pub(crate) struct Managed {
     hosts: Vec<[u16; 2]>,
     /// Whether its packets are recorded.
     pub(crate) traced: bool,
+    /// Whether they are, or its line does more than send at one rate, over one delay.
+    pub(crate) special: bool,
 }
 
 impl Managed {
@@ -32,7 +34,8 @@ impl Managed {
         traced: bool,
     ) -> Self {
         let lookahead = Span::from_nanos(to_far_end.least_delay.nanos().saturating_sub(1));
-        Self { port, link, to_far_end, lookahead, hosts, traced }
+        let special = traced || !port.is_steady() || to_far_end.special.is_some();
+        Self { port, link, to_far_end, lookahead, hosts, traced, special }
     }
 
     /// What the port has counted, and what the line has lost.
@@ -58,7 +61,7 @@ impl Managed {
         self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)
     }
 
-    /// Offers `packet` to the queue; whatever leaves it departs on `lines`.
+    /// Offers `packet` to the queue of a link that is not special; whatever leaves it departs on `lines`.
     #[inline(always)]
     pub(crate) fn offer(
         &mut self,
@@ -68,19 +71,58 @@ impl Managed {
         lines: &mut Lines,
     ) {
         tell_hosts(&self.hosts, &mut packet);
+        let delay = self.to_far_end.delay;
         let mut observer = self.observer(transit);
-        while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
-            self.to_far_end.depart(departure, &mut observer, lines);
+        while let Some(departure) = self.port.next_steady_departure_before(now, &mut observer) {
+            lines.depart(departure.packet, departure.end + delay);
         }
-        let begins = self.port.join(packet, now, &mut observer);
-        observer.note_arrival();
-        if begins && let Some(departure) = self.port.next_departure(now, &mut observer) {
-            self.to_far_end.depart(departure, &mut observer, lines);
+        if self.port.join_steady(packet, now, &mut observer) {
+            observer.note_arrival();
+            if let Some(departure) = self.port.next_steady_departure(now, &mut observer) {
+                lines.depart(departure.packet, departure.end + delay);
+            }
         }
     }
 
     /// Lets the port send what is due.
     pub(crate) fn serve(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+        if self.special {
+            return self.serve_special(now, transit, lines);
+        }
+        let delay = self.to_far_end.delay;
+        let mut observer = self.observer(transit);
+        while let Some(departure) = self.port.next_steady_departure(now, &mut observer) {
+            lines.depart(departure.packet, departure.end + delay);
+        }
+    }
+
+    /// As [`offer`](Self::offer), to the queue of any link.
+    #[inline(never)]
+    pub(crate) fn offer_special(
+        &mut self,
+        mut packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        lines: &mut Lines,
+    ) {
+        if self.traced {
+            return self.offer_traced(packet, now, transit, lines);
+        }
+        tell_hosts(&self.hosts, &mut packet);
+        let mut observer = self.observer(transit);
+        while let Some(departure) = self.port.next_departure_before(now, &mut observer) {
+            self.to_far_end.depart(departure, &mut observer, lines);
+        }
+        if self.port.join(packet, now, &mut observer) {
+            observer.note_arrival();
+            if let Some(departure) = self.port.next_departure(now, &mut observer) {
+                self.to_far_end.depart(departure, &mut observer, lines);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn serve_special(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
         if self.traced {
             return self.serve_traced(now, transit, lines);
         }
@@ -92,13 +134,7 @@ impl Managed {
 
     /// As [`offer`](Self::offer), and records what happens.
     #[cold]
-    pub(crate) fn offer_traced(
-        &mut self,
-        mut packet: Packet,
-        now: Instant,
-        transit: &mut InTransit,
-        lines: &mut Lines,
-    ) {
+    fn offer_traced(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
         tell_hosts(&self.hosts, &mut packet);
         while let Some(departure) =
             self.next_traced(transit, |port, observer| port.next_departure_before(now, observer))
@@ -175,7 +211,6 @@ impl ToFarEnd {
     }
 
     /// A packet is on the line, and then on its way.
-    #[inline(always)]
     fn depart(&mut self, departure: Departure, observer: &mut LinkObserver<'_>, lines: &mut Lines) {
         match &mut self.special {
             None => lines.depart(departure.packet, departure.end + self.delay),
@@ -185,7 +220,6 @@ impl ToFarEnd {
 }
 
 impl Special {
-    #[inline(never)]
     fn depart(&mut self, departure: &Departure, observer: &mut LinkObserver<'_>, lines: &mut Lines) {
         match self.way.arrival(departure.end) {
             // On a line that sends nothing any more a packet stays for ever.

@@ -185,8 +185,8 @@ impl LaneNetwork {
     /// Offers `packet` to the queue of a managed link.
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
         let (managed, lines) = (&mut self.managed[port as usize], &mut self.lines);
-        if managed.traced {
-            managed.offer_traced(packet, now, transit, lines);
+        if managed.special {
+            managed.offer_special(packet, now, transit, lines);
         } else {
             managed.offer(packet, now, transit, lines);
         }
@@ -290,7 +290,11 @@ impl Network for LaneNetwork {
             let timing = lines.timings[link];
             if let Owner::Port(port) = timing.owner {
                 let managed = &mut managed[port as usize];
-                first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
+                if managed.special {
+                    first_link.take(now, |at, packet| managed.offer_special(packet, at, transit, lines));
+                } else {
+                    first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
+                }
             } else {
                 let free_at = &mut free_at[link];
                 first_link.take(now, |at, packet| {

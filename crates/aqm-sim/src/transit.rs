@@ -100,7 +100,7 @@ impl LinkObserver<'_> {
         Fate { packet: *packet, slot, link: self.link, why, at }
     }
 
-    /// A packet has arrived, and has had its fate if it was refused.
+    /// A packet has arrived, and has had its fate if it was refused; what follows is told of the queue with it.
     #[inline(always)]
     pub(crate) fn note_arrival(&mut self) {
         self.arrivals += 1;

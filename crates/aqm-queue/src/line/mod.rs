@@ -228,27 +228,6 @@ impl Line {
     pub fn constant(rate: Rate) -> Self {
         Self::Constant(rate.pace())
     }
-
-    /// When a transmission of `bytes` ends that begins at `start`, when the line was [ready](Varying::ready).
-    #[inline(always)]
-    pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
-        match self {
-            Self::Constant(pace) => start + pace.time_for(bytes),
-            Self::Varying(line) => line.transmit(start, bytes),
-        }
-    }
-
-    /// The rate at which it sends at `now`; nothing if it has none, or none of its own.
-    pub(crate) fn rate_at(&self, now: Instant) -> Option<Rate> {
-        match self {
-            Self::Constant(_) => None,
-            Self::Varying(line) => match &line.sending {
-                Sending::Rates(_) if line.outages.is_down_at(now) => Some(Rate::default()),
-                Sending::Rates(rates) => Some(rates.rate_at(now)),
-                Sending::Opportunities(_) => None,
-            },
-        }
-    }
 }
 
 /// A line that does not always send at the same rate.
@@ -287,13 +266,22 @@ impl Varying {
 
     /// When a transmission ends that begins at `start`; `NEVER` if the line sends too little ever after.
     #[inline(never)]
-    fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
+    pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
         if let Some(bursts) = &mut self.bursts {
             bursts.sent(bytes);
         }
         match &mut self.sending {
             Sending::Rates(rates) => rates.transmit(start, bytes, &mut self.outages),
             Sending::Opportunities(trace) => trace.transmit(start, bytes, &mut self.outages),
+        }
+    }
+
+    /// The rate at which it sends at `now`; nothing if it has none.
+    pub(crate) fn rate_at(&self, now: Instant) -> Option<Rate> {
+        match &self.sending {
+            Sending::Rates(_) if self.outages.is_down_at(now) => Some(Rate::default()),
+            Sending::Rates(rates) => Some(rates.rate_at(now)),
+            Sending::Opportunities(_) => None,
         }
     }
 

@@ -331,7 +331,10 @@ fn any_lines(rng: &mut Rng, seed: u64) -> (Value, Files) {
             "kind": "htb", "default": "web",
             "classes": {
                 "link": {"rate": "700kbps"},
-                "ftp": {"parent": "link", "rate": "300kbps", "ceil": "700kbps", "match": {"traffic": ["ftp"]}},
+                "ftp": {
+                    "parent": "link", "rate": "300kbps", "ceil": "700kbps", "match": {"traffic": ["ftp"]},
+                    "queue": {"kind": "codel"},
+                },
                 "web": {"parent": "link", "rate": "350kbps", "ceil": "600kbps"},
             },
         }),

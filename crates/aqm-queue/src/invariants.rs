@@ -10,10 +10,11 @@
 //! - gauges are finite, probabilities are probabilities, and the `average` queue is never longer than
 //!   the longest queue there was.
 //!
-//! By convention the parameters `limit` (one packet more where `admits` or `kernel` is that of Linux 2.4),
-//! `ecn` (allowed unless `"off"` or false; CAKE has none and marks), `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none)
-//! mean the same in every discipline; the invariants read them from the configuration. A gauge of one class has
-//! its number at its end: `average_0`. A broken invariant is a bug of ours, so the bookkeeper panics.
+//! By convention the parameters `limit` (if [`crate::Build::holds_at_most`] says nothing else; one packet more
+//! where `admits` or `kernel` is that of Linux 2.4), `ecn` (allowed unless `"off"` or false; CAKE has none and marks),
+//! `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none) mean
+//! the same in every discipline; the invariants read them from the configuration. A gauge of one class has its number
+//! at its end: `average_0`. A broken invariant is a bug of ours, so the bookkeeper panics.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -32,6 +32,7 @@ mod flow_queues;
 mod fq_codel;
 mod fq_pie;
 mod gauge;
+mod gred;
 mod hash_index;
 mod htb;
 pub mod invariants;
@@ -59,7 +60,7 @@ pub mod testing;
 mod truesize;
 mod window_average;
 
-use aqm_net::{Backlog, ConfigError, ConfigErrors, Instant, Packet, Rate, Rng, registry};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, Instant, Length, Packet, Rate, Rng, registry};
 use dyn_clone::DynClone;
 use serde_json::Value;
 
@@ -82,6 +83,7 @@ registry! {
         "red" => red,
         "linux-red" => linux_red,
         "choke" => choke,
+        "gred" => gred,
         "adaptive-red" => adaptive_red,
         "self-configuring-red" => self_configuring_red,
         "shred" => shred,
@@ -214,6 +216,11 @@ pub trait Build {
     /// Whether each flow has a queue of its own, so that the cost of a packet may depend on the flows that wait.
     fn has_flow_queues(&self) -> bool {
         false
+    }
+
+    /// The most that may wait, if that is not what the parameter `limit` says.
+    fn holds_at_most(&self) -> Option<Length> {
+        None
     }
 
     /// The `options` of `tc -s -j qdisc show` for this discipline, with its `kind` and `tc`'s own units (bytes, bytes

@@ -211,7 +211,10 @@ impl QueueDiscipline for Choke {
 
     fn tc_statistics(&self, _now: Instant) -> Value {
         let Counts { early, marked, pdrop, matched } = self.counts;
-        json!({"marked": marked, "early": early, "pdrop": pdrop, "other": 0, "matched": matched})
+        json!({
+            "overlimits": early + marked, "marked": marked, "early": early, "pdrop": pdrop, "other": 0,
+            "matched": matched,
+        })
     }
 }
 
@@ -473,9 +476,11 @@ mod tests {
         let statistics = driver.queue.tc_statistics(driver.now);
         let counts = driver.fates.counts;
         assert!(counts.marks > 100 && counts.early > 100 && counts.other > 10);
-        let (early, marked) = (counts.early + counts.forced, counts.marks);
-        let expected =
-            json!({"marked": marked, "early": early, "pdrop": 0, "other": 0, "matched": counts.other / 2});
+        let (early, marked, matched) = (counts.early + counts.forced, counts.marks, counts.other / 2);
+        let expected = json!({
+            "overlimits": early + marked, "marked": marked, "early": early, "pdrop": 0, "other": 0,
+            "matched": matched,
+        });
         assert_eq!(statistics, expected);
     }
 

@@ -221,7 +221,8 @@ impl Build for Config {
         let weights: Vec<u32> =
             self.vqs.iter().filter_map(|vq| vq.told().ok()).map(|red| red.weight_log).collect();
         if self.mode() != Mode::Own && weights.iter().any(|weight| *weight != weights[0]) {
-            let problem = "should have one weight: with grio the kernel adds or shares averages as weights have scaled them";
+            let problem = "should have one weight: with grio the kernel adds or shares averages as weights have \
+                           scaled them";
             warnings.push(ConfigError::at("vqs", problem));
         }
         warnings
@@ -259,8 +260,14 @@ impl Build for Config {
         };
         let hard = json!({"ecn": true, "harddrop": true, "probability": 0.5, "max": "8kB"});
         vec![
-            json!({"vqs": [vq(json!({})), vq(hard.clone()), vq(json!({"limit": "10kB"}))], "default": 9, "limit": "15kB"}),
-            json!({"grio": true, "vqs": [vq(json!({"prio": 3})), vq(json!({"prio": 1, "ecn": true})), vq(json!({"prio": 2}))]}),
+            json!({
+                "vqs": [vq(json!({})), vq(hard.clone()), vq(json!({"limit": "10kB"}))],
+                "default": 9, "limit": "15kB",
+            }),
+            json!({
+                "grio": true,
+                "vqs": [vq(json!({"prio": 3})), vq(json!({"prio": 1, "ecn": true})), vq(json!({"prio": 2}))],
+            }),
             json!({"grio": true, "default": 1, "vqs": [vq(json!({"prio": 3})), vq(hard), vq(json!({"prio": 8}))]}),
             json!({"vqs": [vq(json!({"limit": "9999B", "probability": 0.99}))]}),
         ]
@@ -406,19 +413,27 @@ impl QueueDiscipline for Gred {
         }
     }
 
-    fn tc_statistics(&self, _now: Instant) -> Value {
+    fn tc_statistics(&self, now: Instant) -> Value {
         let vqs = self.queues.iter().enumerate().map(|(number, vq)| {
             let Counts { prob_drop, prob_mark, forced_drop, forced_mark, pdrop, packets, bytes } = vq.counts;
             let is_shared = self.mode == Mode::Wred;
+            let idle_since = if is_shared { self.shared_idle } else { vq.idle_since };
+            let mut vars = vq.vars;
+            vars.average = self.average(vq);
+            // The kernel shows what an arrival would find.
+            let qave = idle_since.map_or(vars.average, |since| vars.after_idle(&vq.idle, since, now));
             json!({
                 "vq": number,
-                "qave": self.average(vq) >> vq.parms.weight_log,
+                "qave": qave >> vq.parms.weight_log,
                 "backlog": if is_shared { self.fifo.backlog().bytes } else { vq.bytes },
                 "forced_drop": forced_drop, "prob_drop": prob_drop, "pdrop": pdrop, "other": 0,
                 "forced_mark": forced_mark, "prob_mark": prob_mark, "packets": packets, "bytes": bytes,
             })
         });
-        json!({"vqs": vqs.collect::<Vec<_>>()})
+        let chosen =
+            |counts: &Counts| counts.prob_drop + counts.prob_mark + counts.forced_drop + counts.forced_mark;
+        let overlimits: u64 = self.queues.iter().map(|vq| chosen(&vq.counts)).sum();
+        json!({"overlimits": overlimits, "options": {"vqs": vqs.collect::<Vec<_>>()}})
     }
 }
 
@@ -593,15 +608,17 @@ mod tests {
             for _ in 0..40 {
                 driver.offer(of(5));
             }
-            let packets =
-                |number: usize| driver.queue.tc_statistics(driver.now)["vqs"][number]["packets"].as_u64();
+            let packets = |number: usize| {
+                driver.queue.tc_statistics(driver.now)["options"]["vqs"][number]["packets"].as_u64()
+            };
             ([packets(0), packets(1)], driver.fates.counts.overflow, driver.queue.backlog().bytes)
         };
         assert_eq!(with(1).0, [Some(0), Some(40)]);
         assert_eq!(with(7), ([Some(0), Some(0)], 15, 25_000), "no RED, and the outer limit");
         let mut driver = driver(json!({"vqs": [vq(json!({})), vq(json!({}))]}), 1);
         driver.offer(of(17));
-        assert_eq!(driver.queue.tc_statistics(driver.now)["vqs"][1]["packets"], 1, "16 classes, then again");
+        let statistics = driver.queue.tc_statistics(driver.now);
+        assert_eq!(statistics["options"]["vqs"][1]["packets"], 1, "16 classes, then again");
     }
 
     #[test]
@@ -616,7 +633,7 @@ mod tests {
                 driver.offer(of(1));
             });
             [0, 1].map(|number| {
-                driver.queue.tc_statistics(driver.now)["vqs"][number]["backlog"].as_u64().unwrap()
+                driver.queue.tc_statistics(driver.now)["options"]["vqs"][number]["backlog"].as_u64().unwrap()
             })
         };
         assert_eq!((full("7500B"), full("400kB")), ([7000, 12_000], [12_000, 12_000]));
@@ -648,7 +665,7 @@ mod tests {
             }
             driver.offer(if k % 2 == 0 { ect(1000) } else { packet(1000) });
         }
-        let vq = &driver.queue.tc_statistics(driver.now)["vqs"][0];
+        let vq = &driver.queue.tc_statistics(driver.now)["options"]["vqs"][0];
         let counts = driver.fates.counts;
         assert!(counts.early > 10 && counts.marks > 10);
         let all = ["prob_drop", "prob_mark", "forced_drop", "packets", "bytes", "qave"]
@@ -656,6 +673,11 @@ mod tests {
         let average = driver.gauge("average_0") as u64;
         let expected = [counts.early, counts.marks, counts.forced, 4000, 4_000_000, average];
         assert_eq!(all, expected.map(Some));
+        while driver.take().is_some() {}
+        let later = Instant::from_nanos(1_000_000_000);
+        let vq = &driver.queue.tc_statistics(later)["options"]["vqs"][0];
+        let shown = (vq["qave"].as_u64(), driver.gauge("average_0") as u64);
+        assert_eq!(shown, (Some(average / 4), average), "as far as its table of idle times reaches");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //!   the longest queue there was.
 //!
 //! By convention the parameters `limit` (if [`crate::Build::holds_at_most`] says nothing else; one packet more
+//! By convention the parameters `limit` (if [`crate::Build::holds_at_most`] says nothing else; one packet more
 //! where `admits` or `kernel` is that of Linux 2.4), `ecn` (allowed unless `"off"` or false; CAKE has none and marks),
 //! `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none) mean
 //! the same in every discipline; the invariants read them from the configuration. A gauge of one class has its number

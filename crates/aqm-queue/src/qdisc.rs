@@ -10,7 +10,7 @@
 //! - A queue that a scenario leaves out is not shown, nor are those of flows.
 
 use aqm_net::{Backlog, Instant, Rate};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{ClassCounters, Config, Counters, QueueDiscipline};
 
@@ -105,10 +105,17 @@ impl List<'_> {
     }
 }
 
-/// Puts what `more` has, if it is a table, into the table `one`.
+/// Puts what `more` has, if it is a table, into the table `one`; tables and lists that both have, likewise.
 fn extend(one: &mut Value, more: Value) {
-    if let (Value::Object(one), Value::Object(more)) = (one, more) {
-        one.extend::<Map<String, Value>>(more);
+    match (one, more) {
+        (Value::Object(one), Value::Object(more)) => {
+            more.into_iter().for_each(|(name, value)| extend(one.entry(name).or_insert(Value::Null), value));
+        }
+        (Value::Array(one), Value::Array(more)) if one.len() == more.len() => {
+            one.iter_mut().zip(more).for_each(|(one, more)| extend(one, more));
+        }
+        (_, Value::Null) => {}
+        (one, more) => *one = more,
     }
 }
 

@@ -11,7 +11,6 @@
 //!   the longest queue there was.
 //!
 //! By convention the parameters `limit` (if [`crate::Build::holds_at_most`] says nothing else; one packet more
-//! By convention the parameters `limit` (if [`crate::Build::holds_at_most`] says nothing else; one packet more
 //! where `admits` or `kernel` is that of Linux 2.4), `ecn` (allowed unless `"off"` or false; CAKE has none and marks),
 //! `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none) mean
 //! the same in every discipline; the invariants read them from the configuration. A gauge of one class has its number
@@ -34,7 +33,7 @@ use crate::{
 /// As [`crate::Build::build`].
 pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
     let mut limits = BTreeMap::new();
-    find_limits(&config.to_value(), "", &mut limits);
+    find_limits(config, "", &mut limits);
     let expected = Expected::of(config);
     Ok(Box::new(Watched {
         inner: config.build(rate)?,
@@ -78,14 +77,12 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// The limits of the disciplines inside, by the places of their parameters below `place`.
-fn find_limits(parameters: &Value, place: &str, found: &mut BTreeMap<String, Limit>) {
-    let Value::Object(table) = parameters else { return };
-    for (name, value) in table {
-        let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
-        if value.get("kind").is_some() {
-            found.insert(place.clone(), Limit::of(value));
-        }
-        find_limits(value, &place, found);
+fn find_limits(config: &Config, place: &str, found: &mut BTreeMap<String, Limit>) {
+    // How much may wait does not depend on the line.
+    for inner in config.inner(Rate::default()) {
+        let place = if place.is_empty() { inner.place } else { format!("{place}.{}", inner.place) };
+        find_limits(inner.config, &place, found);
+        found.insert(place, Limit::of(inner.config));
     }
 }
 
@@ -98,10 +95,11 @@ struct Limit {
 }
 
 impl Limit {
-    fn of(parameters: &Value) -> Self {
-        let is = |name, word| setting(parameters, name).is_some_and(|value| *value == word);
+    fn of(config: &Config) -> Self {
+        let parameters = config.to_value();
+        let is = |name, word| setting(&parameters, name).is_some_and(|value| *value == word);
         Self {
-            length: length(parameters, "limit"),
+            length: config.holds_at_most().or(length(&parameters, "limit")),
             one_more: is("admits", "until-beyond") || is("kernel", "2.4"),
         }
     }
@@ -140,13 +138,15 @@ struct Expected {
 impl Expected {
     fn of(config: &Config) -> Self {
         let parameters = config.to_value();
-        let average_unit = length(&parameters, "min_th").or(length(&parameters, "limit"));
+        let own = length(&parameters, "min_th").or(length(&parameters, "limit"));
+        // The average that a stage shows is that of its queue.
+        let average_unit = own.filter(|_| config.inner(Rate::default()).is_empty());
         let ecn_mask = match setting(&parameters, "ecn_mask").and_then(Value::as_str) {
             Some("l4s-ect") => 1,
             Some(_) => 3,
             None => 0,
         };
-        Self { limit: Limit::of(&parameters), average_unit, marks: may_mark(config), ecn_mask }
+        Self { limit: Limit::of(config), average_unit, marks: may_mark(config), ecn_mask }
     }
 }
 

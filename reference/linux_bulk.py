@@ -51,6 +51,8 @@ TODAY: Mapping[str, Mapping[str, Any]] = {
     "fqcodelecn": {"kind": "fq-codel"},
     "pie": {"kind": "pie"},
     "pieecn": {"kind": "pie", "ecn": True},
+    "cake": {"kind": "cake", "diffserv": "besteffort", "flows": "flows"},
+    "cakeshaper": {"kind": "cake", "diffserv": "besteffort", "flows": "flows", "bandwidth": "2Mbps"},
 }
 """Queues of today by their name in a condition."""
 SHORT = "mice_10m_60ms_pfifo2"

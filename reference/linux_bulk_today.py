@@ -11,6 +11,7 @@ In the conditions called `mice` 240 short CUBIC transfers come beside two long f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
@@ -18,7 +19,7 @@ import data
 import linux_bulk
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Job, left_out_case
+from case import Case, Job
 from judge import HELD_OUT, Measures, Quantity, Row, of_schedules
 from linux_bulk import BAND, CONDITION, SEGMENTS, TODAY, WHERE
 
@@ -26,8 +27,8 @@ REPEATS = 3
 WARM_UP = 10.0
 """When counting begins, in seconds."""
 SHORT_REPEATS = 10
-LATER = {"cake": "CAKE", "cakeshaper": "CAKE"}
-"""Queues that do not exist here yet."""
+ROOTS = ("cakeshaper",)
+"""Queues that shape by themselves, without HTB."""
 FLOORS = {"mean_q_pkts": 0.1, "p95_q_pkts": 1.0, "drops": 2.0, "marks": 2.0}
 """Half the band of what is small: a tenth of a packet of the mean, and what is counted in whole packets."""
 
@@ -41,8 +42,6 @@ def cases() -> list[Case]:
 def _case(condition: str) -> Case:
     found = CONDITION.match(condition)
     assert found is not None, condition
-    if found["queue"] in LATER:
-        return left_out_case(f"{HELD_OUT}linux today {condition}", "not yet", LATER[found["queue"]])
     assert found["queue"] in TODAY, condition
     return short_case(condition) if condition.startswith("mice") else bulk_case(condition)
 
@@ -145,8 +144,11 @@ def short(condition: str, number: int) -> list[dict[str, str]]:
 
 def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
     """A replication of ours."""
-    changes = {"record.queue_every": "47ms"}
-    if "ecn" in condition:
+    changes: dict[str, Any] = {"record.queue_every": "47ms"}
+    kind = condition.split("_")[3]
+    if kind in ROOTS:
+        changes["links.forth.queue"] = TODAY[kind]
+    if kind.endswith("ecn"):
         changes["tcp.ecn.mode"] = "on"
     return linux_bulk.scenario(condition, flows).with_(changes)
 

@@ -1,5 +1,5 @@
 """The command line: run, live, sweep, explore, compare, report-card, calibrate, plot, flow-level, trace,
-check, list, show, study, store."""
+link, check, list, show, study, store."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from aqmlab import (
     __version__,
     dask_options,
     explore_cli,
+    link_cli,
     live_cli,
     plot_cli,
     report_card_cli,
@@ -30,7 +31,7 @@ from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scena
 from aqmlab.scenario import ScenarioFileError
 
 ORDER = (
-    *("run", "live", "check", "plot", "trace"),
+    *("run", "live", "check", "plot", "trace", "link"),
     *("compare", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show"),
@@ -56,6 +57,7 @@ app = typer.Typer(
 )
 app.add_typer(study_cli.app, name="study")
 app.add_typer(trace_cli.app, name="trace")
+app.add_typer(link_cli.app, name="link")
 app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
 app.add_typer(sweep_cli.app, name="sweep")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from aqmlab import _core
 from aqmlab.scenario import Scenario, settings_of
 
 Settings = Annotated[
@@ -37,3 +38,19 @@ def load_scenario(path: Path, settings: Sequence[str] | None, reverse_ties: bool
     for warning in scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
     return scenario
+
+
+def time_of(option: str, text: str) -> float:
+    """The seconds that an option says."""
+    return quantity_of(option, text, "s", "time: write for example 90s")
+
+
+def quantity_of(option: str, text: str, unit: str, wanted: str) -> float:
+    """The value that an option says, in this base unit."""
+    try:
+        value, found = _core.quantity(text)
+    except _core.ScenarioError as problem:
+        raise ValueError(f"{option}: {problem}") from None
+    if found != unit:
+        raise ValueError(f"{option} {text}: is no {wanted}")
+    return value

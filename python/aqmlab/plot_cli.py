@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aqmlab.options import Settings, load_scenario
+from aqmlab.options import Settings, load_scenario, time_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,6 +74,42 @@ def plot_gauge(
     else:
         samples = load_scenario(run, settings, False).run().tables["gauges"]
     _draw(gauges.chart(samples, name, place=at), path)
+
+
+@app.command("queue-delay")
+def plot_queue_delay(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file, which is run.")],
+    queues: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Run it with each of these: kinds, or [queues.NAME]; by default its own."
+        ),
+    ] = "",
+    at: Annotated[
+        str | None, typer.Option(metavar="LINK", help="The link; by default the first one with a queue.")
+    ] = None,
+    every: Annotated[str, typer.Option(metavar="TIME", help="Draw means of times so long.")] = "100ms",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Draws how long packets waited over time, and where the rate of the line steps; the numbers drawn are
+    beside it, as CSV."""
+    from aqmlab import queue_delay
+    from aqmlab.compare import with_queue
+
+    path, every_s = _picture(out, "queue-delay"), time_of("--every", every)
+    chosen = load_scenario(scenario, settings, False)
+    links = queue_delay.links(chosen)
+    link = at or next(iter(links))
+    if link not in links:
+        raise LookupError(f"there is no link with a queue named `{link}`; there is {', '.join(links)}")
+    recorded = queue_delay.recorded(chosen, link)
+    names = [name.strip() for name in queues.split(",") if name.strip()]
+    variants = {name: with_queue(recorded, name) for name in names} or {chosen.name: recorded}
+    runs = {name: one.run() for name, one in variants.items()}
+    _draw(queue_delay.chart(runs, link, every_s=every_s, steps=queue_delay.rate_steps(chosen, link)), path)
 
 
 def _picture(out: Path | None, name: str) -> Path:

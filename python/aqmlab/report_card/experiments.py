@@ -133,6 +133,23 @@ def _users(count: int, phase: int) -> dict[str, Table]:
     }
 
 
+FAST_MBPS, SLOW_MBPS = 100.0, 10.0
+"""Between what the capacity varies (section 8.2.6)."""
+
+
+def _varying(phase: str, period: str) -> Table:
+    """The line is fast for the time of a phase, then slow for as long, again and again."""
+    rates = (("0s", FAST_MBPS), (phase, SLOW_MBPS))
+    return {
+        f"links.{DOWN}.rate_steps": [{"at": at, "rate": f"{rate:g}Mbps"} for at, rate in rates],
+        f"links.{DOWN}.rate_repeat": period,
+    }
+
+
+CAPACITY = Changes({"20 s": _varying(f"{PHASE_S}s", f"{2 * PHASE_S}s"), "100 ms": _varying("100ms", "200ms")})
+"""How long the line keeps each of its rates."""
+
+
 def constant(value: Any) -> Table:
     """The distribution of what is always the same."""
     return {"kind": "constant", "value": value}
@@ -358,6 +375,18 @@ SECTIONS = (
             duration_s=6.0 * PHASE_S,
         ),
         axes={"line": LINES},
+        measures=several(
+            *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+            *(f"long.delay-phase-{place}" for place in range(6)),
+        ),
+    ),
+    Section(
+        number="8.2.6",
+        title="A line of 100 Mb/s and of 10 Mb/s in turn",
+        scenario=scenario(
+            {"long": long(congesting("mild", SLOW_MBPS))}, rate_mbps=FAST_MBPS, duration_s=6.0 * PHASE_S
+        ),
+        axes={"phase": CAPACITY},
         measures=several(
             *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
             *(f"long.delay-phase-{place}" for place in range(6)),

@@ -22,6 +22,7 @@ ELLIPSES: Mapping[str, Mapping[str, str]] = {
     "8.2.2": {"long": "all flows"},
     "8.2.3": {"long": "all flows"},
     "8.2.4": {"long": "all flows"},
+    "8.2.6": {"long": "all flows"},
     "9.2": {"down": "down", "up": "up"},
     "10.2": {"a": "both queues", "b": "the second queue"},
 }

@@ -242,6 +242,7 @@ ASKED: Mapping[str, Callable[[At], Asked]] = {
     "8.2.3": partial(_bulk, "Medium congestion"),
     "8.2.4": partial(_bulk, "Heavy congestion"),
     "8.2.5": partial(_bulk, "Varying congestion"),
+    "8.2.6": partial(_bulk, "Varying capacity"),
     "8.3": _untuned,
     "9.1": _mix,
     "9.2": partial(_both, "Congestion both ways", "down", "up"),

@@ -109,7 +109,7 @@ class Loop:
     queue: str
     load: Load
     draws: bool = False
-    """Whether the queue draws."""
+    """Whether the queue draws, or a packet of the kernel's own moves all that comes later."""
     root: bool = False
     """Whether it shapes by itself, without HTB."""
 
@@ -133,10 +133,10 @@ LOOPS = (
     Loop("open_choke", "choke", THREE, draws=True),
     Loop("open_cake.csv", "cake", THREE),
     Loop("open_cake_shaper.csv", "cake-shaper", THREE, root=True),
+    Loop("open_sfq.csv", "sfq", THREE, draws=True),
 )
 LATER = {
     "open_sfb": "SFB",
-    "open_sfq": "SFQ",
 }
 """Records of queues that do not exist here yet."""
 

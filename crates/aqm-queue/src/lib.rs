@@ -52,6 +52,7 @@ mod red_core;
 mod rio;
 mod rio_ps;
 mod self_configuring_red;
+mod sfq;
 mod shred;
 mod spacing;
 mod stage;
@@ -106,6 +107,7 @@ registry! {
         "wfq" => wfq,
         "pfq" => pfq,
         "fq-codel" => fq_codel,
+        "sfq" => sfq,
         "htb" => htb,
         "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,

@@ -140,6 +140,11 @@ impl<S: Copy> Flows<S> {
         (&node.packet, node.stamp)
     }
 
+    /// The first packet of `flow`, which has one, to be marked.
+    pub fn head_mut(&mut self, flow: u32) -> &mut Packet {
+        &mut self.nodes[self.flows[flow as usize].head as usize].packet
+    }
+
     /// The packets of `flow`, the oldest first, each with its stamp.
     pub fn packets(&self, flow: u32) -> impl Iterator<Item = (&Packet, S)> {
         let node = |number: u32| self.nodes.get(number as usize);

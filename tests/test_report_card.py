@@ -48,6 +48,7 @@ def test_waits_are_those_of_single_packets_and_fit_the_mean_of_the_link() -> Non
 
 def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
     rows = [(1.0, "enqueue"), (1.5, "drop"), (2.0, "enqueue"), (2.25, "start"), (3.0, "start")]
+    rows += [(4.0, "enqueue"), (4.5, "drop"), (5.0, "start")]
     packets = pl.DataFrame(
         {
             "time_s": [time for time, _ in rows],
@@ -55,7 +56,7 @@ def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
             "link": DOWN,
             "flow": 0,
             "backward": False,
-            "sequence_bytes": [0, 0, 0, 0, 1448],
+            "sequence_bytes": [0, 0, 0, 0, 1448, 2896, 2896, 2896],
         }
     )
 
@@ -64,8 +65,8 @@ def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
         manifest={"scenario": {"warm_up": "0s", "duration": "10s"}},
     )
     waits = measures.waits(run)
-    # What finds no packet that joined went to the line at once.
-    assert waits["wait_s"].to_list() == [0.25, 0.0]
+    # What finds no packet that joined, or one that was dropped, went to the line at once.
+    assert waits["wait_s"].to_list() == [0.25, 0.0, 0.0]
 
 
 def test_a_queue_gets_the_room_of_drop_tail_where_it_can() -> None:
@@ -120,9 +121,14 @@ def test_a_card_is_written_for_each_queue_and_a_table_over_all(tmp_path: Path) -
     result = study.run(report_card.report_card(TWO, sections), tmp_path / "out", quick=True)
     assert result.failures == ()
     written = pages.write(result, tmp_path / "pages")
+    assert {path.name for path in (tmp_path / "pages").iterdir()} - {path.name for path in written} == {
+        "red.svg",
+        "drr.svg",
+    }
     assert [path.name for path in written] == ["index.md", "red.md", "drr.md"]
     overview = written[0].read_text(encoding="utf-8")
     assert "| Queue | ✓ | ✗ | 5.1.1 delay | 5.1.1 goodput | 5.2 delay | 5.2 goodput |" in overview
     card = written[1].read_text(encoding="utf-8")
     assert card.count("| **5.") == 4
     assert "| long: goodput (Mb/s) | symmetric |" in card
+    assert "](red.svg)" in card and "of 3 replications" in card

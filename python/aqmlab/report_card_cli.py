@@ -30,6 +30,10 @@ def report_card(
         typer.Option("--of", metavar="SCENARIO.toml", help="A scenario whose [queues] have names."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, fewer round trips.")] = False,
+    replications: Annotated[
+        int | None,
+        typer.Option(min=2, help="Replications of each scenario; by default 10, with --quick at most 3."),
+    ] = None,
     jobs: Jobs = None,
     out: Annotated[
         Path | None,
@@ -55,8 +59,9 @@ def report_card(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab import report_card, study, study_text
     from aqmlab.report_card import pages as card_pages
+    from aqmlab.report_card.experiments import SEEDS
 
-    made = report_card.report_card(_tables(names, of))
+    made = report_card.report_card(_tables(names, of), seeds=replications or SEEDS)
     folder = out or Path("out") / f"report-card{'-quick' if quick else ''}"
     try:
         with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:

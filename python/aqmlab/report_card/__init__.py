@@ -13,20 +13,23 @@ from collections.abc import Collection, Mapping, Sequence
 
 from aqmlab.publication import Reading, Study, Verdicts
 from aqmlab.report_card import network
-from aqmlab.report_card.experiments import SECTIONS, Section
+from aqmlab.report_card.experiments import SECTIONS, SEEDS, Section
 from aqmlab.report_card.figures import figures
 from aqmlab.report_card.network import DROP_TAIL, Table
 from aqmlab.report_card.requirements import requirements
 from aqmlab.report_card.tables import tables
 
 
-def report_card(queues: Mapping[str, Table], sections: Sequence[Section] = SECTIONS) -> Study:
-    """The study whose readings are the cards of these queues, by name, beside Drop Tail."""
+def report_card(
+    queues: Mapping[str, Table], sections: Sequence[Section] = SECTIONS, *, seeds: int = SEEDS
+) -> Study:
+    """The study whose readings are the cards of these queues, by name, beside Drop Tail; `seeds` replications
+    of each scenario."""
     judged = {name: table for name, table in queues.items() if name != DROP_TAIL}
     if not judged:
         raise ValueError(f"name at least one queue beside {DROP_TAIL}, with which all are compared")
     axis = network.queues({DROP_TAIL: {"kind": DROP_TAIL}, **judged})
-    experiments = {one.number: one.experiment(axis) for one in sections}
+    experiments = {one.number: one.experiment(axis, seeds) for one in sections}
     return Study(
         name="report-card",
         title="Report card: " + ", ".join(judged),

@@ -231,16 +231,16 @@ class Section:
         """That of its experiment."""
         return f"rfc7928-{self.number}"
 
-    def experiment(self, queues: Changes) -> Experiment:
-        """Its experiment with these queues."""
+    def experiment(self, queues: Changes, seeds: int = SEEDS) -> Experiment:
+        """Its experiment with these queues, and so many seeds where it is not quick."""
         return Experiment(
             name=self.name,
             title=self.title,
             scenario=self.scenario,
             axes={**self.axes, "queue": queues, **self.last},
             measures=self.measures,
-            seeds=SEEDS,
-            quick=Form(seeds=QUICK_SEEDS, axes=self.quick or {}),
+            seeds=seeds,
+            quick=Form(seeds=min(seeds, QUICK_SEEDS), axes=self.quick or {}),
         )
 
 

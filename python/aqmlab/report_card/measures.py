@@ -8,6 +8,7 @@ of a video see is what `calls.py` and `video.py` say."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -33,13 +34,25 @@ def waits(run: Run) -> pl.DataFrame:
     names = run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String))
     events = run.tables["packets"].filter(~pl.col("backward") & pl.col("link").is_not_null())
     event = pl.col("event").cast(pl.String)
-    joined = events.filter(event == "enqueue").select(*_KEY, "time_s", came_s="time_s")
-    left = events.filter(event == "start").select(*_KEY, "time_s")
-    # What is sent again has the same number: a packet that leaves is the one that joined last.
-    found = left.sort("time_s").join_asof(joined.sort("time_s"), on="time_s", by=_KEY, check_sortedness=False)
+    sorted_by_packet = (
+        events.filter(event.is_in(["enqueue", "start", "drop"]))
+        .select(*_KEY, "time_s", event=event)
+        .sort([pl.col("link").to_physical(), "flow", "sequence_bytes", "time_s"], maintain_order=True)
+    )
+    first = pl.struct(_KEY) != pl.struct(_KEY).shift(1)
+    # What is sent again has the same number: a packet that leaves is the one that joined last, and goes to
+    # the line at once if none did, or what joined was dropped.
+    came = (
+        pl.when(pl.col("event") == "enqueue")
+        .then(pl.col("time_s"))
+        .when(first.fill_null(True) | (pl.col("event") == "drop"))
+        .then(math.nan)
+        .forward_fill()
+    )
+    found = sorted_by_packet.with_columns(came_s=came).filter(pl.col("event") == "start")
     found = found.filter(pl.col("time_s") >= warm_up_s).join(names, on="flow")
     return found.select(
-        "link", "traffic", "time_s", wait_s=pl.col("time_s") - pl.col("came_s").fill_null(pl.col("time_s"))
+        "link", "traffic", "time_s", wait_s=(pl.col("time_s") - pl.col("came_s")).fill_nan(0.0)
     )
 
 

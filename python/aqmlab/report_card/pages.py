@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +14,11 @@ from pathlib import Path
 import polars as pl
 
 from aqmlab.campaign import version
-from aqmlab.files import write_text
+from aqmlab.experiment import Experiment
+from aqmlab.files import write_bytes, write_text
+from aqmlab.plot import Chart, save
 from aqmlab.publication import Judged, StudyResult
-from aqmlab.report_card.network import DROP_TAIL
+from aqmlab.report_card.network import DROP_TAIL, LINES
 from aqmlab.report_claims import interval
 from aqmlab.sweep import said
 
@@ -24,14 +28,51 @@ SIGNS = {"holds": "✓", "fails": "✗", "undecided": "·"}
 """What a table says of a verdict."""
 
 
+PICTURED = ("5.1.1", "5.2", "8.2.3")
+"""The sections whose ellipses, on the first line, stand on a card."""
+
+
 def write(result: StudyResult, folder: Path) -> list[Path]:
-    """Writes `index.md` and a page for each queue; returns the files."""
+    """Writes `index.md` and, for each queue, a page and a picture; returns the pages."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"index": overview(result), **{name: card(result, name) for name in _queues(result)}}
+    texts = {"index": overview(result)}
+    for queue in _queues(result):
+        chart = ellipses(result, queue)
+        if chart is not None:
+            with tempfile.TemporaryDirectory() as drawn:
+                picture = save(chart, Path(drawn), queue, pictures=("svg",))["svg"]
+                write_bytes(folder / picture.name, picture.read_bytes())
+        texts[queue] = card(result, queue, pictured=chart is not None)
     paths = [folder / f"{name}.md" for name in texts]
     for path, text in zip(paths, texts.values(), strict=True):
         write_text(path, text)
     return paths
+
+
+def ellipses(result: StudyResult, queue: str) -> Chart | None:
+    """A queue's ellipses beside those of Drop Tail, a panel for each scenario; nothing if none was run."""
+    line = str(next(iter(LINES)))
+    charts = {one.figure.id: one.chart for one in result.drawn if one.figure.id in PICTURED}
+    titles = {section: one.title for section, one in _experiments(result).items()}
+    found = {section: chart for section, chart in charts.items() if chart is not None}
+    if not found:
+        return None
+    ours = pl.col("queue").is_in([DROP_TAIL, queue]) & (pl.col("panel") == line)
+    tables = [
+        chart.table.filter(ours).with_columns(panel=pl.lit(titles[section]))
+        for section, chart in found.items()
+    ]
+    return dataclasses.replace(next(iter(found.values())), table=pl.concat(tables))
+
+
+def _experiments(result: StudyResult) -> dict[str, Experiment]:
+    """By section."""
+    return {one.name.removeprefix("rfc7928-"): one for one in result.study.experiments}
+
+
+def _replications(result: StudyResult) -> int:
+    """Of each scenario, at most."""
+    return max(len(seeds) for seeds in result.provenance["seeds"].values())
 
 
 def _queues(result: StudyResult) -> list[str]:
@@ -56,13 +97,13 @@ def overview(result: StudyResult) -> str:
         "",
         _wrapped(
             "Every queue discipline as it comes, in the scenarios of RFC 7928, beside Drop Tail with the "
-            "same "
-            f"room: made by `aqmlab report-card all`, aqmlab {version()}, "
+            f"same room: made by `aqmlab report-card all`, aqmlab {version()}, "
+            f"{_replications(result)} replications of each scenario{', quick' if result.quick else ''}, "
             f"{result.provenance['runs']:,} runs. ✓ the requirement is met, ✗ it is not, · the 95 % "
-            "interval does "
-            "not decide. [What is asked](../guides/report-card.md) is told in words there; each queue's "
-            "card has "
-            f"the numbers."
+            "interval does not decide, which more replications would change. [What is "
+            "asked](../guides/report-card.md) is told in words there; each queue's card has the numbers. "
+            "Queues come in the order of how many requirements they meet, which says nothing of what each is "
+            "good for."
         ),
         "",
         f"| Queue | ✓ | ✗ | {' | '.join(ids)} |",
@@ -76,7 +117,7 @@ def overview(result: StudyResult) -> str:
     return "\n".join(lines)
 
 
-def card(result: StudyResult, queue: str) -> str:
+def card(result: StudyResult, queue: str, *, pictured: bool = False) -> str:
     """The card of a queue: a line for each requirement, and what was measured beside Drop Tail."""
     judged = _judged(result, queue)
     counts = [one.evidence.verdict for one in judged]
@@ -85,12 +126,12 @@ def card(result: StudyResult, queue: str) -> str:
         "",
         _wrapped(
             f"The report card of `{queue}` as it comes: it meets {counts.count('holds')} of {len(counts)} "
-            f"requirements, fails {counts.count('fails')}, and {counts.count('undecided')} stay undecided. "
-            "A number "
-            "is that of the part that decides, with its 95 % interval; *over Drop Tail* is a ratio, seed "
-            "by seed."
+            f"requirements, fails {counts.count('fails')}, and {counts.count('undecided')} stay undecided, "
+            f"of {_replications(result)} replications of each scenario. A number is that of the part that "
+            "decides, with its 95 % interval; *over Drop Tail* is a ratio, seed by seed."
         ),
         "",
+        *([f"![Goodput against delay, {queue} beside Drop Tail]({queue}.svg)", ""] if pictured else []),
         "| Requirement | | Found | Where |",
         "| --- | --- | --- | --- |",
     ]

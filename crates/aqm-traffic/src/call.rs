@@ -34,13 +34,14 @@ choices! {
 }
 
 impl Codec {
-    /// Bytes of payload that 20 ms of voice have.
-    fn payload(self) -> u64 {
-        match self {
+    /// Bytes of payload that so much voice has, begun bytes counted.
+    fn payload(self, voice: Span) -> u64 {
+        let of_20_ms = match self {
             Self::G711 | Self::G711Plc => 160,
             Self::G729a => 20,
             Self::GsmEfr => 31,
-        }
+        };
+        voice.nanos().saturating_mul(of_20_ms).div_ceil(Span::from_millis(20).nanos())
     }
 }
 
@@ -51,7 +52,8 @@ parameters! {
         pub calls: u32 = 1, "RFC 7928, section 9.1";
         /// How voice is coded, which says how large datagrams are and how much a loss hurts.
         pub codec: Codec = Codec::G711, "RFC 3551: PCMU, PCMA";
-        /// Bytes of a datagram on the wire, headers included; left out, the codec's payload of 20 ms and 40 B.
+        /// Bytes of a datagram on the wire, headers included; left out, 40 B and the codec's payload of `every`: of 20 ms
+        /// 160 B, 20 B with `g729a`, 31 B with `gsm-efr`.
         pub packet: Option<Size> = None, "IPv4 20 B, UDP 8 B, RTP 12 B";
         /// The gap between two datagrams of a direction: the voice that one carries.
         pub every: Span = Span::from_millis(20), "RFC 3551, section 4.2";
@@ -76,11 +78,11 @@ impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let problem = format_args!("must be between 1 and {MOST_CALLS}, is {}", self.calls);
         ConfigError::unless((1..=MOST_CALLS).contains(&self.calls), "calls", problem)?;
-        let bytes = self.packet.map_or(self.codec.payload() + HEADERS, Size::bytes);
+        ConfigError::unless(!self.every.is_zero(), "every", "must be longer than zero")?;
+        let bytes = self.packet.map_or(HEADERS.saturating_add(self.codec.payload(self.every)), Size::bytes);
         let problem = format_args!("must be between 1B and {MOST_BYTES}B");
         ConfigError::unless((1..=MOST_BYTES).contains(&bytes), "packet", problem)?;
         check_link_header(bytes, "packet", context)?;
-        ConfigError::unless(!self.every.is_zero(), "every", "must be longer than zero")?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let each = period.seconds() / self.every.seconds();
         check_datagrams(2.0 * f64::from(self.calls) * each, "every")?;
@@ -227,6 +229,10 @@ mod tests {
             assert_eq!(fact(&*workload, "rate_bps"), kbps * 1e3);
         }
         talk(&Config { packet: Some(Size::from_bytes(500)), ..Config::default() });
+        let often = Config { every: Span::from_millis(10), codec: Codec::GsmEfr, ..Config::default() };
+        let workload = often.build(&context(1, 10)).unwrap();
+        // 15.5 bytes of voice are 16.
+        assert_eq!(fact(&*workload, "rate_bps"), 56.0 * 8.0 / 0.01);
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod acknowledgement;
 mod adaptation;
 mod adaptive_red;
 mod average;
+mod avq;
+mod blue;
 mod cake;
 mod ce_threshold;
 mod choke;
@@ -49,6 +51,7 @@ mod port;
 pub mod qdisc;
 mod red;
 mod red_core;
+mod rem;
 mod rio;
 mod rio_ps;
 mod self_configuring_red;
@@ -93,6 +96,9 @@ registry! {
         "pi" => pi,
         "pisa" => pisa,
         "pimc" => pimc,
+        "blue" => blue,
+        "avq" => avq,
+        "rem" => rem,
         "cobalt" => cobalt,
         "pie" => pie,
         "docsis-pie" => docsis_pie,

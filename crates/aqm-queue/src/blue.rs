@@ -158,13 +158,17 @@ impl QueueDiscipline for Blue {
 }
 
 impl Blue {
-    /// A loss, or an idle line, at `now`.
-    fn update(&mut self, way: usize, now: Instant) {
-        let last = match self.config.freeze {
+    /// The last update that keeps one of this kind waiting.
+    fn last(&self, way: usize) -> Instant {
+        match self.config.freeze {
             Freeze::Shared => self.last[UP].max(self.last[DOWN]),
             Freeze::Separate => self.last[way],
-        };
-        if now.since(last) <= self.config.freeze_time {
+        }
+    }
+
+    /// A loss, or an idle line, at `now`.
+    fn update(&mut self, way: usize, now: Instant) {
+        if now.since(self.last(way)) <= self.config.freeze_time {
             return;
         }
         self.last[way] = now;
@@ -172,12 +176,12 @@ impl Blue {
         self.p = moved.clamp(0.0, 1.0);
     }
 
-    /// Makes the decrements of an idle time that ends at `now`, the last of them at `now` at the latest.
+    /// Makes the decrements of an idle time that ends at `now`.
     fn end_idle(&mut self, now: Instant) {
         let Some(since) = self.idle_since.take() else { return };
-        // A repetition comes a nanosecond after `freeze_time`, since it takes more than that.
+        // An update comes a nanosecond after `freeze_time`, since it takes more than that.
         let step = self.config.freeze_time + Span::from_nanos(1);
-        let mut at = since.max(self.last[DOWN] + step);
+        let mut at = since.max(self.last(DOWN) + step);
         while at <= now && self.p > 0.0 {
             self.update(DOWN, at);
             at += step;
@@ -263,11 +267,27 @@ mod tests {
             });
             at(&mut blue, 30.0);
             while blue.take().is_some() {}
-            // Idle from 30 ms on: decrements at 30, 40 and 50 ms.
+            // Lost at 15 ms, idle from 30 ms on: decrements at 30, 40 and 50 ms.
             at(&mut blue, 55.0);
             blue.offer(packet(1000));
             assert_eq!(p(&blue), expected);
         }
+        // Idle from 20 ms on, and frozen until 25 ms.
+        let table = json!({
+            "kind": "blue", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
+            "idle_repeats": true,
+        });
+        let mut blue = Driver::new(table, 1);
+        at(&mut blue, 15.0);
+        (0..6).for_each(|_| {
+            blue.offer(packet(1000));
+        });
+        at(&mut blue, 20.0);
+        while blue.take().is_some() {}
+        assert_eq!(p(&blue), 0.5);
+        at(&mut blue, 26.0);
+        blue.offer(packet(1000));
+        assert_eq!(p(&blue), 0.375);
     }
 
     #[test]

@@ -37,6 +37,28 @@ def test_a_gauge_that_nobody_knows_is_drawn_with_its_unit(newcomer: pl.DataFrame
     assert pl.read_csv(written["csv"])["sojourn_time"].to_list() == [0.25, 0.5]
 
 
+def test_gauges_of_a_unit_share_a_panel_and_panels_stand_one_beneath_another(
+    newcomer: pl.DataFrame, tmp_path: Path
+) -> None:
+    chart = gauges.chart(newcomer, "gain", "sojourn_time", place="bottleneck")
+    assert chart.beneath == {"": "gain", "s": "sojourn time (s)"}
+    assert chart.table.rows() == [
+        ("", "gain", 0.1, 3.0),
+        ("", "gain", 0.2, 4.0),
+        ("s", "sojourn time", 0.1, 0.25),
+        ("s", "sojourn time", 0.2, 0.5),
+    ]
+    both = gauges.chart(newcomer, "sojourn_time", "age", "gain")
+    assert both.beneath == {"s": "sojourn time, age (s)", "": "gain"}
+    assert set(both.table["gauge"]) == {"bottleneck, sojourn time", "left, age", "bottleneck, gain"}
+    figure = plot.draw(both)
+    upper, lower = figure.axes
+    assert [upper.get_ylabel(), lower.get_ylabel()] == list(both.beneath.values())
+    assert not upper.get_xlabel() and lower.get_xlabel() == "time (s)"
+    assert upper.get_xlim() == lower.get_xlim() and upper.get_ylim() != lower.get_ylim()
+    assert plot.save(both, tmp_path, "drawn", pictures=["png"])["png"].is_file()
+
+
 def test_the_gauges_of_a_place_are_a_table_with_a_column_each(newcomer: pl.DataFrame) -> None:
     of_link = gauges.at(newcomer, link="bottleneck")
     assert of_link.to_dict(as_series=False) == {
@@ -74,6 +96,10 @@ def test_the_command_draws_from_a_scenario_and_from_a_folder(cli: Cli, small: Pa
         assert done.returncode == 0, done.stderr
         assert out.is_file()
     assert (tmp_path / "0.csv").read_text() == (tmp_path / "1.csv").read_text()
+    out = tmp_path / "two.svg"
+    done = cli("plot", "gauge", kept, "--name", "probability", "--name", "average", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert set(pl.read_csv(tmp_path / "two.csv")["unit"].fill_null("")) == {"", "packets"}
     wrong = cli("plot", "gauge", kept, "--name", "colour")
     assert wrong.returncode != 0
     assert "no gauge named `colour`; there is average, probability" in wrong.stderr

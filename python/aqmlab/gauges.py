@@ -6,6 +6,7 @@ here knows the name of any of them, so a new discipline's own gauge is drawn lik
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -22,8 +23,9 @@ def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None
     return rows.pivot(on="name", index="time_s", values="value").sort("time_s")
 
 
-def chart(gauges: pl.DataFrame, name: str, *, place: str | None = None) -> Chart:
-    """A gauge over time: a line for each queue and edge that has it, or for the one at `place`.
+def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None) -> Chart:
+    """A gauge over time: a line for each queue and edge that has it, or for the one at `place`. With `more`
+    gauges those of a unit share a panel, and the panels stand one beneath another.
 
     A place is a link or a node. Raises `LookupError`, which says what there is, if there is no such gauge.
     """
@@ -39,10 +41,12 @@ def chart(gauges: pl.DataFrame, name: str, *, place: str | None = None) -> Chart
     if place is not None:
         _expect("link or node with a gauge", place, rows["place"])
         rows = rows.filter(pl.col("place") == place)
-    _expect("gauge", name, rows["name"])
+    for one in (name, *more):
+        _expect("gauge", one, rows["name"])
+    if more:
+        return _several(rows, (name, *more))
     rows = rows.filter(pl.col("name") == name)
     units = [unit for unit in rows["unit"].unique(maintain_order=True) if unit is not None]
-    label = name.replace("_", " ") + (f" ({' or '.join(units)})" if units else "")
     return Chart(
         kind="curve",
         table=rows.select("place", "time_s", pl.col("value").alias(name)),
@@ -50,8 +54,36 @@ def chart(gauges: pl.DataFrame, name: str, *, place: str | None = None) -> Chart
         y=name,
         by="place",
         x_label="time (s)",
-        y_label=label,
+        y_label=_label([name], units),
     )
+
+
+def _several(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
+    """Gauges in panels by their units, in the order of their names; a line for each gauge and place."""
+    rows = pl.concat([rows.filter(pl.col("name") == name) for name in names])
+    said = pl.col("name").str.replace_all("_", " ")
+    if rows["place"].n_unique() > 1:
+        said = pl.concat_str(pl.col("place"), said, separator=", ")
+    beneath = {}
+    for (unit,), of_unit in rows.group_by("unit", maintain_order=True):
+        beneath[str(unit or "")] = _label(of_unit["name"].unique(maintain_order=True), [unit] if unit else [])
+    return Chart(
+        kind="curve",
+        table=rows.select(pl.col("unit").fill_null(""), said.alias("gauge"), "time_s", "value"),
+        x="time_s",
+        y="value",
+        by="gauge",
+        x_label="time (s)",
+        y_label="",
+        panel="unit",
+        beneath=beneath,
+    )
+
+
+def _label(names: Iterable[str], units: Iterable[str]) -> str:
+    """What an axis says."""
+    told = " or ".join(units)
+    return ", ".join(name.replace("_", " ") for name in names) + (f" ({told})" if told else "")
 
 
 def load(folder: Path) -> pl.DataFrame:

@@ -107,7 +107,7 @@ class Chart:
     the ends of the interval of `y`; boxes have `y` for the median and four more columns, `least`, `q25`,
     `q75` and `most`; ellipses have a column `part`, `centre` in one row of each group and `contour` in the
     others, in their order. `panel`, where given, splits the chart side by side, and into rows of
-    three where there are many panels.
+    three where there are many panels; with `beneath` into panels one beneath another.
     """
 
     kind: Kind
@@ -137,6 +137,9 @@ class Chart:
     """Labelled lines at values of y, such as a published value."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """Marks: how each group looks, in the order of the legend."""
+    beneath: Mapping[str, str] = field(default_factory=dict)
+    """Panels that stand one beneath another share their x and have a y axis each, which says this instead of
+    `y_label`."""
 
 
 def save(
@@ -178,11 +181,13 @@ def draw(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
     panels = [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
-    columns = len(panels) if len(panels) <= MOST_IN_A_ROW else 3
+    is_column = bool(chart.beneath)
+    columns = 1 if is_column else len(panels) if len(panels) <= MOST_IN_A_ROW else 3
     lines = -(-len(panels) // columns)
-    width = 3.4 * columns if len(panels) > 1 else 5.8 if chart.kind != "marks" else 7.6
-    figure = Figure(figsize=(width, 3.8 if lines == 1 else 2.8 * lines), layout="constrained")
-    axes = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    width = 3.4 * columns if columns > 1 else 7.6 if is_column or chart.kind == "marks" else 5.8
+    height = 3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
     for unused in axes[len(panels) :]:
         unused.set_visible(False)
     groups = chart.table[chart.by].unique(maintain_order=True).to_list()
@@ -199,7 +204,9 @@ def draw(chart: Chart) -> Figure:
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=place % columns == 0)
-        if panel is not None:
+        if is_column:
+            axis.label_outer()
+        elif panel is not None:
             axis.set_title(str(panel))
     shown: dict[str, Any] = {}
     for axis in axes:  # A group may be missing in a panel.
@@ -221,6 +228,7 @@ def colour(name: str, place: int) -> str:
 
 
 def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    here = [group for group in groups if group in table[chart.by]]
     for number, group in enumerate(groups):
         # Lines that have a panel each look alike: the titles tell them apart.
         place = 0 if chart.panel == chart.by else number
@@ -243,8 +251,8 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             y,
             color=tint,
             label=str(group),
-            linestyle=_dash(str(group), place, marked=marked),
-            linewidth=3.2 if crossed and str(group) in COLOURS else None,
+            linestyle=_dash(str(group), here.index(group) if chart.beneath else place, marked=marked),
+            linewidth=1.2 if chart.beneath else 3.2 if crossed and str(group) in COLOURS else None,
             marker=_MARKERS[place % len(_MARKERS)] if marked else None,
             markersize=5.0,
         )
@@ -416,7 +424,7 @@ def _decades(axis: Axis, low: float, high: float) -> None:
 def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
     axis.set_xlabel(chart.x_label)
     if first:
-        axis.set_ylabel(chart.y_label)
+        axis.set_ylabel(chart.beneath.get(panel, chart.y_label))
     x_limits = chart.panel_x_limits.get(panel, chart.x_limits)
     if chart.log_x:
         axis.set_xscale("log")

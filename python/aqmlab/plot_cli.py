@@ -55,7 +55,13 @@ def plot_gauge(
             metavar="RUN", help="A folder that `aqmlab run --out` wrote, or a scenario file, which is run."
         ),
     ],
-    name: Annotated[str, typer.Option(help="The gauge, such as average or probability.")],
+    name: Annotated[
+        list[str],
+        typer.Option(
+            help="The gauge, such as average or probability; named again for more, which are drawn beneath, "
+            "those of one unit together."
+        ),
+    ],
     at: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Only this link's queue, or the edge at this node.")
     ] = None,
@@ -67,13 +73,13 @@ def plot_gauge(
     """Draws what queues and edges show of their state over time; the numbers drawn are beside it, as CSV."""
     from aqmlab import gauges
 
-    path = _picture(out, f"gauge-{name}")
+    path = _picture(out, f"gauge-{'-'.join(name)}")
     if run.is_dir():
         _refuse_settings(settings)
         samples = gauges.load(run)
     else:
         samples = load_scenario(run, settings, False).run().tables["gauges"]
-    _draw(gauges.chart(samples, name, place=at), path)
+    _draw(gauges.chart(samples, *name, place=at), path)
 
 
 @app.command("queue-delay")

@@ -284,8 +284,8 @@ fn what_makes_no_sense_is_refused_by_name() {
     for quantum in ["0B", "2GB"] {
         assert_eq!(wrong_places(json!({"kind": "drr", "quantum": quantum})), ["quantum"]);
     }
-    let unknown = Config::read(json!({"kind": "drr", "child": {"kind": "blue"}})).unwrap_err();
-    assert!(unknown.to_string().starts_with("child.kind: unknown kind `blue`; allowed: "), "{unknown}");
+    let unknown = Config::read(json!({"kind": "drr", "child": {"kind": "purple"}})).unwrap_err();
+    assert!(unknown.to_string().starts_with("child.kind: unknown kind `purple`; allowed: "), "{unknown}");
 }
 
 #[test]

@@ -249,8 +249,8 @@ def test_a_tcp_that_makes_no_sense_is_refused_with_its_place(scenario: al.Scenar
 
 
 def test_what_cannot_be_compared_is_refused(scenario: al.Scenario) -> None:
-    with pytest.raises(ValueError, match=r"no queue is named `blue`: there is .*red"):
-        al.compare(scenario, ["blue"], replications=2)
+    with pytest.raises(ValueError, match=r"no queue is named `purple`: there is .*red"):
+        al.compare(scenario, ["purple"], replications=2)
     for queues, replications in ([], 2), (["red", "red"], 2), (["red"], 0):
         with pytest.raises(ValueError, match=r"at least|each once"):
             al.compare(scenario, queues, replications=replications)

@@ -171,7 +171,7 @@ def test_the_core_refuses_nonsense_without_a_panic() -> None:
     for text in ["", "{", "[]", "null", "3", '{"duration": 1e999}', '{"a": ' * 500]:
         with pytest.raises(al.ScenarioError):
             _core.Document.of_json(text).plan({})
-    for text in ["", "{", "[]", '{"kind": "blue"}', '{"kind": "red", "max_p": 2}']:
+    for text in ["", "{", "[]", '{"kind": "purple"}', '{"kind": "red", "max_p": 2}']:
         with pytest.raises(al.ScenarioError):
             _core.drop_curve(text, [1.0], 1.0)
 

@@ -213,7 +213,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("replications", "replication"), "replication: is unknown: did you mean `replications`?"),
         (('"web.p90-time"', '"web.p90-tme"'), "no measure is named `web.p90-tme`: did you mean web.p90-time"),
         (('"web.p90-time"', '"ftp.p90-time"'), "no measure is named `ftp.p90-time`"),
-        (('short"', 'blue"'), "no queue is named `blue`"),
+        (('short"', 'purple"'), "no queue is named `purple`"),
         (("traffic.web.load", "traffic.web.lod"), "did you mean `load`"),
         (("steps = 2", "steps = 1"), "axes.traffic.web.load.steps: must be a whole number of at least 2"),
         (("to = 0.4", 'to = "4ms"'), "axes.traffic.web.load: "),

@@ -231,7 +231,7 @@ def test_a_limit_is_written_as_in_a_formula(text: str, name: str, band: stats.Ba
         ({"subject_to": ["bottleneck.drops<1", "bottleneck.drops>0"]}, "has a limit already"),
         ({"vary": []}, "--vary: name what to vary"),
         ({"vary": ["bottleneck.queue.max_q=0.1..0.5"]}, "unknown key `max_q`"),
-        ({"against": "blue"}, "no queue is named `blue`"),
+        ({"against": "purple"}, "no queue is named `purple`"),
         ({"measure": ["web"]}, "no measure is named `web`"),
     ],
 )

@@ -135,7 +135,7 @@ fn unknown_keys_are_named_with_the_known_ones() {
         let said = error.to_string();
         assert!(said.contains("unknown key") && said.contains(unknown) && said.contains(known), "{said}");
     }
-    refused(&with("kind = \"red\"", "kind = \"blue\""), "bottleneck.queue.kind", &["`blue`", "`red`"]);
+    refused(&with("kind = \"red\"", "kind = \"purple\""), "bottleneck.queue.kind", &["`purple`", "`red`"]);
     refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["`Web`; did you mean `web`?"]);
     for (key, stands) in [("mss = \"1kB\"", "`connection.mss`"), ("min_rto = \"1s\"", "`rto.min`")] {
         let place = format!("tcp.{}", key.split(' ').next().unwrap());

@@ -22,7 +22,7 @@ import polars as pl
 import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Job, left_out_case
+from case import Case, Job
 from judge import Measures, Quantity, Recorded, Row, exact, of_runs
 
 WHERE = data.LINUX / "open"
@@ -134,11 +134,8 @@ LOOPS = (
     Loop("open_cake.csv", "cake", THREE),
     Loop("open_cake_shaper.csv", "cake-shaper", THREE, root=True),
     Loop("open_sfq.csv", "sfq", THREE, draws=True),
+    Loop("open_sfb", "sfb", THREE, draws=True),
 )
-LATER = {
-    "open_sfb": "SFB",
-}
-"""Records of queues that do not exist here yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,8 +166,7 @@ class Fates:
 
 def cases() -> list[Case]:
     """Every loop that was recorded."""
-    later = [left_out_case(f"linux today {name}", "not yet", why) for name, why in LATER.items()]
-    return [*map(loop_case, LOOPS), *later]
+    return [*map(loop_case, LOOPS)]
 
 
 def loop_case(loop: Loop, seeds: int = SEEDS) -> Case:

@@ -55,6 +55,7 @@ mod rem;
 mod rio;
 mod rio_ps;
 mod self_configuring_red;
+mod sfb;
 mod sfq;
 mod shred;
 mod spacing;
@@ -88,6 +89,7 @@ registry! {
         "linux-red" => linux_red,
         "choke" => choke,
         "gred" => gred,
+        "sfb" => sfb,
         "adaptive-red" => adaptive_red,
         "self-configuring-red" => self_configuring_red,
         "shred" => shred,

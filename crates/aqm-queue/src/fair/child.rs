@@ -6,13 +6,13 @@
 
 use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate};
 
-use crate::{Acknowledgement, Config, Context, Observer, QueueDiscipline, Reason};
+use crate::{Acknowledgement, Config, Context, Label, Observer, QueueDiscipline, Reason};
 
 /// The running disciplines, by flow.
 #[derive(Clone)]
 pub(super) struct Children {
-    config: Config,
-    rate: Rate,
+    /// One that has seen no packet, and knows every label.
+    fresh: Box<dyn QueueDiscipline>,
     running: Vec<Option<Box<dyn QueueDiscipline>>>,
     /// Who may have fallen idle with the packet last sent.
     emptied: Option<u32>,
@@ -25,8 +25,8 @@ impl Children {
     pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigErrors> {
         let problem = format_args!("must send whenever it is asked: `{}` holds packets back", child.kind());
         ConfigError::unless(!child.holds_back(), "child.kind", problem)?;
-        child.build(rate).map_err(|errors| errors.within("child"))?;
-        Ok(Self { config: child.clone(), rate, running: Vec::new(), emptied: None, dropped: Vec::new() })
+        let fresh = child.build(rate).map_err(|errors| errors.within("child"))?;
+        Ok(Self { fresh, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 
     /// The children of flows that have a number.
@@ -39,7 +39,13 @@ impl Children {
         if self.running.len() <= flow as usize {
             self.running.resize_with(flow as usize + 1, || None);
         }
-        self.running[flow as usize] = Some(self.config.build(self.rate).expect("parameters were checked"));
+        self.running[flow as usize] = Some(self.fresh.clone());
+    }
+
+    /// Tells all of them, and those to come.
+    pub fn on_label(&mut self, number: u16, label: &Label) {
+        let running = self.running.iter_mut().flatten();
+        running.chain([&mut self.fresh]).for_each(|child| child.on_label(number, label));
     }
 
     /// Offers `packet` to the child of `flow`.

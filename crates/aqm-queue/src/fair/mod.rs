@@ -31,7 +31,7 @@ pub(crate) mod wfq;
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span};
 use serde_json::{Value, json};
 
-use crate::{Config, Context, Gauge, QueueDiscipline, Reason, red};
+use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, red};
 use child::Children;
 use classifier::Classifier;
 use flows::{Flows, Taken};
@@ -232,6 +232,12 @@ impl<O: Order> QueueDiscipline for Fair<O> {
 
     fn backlog(&self) -> Backlog {
         self.flows.backlog()
+    }
+
+    fn on_label(&mut self, number: u16, label: &Label) {
+        if let Some(children) = &mut self.children {
+            children.on_label(number, label);
+        }
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {

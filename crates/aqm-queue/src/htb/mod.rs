@@ -325,13 +325,14 @@ impl QueueDiscipline for Htb {
     }
 
     fn on_label(&mut self, number: u16, label: &Label) {
-        let number = usize::from(number);
-        if self.leaf_of_label.len() <= number {
-            self.leaf_of_label.resize(number + 1, self.default);
+        let place = usize::from(number);
+        if self.leaf_of_label.len() <= place {
+            self.leaf_of_label.resize(place + 1, self.default);
         }
         let matches = |filters: &Filters| filters.0.iter().any(|filter| filter.matches(label));
         let leaf = self.filters.iter().position(matches).map_or(self.default, |leaf| leaf as u32);
-        self.leaf_of_label[number] = leaf;
+        self.leaf_of_label[place] = leaf;
+        self.leaves[leaf as usize].queue.on_label(number, label);
     }
 
     fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {

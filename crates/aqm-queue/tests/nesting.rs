@@ -1,0 +1,219 @@
+//! Every queue stands wherever a queue may: in a class of HTB, as that of each flow, behind each stage.
+
+use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
+use aqm_queue::qdisc::Root;
+use aqm_queue::testing::Fates;
+use aqm_queue::{Config, Label, Port, Protocol, Reason, Ties, invariants};
+use serde_json::{Value, json};
+
+const LINE: Rate = Rate::from_bps(10_000_000);
+
+/// Where a queue may stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// In the only class of HTB.
+    Leaf,
+    /// In each flow's own queue, at this parameter of this scheduler.
+    Flow(&'static str, &'static str),
+    /// Behind this stage, at this parameter.
+    Stage(&'static str, &'static str),
+}
+
+impl Place {
+    /// Every place that there is: whatever has a parameter for a queue.
+    fn all() -> Vec<Self> {
+        let of = |kind: &'static str, parameter: &'static str| {
+            if Config::every().iter().any(|one| one.kind() == kind && one.has_flow_queues()) {
+                Self::Flow(kind, parameter)
+            } else {
+                Self::Stage(kind, parameter)
+            }
+        };
+        let open = Config::catalog().into_iter().filter_map(|entry| {
+            let parameter = entry.parameters.iter().find(|field| field.schema.family == Some("queues"))?;
+            Some(of(entry.name, parameter.name))
+        });
+        [Self::Leaf].into_iter().chain(open).collect()
+    }
+
+    /// The table of whoever has the place, with this queue in it.
+    fn with(self, queue: Value) -> Value {
+        match self {
+            Self::Leaf => json!({"kind": "htb", "classes": {"all": {"rate": "8Mbps", "queue": queue}}}),
+            Self::Flow(kind, parameter) => json!({"kind": kind, parameter: queue}),
+            // Their own decisions are not looked at.
+            Self::Stage("ce-threshold", parameter) => {
+                json!({"kind": "ce-threshold", "threshold": "9999p", parameter: queue})
+            }
+            Self::Stage("policer", parameter) => {
+                json!({"kind": "policer", "rate": "9Gbps", "burst": "9MB", parameter: queue})
+            }
+            Self::Stage(kind, parameter) => json!({"kind": kind, parameter: queue}),
+        }
+    }
+
+    /// Where the parameters of the queue stand.
+    fn path(self) -> String {
+        match self {
+            Self::Leaf => "classes.all.queue".to_owned(),
+            Self::Flow(_, parameter) | Self::Stage(_, parameter) => parameter.to_owned(),
+        }
+    }
+
+    /// Whether it must send whenever it is asked.
+    fn needs_a_packet(self) -> bool {
+        !matches!(self, Self::Stage(..))
+    }
+}
+
+fn read(table: Value) -> Config {
+    Config::read(table).unwrap()
+}
+
+fn port(config: &Config) -> Port {
+    let mut queue = invariants::watched(config, LINE).unwrap_or_else(|errors| panic!("{config:?}: {errors}"));
+    for (number, dscp) in [(0, 46), (1, 0)] {
+        let label = Label { traffic: format!("{number}"), protocol: Protocol::Udp, port: 0, dscp };
+        queue.on_label(number, &label);
+    }
+    Port::new(queue, LINE, Streams::new(1).named("queue", 0), Ties::DepartureFirst)
+}
+
+/// Lets packets of four flows and two labels arrive at twice the rate of the line; returns when the last one did.
+fn flood(port: &mut Port, packets: u32, fates: &mut Fates) -> Instant {
+    let mut now = Instant::START;
+    for id in 0..packets {
+        let (flow, label) = (id % 4, (id % 2) as u16);
+        let packet = Packet { id, flow, label, bytes: 1000, ecn: Ecn::Ect0, cwnd: 9, ..Packet::default() };
+        port.accept(packet, now, fates, |_| {});
+        now += Span::from_nanos(400_000);
+    }
+    now
+}
+
+#[test]
+fn every_queue_may_stand_in_every_place_unless_it_holds_back_where_that_cannot_be() {
+    let places = Place::all();
+    assert!(places.len() >= 10 && places.contains(&Place::Stage("policer", "queue")), "{places:?}");
+    assert!(places.contains(&Place::Flow("drr", "child")));
+    for config in Config::every() {
+        for place in &places {
+            let outer = read(place.with(config.to_value()));
+            if config.holds_back() && place.needs_a_packet() {
+                let errors = outer.build(LINE).err().unwrap();
+                assert_eq!(errors.first().place, format!("{}.kind", place.path()));
+                continue;
+            }
+            let mut port = port(&outer);
+            let mut fates = Fates::default();
+            let end = flood(&mut port, 300, &mut fates);
+            port.serve(end + Span::from_millis(3_600_000), &mut fates, |_| {});
+            let counters = port.counters(end);
+            assert_eq!(port.discipline().backlog().packets, 0, "{outer:?}");
+            assert_eq!(counters.arrivals, counters.departures + counters.drops, "{outer:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_queue_wants_of_packets_is_wanted_wherever_it_stands() {
+    let wants = |config: &Config| [config.wants_classes(), config.wants_windows(), config.wants_hosts()];
+    for config in Config::every().into_iter().filter(|config| !config.holds_back()) {
+        for place in Place::all() {
+            let outer = wants(&read(place.with(config.to_value())));
+            let without = wants(&read(place.with(json!({"kind": "drop-tail"}))));
+            let expected = [0, 1, 2].map(|one| wants(&config)[one] || without[one]);
+            assert_eq!(outer, expected, "{} in {place:?}", config.kind());
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_queue_is_told_with_its_place() {
+    for place in Place::all() {
+        let errors = read(place.with(json!({"kind": "drop-tail", "limit": "0p"}))).build(LINE).err().unwrap();
+        assert_eq!(errors.first().place, format!("{}.limit", place.path()));
+    }
+}
+
+#[test]
+fn headers_are_known_wherever_a_queue_stands() {
+    // Expedited forwarding is marked at once, others not.
+    let queue = json!({
+        "kind": "codel", "ce_threshold": "0s", "ce_threshold_selector": 46 << 2, "ce_threshold_mask": 0xfc,
+    });
+    for place in Place::all() {
+        let mut fates = Fates::default();
+        let mut port = port(&read(place.with(queue.clone())));
+        flood(&mut port, 60, &mut fates);
+        let marked: Vec<u16> = fates.marked_packets().map(|packet| packet.label).collect();
+        assert!(marked.len() > 5 && marked.iter().all(|label| *label == 0), "{place:?}: {marked:?}");
+        assert!(fates.told.iter().all(|fate| fate.why == Reason::CeThreshold), "{place:?}");
+    }
+}
+
+#[test]
+fn tc_shows_what_stands_in_a_class_or_behind_a_stage_below_it() {
+    for config in Config::every() {
+        for place in Place::all() {
+            let outer = read(place.with(config.to_value()));
+            if outer.build(LINE).is_err() {
+                continue;
+            }
+            let mut port = port(&outer);
+            let now = flood(&mut port, 100, &mut Fates::default());
+            let counters = port.counters(now);
+            let root = Root {
+                device: "line",
+                config: &outer,
+                rate: LINE,
+                queue: port.discipline(),
+                counters: &counters,
+            };
+            let shown = root.shown(now);
+            let name = format!("{} in {place:?}: {shown:?}", config.kind());
+            if matches!(place, Place::Flow(..)) {
+                assert_eq!(shown.len(), 1, "{name}");
+                continue;
+            }
+            let rate = if place == Place::Leaf { Rate::from_bps(8_000_000) } else { LINE };
+            let kind =
+                config.tc_options(rate).map_or(json!(config.kind()), |options| options["kind"].clone());
+            let part = |name: &str| shown[1][name].clone();
+            assert_eq!(
+                [part("kind"), part("handle"), part("parent")],
+                [kind, json!("2:"), json!("1:1")],
+                "{name}"
+            );
+            let count = |part: &str| shown[1][part].as_u64().unwrap();
+            assert_eq!(count("packets") + count("drops") + count("qlen"), 100, "{name}");
+            assert_eq!(
+                [shown[0]["packets"].clone(), shown[0]["qlen"].clone()],
+                [part("packets"), part("qlen")]
+            );
+            assert!(part("options").is_object() && part("root").is_null(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_chain_of_queues_has_handles_and_parents_in_turn() {
+    let codel = json!({"kind": "codel", "limit": "50p"});
+    let chain = ["ack-filter", "policer", "ce-threshold"]
+        .iter()
+        .fold(codel, |queue, kind| json!({"kind": kind, "queue": queue}));
+    let leaves =
+        json!({"a": {"rate": "1Mbps", "queue": chain}, "b": {"rate": "1Mbps", "queue": {"kind": "red"}}});
+    let config = read(json!({"kind": "htb", "classes": leaves, "default": "a"}));
+    let queue = config.build(LINE).unwrap();
+    let counters = aqm_queue::Counters::default();
+    let root =
+        Root { device: "line", config: &config, rate: LINE, queue: queue.as_ref(), counters: &counters };
+    let shown = root.shown(Instant::START);
+    let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+    let kinds = ["htb", "ce-threshold", "policer", "ack-filter", "codel", "red"];
+    assert_eq!(part("kind"), kinds.map(|kind| json!(kind)));
+    assert_eq!(part("handle"), ["1:", "2:", "3:", "4:", "5:", "6:"].map(|handle| json!(handle)));
+    let parents = [json!(null), json!("1:1"), json!("2:1"), json!("3:1"), json!("4:1"), json!("1:2")];
+    assert_eq!(part("parent"), parents);
+}

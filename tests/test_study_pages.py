@@ -66,19 +66,19 @@ def results(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_page_has_the_results_of_its_full_run(path: Path) -> None:
     text = (FOLDER / f"{path.stem}.md").read_text(encoding="utf-8")
-    name, live = study_pages.study_of(path.stem)
-    made = study_pages.page(text, results(path), {} if live else rules.retired(name))
+    name, form = study_pages.study_of(path.stem)
+    made = study_pages.page(text, results(path), {} if form else rules.retired(name))
     assert text == made, "python -m aqmlab.study_pages docs/studies"
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_results_are_of_a_full_run_judged_by_the_rules_of_today(path: Path) -> None:
     found = results(path)
-    name, live = study_pages.study_of(path.stem)
+    name, form = study_pages.study_of(path.stem)
     assert not found["quick"]
-    assert found["live"] == live
+    assert study_pages.page_of(found) == path.stem
     assert len(found["commit"]) == 40
-    ours = {claim.id: digest(claim.rule.definition) for claim in study.load(name, live=live).claims}
+    ours = {claim.id: digest(claim.rule.definition) for claim in study.load(name, **form).claims}
     assert {one["claim"]: one["digest"] for one in found["claims"]} == ours
     assert not [
         one["id"] for one in found["claims"] for part in one["parts"] if "could not" in part["measured"]
@@ -115,16 +115,19 @@ def test_parts_that_are_enough_one_by_one_are_told_from_those_that_must_hold_tog
         assert f"claimed below 1 {word} loss load 0.5" in page
 
 
-def test_the_page_of_a_live_form_tells_the_command_that_made_it() -> None:
-    assert study_pages.study_of("helsinki-live") == ("helsinki", True)
-    assert study_pages.study_of("shred") == ("shred", False)
+def test_the_page_of_a_form_tells_the_command_that_made_it() -> None:
+    assert study_pages.study_of("helsinki-live") == ("helsinki", {"live": True})
+    assert study_pages.study_of("shred-today") == ("shred", {"today": True})
+    assert study_pages.study_of("mice-elephants") == ("mice-elephants", {})
     assert "`aqmlab study run small --live`" in study_pages.page(TEXT, {**MADE_UP, "live": True}, {})
+    today = study_pages.page(TEXT, {**MADE_UP, "study": "small-today"}, {})
+    assert "`aqmlab study run small --queues today`" in today
 
 
 def test_cells_have_no_intervals_where_there_are_many_readings() -> None:
-    claims = [{**MADE_UP["claims"][0], "reading": reading} for reading in ("a", "b", "c", "d")]
+    claims = [{**MADE_UP["claims"][0], "reading": reading} for reading in "abcdef"]
     page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
-    assert "| C-1 | the source's | **holds** 0.5 | **holds** 0.5 | **holds** 0.5 | **holds** 0.5 |" in page
+    assert f"| C-1 | the source's |{' **holds** 0.5 |' * 6}" in page
     assert page.count("- **C-1** holds: *It is faster* (page 1).") == 1, "those of the main reading only"
 
 

@@ -3,7 +3,8 @@
     python -m aqmlab.study_pages docs/studies [--take out --commit HASH]
 
 Of each page `NAME.md` what stands between two marks is written anew from `results/NAME.json`, the
-`claims.json` of a full run with the commit that it was made of. `NAME-live.md` is of the live form.
+`claims.json` of a full run with the commit that it was made of. `NAME-live.md` is of the live form,
+`NAME-today.md` of the form with today's queues. Intervals that other pages cite are written anew, too.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from aqmlab.files import write_text
 from aqmlab.stats import Interval
 
 WIDTH = 118
-LIVE = "-live"
-"""What the names of pages of live forms end with."""
+FORMS = ("live", "today")
+"""The forms of a study that have pages of their own: their names end with a dash and this word."""
 
 BEGIN, END = "<!-- results of the full study, generated -->", "<!-- end of the results -->"
 
@@ -55,7 +56,9 @@ def _made(results: Record) -> str:
     )
     runs = f"{results['runs']:,}".replace(",", " ")
     version, commit = results["results_version"], results["commit"][:12]
-    command = f"aqmlab study run {results['study']}{' --live' if results['live'] else ''}"
+    name, form = study_of(page_of(results))
+    options = {"live": " --live", "today": " --queues today"}
+    command = f"aqmlab study run {name}{''.join(options[one] for one in form)}"
     return _wrapped(
         f"Made by `{command}`, results version {version}, commit {commit}: {runs} "
         f"runs. Of the claims, {counts}. A claim that is judged for several systems counts for each of them."
@@ -68,7 +71,7 @@ def _counted(claims: Sequence[Record]) -> str:
     return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in said)
 
 
-NARROW = 3
+NARROW = 5
 """The most columns of verdicts that have room for intervals."""
 
 
@@ -107,7 +110,7 @@ def _numbers(results: Record) -> str:
     """The numbers of the main reading: those of the others are in the file."""
     main, *others = _readings(results)
     of = f" of {main}" if others else ""
-    file = f"results/{results['study']}{LIVE if results['live'] else ''}.json"
+    file = f"results/{page_of(results)}.json"
     rest = f" Those of the others are in `{file}`." if others else ""
     said = [
         _wrapped(
@@ -231,9 +234,15 @@ def unfounded(text: str, results: Record) -> list[str]:
     return found
 
 
-def study_of(page: str) -> tuple[str, bool]:
-    """The study that a page of this name is of, and whether of its live form."""
-    return page.removesuffix(LIVE), page.endswith(LIVE)
+def study_of(page: str) -> tuple[str, dict[str, bool]]:
+    """The study that a page of this name is of, and its form, in words that [`aqmlab.study.load`] takes."""
+    name, _, form = page.rpartition("-")
+    return (name, {form: True}) if form in FORMS else (page, {})
+
+
+def page_of(results: Record) -> str:
+    """The name of the page that results belong to."""
+    return f"{results['study']}{'-live' if results['live'] else ''}"
 
 
 def take(runs: Path, folder: Path, commit: str) -> None:
@@ -269,6 +278,7 @@ def _as_json(results: Record) -> str:
 
 def main() -> None:
     """Writes the results of all pages in a folder anew."""
+    from aqmlab import study_citations
     from aqmlab.studies import rules
 
     parser = argparse.ArgumentParser(prog="aqmlab.study_pages", description=(__doc__ or "").splitlines()[0])
@@ -283,10 +293,15 @@ def main() -> None:
     for path in sorted((options.folder / "results").glob("*.json")):
         results = json.loads(path.read_text(encoding="utf-8"))
         written = options.folder / f"{path.stem}.md"
-        name, live = study_of(path.stem)
-        retired = {} if live else rules.retired(name)
+        name, form = study_of(path.stem)
+        retired = {} if form else rules.retired(name)
         write_text(written, page(written.read_text(encoding="utf-8"), results, retired))
         print(written)
+    for written in sorted(options.folder.glob("*.md")):
+        before = written.read_text(encoding="utf-8")
+        if (after := study_citations.renewed(before, options.folder / "results")) != before:
+            write_text(written, after)
+            print(written)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ SLOW: Mapping[str, dict[str, Any]] = {
     "FQ-CoDel": {**TODAY["FQ-CoDel"], "target": PACKET_TIME, "interval": "500ms"},
     "PIE": {**TODAY["PIE"], "target": PACKET_TIME},
     "CAKE": {**TODAY["CAKE"], "rtt": "500ms"},
+    "CAKE by flows": {**TODAY["CAKE by flows"], "rtt": "500ms"},
     "DualPI2": {**TODAY["DualPI2"], "target": PACKET_TIME},
 }
 """Today's queues told of a slow line: at 100 ms of propagation delay a target below a packet's time empties

@@ -13,9 +13,11 @@ TODAY: Mapping[str, dict[str, Any]] = {
     "FQ-CoDel": {"kind": "fq-codel"},
     "PIE": {"kind": "pie"},
     "CAKE": {"kind": "cake"},
+    "CAKE by flows": {"kind": "cake", "flows": "flows"},
     "DualPI2": {"kind": "dualpi2"},
 }
-"""As Linux has them when nobody sets anything, by the names of figures."""
+"""As Linux has them when nobody sets anything, by the names of figures. CAKE is fair to hosts first, and so
+not to flows where many of them share a host, as the Web's do in some studies: it is asked a second time."""
 
 
 def at(*links: str, **more: Any) -> Changes:

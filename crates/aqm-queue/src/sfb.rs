@@ -402,8 +402,14 @@ impl Sfb {
         let (p, is_full) = set.arrive(hash, &self.told);
         let mut note = [0; 2];
         note[self.current] = hash;
-        let judged =
-            if p == 0 && !is_full { Ok(false) } else { self.choose(p, is_full, packet, &mut note, cx) };
+        let judged = if is_full {
+            self.counts.bucketdrop += 1;
+            Err(Reason::FlowLimit)
+        } else if p == 0 {
+            Ok(false)
+        } else {
+            self.choose(p, packet, &mut note, cx)
+        };
         match judged {
             Ok(_) => self.waiting += 1,
             Err(_) => self.uncount(note),
@@ -415,15 +421,10 @@ impl Sfb {
     fn choose(
         &mut self,
         p: u16,
-        is_full: bool,
         packet: &Packet,
         note: &mut Note,
         cx: &mut Context<'_>,
     ) -> Result<bool, Reason> {
-        if is_full {
-            self.counts.bucketdrop += 1;
-            return Err(Reason::FlowLimit);
-        }
         if p == ONE {
             if self.next_learns {
                 let next = self.current ^ 1;

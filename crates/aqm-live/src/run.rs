@@ -111,7 +111,7 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
     let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
     for (traffic, planned) in workloads.iter().enumerate() {
         if let Some(why) = planned.simulated_only {
-            errors.check(false, &format!("traffic.{}.kind", planned.name), why);
+            errors.check(false, format!("traffic.{}.kind", planned.name), why);
         }
         let (tcp, short) = KernelTcp::nearest(planned.tcp, &kernel, plan.link_header());
         let short = short.finish(()).err().map(|errors| errors.within("tcp"));

@@ -40,9 +40,6 @@ GROUPS = {
     ),
     "Linux: one to sixteen Reno or CUBIC flows, or both, through pfifo or RED, 2 or 10 Mbit/s, 20 to 160 ms; "
     "CUBIC's short transfers beside long ones": (HELD_OUT + r"linux (bulk|mice)_"),
-    "Linux: the same and CUBIC's short transfers through CoDel, FQ-CoDel, PIE and CAKE, some with ECN": (
-        HELD_OUT + r"linux today (bulk|mice)_"
-    ),
     "ns-2, scenario D's connections at load 0.9 behind Adaptive RED as it sets itself for 5 ms": (
         HELD_OUT + r"d "
     ),

@@ -35,9 +35,9 @@ use crate::linux_red_core::{Asked, Parms, Vars, thresholds};
 use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason, tc};
 
 parameters! {
-    /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room. As Linux has it.
+    /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room.
     ///
-    /// With `redflowlimit` each queue has a RED.
+    /// As Linux has it. With `redflowlimit` each queue has a RED.
     pub struct Config {
         /// The most packets that may wait, all queues together; the packet on the line is not counted. No more than
         /// `flows` queues of `depth` packets hold.

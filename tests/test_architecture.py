@@ -61,10 +61,10 @@ def test_every_concept_is_where_the_tables_say() -> None:
 
 def test_a_wrong_place_is_found() -> None:
     told = (
-        "### `crates/aqm-queue`\n\n| RED | `purple.rs` | `Red` |\n| Reasons | `lib.rs` | `Cause`, `Reason` |\n"
+        "### `crates/aqm-queue`\n\n| RED | `teal.rs` | `Red` |\n| Reasons | `lib.rs` | `Cause`, `Reason` |\n"
     )
     assert lost(told) == [
-        "RED: crates/aqm-queue/src/purple.rs",
+        "RED: crates/aqm-queue/src/teal.rs",
         "Reasons: Cause in ['crates/aqm-queue/src/lib.rs']",
     ]
 

@@ -41,15 +41,15 @@ def test_gauges_of_a_unit_share_a_panel_and_panels_stand_one_beneath_another(
     newcomer: pl.DataFrame, tmp_path: Path
 ) -> None:
     chart = gauges.chart(newcomer, "gain", "sojourn_time", place="bottleneck")
-    assert chart.beneath == {"": "gain", "s": "sojourn time (s)"}
+    assert list(chart.beneath.values()) == ["gain", "sojourn time (s)"]
     assert chart.table.rows() == [
-        ("", "gain", 0.1, 3.0),
-        ("", "gain", 0.2, 4.0),
-        ("s", "sojourn time", 0.1, 0.25),
-        ("s", "sojourn time", 0.2, 0.5),
+        ("gain", "gain", 0.1, 3.0),
+        ("gain", "gain", 0.2, 4.0),
+        ("sojourn time (s)", "sojourn time", 0.1, 0.25),
+        ("sojourn time (s)", "sojourn time", 0.2, 0.5),
     ]
     both = gauges.chart(newcomer, "sojourn_time", "age", "gain")
-    assert both.beneath == {"s": "sojourn time, age (s)", "": "gain"}
+    assert list(both.beneath.values()) == ["sojourn time, age (s)", "gain"]
     assert set(both.table["gauge"]) == {"bottleneck, sojourn time", "left, age", "bottleneck, gain"}
     figure = plot.draw(both)
     upper, lower = figure.axes
@@ -57,6 +57,13 @@ def test_gauges_of_a_unit_share_a_panel_and_panels_stand_one_beneath_another(
     assert not upper.get_xlabel() and lower.get_xlabel() == "time (s)"
     assert upper.get_xlim() == lower.get_xlim() and upper.get_ylim() != lower.get_ylim()
     assert plot.save(both, tmp_path, "drawn", pictures=["png"])["png"].is_file()
+
+
+def test_gauges_without_a_unit_have_a_panel_each(newcomer: pl.DataFrame) -> None:
+    bare = newcomer.with_columns(unit=pl.lit(None, pl.Categorical))
+    chart = gauges.chart(bare, "gain", "sojourn_time", place="bottleneck")
+    assert list(chart.beneath.values()) == ["gain", "sojourn time"]
+    assert len(plot.draw(chart).axes) == 2
 
 
 def test_the_gauges_of_a_place_are_a_table_with_a_column_each(newcomer: pl.DataFrame) -> None:
@@ -99,7 +106,7 @@ def test_the_command_draws_from_a_scenario_and_from_a_folder(cli: Cli, small: Pa
     out = tmp_path / "two.svg"
     done = cli("plot", "gauge", kept, "--name", "probability", "--name", "average", "--out", out)
     assert done.returncode == 0, done.stderr
-    assert set(pl.read_csv(tmp_path / "two.csv")["unit"].fill_null("")) == {"", "packets"}
+    assert set(pl.read_csv(tmp_path / "two.csv")["panel"]) == {"probability", "average (packets)"}
     wrong = cli("plot", "gauge", kept, "--name", "colour")
     assert wrong.returncode != 0
     assert "no gauge named `colour`; there is average, probability" in wrong.stderr

@@ -25,7 +25,7 @@ def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None
 
 def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None) -> Chart:
     """A gauge over time: a line for each queue and edge that has it, or for the one at `place`. With `more`
-    gauges those of a unit share a panel, and the panels stand one beneath another.
+    gauges there are panels, one beneath another: those of a unit share one, and those without have one each.
 
     A place is a link or a node. Raises `LookupError`, which says what there is, if there is no such gauge.
     """
@@ -59,24 +59,29 @@ def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None)
 
 
 def _several(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
-    """Gauges in panels by their units, in the order of their names; a line for each gauge and place."""
+    """Gauges in panels in the order of their names; a line for each gauge and place.
+
+    Those of one unit share a panel; those without have one each, as a count and a probability do not compare.
+    """
     rows = pl.concat([rows.filter(pl.col("name") == name) for name in names])
     said = pl.col("name").str.replace_all("_", " ")
     if rows["place"].n_unique() > 1:
         said = pl.concat_str(pl.col("place"), said, separator=", ")
-    beneath = {}
-    for (unit,), of_unit in rows.group_by("unit", maintain_order=True):
-        beneath[str(unit or "")] = _label(of_unit["name"].unique(maintain_order=True), [unit] if unit else [])
+    shared = rows.with_columns(pl.coalesce("unit", "name").alias("panel"))
+    labels = {
+        panel: _label(of_panel["name"].unique(maintain_order=True), of_panel["unit"].drop_nulls().unique())
+        for (panel,), of_panel in shared.group_by("panel", maintain_order=True)
+    }
     return Chart(
         kind="curve",
-        table=rows.select(pl.col("unit").fill_null(""), said.alias("gauge"), "time_s", "value"),
+        table=shared.select(pl.col("panel").replace_strict(labels), said.alias("gauge"), "time_s", "value"),
         x="time_s",
         y="value",
         by="gauge",
         x_label="time (s)",
         y_label="",
-        panel="unit",
-        beneath=beneath,
+        panel="panel",
+        beneath={label: label for label in labels.values()},
     )
 
 

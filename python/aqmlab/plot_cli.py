@@ -59,7 +59,7 @@ def plot_gauge(
         list[str],
         typer.Option(
             help="The gauge, such as average or probability; named again for more, which are drawn beneath, "
-            "those of one unit together."
+            "those of one unit together, those without apart."
         ),
     ],
     at: Annotated[

@@ -121,6 +121,9 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     # Half the fast rate leaves no queue; twice the slow one makes it grow as long as it lasts.
     assert waits[0.75] == 0
     assert waits[1.75] > waits[1.25] > 50
+    done = cli("plot", "queue-delay", path, "--out", "one.png", "--every", "500ms", "--traffic", "one")
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(tmp_path / "one.csv").equals(drawn), "all packets are of this workload"
     chosen = al.Scenario.load(path)
     told = [(0.0, "8Mbps"), (1.0, "2Mbps"), (2.0, "8Mbps"), (3.0, "2Mbps")]
     assert queue_delay.rate_steps(chosen, "bottleneck") == told
@@ -128,6 +131,7 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     assert queue_delay.rate_steps(often, "bottleneck") == []
     for arguments, said in [
         (["--at", "middle"], "no link with a queue named `middle`; there is bottleneck"),
+        (["--traffic", "two"], "no workload named `two`; there is one"),
         (["--every", "0s"], "--every must be more than 0s"),
         (["--every", "3Mbps"], "--every 3Mbps: is no time"),
     ]:

@@ -94,6 +94,10 @@ def plot_queue_delay(
     at: Annotated[
         str | None, typer.Option(metavar="LINK", help="The link; by default the first one with a queue.")
     ] = None,
+    traffic: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only what this workload sends; by default all of them."),
+    ] = None,
     every: Annotated[str, typer.Option(metavar="TIME", help="Draw means of times so long.")] = "100ms",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
@@ -111,11 +115,15 @@ def plot_queue_delay(
     link = at or next(iter(links))
     if link not in links:
         raise LookupError(f"there is no link with a queue named `{link}`; there is {', '.join(links)}")
+    workloads = list(chosen.effective["traffic"])
+    if traffic not in (None, *workloads):
+        raise LookupError(f"there is no workload named `{traffic}`; there is {', '.join(workloads)}")
     recorded = queue_delay.recorded(chosen, link)
     names = [name.strip() for name in queues.split(",") if name.strip()]
     variants = {name: with_queue(recorded, name) for name in names} or {chosen.name: recorded}
     runs = {name: one.run() for name, one in variants.items()}
-    _draw(queue_delay.chart(runs, link, every_s=every_s, steps=queue_delay.rate_steps(chosen, link)), path)
+    steps = queue_delay.rate_steps(chosen, link)
+    _draw(queue_delay.chart(runs, link, every_s=every_s, traffic=traffic, steps=steps), path)
 
 
 def _picture(out: Path | None, name: str) -> Path:

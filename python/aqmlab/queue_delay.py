@@ -25,17 +25,25 @@ def recorded(scenario: Scenario, link: str) -> Scenario:
 
 
 def chart(
-    runs: Mapping[str, Run], link: str, *, every_s: float, steps: Sequence[tuple[float, str]] = ()
+    runs: Mapping[str, Run],
+    link: str,
+    *,
+    every_s: float,
+    traffic: str | None = None,
+    steps: Sequence[tuple[float, str]] = (),
 ) -> Chart:
     """Waits of packets that carry data over time, by the name of a run with the packets of `link` recorded:
-    means of equal times, between the least wait and the longest. `steps` are moments and the rate from then
-    on."""
+    means of equal times, between the least wait and the longest. Only those of `traffic`, if it is named.
+    `steps` are moments and the rate from then on."""
     if not every_s > 0:
         raise ValueError("--every must be more than 0s")
     wait = 1000 * pl.col("wait_s")
+    chosen = pl.col("link") == link
+    if traffic is not None:
+        chosen &= pl.col("traffic") == traffic
     of_runs = [
         waits(run)
-        .filter(pl.col("link") == link)
+        .filter(chosen)
         .group_by((pl.col("time_s") / every_s).floor().alias("part"))
         .agg(wait.mean().alias("wait_ms"), wait.min().alias("low"), wait.max().alias("high"))
         .sort("part")
@@ -53,7 +61,7 @@ def chart(
         y="wait_ms",
         by="queue",
         x_label="time (s)",
-        y_label="queueing delay (ms)",
+        y_label="queueing delay (ms)" if traffic is None else f"queueing delay of {traffic} (ms)",
         guides=told,
     )
 

@@ -31,6 +31,7 @@ pub mod edge;
 mod fair;
 mod fifo;
 mod flow_queues;
+mod fq;
 mod fq_codel;
 mod fq_pie;
 mod gauge;
@@ -116,6 +117,7 @@ registry! {
         "pfq" => pfq,
         "fq-codel" => fq_codel,
         "sfq" => sfq,
+        "fq" => fq,
         "htb" => htb,
         "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,

@@ -22,8 +22,11 @@
 //! Not here, because packets do not tell:
 //! - A sender's pacing rate (`sk_pacing_rate`), which the kernel takes if it is less than `maxrate`. So without `maxrate`
 //!   nothing is paced.
-//! - The time at which a packet is to leave (`SO_TXTIME`), and with it `horizon` and `horizon_drop`.
-//! - Priorities: nothing passes all flows by (`highprio`).
+//! - The time at which a packet is to leave (`SO_TXTIME`; the kernel's own TCP sets one on each), and with it `horizon`
+//!   and `horizon_drop`. Our senders set none, so a flow is paced by `maxrate` alone, and as packets without such a time
+//!   are: those of UDP and those that are forwarded. Packets with one have every one its rest, at high rates too.
+//! - Control packets (`TC_PRIO_CONTROL`), which pass all flows by (`highprio`): only a local program makes one, by
+//!   `SO_PRIORITY`; no field of the IP header does.
 //!
 //! Ours, where the source is silent or cannot be followed:
 //! - Each connection is a socket; a router that forwards for others has `orphans` only. Their hash is that of
@@ -47,8 +50,8 @@ use crate::{Build, Context, Gauge, QueueDiscipline, Reason};
 parameters! {
     /// The kernel's fq: flows take turns, those that have just begun to send first, and each is paced if it has a rate.
     ///
-    /// As Linux has it on the line of a sender. Packets do not tell a sender's pacing rate, so flows are paced by
-    /// `maxrate` only.
+    /// As Linux has it on the line of a sender. Our senders set no pacing rates and no departure times, so a flow is
+    /// paced by `maxrate` alone.
     pub struct Config {
         /// The most packets that may wait, all flows together; the packet on the line is not counted.
         pub limit: Length = Length::Packets(10_000), "tc-fq";
@@ -120,8 +123,10 @@ impl Build for Config {
         }
         let problem = format_args!("must be from 2 to {MOST_BUCKETS}, not {}", self.buckets);
         errors.check((2..=MOST_BUCKETS).contains(&self.buckets), "buckets", problem);
-        errors.finish(())?;
         let low_rate = bytes_per_second(self.low_rate_threshold);
+        let problem = format_args!("must be at most {}bps", u64::from(u32::MAX) * 8);
+        errors.check(u32::try_from(low_rate).is_ok(), "low_rate_threshold", problem);
+        errors.finish(())?;
         let pace = self.maxrate.map(bytes_per_second).map(|rate| Pace { rate, is_low: rate <= low_rate });
         // Any number of 32 bits, of which the mask takes some.
         let hash = self.orphans.then(|| Classifier::new(Some(u32::MAX), None)).transpose()?;

@@ -15,7 +15,7 @@ mod child;
 pub(crate) mod classifier;
 pub(crate) mod drr;
 pub(crate) mod flows;
-mod heap;
+pub(crate) mod heap;
 pub(crate) mod longest;
 mod order;
 pub(crate) mod pfq;

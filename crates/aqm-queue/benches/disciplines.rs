@@ -159,7 +159,9 @@ fn nanos_per_packet(kind: &str, flows: u64) -> f64 {
 /// As many flows as said, two packets each: one in and one out, flows in an order of no pattern.
 #[allow(clippy::disallowed_methods, reason = "a stopwatch needs a clock")]
 fn nanos_with_flows(kind: &str, flows: u64) -> f64 {
-    let config = Config::read(json!({"kind": kind, "limit": "1000000p"})).expect("it is right");
+    let roomy = [("limit", "1000000p"), ("memlimit", "4GB")];
+    let read = |(name, room): (&str, &str)| Config::read(json!({"kind": kind, (name): room})).ok();
+    let config = roomy.into_iter().find_map(read).expect("it is right");
     let mut queue = config.build(Rate::from_bps(1_000_000_000)).expect("it is right");
     let mut rng = Streams::new(1).named("bench", 0);
     let mut observer = Ignore;

@@ -2,7 +2,8 @@
 //!
 //! [`watched`] builds a discipline inside a bookkeeper that keeps its own account of every packet:
 //! - a packet is waiting, sent or reported as dropped, once, and nothing else happens to it;
-//! - packets of one flow keep their order, of each queue of its own where ECN bits choose the queue (`ecn_mask`);
+//! - packets of one flow keep their order, of each queue of its own where ECN bits choose the queue (`ecn_mask`); in
+//!   CAKE until flows have shared a queue, after which one of them moves to another of its set;
 //! - no more waits than `limit` says, in a discipline inside another no more than its own, and the backlog is
 //!   told truly;
 //! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
@@ -62,6 +63,15 @@ pub fn may_mark(config: &Config) -> bool {
         }
     }
     allows(&config.to_value())
+}
+
+/// How often a flow has had to share a queue of CAKE, in the discipline itself or in those inside.
+fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
+    let statistics = qdisc.tc_statistics(now);
+    let tins = statistics["tins"].as_array().into_iter().flatten();
+    let mut found = tins.filter_map(|tin| tin["way_collisions"].as_u64()).sum();
+    qdisc.inner(&mut |_, inner| found += collisions(inner, now));
+    found
 }
 
 /// The parameter `name`, at the outermost level that has it; those of disciplines inside do not count.
@@ -175,7 +185,7 @@ impl QueueDiscipline for Watched {
             Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
         let packet = self.inner.dequeue(&mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
         match packet {
-            Some(packet) => self.book.leave(&packet),
+            Some(packet) => self.book.leave(&packet, || collisions(self.inner.as_ref(), cx.now) > 0),
             None if self.book.backlog.packets == 0 => {}
             None => {
                 let ready = self.inner.next_ready();
@@ -302,17 +312,20 @@ impl Book {
         self.backlog.bytes -= u64::from(packet.bytes);
     }
 
-    fn leave(&mut self, packet: &Packet) {
-        let first = self.line_of(packet).pop_front();
-        assert_eq!(first, Some(*packet), "left is the first packet that waits of its flow; right was sent");
-        self.forget(packet);
+    fn leave(&mut self, packet: &Packet, may_overtake: impl FnOnce() -> bool) {
+        let first = self.line_of(packet).front().copied();
+        assert!(
+            first == Some(*packet) || may_overtake(),
+            "{first:?} is the first packet that waits of its flow; {packet:?} was sent"
+        );
+        self.discard(packet);
     }
 
     fn discard(&mut self, packet: &Packet) {
         let flow = self.line_of(packet);
         let place = flow.iter().position(|waiting| waiting.id == packet.id);
         let waiting = place.and_then(|place| flow.remove(place));
-        assert_eq!(waiting, Some(*packet), "left waits; right was dropped");
+        assert_eq!(waiting, Some(*packet), "left waits; right is gone");
         self.forget(packet);
     }
 

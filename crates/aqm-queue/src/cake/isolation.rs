@@ -49,18 +49,11 @@ impl FlowMode {
     }
 }
 
-/// What a packet is found by.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hashes {
-    pub flow: u32,
-    /// Of the hosts that it comes from and goes to.
-    pub hosts: [u32; 2],
-}
-
 /// Makes hashes of packets.
 #[derive(Clone)]
 pub(super) struct Hasher {
     mode: FlowMode,
+    /// `None` until the first packet arrives.
     salt: Option<u64>,
 }
 
@@ -69,21 +62,31 @@ impl Hasher {
         Self { mode, salt: None }
     }
 
+    /// The hash of what shares a queue with this packet.
     #[inline]
-    pub fn hashes(&mut self, packet: &Packet, rng: &mut Rng) -> Hashes {
+    pub fn flow(&mut self, packet: &Packet, rng: &mut Rng) -> u32 {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
-        let hash = |key: u64| (mix(key.wrapping_add(salt)) >> 32) as u32;
-        let host = |number: u16| if self.mode.wants_hosts() { hash(u64::from(number) << 32 | 1) } else { 0 };
-        let [source, destination] = [packet.source, packet.destination].map(host);
-        let flow = match self.mode {
+        match self.mode {
             FlowMode::FlowBlind => 0,
-            FlowMode::SrcHost => source,
-            FlowMode::DstHost => destination,
-            FlowMode::Hosts => source ^ destination,
-            _ => hash(packet.flow.into()),
-        };
-        Hashes { flow, hosts: [source, destination] }
+            FlowMode::SrcHost => host(packet.source, salt),
+            FlowMode::DstHost => host(packet.destination, salt),
+            FlowMode::Hosts => host(packet.source, salt) ^ host(packet.destination, salt),
+            _ => hash(packet.flow.into(), salt),
+        }
     }
+
+    /// The hashes of the hosts that the packet comes from and goes to.
+    pub fn hosts(&self, packet: &Packet) -> [u32; 2] {
+        [packet.source, packet.destination].map(|number| host(number, self.salt.unwrap_or(0)))
+    }
+}
+
+fn hash(key: u64, salt: u64) -> u32 {
+    (mix(key.wrapping_add(salt)) >> 32) as u32
+}
+
+fn host(number: u16, salt: u64) -> u32 {
+    hash(u64::from(number) << 32 | 1, salt)
 }
 
 /// How many queues a tin has, and how many of them are a set.
@@ -101,7 +104,8 @@ pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
 /// The sources or the destinations of a tin's packets, with the bulk flows of each.
 #[derive(Clone)]
 pub(super) struct Hosts {
-    hosts: Vec<Host>,
+    /// `None` if they are not counted.
+    hosts: Option<Box<[Host; QUEUES as usize]>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -113,28 +117,30 @@ struct Host {
 impl Hosts {
     /// None yet; if they are not `counted`, all are one without flows.
     pub fn new(counted: bool) -> Self {
-        Self { hosts: if counted { vec![Host::default(); QUEUES as usize] } else { Vec::new() } }
-    }
-
-    pub fn are_counted(&self) -> bool {
-        !self.hosts.is_empty()
+        Self { hosts: counted.then(|| Box::new([Host::default(); QUEUES as usize])) }
     }
 
     /// The place of the host with this `hash`; of those in its set that have no bulk flow it may take one that another
     /// had. If there is none, its flows count for the other host, too.
     pub fn place(&mut self, hash: u32) -> u16 {
-        let known = set(hash).find(|&place| self.hosts[place as usize].tag == hash);
+        let Some(hosts) = &mut self.hosts else { return 0 };
+        let known = set(hash).find(|&place| hosts[place as usize].tag == hash);
         let place = known
-            .or_else(|| set(hash).find(|&place| self.hosts[place as usize].bulk_flows == 0))
+            .or_else(|| set(hash).find(|&place| hosts[place as usize].bulk_flows == 0))
             .unwrap_or(hash % QUEUES);
-        self.hosts[place as usize].tag = hash;
+        hosts[place as usize].tag = hash;
         place as u16
+    }
+
+    #[inline]
+    fn host(&mut self, place: u16) -> Option<&mut Host> {
+        self.hosts.as_mut().map(|hosts| &mut hosts[usize::from(place) % QUEUES as usize])
     }
 
     /// A flow of the host at `place` has become bulk.
     #[inline]
     pub fn count(&mut self, place: u16) {
-        if let Some(host) = self.hosts.get_mut(usize::from(place)) {
+        if let Some(host) = self.host(place) {
             host.bulk_flows = (host.bulk_flows + 1).min(QUEUES as u16);
         }
     }
@@ -142,7 +148,7 @@ impl Hosts {
     /// A flow of the host at `place` is no longer bulk.
     #[inline]
     pub fn uncount(&mut self, place: u16) {
-        if let Some(host) = self.hosts.get_mut(usize::from(place)) {
+        if let Some(host) = self.host(place) {
             host.bulk_flows = host.bulk_flows.saturating_sub(1);
         }
     }
@@ -150,7 +156,7 @@ impl Hosts {
     /// The bulk flows of the host at `place`.
     #[inline]
     pub fn bulk_flows(&self, place: u16) -> u16 {
-        self.hosts.get(usize::from(place)).map_or(0, |host| host.bulk_flows)
+        self.hosts.as_ref().map_or(0, |hosts| hosts[usize::from(place) % QUEUES as usize].bulk_flows)
     }
 }
 
@@ -218,8 +224,8 @@ mod tests {
             (FlowMode::TripleIsolate, [false, true, true, true]),
         ] {
             let mut hasher = Hasher::new(mode);
-            let own = hasher.hashes(&like, &mut rng).flow;
-            assert_eq!(others.map(|other| hasher.hashes(&other, &mut rng).flow == own), expected, "{mode:?}");
+            let own = hasher.flow(&like, &mut rng);
+            assert_eq!(others.map(|other| hasher.flow(&other, &mut rng) == own), expected, "{mode:?}");
         }
     }
 }

@@ -22,6 +22,8 @@
 //! - Without `bandwidth` no rate is known: `target` stays that of `rtt` on slow lines.
 //! - Packets are counted as sent (`sent_packets`, `sent_bytes`) when they come.
 //! - What cannot be told apart by its hash shares a queue for good: hashes have 32 bits.
+//! - A flow that shared a queue gets the next one of its set that is free, while packets of it still wait in the old
+//!   one: they may be overtaken.
 //!
 //! Later kernels: 6.13 has roots of `count` that are right to the last place; since 6.14 BLUE is not asked about a
 //! packet that CoDel drops; 7.0 has `cake_mq`, which shares a rate among the queues of a device. Linux before 6.1.110
@@ -36,6 +38,7 @@ mod capacity;
 mod diffserv;
 mod isolation;
 mod longest;
+mod round_trip;
 mod shaper;
 mod statistics;
 mod tin;
@@ -55,6 +58,7 @@ use capacity::Capacity;
 use diffserv::Diffserv;
 use isolation::{FlowMode, Hasher, QUEUES};
 use longest::Longest;
+use round_trip::RoundTrip;
 use shaper::{Cells, Framing, NO_SIZES, Shaper};
 use tin::{Rates, Tin};
 
@@ -74,8 +78,10 @@ parameters! {
         pub ingress: bool = false, "tc-cake: `egress`";
         /// Which acknowledgements go for later ones of their queue.
         pub ack_filter: AckFilter = AckFilter::Disabled, "tc-cake: `no-ack-filter`";
-        /// A typical round trip: the interval of COBALT, whose target is a twentieth of it.
-        pub rtt: Span = Span::from_millis(100), "tc-cake: `internet`";
+        /// A typical round trip: the interval of COBALT, whose target is a twentieth of it. Beside times it may be one of
+        /// tc's words: `datacentre` (100us), `lan` (1ms), `metro` (10ms), `regional` (30ms), `internet` (100ms), `oceanic`
+        /// (300ms), `satellite` (1s), `interplanetary` (1000s).
+        pub rtt: RoundTrip = RoundTrip(Span::from_millis(100)), "tc-cake: `internet`";
         /// What the line adds to each packet of IP, -64 to 256 bytes. Left out: nothing, and a packet counts with all
         /// its bytes (`raw`).
         pub overhead: Option<i64> = None, "tc-cake: `raw`";
@@ -113,7 +119,7 @@ const MOST_PACKETS: u64 = 10_240;
 impl Config {
     /// `rtt` in microseconds, as the kernel is told, and the target that `tc` makes of it.
     fn interval_and_target_us(&self) -> (u64, u64) {
-        let interval = (self.rtt.nanos() / 1000).max(1);
+        let interval = (self.rtt.0.nanos() / 1000).max(1);
         (interval, (interval / 20).max(1))
     }
 
@@ -154,7 +160,7 @@ impl Build for Config {
         let least = Rate::from_bps(8);
         let is_rate = self.bandwidth.is_none_or(|bandwidth| bandwidth >= least);
         errors.check(is_rate, "bandwidth", format_args!("must be at least {least}"));
-        let is_time = (1..=MOST_BYTES).contains(&(self.rtt.nanos() / 1000));
+        let is_time = (1..=MOST_BYTES).contains(&(self.rtt.0.nanos() / 1000));
         errors.check(is_time, "rtt", "must be from 1us to 4294s");
         let is_overhead = self.overhead.is_none_or(|overhead| (-64..=256).contains(&overhead));
         errors.check(is_overhead, "overhead", "must be from -64 to 256");
@@ -246,8 +252,15 @@ fn lengths(packets: &Flows<Stamp>) -> impl Fn(u32) -> u64 {
 #[derive(Clone, Copy)]
 struct Stamp {
     came: Instant,
-    /// Its bytes on the line behind.
-    adjusted: u32,
+    takes: Takes,
+}
+
+/// What a packet of some size takes, in bytes.
+#[derive(Clone, Copy)]
+struct Takes {
+    /// Of the line behind.
+    line: u32,
+    memory: u32,
 }
 
 /// The running discipline.
@@ -263,6 +276,8 @@ struct Cake {
     tin_of_others: u8,
     shaper: Shaper,
     framing: Framing,
+    /// The size of the last packet, and what it takes; no size at first.
+    last_size: (u32, Takes),
     capacity: Capacity,
     longest: Longest,
     memory: u64,
@@ -274,6 +289,8 @@ struct Cake {
     /// Until when all that waits is held back, if the last call found it so.
     held_until: i64,
     overlimits: u64,
+    /// Packets dropped because memory was full.
+    drop_overlimit: u64,
 }
 
 impl Cake {
@@ -298,6 +315,7 @@ impl Cake {
                 adjusted_size: NO_SIZES,
                 average_offset: 0,
             },
+            last_size: (u32::MAX, Takes { line: 0, memory: 0 }),
             capacity: Capacity::new(rate),
             longest: Longest::new(QUEUES, MOST_TINS),
             memory: 0,
@@ -306,6 +324,7 @@ impl Cake {
             current: 0,
             held_until: 0,
             overlimits: 0,
+            drop_overlimit: 0,
             config: config.clone(),
         }
     }
@@ -320,51 +339,35 @@ impl Cake {
         self.memory_limit = self.config.memory_limit(rate);
     }
 
-    /// Charges bytes of a tin to its clock and to the shaper's.
+    /// What a packet of this size takes.
     #[inline]
-    fn charge(&mut self, tin: usize, bytes: u32, now: i64, dropped: bool) {
-        if !self.shaper.pace.is_unlimited() {
-            let tin = &mut self.tins[tin];
-            tin.clock.charge(tin.rates.pace.time_for(bytes), now);
-            self.shaper.charge(bytes, dropped);
+    fn takes(&mut self, bytes: u16) -> Takes {
+        if self.last_size.0 != u32::from(bytes) {
+            let takes = Takes { line: self.framing.adjusted(bytes), memory: truesize(bytes) as u32 };
+            self.last_size = (bytes.into(), takes);
         }
-    }
-
-    /// Takes the oldest packet of a queue, which has one.
-    #[inline]
-    fn take(&mut self, tin: usize, number: u32) -> (Packet, Stamp) {
-        let (_, stamp) = self.packets.head(number);
-        let packet = self.packets.take_front(number).packet;
-        self.forget(tin, &packet);
-        (packet, stamp)
-    }
-
-    #[inline]
-    fn forget(&mut self, tin: usize, packet: &Packet) {
-        self.memory -= truesize(packet.bytes);
-        self.tins[tin].backlog_bytes -= u64::from(packet.bytes);
+        self.last_size.1
     }
 
     /// Drops what the packet that is to join the queue `number` makes needless; how many bytes that are.
+    #[inline(never)]
     fn filter_acks(&mut self, tin: usize, number: u32, packet: &Packet, cx: &mut Context<'_>) -> u16 {
-        let aggressive = match self.config.ack_filter {
-            AckFilter::Disabled => return 0,
-            AckFilter::Conservative => false,
-            AckFilter::Aggressive => true,
-        };
+        let aggressive = self.config.ack_filter == AckFilter::Aggressive;
         let Some(newest) = cx.observer.acknowledgement(packet) else { return 0 };
         let connection = |packet: &Packet| (packet.flow, packet.source, packet.destination);
         let waiting = self.packets.packets(number).map(|(older, stamp)| {
             let is_of_it = connection(older) == connection(packet);
             let told = is_of_it.then(|| cx.observer.acknowledgement(older)).flatten();
-            ((older.id, stamp), told)
+            ((older.id, stamp.takes), told)
         });
-        let Some((id, stamp)) = needless(waiting, &newest, aggressive) else { return 0 };
+        let Some((id, takes)) = needless(waiting, &newest, aggressive) else { return 0 };
         let needless = self.packets.take_id(number, id).packet;
-        self.forget(tin, &needless);
-        self.tins[tin].counters.ack_drops += 1;
+        self.memory -= u64::from(takes.memory);
+        let tin = &mut self.tins[tin];
+        tin.backlog_bytes -= u64::from(needless.bytes);
+        tin.counters.ack_drops += 1;
         if self.config.ingress {
-            self.charge(tin, stamp.adjusted, cx.now.nanos() as i64, true);
+            tin.charge(&mut self.shaper, takes.line, cx.now.nanos() as i64, true);
         }
         cx.drop(needless, Reason::AckFilter);
         needless.bytes
@@ -379,10 +382,14 @@ impl Cake {
             return self.longest.on_mistake();
         }
         let (tin, queue) = ((number / QUEUES) as usize, number % QUEUES);
-        let (packet, stamp) = self.take(tin, number);
-        self.tins[tin].on_overflow(queue, now);
+        let (packet, Stamp { takes, .. }) = self.packets.take_front_stamped(number);
+        self.memory -= u64::from(takes.memory);
+        self.drop_overlimit += 1;
+        let tin = &mut self.tins[tin];
+        tin.backlog_bytes -= u64::from(packet.bytes);
+        tin.on_overflow(queue, now);
         if self.config.ingress {
-            self.charge(tin, stamp.adjusted, now, true);
+            tin.charge(&mut self.shaper, takes.line, now, true);
         }
         self.longest.on_longest_shrunk(lengths(&self.packets));
         cx.drop(packet, Reason::Overmemory);
@@ -411,25 +418,27 @@ impl Cake {
     /// Tins in turn, as long as their credit lasts.
     #[inline]
     fn choose_by_deficit(&mut self) -> bool {
-        let (mut rounds, mut is_empty) = (0, true);
+        let (mut place, mut rounds, mut is_empty) = (self.current, 0, true);
         loop {
-            let tin = &mut self.tins[self.current];
+            let Some(tin) = self.tins.get_mut(place) else {
+                place = 0;
+                rounds += 1;
+                if rounds > 1 && is_empty {
+                    self.current = place;
+                    return false;
+                }
+                continue;
+            };
             let has_flows = tin.has_flows();
             if has_flows && tin.deficit >= 0 {
+                self.current = place;
                 return true;
             }
             if tin.deficit <= 0 {
                 tin.deficit += i32::from(tin.rates.share.quantum);
             }
             is_empty &= !has_flows;
-            self.current += 1;
-            if self.current == self.tins.len() {
-                self.current = 0;
-                rounds += 1;
-                if rounds > 1 && is_empty {
-                    return false;
-                }
-            }
+            place += 1;
         }
     }
 
@@ -438,35 +447,36 @@ impl Cake {
     #[inline]
     fn serve(&mut self, decaying_first: &mut bool, cx: &mut Context<'_>) -> Option<Packet> {
         let now = cx.now.nanos() as i64;
-        let place = self.current;
+        let Self { tins, packets, longest, shaper, memory, current, config: Config { ingress, .. }, .. } =
+            self;
+        let (tin, first) = (&mut tins[*current], *current as u32 * QUEUES);
         'turn: loop {
-            let tin = &mut self.tins[place];
             let queue = tin.turn(std::mem::take(decaying_first))?;
-            let number = place as u32 * QUEUES + queue;
-            let packets = &self.packets;
-            if !tin.has_credit(queue, || packets.of(number).packets > 0, cx.rng) {
+            let number = first + queue;
+            let mut waits = packets.of(number).packets > 0;
+            if !tin.has_credit(queue, waits, cx.rng) {
                 continue;
             }
-            while self.packets.of(number).packets > 0 {
-                let (mut packet, stamp) = self.take(place, number);
-                self.longest.on_taken(number, lengths(&self.packets));
-                let tin = &mut self.tins[place];
-                let delay = cx.now.since(stamp.came).nanos();
+            while waits {
+                let (mut packet, Stamp { came, takes }) = packets.take_front_stamped(number);
+                waits = packets.of(number).packets > 0;
+                *memory -= u64::from(takes.memory);
+                tin.backlog_bytes -= u64::from(packet.bytes);
+                longest.on_taken(number, lengths(packets));
+                let delay = cx.now.since(came).nanos();
                 let judged = Judged {
                     sojourn: delay,
                     can_be_marked: packet.ecn.can_be_marked(),
-                    bulk_flows: if self.config.ingress { tin.flows.bulk } else { 0 },
+                    bulk_flows: if *ingress { tin.flows.bulk } else { 0 },
                 };
-                let times = tin.rates.times;
-                let verdict =
-                    tin.queue(queue).cobalt.judge(&times, now, judged, || (cx.rng.bits() >> 32) as u32);
+                let verdict = tin.judge(queue, judged, now, cx.rng);
                 match verdict.drops {
-                    Some(why) if self.packets.of(number).packets > 0 => {
+                    Some(why) if waits => {
                         tin.counters.drops += 1;
                         cx.drop(packet, why);
-                        if self.config.ingress {
-                            self.charge(place, stamp.adjusted, now, true);
-                            self.take_credit(place, queue, stamp.adjusted);
+                        if *ingress {
+                            tin.charge(shaper, takes.line, now, true);
+                            tin.take_credit(queue, takes.line);
                             continue 'turn;
                         }
                     }
@@ -476,23 +486,16 @@ impl Cake {
                             cx.mark(&mut packet, Reason::Sojourn);
                         }
                         tin.delays.add(delay);
-                        self.charge(place, stamp.adjusted, now, false);
-                        self.take_credit(place, queue, stamp.adjusted);
-                        self.longest.on_departure();
+                        tin.charge(shaper, takes.line, now, false);
+                        tin.take_credit(queue, takes.line);
+                        longest.on_departure();
                         return Some(packet);
                     }
                 }
             }
-            self.tins[place].on_empty(queue, now);
+            tin.on_empty(queue, now);
             return None;
         }
-    }
-
-    #[inline]
-    fn take_credit(&mut self, tin: usize, queue: u32, bytes: u32) {
-        let tin = &mut self.tins[tin];
-        tin.deficit -= bytes as i32;
-        tin.queue(queue).deficit -= bytes as i32;
     }
 }
 
@@ -501,9 +504,10 @@ impl QueueDiscipline for Cake {
         let now = cx.now.nanos() as i64;
         let label = self.tin_of_label.get(usize::from(packet.label));
         let place = usize::from(*label.unwrap_or(&self.tin_of_others));
-        let hashes = self.hasher.hashes(&packet, cx.rng);
+        let flow = self.hasher.flow(&packet, cx.rng);
         let tin = &mut self.tins[place];
-        let queue = if self.config.flows == FlowMode::FlowBlind { 0 } else { tin.queue_of(hashes) };
+        let is_blind = self.config.flows == FlowMode::FlowBlind;
+        let queue = if is_blind { 0 } else { tin.queue_of(flow, || self.hasher.hosts(&packet)) };
         let number = place as u32 * QUEUES + queue;
         if tin.backlog_bytes == 0 {
             tin.clock.on_first(now);
@@ -512,10 +516,12 @@ impl QueueDiscipline for Cake {
             }
         }
         tin.counters.max_bytes = tin.counters.max_bytes.max(packet.bytes);
-        let stamp = Stamp { came: cx.now, adjusted: self.framing.adjusted(packet.bytes) };
-        let gone = self.filter_acks(place, number, &packet, cx);
-        self.packets.push(number, packet, stamp);
-        self.memory += truesize(packet.bytes);
+        let takes = self.takes(packet.bytes);
+        self.framing.count_offset();
+        let filters = self.config.ack_filter != AckFilter::Disabled;
+        let gone = if filters { self.filter_acks(place, number, &packet, cx) } else { 0 };
+        self.packets.push(number, packet, Stamp { came: cx.now, takes });
+        self.memory += u64::from(takes.memory);
         let tin = &mut self.tins[place];
         tin.backlog_bytes += u64::from(packet.bytes);
         tin.counters.packets += 1;

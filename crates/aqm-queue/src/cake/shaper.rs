@@ -42,10 +42,15 @@ pub(super) struct Framing {
 pub(super) const NO_SIZES: [u16; 2] = [u16::MAX, 0];
 
 impl Framing {
-    /// The bytes that a packet takes on the line.
-    pub fn adjusted(&mut self, bytes: u16) -> u32 {
+    /// A packet has come.
+    #[inline]
+    pub fn count_offset(&mut self) {
         self.average_offset -= self.average_offset >> 8;
         self.average_offset += (self.hdr_offset << 16) >> 8;
+    }
+
+    /// The bytes that a packet of this size takes on the line.
+    pub fn adjusted(&mut self, bytes: u16) -> u32 {
         let network = match self.overhead {
             Some(_) => u32::from(bytes).saturating_sub(self.hdr_offset),
             None => u32::from(bytes),
@@ -215,9 +220,7 @@ mod tests {
         let mut framing = framing(Some(18), 64, Cells::None);
         assert_eq!([54, 1514, 600].map(|bytes| framing.adjusted(bytes)), [64, 1518, 604]);
         assert_eq!((framing.network_size, framing.adjusted_size), ([40, 1500], [64, 1518]));
-        (0..5000).for_each(|_| {
-            framing.adjusted(1000);
-        });
+        (0..5000).for_each(|_| framing.count_offset());
         assert_eq!((framing.average_offset + 0x8000) >> 16, 14);
     }
 

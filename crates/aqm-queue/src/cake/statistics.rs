@@ -23,7 +23,7 @@ pub(super) fn options(config: &Config) -> Value {
     let mut options = json!({
         "kind": "cake", "diffserv": config.diffserv, "flowmode": config.flows, "nat": false, "wash": false,
         "ingress": config.ingress, "ack-filter": ack_filter, "split_gso": true, "rtt": interval, "raw": raw,
-        "overhead": config.overhead.unwrap_or(0),
+        "overhead": config.overhead.unwrap_or(0), "fwmark": "0",
     });
     options["bandwidth"] = match config.rate() {
         0 => json!("unlimited"),
@@ -113,6 +113,7 @@ pub(super) fn gauges(cake: &Cake, show: &mut dyn FnMut(Gauge)) {
     show(Gauge::new("bulk_flows", sum(|flows| flows.bulk), "flows"));
     show(Gauge::new("unresponsive_flows", sum(|flows| flows.unresponsive), "flows"));
     show(Gauge::new("memory_used", cake.memory as f64, "bytes"));
+    show(Gauge::new("drop_overlimit", cake.drop_overlimit as f64, "packets"));
     if cake.config.autorate_ingress {
         show(Gauge::new("capacity_estimate", cake.capacity.estimate() as f64 * 8.0, "bps"));
     }

@@ -13,9 +13,9 @@ use aqm_net::Rng;
 
 use super::capacity::average;
 use super::diffserv::Share;
-use super::isolation::{Hashes, Hosts, QUEUES, set};
-use super::shaper::{Pace, TinClock};
-use crate::cobalt_core::{Cobalt, Times};
+use super::isolation::{Hosts, QUEUES, set};
+use super::shaper::{Pace, Shaper, TinClock};
+use crate::cobalt_core::{Cobalt, Judged, Times, Verdict};
 use crate::fair::ring::Ring;
 
 /// What a queue counts as.
@@ -31,7 +31,7 @@ pub(super) enum Set {
 }
 
 /// A queue of a tin; its packets lie with those of all.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub cobalt: Cobalt,
     pub deficit: i32,
@@ -102,6 +102,12 @@ impl Rates {
     }
 }
 
+/// The place of a queue; that it is one needs no check.
+#[inline]
+fn at(queue: u32) -> usize {
+    (queue % QUEUES) as usize
+}
+
 #[derive(Clone)]
 pub(super) struct Tin {
     pub rates: Rates,
@@ -112,7 +118,7 @@ pub(super) struct Tin {
     pub delays: Delays,
     pub flows: FlowCounts,
     pub backlog_bytes: u64,
-    queues: Vec<Queue>,
+    queues: Box<[Queue; QUEUES as usize]>,
     sources: Hosts,
     destinations: Hosts,
     new: Ring,
@@ -133,7 +139,7 @@ impl Tin {
             delays: Delays::default(),
             flows: FlowCounts::default(),
             backlog_bytes: 0,
-            queues: vec![queue; QUEUES as usize],
+            queues: Box::new(std::array::from_fn(|_| queue)),
             sources,
             destinations,
             new: Ring::default(),
@@ -148,46 +154,62 @@ impl Tin {
         self.flows.sparse + self.flows.bulk > 0
     }
 
+    /// What becomes of a packet of `queue`.
     #[inline]
-    pub fn queue(&mut self, queue: u32) -> &mut Queue {
-        &mut self.queues[queue as usize]
+    pub fn judge(&mut self, queue: u32, packet: Judged, now: i64, rng: &mut Rng) -> Verdict {
+        self.queues[at(queue)].cobalt.judge(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
     }
 
-    /// The queue of packets with these hashes.
+    /// Bytes of `queue` have gone, or were dropped behind the line.
     #[inline]
-    pub fn queue_of(&mut self, hashes: Hashes) -> u32 {
-        let own = hashes.flow % QUEUES;
-        let queue = &self.queues[own as usize];
-        if queue.tag == hashes.flow && queue.set != Set::None { own } else { self.reserve(hashes) }
+    pub fn take_credit(&mut self, queue: u32, bytes: u32) {
+        // Where a rate is set nobody gives a tin credit, nor asks for it.
+        self.deficit = self.deficit.wrapping_sub(bytes as i32);
+        self.queues[at(queue)].deficit -= bytes as i32;
+    }
+
+    /// Charges them to the clock of the tin and to those of the `shaper`.
+    #[inline]
+    pub fn charge(&mut self, shaper: &mut Shaper, bytes: u32, now: i64, dropped: bool) {
+        if !shaper.pace.is_unlimited() {
+            self.clock.charge(self.rates.pace.time_for(bytes), now);
+            shaper.charge(bytes, dropped);
+        }
+    }
+
+    /// The queue of packets with this hash, which come from and go to hosts with those.
+    #[inline]
+    pub fn queue_of(&mut self, flow: u32, host_hashes: impl FnOnce() -> [u32; 2]) -> u32 {
+        let own = flow % QUEUES;
+        let queue = &self.queues[at(own)];
+        if queue.tag == flow && queue.set != Set::None { own } else { self.reserve(flow, host_hashes()) }
     }
 
     /// The same where its first choice is not simply there.
     #[inline(never)]
-    fn reserve(&mut self, hashes: Hashes) -> u32 {
-        let own = hashes.flow % QUEUES;
-        let is_idle = |tin: &Self, queue: u32| tin.queues[queue as usize].set == Set::None;
-        let reserved = set(hashes.flow).find(|&queue| self.queues[queue as usize].tag == hashes.flow);
+    fn reserve(&mut self, flow: u32, host_hashes: [u32; 2]) -> u32 {
+        let own = flow % QUEUES;
+        let is_idle = |tin: &Self, queue: u32| tin.queues[at(queue)].set == Set::None;
+        let reserved = set(flow).find(|&queue| self.queues[at(queue)].tag == flow);
         let (queue, is_anew) = if let Some(queue) = reserved {
             self.counters.way_indirect_hits += u64::from(queue != own);
             (queue, is_idle(self, queue))
-        } else if let Some(queue) = set(hashes.flow).find(|&queue| is_idle(self, queue)) {
+        } else if let Some(queue) = set(flow).find(|&queue| is_idle(self, queue)) {
             self.counters.way_misses += 1;
             (queue, true)
         } else {
             self.counters.way_collisions += 1;
             (own, true)
         };
-        self.queues[queue as usize].tag = hashes.flow;
+        self.queues[at(queue)].tag = flow;
         if is_anew {
             // A bulk flow that others join counts for the host of the last of them.
-            let is_bulk = self.queues[queue as usize].set == Set::Bulk;
+            let is_bulk = self.queues[at(queue)].set == Set::Bulk;
             if is_bulk {
                 self.uncount_bulk(queue);
             }
-            let all = [&mut self.sources, &mut self.destinations].into_iter().enumerate();
-            for (side, hosts) in all.filter(|(_, hosts)| hosts.are_counted()) {
-                self.queues[queue as usize].hosts[side] = hosts.place(hashes.hosts[side]);
-            }
+            let [source, destination] = host_hashes;
+            self.queues[at(queue)].hosts = [self.sources.place(source), self.destinations.place(destination)];
             if is_bulk {
                 self.count_bulk(queue);
             }
@@ -197,14 +219,14 @@ impl Tin {
 
     #[inline]
     fn count_bulk(&mut self, queue: u32) {
-        let [source, destination] = self.queues[queue as usize].hosts;
+        let [source, destination] = self.queues[at(queue)].hosts;
         self.sources.count(source);
         self.destinations.count(destination);
     }
 
     #[inline]
     fn uncount_bulk(&mut self, queue: u32) {
-        let [source, destination] = self.queues[queue as usize].hosts;
+        let [source, destination] = self.queues[at(queue)].hosts;
         self.sources.uncount(source);
         self.destinations.uncount(destination);
     }
@@ -213,7 +235,7 @@ impl Tin {
     /// rounded by chance.
     #[inline]
     fn quantum(&self, queue: u32, rng: &mut Rng) -> i32 {
-        let [source, destination] = self.queues[queue as usize].hosts;
+        let [source, destination] = self.queues[at(queue)].hosts;
         let load = self.sources.bulk_flows(source).max(self.destinations.bulk_flows(destination)).max(1);
         let part = if load == 1 { 65_535 } else { 65_535 / u32::from(load) };
         let chance = (rng.bits() >> 48) as u32;
@@ -223,7 +245,7 @@ impl Tin {
     /// A packet has come to `queue`.
     #[inline]
     pub fn on_arrival(&mut self, queue: u32, rng: &mut Rng) {
-        match self.queues[queue as usize].set {
+        match self.queues[at(queue)].set {
             before @ (Set::None | Set::Decaying) => {
                 if before == Set::Decaying {
                     self.flows.decaying -= 1;
@@ -232,7 +254,7 @@ impl Tin {
                 self.new.push_back(queue, ());
                 self.flows.sparse += 1;
                 let deficit = self.quantum(queue, rng);
-                let queue = &mut self.queues[queue as usize];
+                let queue = &mut self.queues[at(queue)];
                 (queue.set, queue.deficit) = (Set::Sparse, deficit);
             }
             Set::SparseWait => {
@@ -246,7 +268,7 @@ impl Tin {
     fn become_bulk(&mut self, queue: u32) {
         self.flows.bulk += 1;
         self.count_bulk(queue);
-        self.queues[queue as usize].set = Set::Bulk;
+        self.queues[at(queue)].set = Set::Bulk;
     }
 
     /// The queue whose turn it is; a decaying one only if they are `first`, or there is no other.
@@ -260,24 +282,24 @@ impl Tin {
     /// Whether `queue`, whose turn it is, has credit. If not, it gets some and waits for its next turn; `waits` says
     /// whether a packet of it does.
     #[inline]
-    pub fn has_credit(&mut self, queue: u32, waits: impl FnOnce() -> bool, rng: &mut Rng) -> bool {
-        let Queue { deficit, set, .. } = self.queues[queue as usize];
+    pub fn has_credit(&mut self, queue: u32, waits: bool, rng: &mut Rng) -> bool {
+        let Queue { deficit, set, .. } = self.queues[at(queue)];
         if deficit > 0 {
             return true;
         }
         if set == Set::Sparse {
-            if waits() {
+            if waits {
                 self.flows.sparse -= 1;
                 self.become_bulk(queue);
             } else {
-                self.queues[queue as usize].set = Set::SparseWait;
+                self.queues[at(queue)].set = Set::SparseWait;
             }
         }
-        self.queues[queue as usize].deficit += self.quantum(queue, rng);
+        self.queues[at(queue)].deficit += self.quantum(queue, rng);
         if self.old.front() == Some(queue) {
             self.old.rotate();
         } else {
-            self.leave_list(queue);
+            self.leave_list(queue, set);
             self.old.push_back(queue, ());
         }
         false
@@ -285,7 +307,7 @@ impl Tin {
 
     /// `queue`, whose turn it is, has no packet.
     pub fn on_empty(&mut self, queue: u32, now: i64) {
-        let entry = &mut self.queues[queue as usize];
+        let entry = &mut self.queues[at(queue)];
         if entry.cobalt.on_empty(&self.rates.times, now) {
             self.flows.unresponsive -= 1;
         }
@@ -299,22 +321,28 @@ impl Tin {
             }
             Set::None | Set::Decaying => self.flows.decaying -= 1,
         }
-        self.leave_list(queue);
+        self.leave_list(queue, before);
         if !is_at_rest {
             self.flows.decaying += 1;
             self.decaying.push_back(queue, ());
         }
     }
 
-    fn leave_list(&mut self, queue: u32) {
-        self.new.remove(queue);
-        self.old.remove(queue);
-        self.decaying.remove(queue);
+    /// Takes `queue` out of the list where queues of this `set` are.
+    fn leave_list(&mut self, queue: u32, set: Set) {
+        match set {
+            Set::None => {}
+            Set::Sparse => self.new.remove(queue),
+            Set::SparseWait | Set::Bulk => self.old.remove(queue),
+            Set::Decaying => self.decaying.remove(queue),
+        }
+        let lists = [&self.new, &self.old, &self.decaying];
+        debug_assert!(lists.iter().all(|list| !list.contains(queue)), "it was in another list");
     }
 
     /// A packet of `queue` was dropped because the buffer was full.
     pub fn on_overflow(&mut self, queue: u32, now: i64) {
-        let is_new = self.queues[queue as usize].cobalt.on_overflow(&self.rates.times, now);
+        let is_new = self.queues[at(queue)].cobalt.on_overflow(&self.rates.times, now);
         self.flows.unresponsive += u32::from(is_new);
         self.counters.drops += 1;
     }
@@ -334,8 +362,8 @@ mod tests {
         Tin::new(Rates::new(share, 1514, 5_000_000, 100_000_000), counts)
     }
 
-    fn hashes(flow: u32) -> Hashes {
-        Hashes { flow, hosts: [flow % 7, flow % 5] }
+    fn queue_of(tin: &mut Tin, flow: u32) -> u32 {
+        tin.queue_of(flow, || [flow % 7, flow % 5])
     }
 
     /// The description, in sets without an order: a flow keeps its queue while it is in use, and gets one that is not
@@ -380,7 +408,7 @@ mod tests {
                         own
                     }
                 };
-            let queue = tin.queue_of(hashes(flow));
+            let queue = queue_of(&mut tin, flow);
             assert_eq!(queue, expected);
             tin.on_arrival(queue, &mut rng);
             model.insert(queue, (flow, true));
@@ -399,14 +427,14 @@ mod tests {
         let mut waits: BTreeMap<u32, bool> = BTreeMap::new();
         for step in 0..100_000 {
             if rng.below(2) == 0 {
-                let queue = tin.queue_of(hashes(rng.below(40) as u32 + 1024 * rng.below(3) as u32));
+                let queue = queue_of(&mut tin, rng.below(40) as u32 + 1024 * rng.below(3) as u32);
                 tin.on_arrival(queue, &mut rng);
                 waits.insert(queue, true);
             } else if let Some(queue) = tin.turn(step % 2 == 0) {
                 let has = waits.get(&queue).copied().unwrap_or(false);
-                if tin.has_credit(queue, || has, &mut rng) {
+                if tin.has_credit(queue, has, &mut rng) {
                     if has && rng.below(4) > 0 {
-                        tin.queue(queue).deficit -= rng.below(3000) as i32;
+                        tin.take_credit(queue, rng.below(3000) as u32);
                         let goes = rng.below(2) == 0;
                         waits.insert(queue, goes);
                     } else if !has {
@@ -416,7 +444,7 @@ mod tests {
             }
             let mut counted = FlowCounts { unresponsive: 0, ..FlowCounts::default() };
             let mut of_hosts = [BTreeMap::new(), BTreeMap::new()];
-            for queue in &tin.queues {
+            for queue in tin.queues.iter() {
                 match queue.set {
                     Set::None => {}
                     Set::Sparse | Set::SparseWait => counted.sparse += 1,
@@ -447,15 +475,25 @@ mod tests {
     fn a_quantum_is_divided_by_the_flows_of_the_busier_host_and_rounded_by_chance() {
         let mut rng = Streams::new(3).named("quantum", 0);
         let mut tin = tin([true, true]);
-        let queue = tin.queue_of(hashes(1));
+        let queue = queue_of(&mut tin, 1);
         let mean = |tin: &Tin, rng: &mut Rng| -> f64 {
             (0..20_000).map(|_| f64::from(tin.quantum(queue, rng))).sum::<f64>() / 20_000.0
         };
         assert!((mean(&tin, &mut rng) - 1514.0).abs() < 0.05);
-        let [source, destination] = tin.queues[queue as usize].hosts;
+        let [source, destination] = tin.queues[at(queue)].hosts;
         (0..3).for_each(|_| tin.sources.count(source));
         (0..11).for_each(|_| tin.destinations.count(destination));
         assert!((mean(&tin, &mut rng) - 1514.0 / 11.0).abs() < 0.05, "{}", mean(&tin, &mut rng));
+    }
+
+    #[test]
+    fn a_shaped_tin_may_send_more_than_two_gigabytes() {
+        let mut tin = tin([false, false]);
+        (0..40_000).for_each(|_| {
+            tin.queues[7].deficit = 0;
+            tin.take_credit(7, 65_535);
+        });
+        assert_eq!(tin.deficit, (-40_000_i64 * 65_535) as i32);
     }
 
     #[test]

@@ -190,6 +190,14 @@ impl<S: Copy> Flows<S> {
         self.take(flow, self.flows[flow as usize].head)
     }
 
+    /// The same with its stamp.
+    #[inline(always)]
+    pub fn take_front_stamped(&mut self, flow: u32) -> (Packet, S) {
+        let head = self.flows[flow as usize].head;
+        let stamp = self.nodes[head as usize].stamp;
+        (self.take(flow, head).packet, stamp)
+    }
+
     /// Takes the newest packet of `flow`, which has one.
     #[inline(never)]
     pub fn take_back(&mut self, flow: u32) -> Taken {

@@ -1,5 +1,7 @@
 //! CAKE against a run of the Linux kernel, and its parts against what their descriptions promise.
 
+mod slow;
+
 use std::collections::BTreeMap;
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
@@ -491,7 +493,7 @@ fn tc_shows_what_it_shows_of_the_kernels() {
         json!({
             "kind": "cake", "bandwidth": "unlimited", "diffserv": "besteffort", "flowmode": "flows", "nat": false,
             "wash": false, "ingress": false, "ack-filter": "disabled", "split_gso": true, "rtt": 100_000, "raw": true,
-            "overhead": 0,
+            "overhead": 0, "fwmark": "0",
         })
     );
     let more = json!({
@@ -504,7 +506,7 @@ fn tc_shows_what_it_shows_of_the_kernels() {
             "kind": "cake", "bandwidth": 1_250_000, "autorate": "autorate-ingress", "diffserv": "diffserv3",
             "flowmode": "triple-isolate", "nat": false, "wash": false, "ingress": true, "ack-filter": "enabled",
             "split_gso": true, "rtt": 20_000, "raw": false, "atm": "atm", "overhead": 44, "mpu": 84,
-            "memlimit": 5_000_000,
+            "memlimit": 5_000_000, "fwmark": "0",
         })
     );
     let mut queue = Driver::new(cake(json!({"bandwidth": "10Mbps", "overhead": 18})), 1);

@@ -1,0 +1,54 @@
+//! The round trip that CAKE is tuned to: a time, or one of the words that `tc` has for one (iproute2's `q_cake.c`).
+//!
+//! For `interplanetary` the manual of `tc` says 3600 s, its code 1000 s, which is what counts here.
+
+use aqm_net::{ConfigErrors, Parameter, Schema, Span};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Words for round trips, in microseconds.
+const WORDS: [(&str, u64); 8] = [
+    ("datacentre", 100),
+    ("lan", 1000),
+    ("metro", 10_000),
+    ("regional", 30_000),
+    ("internet", 100_000),
+    ("oceanic", 300_000),
+    ("satellite", 1_000_000),
+    ("interplanetary", 1_000_000_000),
+];
+
+/// A round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct RoundTrip(pub Span);
+
+impl Parameter for RoundTrip {
+    fn schema() -> Schema {
+        Span::schema()
+    }
+
+    fn read(value: Value) -> Result<Self, ConfigErrors> {
+        let word = WORDS.iter().find(|(word, _)| value == *word);
+        word.map_or_else(|| Span::read(value), |(_, micros)| Ok(Span::from_nanos(micros * 1000))).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_round_trip_is_a_time_or_a_word() {
+        let read = |text: &str| RoundTrip::read(json!(text)).map(|RoundTrip(span)| span.to_string());
+        for (word, time) in [("datacentre", "100us"), ("lan", "1ms"), ("internet", "100ms"), ("70ms", "70ms")]
+        {
+            assert_eq!(read(word).unwrap(), time);
+        }
+        assert_eq!(read("interplanetary").unwrap(), "1000s");
+        assert!(read("martian").is_err());
+        assert_eq!(json!(RoundTrip::read(json!("metro")).unwrap()), json!("10ms"), "it is kept as a time");
+    }
+}

@@ -730,6 +730,8 @@ def test_medians_and_distributions_over_replications_have_intervals_and_bands(fi
     assert band["low"][-1] == pytest.approx(1 - 0.4802, abs=1e-3)  # sqrt(ln(40) / 16)
     chart = sweep_charts.distribution(result, "web.p90-time")
     assert (chart.by, chart.y_label) == ("queue", "Share of runs")
+    against = sweep_charts.against_axis(result, "web.p90-time", x="load")
+    assert against.x_label == "web load", "an axis of a workload says of which"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from aqmlab import (
 from aqmlab._core import ScenarioError
 from aqmlab.comparison import Metric
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario
+from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario, tell_files
 from aqmlab.scenario import ScenarioFileError
 
 ORDER = (
@@ -263,7 +263,7 @@ def compare(
         print(json.dumps(table, indent=2))
     else:
         comparison_text.show(result)
-        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+        tell_files(written)
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
     if result.interrupted:
@@ -350,7 +350,7 @@ def flow_level_(
         return
     print("\n".join(flow_level_text.lines(found)))
     if written:
-        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+        tell_files(written)
 
 
 @app.command()

@@ -14,6 +14,9 @@ from aqmlab.files import write_csv
 if TYPE_CHECKING:
     import polars as pl
 
+WIDEST = 30
+"""Characters of a column. Numbers need less; a parameter that holds tables goes on in the next line."""
+
 
 def write(result: Comparison, out: Path) -> list[Path]:
     """Writes the tables and charts into `out`, and returns the files worth opening."""
@@ -85,7 +88,7 @@ def _print_estimates(
     table = Table(title=title)
     table.add_column("quantity")
     for names in variants:
-        table.add_column("\n".join(names), justify="right")
+        table.add_column("\n".join(names), justify="right", max_width=WIDEST)
     for row in result.estimate_rows(estimates, variants):
         table.add_row(*row)
     table.add_section()

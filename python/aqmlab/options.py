@@ -40,6 +40,12 @@ def load_scenario(path: Path, settings: Sequence[str] | None, reverse_ties: bool
     return scenario
 
 
+def tell_files(files: Sequence[Path]) -> None:
+    """Says after an empty line what was written: numbers, and with pictures among them plots."""
+    drawn = any(path.suffix in (".png", ".svg", ".html") for path in files)
+    print(f"\n{'Plots and numbers' if drawn else 'Numbers'}: " + ", ".join(map(str, files)))
+
+
 def time_of(option: str, text: str) -> float:
     """The seconds that an option says."""
     return quantity_of(option, text, "s", "time: write for example 90s")

@@ -46,7 +46,7 @@ def against_axis(
         y="mean",
         by=of_lines,
         panel=panel,
-        x_label=f"{x} ({unit})" if unit else x,
+        x_label=_said(result, x) + (f" ({unit})" if unit else ""),
         y_label=one.label,
         log_x=(numeric and quantities.spread(table[x].to_list())) if log_x is None else log_x,
         log_y=log_y,
@@ -97,6 +97,13 @@ def _places(
     if rest:
         raise ValueError(f"{', '.join(rest)}: has no place in the chart: narrow it to one value")
     return x, by, panel
+
+
+def _said(result: SweepResult, label: str) -> str:
+    """What an axis is called on paper: the rate or the number of flows of a workload says of which."""
+    path = next(axis.path for axis in result.sweep.all_axes if axis.label == label)
+    of_workload = path.split(".")[:2] if path.startswith("traffic.") and label != path else []
+    return " ".join([*of_workload[1:], label])
 
 
 def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:

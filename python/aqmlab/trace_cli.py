@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aqmlab.options import Settings
+from aqmlab.options import Settings, tell_files
 from aqmlab.scenario import Scenario, settings_of
 
 app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_help=True, rich_markup_mode=None)
@@ -51,7 +51,7 @@ def trace_active_flows(
         return
     print("\n".join(trace_text.lines(found, chosen.name)))
     if written:
-        print("\nPlots and numbers: " + ", ".join(str(path) for path in written))
+        tell_files(written)
 
 
 @app.command("generate")

@@ -12,7 +12,7 @@ import typer
 
 from aqmlab import dask_options
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario
+from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario, tell_files
 
 if TYPE_CHECKING:
     from aqmlab.campaign import Failure
@@ -268,7 +268,7 @@ def _resumable(store: Path) -> Iterator[None]:
 
 def _tell_written(files: Sequence[Path], quiet: bool) -> None:
     if not quiet:
-        print("\nPlots and numbers: " + ", ".join(map(str, files)))
+        tell_files(files)
 
 
 def _end(failures: "Sequence[Failure]", *, failed: bool) -> None:

@@ -25,29 +25,33 @@ impl Ecn {
 /// A copyable description of a packet, 24 bytes. It owns no payload: `id` names what it carries,
 /// which stays with whoever made the packet.
 /// It has no time stamp either: a discipline that needs one keeps it beside the packet.
+///
+/// It is copied several times on each link. Its fields stand in this order so that what is only carried is moved in
+/// one go; what links change or read comes behind that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Packet {
     /// Names the payload; its owner decides what the number means.
     pub id: u32,
     /// The flow it belongs to: unique in a run, never used again.
     pub flow: u32,
-    /// Where on its route the packet is: the business of whoever forwards it.
-    pub hop: u32,
-    /// Bytes on the wire, headers included.
-    pub bytes: u16,
     /// The sender's congestion window in segments, written at the edge; 0 if it does not tell
     /// (the "edge hint" of SHRED).
     pub cwnd: u16,
-    /// ECN bits.
-    pub ecn: Ecn,
-    /// Short or long, or what else an edge wrote; 0 unless something classified the packet.
-    pub class: u8,
     /// The host it comes from, by number from 1; 0 if that is not known.
     pub source: u16,
     /// The host it goes to, likewise.
     pub destination: u16,
     /// What its headers say beside: the number of a label that whoever made the packet told the queue of.
     pub label: u16,
+    /// Where on its route the packet is: the business of whoever forwards it.
+    pub hop: u32,
+    /// Bytes on the wire, headers included.
+    pub bytes: u16,
+    /// Short or long, or what else an edge wrote; 0 unless something classified the packet.
+    pub class: u8,
+    /// ECN bits.
+    pub ecn: Ecn,
 }
 
 impl Packet {

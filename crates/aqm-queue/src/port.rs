@@ -77,10 +77,16 @@ pub struct Port {
     /// When the last packet arrived, and when the last transmission began; `NEVER` before the first.
     last_arrival: Instant,
     last_start: Instant,
+    ledger: Ledger,
+}
+
+/// What a port writes down of its packets.
+#[derive(Default)]
+struct Ledger {
+    counters: Counters,
     /// The moments at which packets left the queue less those at which they joined it, in nanoseconds and modulo
     /// 2^128: with those that wait now it makes the integral of the queue.
     left_less_joined: u128,
-    counters: Counters,
 }
 
 impl Port {
@@ -106,8 +112,7 @@ impl Port {
             held: false,
             last_arrival: Instant::NEVER,
             last_start: Instant::NEVER,
-            left_less_joined: 0,
-            counters: Counters::default(),
+            ledger: Ledger::default(),
         }
     }
 
@@ -214,13 +219,14 @@ impl Port {
     /// A packet joins the queue; whether it may be that the line, which waits for the queue, sends now.
     #[inline(always)]
     fn join_queue(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
+        let Ledger { counters, left_less_joined } = &mut self.ledger;
         let at_departure =
-            self.last_start == now || (self.free_at == now && !self.held && self.counters.departures > 0);
-        self.counters.tied += u64::from(at_departure || self.last_arrival == now);
+            self.last_start == now || (self.free_at == now && !self.held && counters.departures > 0);
+        counters.tied += u64::from(at_departure || self.last_arrival == now);
         self.last_arrival = now;
-        self.counters.arrivals += 1;
-        self.counters.arrived_bytes += u64::from(packet.bytes);
-        self.left_less_joined = self.left_less_joined.wrapping_sub(now.nanos().into());
+        counters.arrivals += 1;
+        counters.arrived_bytes += u64::from(packet.bytes);
+        *left_less_joined = left_less_joined.wrapping_sub(now.nanos().into());
         self.call(now, observer, |discipline, cx| discipline.enqueue(packet, cx));
         (self.idle || self.held) && self.waiting() > 0
     }
@@ -258,13 +264,14 @@ impl Port {
             };
             self.held = false;
             self.last_start = start;
-            self.left_less_joined = self.left_less_joined.wrapping_add(start.nanos().into());
             self.free_at = match &mut self.varying {
                 Some(line) if !STEADY => line.transmit(start, u64::from(packet.bytes)),
-                _ => start + self.pace.time_for(u64::from(packet.bytes)),
+                _ => start.plus(self.pace.time_for(u64::from(packet.bytes))),
             };
-            self.counters.departures += 1;
-            self.counters.departed_bytes += u64::from(packet.bytes);
+            let Ledger { counters, left_less_joined } = &mut self.ledger;
+            *left_less_joined = left_less_joined.wrapping_add(start.nanos().into());
+            counters.departures += 1;
+            counters.departed_bytes += u64::from(packet.bytes);
             return Some(Departure { packet, start, end: self.free_at });
         }
         None
@@ -316,7 +323,7 @@ impl Port {
 
     /// Packets that have arrived so far.
     pub fn arrivals(&self) -> u64 {
-        self.counters.arrivals
+        self.ledger.counters.arrivals
     }
 
     /// When the next transmission begins at the earliest; `None` if nothing waits.
@@ -336,19 +343,20 @@ impl Port {
 
     /// What went through up to the last `accept` or `serve`, but for the integral of the queue.
     pub fn counted(&self) -> &Counters {
-        &self.counters
+        &self.ledger.counters
     }
 
     /// What went through up to `now`, to which the port must have caught up.
     pub fn counters(&self, now: Instant) -> Counters {
         let waiting = u128::from(self.waiting()) * u128::from(now.nanos());
-        Counters { packet_nanos: self.left_less_joined.wrapping_add(waiting), ..self.counters }
+        Counters { packet_nanos: self.ledger.left_less_joined.wrapping_add(waiting), ..self.ledger.counters }
     }
 
     /// How many packets wait: those that arrived and neither departed nor were dropped.
     #[inline]
     fn waiting(&self) -> u64 {
-        self.counters.arrivals - self.counters.departures - self.counters.drops
+        let Counters { arrivals, departures, drops, .. } = self.ledger.counters;
+        arrivals - departures - drops
     }
 
     /// Calls the discipline.
@@ -359,8 +367,7 @@ impl Port {
         observer: &mut dyn Observer,
         act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
     ) -> R {
-        let (counters, left_less_joined) = (&mut self.counters, &mut self.left_less_joined);
-        let mut tally = Tally { counters, left_less_joined, outer: observer };
+        let mut tally = Tally { ledger: &mut self.ledger, outer: observer };
         let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
         act(self.discipline.as_mut(), &mut cx)
     }
@@ -368,22 +375,22 @@ impl Port {
 
 /// Counts fates on their way to the observer.
 struct Tally<'a> {
-    counters: &'a mut Counters,
-    left_less_joined: &'a mut u128,
+    ledger: &'a mut Ledger,
     outer: &'a mut dyn Observer,
 }
 
 impl Observer for Tally<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.counters.drops += 1;
-        self.counters.drops_by_reason[why as usize] += 1;
-        self.counters.dropped_bytes += u64::from(packet.bytes);
-        *self.left_less_joined = self.left_less_joined.wrapping_add(now.nanos().into());
+        let Ledger { counters, left_less_joined } = &mut *self.ledger;
+        counters.drops += 1;
+        counters.drops_by_reason[why as usize] += 1;
+        counters.dropped_bytes += u64::from(packet.bytes);
+        *left_less_joined = left_less_joined.wrapping_add(now.nanos().into());
         self.outer.dropped(packet, why, now);
     }
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.counters.marks += 1;
+        self.ledger.counters.marks += 1;
         self.outer.marked(packet, why, now);
     }
 

@@ -46,7 +46,7 @@ impl FirstLink {
     #[inline(always)]
     pub(crate) fn put(&mut self, place: u8, at: Instant, link: u32, packet: Packet) -> Instant {
         self.coming.put_packet(place, at, rank_of_link(link), packet);
-        at + self.lookahead
+        at.plus(self.lookahead)
     }
 
     /// Hands out the packets that have come by `now`, and when each came.

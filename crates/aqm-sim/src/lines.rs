@@ -41,8 +41,8 @@ impl LinkTiming {
     #[inline(always)]
     pub(crate) fn reaches_end(&self, free_at: &mut Instant, packet: &Packet, at: Instant) -> (Instant, bool) {
         let waits = *free_at > at;
-        *free_at = (*free_at).max(at) + self.pace.time_for(packet.bytes.into());
-        (*free_at + self.delay, waits)
+        *free_at = (*free_at).max(at).plus(self.pace.time_for(packet.bytes.into()));
+        (free_at.plus(self.delay), waits)
     }
 }
 

@@ -74,12 +74,12 @@ impl Managed {
         let delay = self.to_far_end.delay;
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_steady_departure_before(now, &mut observer) {
-            lines.depart(departure.packet, departure.end + delay);
+            lines.depart(departure.packet, departure.end.plus(delay));
         }
         if self.port.join_steady(packet, now, &mut observer) {
             observer.note_arrival();
             if let Some(departure) = self.port.next_steady_departure(now, &mut observer) {
-                lines.depart(departure.packet, departure.end + delay);
+                lines.depart(departure.packet, departure.end.plus(delay));
             }
         }
     }
@@ -92,7 +92,7 @@ impl Managed {
         let delay = self.to_far_end.delay;
         let mut observer = self.observer(transit);
         while let Some(departure) = self.port.next_steady_departure(now, &mut observer) {
-            lines.depart(departure.packet, departure.end + delay);
+            lines.depart(departure.packet, departure.end.plus(delay));
         }
     }
 

@@ -50,6 +50,9 @@ enum StoredPayload {
 }
 
 impl StoredPayload {
+    /// What is kept in a place that was never used.
+    const NONE: Self = Self::Datagram { number: 0, sent: Instant::START, slot: 0, to: Side::Sender };
+
     /// The payload as it was put; `options` finds those of a segment that has any, by their place.
     #[inline(always)]
     fn open(self, options: impl FnOnce(u32) -> Options) -> Payload {
@@ -88,7 +91,8 @@ impl PayloadStore {
     #[inline(always)]
     pub(crate) fn put(&mut self, payload: Payload) -> u32 {
         let Payload { contents, slot, to } = payload;
-        let stored = match contents {
+        let id = self.free.pop().unwrap_or_else(|| self.place_behind());
+        self.stored[id as usize] = match contents {
             Contents::Segment(segment) => {
                 let Segment { seq, ack, sacks, len, wire, flags, ecn, sent } = segment;
                 let plain = sacks.is_empty() && sent == Instant::START;
@@ -98,21 +102,17 @@ impl PayloadStore {
             }
             Contents::Datagram { number, sent } => StoredPayload::Datagram { number, sent, slot, to },
         };
-        if let Some(id) = self.free.pop() {
-            self.stored[id as usize] = stored;
-            return id;
-        }
-        self.put_behind(stored)
+        id
     }
 
-    /// No id is free.
+    /// No id is free: another one.
     #[cold]
-    fn put_behind(&mut self, stored: StoredPayload) -> u32 {
+    fn place_behind(&mut self) -> u32 {
         if self.stored.len() == self.stored.capacity() {
             self.stored.reserve(1);
             prefer_huge_pages(&self.stored);
         }
-        self.stored.push(stored);
+        self.stored.push(StoredPayload::NONE);
         (self.stored.len() - 1) as u32
     }
 

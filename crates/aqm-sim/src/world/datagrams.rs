@@ -19,16 +19,11 @@ impl<N: Network> World<'_, N> {
         (bytes, ecn): (u16, Ecn),
         now: Instant,
     ) {
-        let streams = &mut self.workloads[position as usize].streams[from as usize];
-        if streams.len() <= stream as usize {
-            streams.resize(stream as usize + 1, None);
-        }
-        let slot = streams[stream as usize].unwrap_or_else(|| {
-            let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
-            let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
-            self.add_flow(position, transfer, ends, now)
-        });
-        self.workloads[position as usize].streams[from as usize][stream as usize] = Some(slot);
+        let streams = &self.workloads[position as usize].streams[from as usize];
+        let slot = match streams.get(stream as usize) {
+            Some(&Some(slot)) => slot,
+            _ => self.open_stream(position, (from, stream), now),
+        };
         let flow = &mut self.flows[slot as usize];
         let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
         let contents = Contents::Datagram { number: *sent, sent: now };
@@ -45,6 +40,20 @@ impl<N: Network> World<'_, N> {
         };
         self.transit.note_sent(&packet, now);
         self.net.send(packet, now, &mut self.transit);
+    }
+
+    /// The slot of a stream from a side that has sent nothing yet.
+    #[cold]
+    fn open_stream(&mut self, position: u32, (from, stream): (Side, u32), now: Instant) -> u32 {
+        let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
+        let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
+        let slot = self.add_flow(position, transfer, ends, now);
+        let streams = &mut self.workloads[position as usize].streams[from as usize];
+        if streams.len() <= stream as usize {
+            streams.resize(stream as usize + 1, None);
+        }
+        streams[stream as usize] = Some(slot);
+        slot
     }
 
     /// A datagram that was sent at `sent` has arrived.

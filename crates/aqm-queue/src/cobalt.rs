@@ -141,15 +141,11 @@ struct Cobalt {
 
 impl QueueDiscipline for Cobalt {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        while !self.fifo.has_room_for(&packet) {
-            self.core.on_overflow(&self.times, cx.now.nanos() as i64);
-            let oldest = if self.ns3 { None } else { self.fifo.pop_with() };
-            match oldest {
-                Some((oldest, _)) => cx.drop(oldest, Reason::Overflow),
-                None => return cx.drop(packet, Reason::Overflow),
-            }
+        if self.fifo.has_room_for(&packet) || self.makes_room(&packet, cx) {
+            self.fifo.push_with(packet, cx.now);
+        } else {
+            cx.drop(packet, Reason::Overflow);
         }
-        self.fifo.push_with(packet, cx.now);
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
@@ -184,6 +180,20 @@ impl QueueDiscipline for Cobalt {
         show(Gauge::number("count", f64::from(self.core.count())));
         show(Gauge::number("dropping", f64::from(u8::from(self.core.is_dropping()))));
         show(Gauge::number("prob", self.core.p_drop()));
+    }
+}
+
+impl Cobalt {
+    /// Whether there is room for `packet` once older ones have gone.
+    #[inline(never)]
+    fn makes_room(&mut self, packet: &Packet, cx: &mut Context<'_>) -> bool {
+        while !self.fifo.has_room_for(packet) {
+            self.core.on_overflow(&self.times, cx.now.nanos() as i64);
+            let oldest = if self.ns3 { None } else { self.fifo.pop_with() };
+            let Some((oldest, _)) = oldest else { return false };
+            cx.drop(oldest, Reason::Overflow);
+        }
+        true
     }
 }
 

@@ -388,7 +388,9 @@ impl<T: Time> Codel<T> {
         };
         if control.dropping {
             control.dropping = too_long;
-            packet = self.go_on(control, packet, source, cx)?;
+            if too_long && !control.drop_next.is_after(now) {
+                packet = self.go_on(control, packet, source, cx)?;
+            }
         } else if too_long {
             packet = self.begin(control, packet, source, cx)?;
         }
@@ -399,7 +401,7 @@ impl<T: Time> Codel<T> {
     }
 
     /// Takes a packet; whether it may be dropped (`codel_should_drop`).
-    #[inline]
+    #[inline(always)]
     fn take(
         &mut self,
         control: &mut Control<T>,

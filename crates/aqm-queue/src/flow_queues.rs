@@ -86,7 +86,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
     }
 
     /// Takes the oldest packet of `flow` and what was noted of it.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, flow: u32) -> Option<(Packet, S)> {
         if self.flows.of(flow).packets == 0 {
             return None;

@@ -212,7 +212,7 @@ struct Turn<'a, T: Time> {
 }
 
 impl<T: Time> Source<T> for Turn<'_, T> {
-    #[inline]
+    #[inline(always)]
     fn take(&mut self) -> Option<(Packet, T)> {
         self.queues.pop(self.flow)
     }

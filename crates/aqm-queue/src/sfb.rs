@@ -408,7 +408,9 @@ impl Sfb {
         } else if p == 0 {
             Ok(false)
         } else {
-            self.choose(p, packet, &mut note, cx)
+            // Probability 1 leaves nothing to chance.
+            let draw = if p == ONE { 0 } else { (cx.rng.bits() >> 48) as u16 };
+            if draw >= p { Ok(false) } else { self.choose((p, draw), packet, &mut note, cx) }
         };
         match judged {
             Ok(_) => self.waiting += 1,
@@ -417,10 +419,11 @@ impl Sfb {
         judged.map(|is_marked| (is_marked, note))
     }
 
-    /// Whether a packet that met this least probability is marked, or why it is dropped.
+    /// Whether a packet that met this least probability, and drew a number below it, is marked, or why it is dropped.
+    #[inline(never)]
     fn choose(
         &mut self,
-        p: u16,
+        (p, draw): (u16, u16),
         packet: &Packet,
         note: &mut Note,
         cx: &mut Context<'_>,
@@ -435,10 +438,6 @@ impl Sfb {
                 self.counts.penaltydrop += 1;
                 return Err(Reason::Unresponsive);
             }
-            return Ok(false);
-        }
-        let draw = (cx.rng.bits() >> 48) as u16;
-        if draw >= p {
             return Ok(false);
         }
         // From 1/2 on a growing part of the chosen cannot buy themselves off with a mark.

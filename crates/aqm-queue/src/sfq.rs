@@ -367,7 +367,7 @@ impl Sfq {
     }
 
     /// Appends `packet` to `slot`.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, slot: u32, packet: Packet) {
         self.packets.push(slot, packet, ());
         let length = self.packets.of(slot).packets as u32;
@@ -379,7 +379,7 @@ impl Sfq {
     }
 
     /// A packet of `slot` has been taken out.
-    #[inline]
+    #[inline(always)]
     fn after_less(&mut self, slot: u32) {
         let length = self.packets.of(slot).packets as u32;
         self.lengths.shrink(slot, length);

@@ -329,9 +329,14 @@ impl DualPi2 {
     fn catch_up(&mut self, now: Instant) {
         self.now = now;
         if self.controller.is_due(now) {
-            let oldest = self.heads().into_iter().flatten().min();
-            self.controller.catch_up(oldest, now);
+            self.update(now);
         }
+    }
+
+    #[cold]
+    fn update(&mut self, now: Instant) {
+        let oldest = self.heads().into_iter().flatten().min();
+        self.controller.catch_up(oldest, now);
     }
 
     /// Takes the packet at the head of a queue, and what the native AQM makes of it.

@@ -94,6 +94,10 @@ impl Config {
             let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
             let problem = format_args!("must be longer than the last step, {last}");
             errors.check(last < repeat, "rate_repeat", problem);
+            // What may happen a thousand million times in a run would keep it from ending.
+            let least = Span::from_nanos(1000 * steps.len() as u64);
+            let problem = format_args!("must be at least {least}: 1us for each step");
+            errors.check(repeat >= least, "rate_repeat", problem);
         }
         errors.finish_some(steps.map(|steps| Schedule::Rates { steps, repeat: self.rate_repeat }))
     }

@@ -340,6 +340,11 @@ fn what_is_wrong_with_a_line_is_told() {
             "",
             "rate_repeat: must be longer than the last step, 2s",
         ),
+        (
+            json!({"rate_file": "f", "rate_repeat": "1us"}),
+            "0,1000\n1e-7,2000\n",
+            "rate_repeat: must be at least 2us: 1us for each step",
+        ),
         (json!({"rate_file": "f"}), "1,5\n1,6\n", "rate_file: line 1: `5bps` must be between 16bps"),
         (
             json!({"rate_file": "f"}),

@@ -34,7 +34,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let mut packets = record.packets;
     packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
     let mut drops = record.drops;
-    drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    // What links did at one instant is told in their order: they catch up at different times.
+    drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
     vec![
         record.flows.table(words),
         record.transfers.table(words),

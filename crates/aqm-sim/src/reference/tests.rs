@@ -343,11 +343,12 @@ fn any_lines(rng: &mut Rng, seed: u64) -> (Value, Files) {
     let mut link = |rng: &mut Rng| {
         let mut table = any_line(rng, &mut files);
         table.insert("rate".into(), format!("{}bps", 300_000 + rng.below(1_500_000)).into());
+        let queue = &queues[rng.below(queues.len() as u64) as usize];
         // Where a packet may leave at once, it must be on its way for some time.
         let none = !table.contains_key("opportunities") && rng.chance(0.1);
         let delay = if none { 0 } else { 1 + rng.below(40_000) };
         table.insert("delay".into(), format!("{delay}us").into());
-        table.insert("queue".into(), queues[rng.below(queues.len() as u64) as usize].clone());
+        table.insert("queue".into(), queue.clone());
         Value::Object(table)
     };
     let mut traffic = json!({

@@ -289,6 +289,7 @@ fn linux_6() -> Profile {
         cwnd.abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
         cwnd.hint = Hint::AtLeastInFlight, "tcp_input.c, tcp_cwnd_reduction: snd_cwnd";
         cwnd.reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
+        ecn.response = MarkResponse::Linux, "tcp_input.c, tcp_enter_cwr, tcp_try_to_open, tcp_ecn_check_ce";
         rto.arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
         rto.samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue: first_ackt, then first_sackt";
         rto.restarted_by = RestartedBy::OldestSegment, "tcp_input.c, tcp_rearm_rto; FLAG_SET_XMIT_TIMER";

@@ -213,6 +213,58 @@ fn marks_never_close_the_window_below_its_floor_nor_open_a_window_of_one() {
     assert_eq!((window, segments), (1.0, 49), "one a round trip");
 }
 
+/// As Linux answers marks.
+fn linux(more: Value) -> Value {
+    ecn(over(
+        json!({
+            "ecn": { "response": "linux" }, "recovery": { "kind": "rack", "reduction": "prr", "prr_share": "window" },
+        }),
+        more,
+    ))
+}
+
+#[test]
+fn in_linux_a_mark_lets_the_window_come_down_by_degrees_and_nothing_opens_it_meanwhile() {
+    let mut pair = Pair::endless(linux(json!({})));
+    let mut path = Path::marking(&["> 2"]);
+    pair.run(at(460), &mut |sent| path.fate(sent));
+    // The second acknowledgement finds a window of 9. The first segment after it tells of the reduction; of the seven
+    // acknowledgements with an echo every second brings another.
+    let sent: Vec<usize> = [100, 200, 300, 400].map(|time| sent_at(&pair, time).len()).into();
+    assert_eq!(sent, [8, 6, 4, 5], "{}", pair.log.join("\n"));
+    assert_eq!(sent_at(&pair, 200)[2], "> 11 CWR ECT");
+    assert_eq!((pair.client().ssthresh(), pair.client().counts().mark_reductions), (4.0, 1));
+}
+
+#[test]
+fn in_linux_a_loss_while_the_window_comes_down_behind_a_mark_reduces_it_no_further() {
+    let run = |lost: &[&str]| {
+        let pair = transfer(linux(json!({})), 60, Path::marking(&["> 2"]).and_losing(lost));
+        let counts = pair.client().counts();
+        (pair.client().ssthresh(), counts.mark_reductions, counts.fast_retransmits, counts.timeouts)
+    };
+    assert_eq!(run(&[]), (4.0, 1, 0, 0));
+    assert_eq!(run(&["> 5"]), (4.0, 1, 1, 0));
+    assert_eq!(run(&["> 9"]), (4.0, 1, 1, 0));
+}
+
+#[test]
+fn in_linux_an_echo_that_lasts_through_a_time_out_keeps_no_window_at_one() {
+    // All that could tell of the reduction is lost, so the echo goes on until something new is sent.
+    let lost = ["> 3", "> 4", "> 5", "> 6", "> 7", "> 8", "> 9", "> 10", "> 11", "> 12", "> 13", "> 14"];
+    let end = |settings| {
+        let pair = transfer(settings, 30, Path::marking(&["> 2"]).and_losing(&lost));
+        assert_eq!(pair.client().counts().mark_reductions, 1, "{}", pair.log.join("\n"));
+        pair.now
+    };
+    assert!(end(linux(json!({}))) < at(3000));
+    let rack = json!({ "recovery": { "kind": "rack" } });
+    assert!(
+        end(ecn(rack)) > at(10_000),
+        "by RFC 3168 each round trip brings one segment, as long as it lasts"
+    );
+}
+
 #[test]
 fn ns_2_s_full_tcp_halves_a_window_of_one_and_waits_for_its_timer() {
     let mut pair = Pair::endless(full_tcp(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 1 } })));

@@ -60,7 +60,7 @@ const SETTABLE: &[&str] = &[
 ];
 
 /// The parameters that only a simulated run has.
-const SIMULATED: &[&str] = &["cwnd.hint", "rto.tick_phase"];
+const SIMULATED: &[&str] = &["cwnd.hint", "receiver.sack_delay", "rto.tick_phase"];
 
 /// The parameters of recovery that say nothing of connections with SACK.
 const WITHOUT_SACK: &[&str] =

@@ -103,6 +103,8 @@ impl Receiver {
         errors.check(fits, "first_window", "must be 1 segment up to `window`");
         let delays = self.delayed_ack == DelayedAck::Off || !self.delayed_ack_timer.is_zero();
         errors.check(delays, "delayed_ack_timer", "must not be 0s");
+        let adapts = self.sack_delay.is_zero() || self.delayed_ack == DelayedAck::Adaptive;
+        errors.check(adapts, "sack_delay", "must be 0s unless `delayed_ack` is adaptive");
         errors.finish(())
     }
 }

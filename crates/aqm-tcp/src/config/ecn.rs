@@ -25,6 +25,11 @@ choices! {
         /// spares `ssthresh`; after another time-out the first echo counts; the loss of a segment in a window
         /// reduced by a mark halves it again; what is sent again may be marked, too (ns-2's FullTcp).
         Ns2Full = "ns-2-full",
+        /// As `rfc-3168`, but the window comes down as `recovery.reduction` has it (with `recovery.kind = "sack"` or
+        /// `"rack"`), opens no more until what had been sent is acknowledged, and otherwise opens with an echo, too. A
+        /// receiver with adaptive delayed acknowledgements answers at once what tells of a reduction, the first mark
+        /// and the next segment, and what cannot be marked after what could (Linux).
+        Linux = "linux",
     }
 }
 

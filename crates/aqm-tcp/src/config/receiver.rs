@@ -43,6 +43,10 @@ parameters! {
         /// The first data segments up to this number are acknowledged at once, delayed acknowledgements or not; with
         /// `adaptive` at most a segment for each two of the receiver's window.
         pub quick_acks: u64 = 0, "ours; Linux: 16";
+        /// How long SACK may wait for more to tell, with `adaptive`: from the fourth acknowledgement on behind the same
+        /// gap, at most a twentieth of the round trip (Linux since 4.19, `tcp_comp_sack_delay_ns` and its slack:
+        /// 1.1 ms). 0s: not at all, as RFC 5681 has it.
+        pub sack_delay: Span = Span::ZERO, "RFC 5681, 4.2: at once";
     }
 }
 

@@ -9,9 +9,10 @@
 //! Ours, where the source is silent: the receiver's buffer is always large enough, and no data goes the other
 //! way, so it never waits for an answer to ride on (`pingpong`).
 
-use aqm_net::Instant;
+use aqm_net::{Ecn, Instant};
 
 use crate::config::Config;
+use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
 
 /// What a receiver knows of the gaps. Times are in ticks, as the kernel has them.
@@ -25,6 +26,8 @@ pub(crate) struct Adaptive {
     last: u64,
     /// Everything below is acknowledged (`rcv_wup`).
     acknowledged: u64,
+    /// Some segment came that could be marked.
+    knows_ecn: bool,
 }
 
 impl Adaptive {
@@ -51,6 +54,20 @@ impl Adaptive {
         self.delay = least(at, config);
     }
 
+    /// A segment came with these bits of ECN, the `first_mark` since the sender last told of a reduction: it may have
+    /// a small window. What cannot be marked after what could was probably sent again.
+    #[inline]
+    pub fn on_ecn(&mut self, ecn: Ecn, first_mark: bool, at: TimerContext<'_>, config: &Config) {
+        if config.ecn.response != MarkResponse::Linux {
+            return;
+        }
+        if first_mark || (ecn == Ecn::NotEct && self.knows_ecn) {
+            self.quicken_up_to(QUICK_AFTER_MARK, config);
+            self.delay = least(at, config);
+        }
+        self.knows_ecn |= ecn != Ecn::NotEct;
+    }
+
     /// Until when an acknowledgement up to `expected` waits; none if it does not. `pending` is when one leaves
     /// that waits already.
     pub fn wait(
@@ -60,10 +77,7 @@ impl Adaptive {
         at: TimerContext<'_>,
         config: &Config,
     ) -> Option<Instant> {
-        if self.quick > 0
-            || expected - self.acknowledged > config.connection.mss.bytes()
-            || grows(expected, config)
-        {
+        if self.is_quick(expected, config) {
             return None;
         }
         let (tick, least) = (at.config.tick, least(at, config));
@@ -74,6 +88,14 @@ impl Adaptive {
             return None;
         }
         Some(at.config.expiry(at.now, tick.saturating_mul(delay)).min(pending))
+    }
+
+    /// Whether nothing waits: more than a segment is not acknowledged, or the next acknowledgements leave at once.
+    #[inline]
+    pub fn is_quick(&self, expected: u64, config: &Config) -> bool {
+        self.quick > 0
+            || expected - self.acknowledged > config.connection.mss.bytes()
+            || grows(expected, config)
     }
 
     /// An acknowledgement waited until its time ran out.
@@ -95,10 +117,17 @@ impl Adaptive {
 
     /// The next acknowledgements leave at once.
     fn quicken(&mut self, config: &Config) {
+        self.quicken_up_to(config.receiver.quick_acks, config);
+    }
+
+    fn quicken_up_to(&mut self, most: u64, config: &Config) {
         let half = (config.receiver.window_at_first() / 2).max(2);
-        self.quick = self.quick.max(half.min(config.receiver.quick_acks));
+        self.quick = self.quick.max(half.min(most));
     }
 }
+
+/// How many acknowledgements leave at once after a mark (`tcp_ecn_check_ce`).
+const QUICK_AFTER_MARK: u64 = 2;
 
 /// The longest that an acknowledgement waits, in nanoseconds (`HZ / 2`).
 const HALF_A_SECOND: u64 = 500_000_000;

@@ -9,9 +9,10 @@
 
 mod adaptive_ack;
 
-use aqm_net::{Ecn, Instant};
+use aqm_net::{Ecn, Instant, Span};
 
 use crate::config::Config;
+use crate::config::ecn::MarkResponse;
 use crate::config::receiver::DelayedAck;
 use crate::config::sack::{Dsack, SackBytes};
 use crate::recovery::TimerContext;
@@ -50,7 +51,23 @@ struct Disorder {
     duplicate: Option<(u64, u64)>,
     /// The number the FIN takes, if it has arrived beyond a gap.
     fin_at: Option<u64>,
+    gathered: Gathered,
 }
+
+/// What waits to be told by SACK together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gathered {
+    /// The end of what had arrived in order.
+    behind: u64,
+    /// How many acknowledgements told at once of what came behind that gap, up to three.
+    told: u64,
+    /// How many segments wait to be told of.
+    waiting: u32,
+}
+
+/// So many segments at most wait to be told of (Linux: `tcp_comp_sack_nr`), and for this share of a round trip.
+const MOST_GATHERED: u32 = 44;
+const ROUND_TRIP_SHARE: u64 = 20;
 
 impl Receiver {
     pub(crate) fn new() -> Self {
@@ -74,32 +91,35 @@ impl Receiver {
         at: impl FnOnce() -> TimerContext<'a>,
         config: &Config,
     ) {
-        if segment.flags.has(Flags::CWR) {
-            self.echo = false;
-        }
-        if segment.ecn == Ecn::Ce {
-            self.echo = true;
-        }
+        let reduced = segment.flags.has(Flags::CWR);
+        let first_mark = segment.ecn == Ecn::Ce && (reduced || !self.echo);
+        self.echo = segment.ecn == Ecn::Ce || (self.echo && !reduced);
         let in_order = self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty());
         if segment.seq == self.expected && in_order {
             self.expected = segment.end();
             self.fin |= segment.flags.has(Flags::FIN);
             if config.receiver.delayed_ack != DelayedAck::Off {
-                let last = self.fin || self.due;
-                if let Some(until) = self.wait(segment.flags, at(), config).filter(|_| !last) {
+                let last = self.fin || self.due || (reduced && config.ecn.response == MarkResponse::Linux);
+                if let Some(until) = self.wait(segment, first_mark, at(), config).filter(|_| !last) {
                     self.timer = until;
                     return;
                 }
             }
-        } else {
-            self.on_disorder(segment, at(), config);
+        } else if self.on_disorder(segment, first_mark, at(), config) {
+            return;
         }
         self.acknowledge();
     }
 
-    /// A segment arrived that is not simply the next.
+    /// A segment arrived that is not simply the next; whether its acknowledgement waits.
     #[inline(never)]
-    fn on_disorder(&mut self, segment: &Segment, at: TimerContext<'_>, config: &Config) {
+    fn on_disorder(
+        &mut self,
+        segment: &Segment,
+        first_mark: bool,
+        at: TimerContext<'_>,
+        config: &Config,
+    ) -> bool {
         self.segments = self.segments.saturating_add(1);
         let (before, end) = (self.expected, segment.end());
         self.store(segment, end, config.recovery.kind.has_sack());
@@ -111,12 +131,42 @@ impl Receiver {
             } else if advances {
                 adaptive.on_data(at, config);
             }
+            adaptive.on_ecn(segment.ecn, first_mark, at, config);
+            let waits = end > before && !config.receiver.sack_delay.is_zero();
+            return waits && !adaptive.is_quick(self.expected, config) && self.gathers(at, config);
         }
+        false
+    }
+
+    /// Whether what SACK has to tell waits for more (Linux: `__tcp_ack_snd_check`).
+    fn gathers(&mut self, at: TimerContext<'_>, config: &Config) -> bool {
+        let Some(disorder) = self.disorder.as_mut().filter(|it| !it.ranges.is_empty()) else { return false };
+        let gathered = &mut disorder.gathered;
+        if gathered.behind != self.expected {
+            (gathered.behind, gathered.told) = (self.expected, 0);
+        }
+        let told_at_once = gathered.told < u64::from(config.recovery.dupthresh);
+        if !config.recovery.kind.has_sack() || gathered.waiting >= MOST_GATHERED || told_at_once {
+            gathered.told += u64::from(told_at_once);
+            return false;
+        }
+        gathered.waiting += 1;
+        if gathered.waiting == 1 {
+            let share = at.srtt().map_or(u64::MAX, |srtt| srtt.nanos() / ROUND_TRIP_SHARE);
+            self.timer = at.now + config.receiver.sack_delay.min(Span::from_nanos(share));
+        }
+        true
     }
 
     /// Until when the acknowledgement of a segment in order may wait; none if it may not.
     #[inline]
-    fn wait(&mut self, flags: Flags, at: TimerContext<'_>, config: &Config) -> Option<Instant> {
+    fn wait(
+        &mut self,
+        segment: &Segment,
+        first_mark: bool,
+        at: TimerContext<'_>,
+        config: &Config,
+    ) -> Option<Instant> {
         self.segments = self.segments.saturating_add(1);
         let config_of = &config.receiver;
         let first = self.timer == Instant::NEVER && u64::from(self.segments) > config_of.quick_acks;
@@ -127,8 +177,9 @@ impl Receiver {
             DelayedAck::Adaptive => {
                 let adaptive = self.adaptive.get_or_insert_default();
                 adaptive.on_data(at, config);
+                adaptive.on_ecn(segment.ecn, first_mark, at, config);
                 let until = adaptive.wait(self.expected, self.timer, at, config);
-                until.filter(|_| !flags.has(Flags::PUSH))
+                until.filter(|_| !segment.flags.has(Flags::PUSH))
             }
         }
     }
@@ -136,7 +187,8 @@ impl Receiver {
     /// Time has passed; a delayed acknowledgement may be due.
     pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
         if at.now >= self.timer {
-            if let Some(adaptive) = &mut self.adaptive {
+            let gathered = self.disorder.as_ref().is_some_and(|it| it.gathered.waiting > 0);
+            if let Some(adaptive) = self.adaptive.as_mut().filter(|_| !gathered) {
                 adaptive.on_timer(at);
             }
             self.acknowledge();
@@ -177,6 +229,7 @@ impl Receiver {
     #[inline(never)]
     fn tell(&mut self, config: &Config) -> Sacks {
         let Some(disorder) = &mut self.disorder else { return Sacks::default() };
+        disorder.gathered.waiting = 0;
         let has_sack = config.recovery.kind.has_sack();
         let sacks =
             if has_sack { disorder.sacks(self.expected, config.sack.dsack) } else { Sacks::default() };

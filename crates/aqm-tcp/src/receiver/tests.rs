@@ -73,6 +73,35 @@ fn the_first_segments_are_acknowledged_at_once_as_far_as_quick_acks_goes() {
 }
 
 #[test]
+fn sack_may_wait_for_more_to_tell_from_the_fourth_acknowledgement_behind_a_gap_on() {
+    let config = config(json!({
+        "recovery": { "kind": "rack" }, "connection": { "mss": "10B" }, "rto": { "tick": "1ms" },
+        "receiver": { "delayed_ack": "adaptive", "sack_delay": "1ms" },
+    }));
+    let mut receiver = Receiver::new();
+    let start = Instant::START;
+    let mut give = |micros, from| {
+        let now = start + Span::from_nanos(micros * 1000);
+        receiver.on_timer(timer_context_of(&config, now));
+        let told = receiver.is_due().then(|| acknowledgement(&mut receiver, &config).sacks.count());
+        receiver.on_segment(&data(from, from + 10), || timer_context_of(&config, now), &config);
+        let at_once = receiver.is_due().then(|| acknowledgement(&mut receiver, &config).sacks.count());
+        (told, at_once, receiver.timer())
+    };
+    let (never, at) = (Instant::NEVER, |micros: u64| start + Span::from_nanos(micros * 1000));
+    assert_eq!(
+        [10, 30, 50].map(|from| give(from, from)),
+        [1, 2, 3].map(|blocks| (None, Some(blocks), never))
+    );
+    assert_eq!(give(100, 70), (None, None, at(1100)));
+    assert_eq!(give(900, 90), (None, None, at(1100)), "the first of them counts");
+    assert_eq!(give(1200, 110), (Some(3), None, at(2200)), "both were told at once, three blocks fit");
+    assert_eq!(give(1300, 0), (None, Some(3), never), "the gap moves on");
+    assert_eq!([1400, 1500].map(|time| give(time, time).1), [Some(3), Some(3)], "and it begins anew");
+    assert_eq!(give(1600, 1600), (None, None, at(2600)));
+}
+
+#[test]
 fn the_block_that_changed_last_comes_first() {
     // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh
     // are lost.

@@ -203,8 +203,9 @@ pub(crate) trait LossRecovery: Send {
     }
     /// After a loss was found: the congestion window fell from `from` to `to` segments.
     fn on_reduction(&mut self, _from: f64, _to: f64) {}
-    /// A mark reduced the window.
-    fn on_mark(&mut self) {}
+    /// A mark reduces the window; it was echoed with an acknowledgement that brought so many bytes. If it `falls`,
+    /// `on_reduction` follows.
+    fn on_mark(&mut self, _delivered: u64, _falls: bool) {}
     /// The windows are these from now on.
     fn set_windows(&mut self, windows: Windows, config: &Config);
     /// Whether the windows allow a segment now.
@@ -313,7 +314,7 @@ hand_on! {
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
     fn on_timer(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     fn on_reduction(&mut self, from: f64, to: f64);
-    fn on_mark(&mut self);
+    fn on_mark(&mut self, delivered: u64, falls: bool);
     fn set_windows(&mut self, windows: Windows, config: &Config);
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
 }

@@ -62,10 +62,11 @@ impl Sender {
         let at = self.timer.context(now, &tcp.config.rto);
         let outcome = self.recovery.on_ack(&received, at, &tcp.config);
         if echo {
-            self.on_echo(outcome.acked, tcp);
+            self.on_echo(&outcome, tcp);
         }
-        // An acknowledgement with an echo opens no window (RFC 3168, 6.1.2).
-        let heard = Heard { used: (!echo).then_some(used), answered: segment.sent };
+        let held = echo && self.ecn.as_ref().is_some_and(|ecn| !ecn.descends());
+        let used = (!held && !self.is_falling()).then_some(used);
+        let heard = Heard { used, answered: segment.sent };
         self.apply(outcome, heard, now, tcp);
         self.wait_if_closed(echo, now, tcp);
     }

@@ -84,7 +84,9 @@ impl Sender {
         let config = &tcp.config;
         let repeated = match config.cwnd.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
-            RepeatedTimeout::HoldsInRecovery => self.timer.retries > 0 || self.in_recovery,
+            RepeatedTimeout::HoldsInRecovery => {
+                self.timer.retries > 0 || self.in_recovery || self.is_falling()
+            }
             RepeatedTimeout::Halves => false,
         };
         let prior = self.prior_window();
@@ -142,21 +144,32 @@ impl Sender {
         }
     }
 
-    /// A mark was echoed on an acknowledgement of `acked` new bytes.
-    pub(super) fn on_echo(&mut self, acked: u64, tcp: &CheckedConfig) {
+    /// A mark was echoed on an acknowledgement that brought this.
+    pub(super) fn on_echo(&mut self, brought: &AckOutcome, tcp: &CheckedConfig) {
         let Some(ecn) = &mut self.ecn else { return };
-        if !ecn.counts_echo(acked) || ecn.ignores_mark(self.recovery.una(), self.in_recovery) {
+        let descends = ecn.descends();
+        let in_recovery = self.in_recovery || (descends && brought.what == AckKind::Loss);
+        if !ecn.counts_echo(brought.acked) || ecn.ignores_mark(self.recovery.una(), in_recovery) {
             return;
         }
         ecn.on_mark(self.recovery.sent());
-        self.recovery.on_mark();
+        self.recovery.on_mark(brought.delivered, descends);
+        let from = self.cwnd;
         self.counts.mark_reductions += 1;
         let before = self.congestion.cwnd();
         let congestion = self.reduction(CongestionSignal::Mark, tcp);
         self.congestion.on_congestion(&congestion);
         // The least `ssthresh` must not open a smaller window.
         self.congestion.cap(before);
+        if descends {
+            self.recovery.on_reduction(from, self.congestion.cwnd());
+        }
         self.refresh(tcp);
+    }
+
+    /// Whether a mark lets the window come down, which does not open meanwhile.
+    pub(super) fn is_falling(&self) -> bool {
+        self.ecn.as_ref().is_some_and(|ecn| ecn.falls(self.recovery.una()))
     }
 
     /// Something other than a mark shows congestion.

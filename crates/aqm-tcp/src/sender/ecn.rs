@@ -1,7 +1,8 @@
 //! How a sender answers the echo of marks.
 //!
 //! K. Ramakrishnan, S. Floyd, D. Black, RFC 3168, 2001, section 6.1.2, and ns-2.35's `tcp-full.cc`, which differs
-//! from it in what each function here says of [`MarkResponse::Ns2Full`].
+//! from it in what each function here says of [`MarkResponse::Ns2Full`], and Linux 6.1's `tcp_input.c`
+//! (`tcp_enter_cwr`, `tcp_try_to_open`, `tcp_may_raise_cwnd`).
 //!
 //! Ours, where the sources are silent: a mark echoed while a loss is repaired, or for data of a window that was
 //! reduced already, reduces no further; nor does a loss in a window that a mark reduced.
@@ -47,7 +48,7 @@ impl EcnResponse {
     /// acknowledges something.
     #[inline]
     pub fn counts_echo(&self, acked: u64) -> bool {
-        acked > 0 || self.response == MarkResponse::Rfc3168
+        acked > 0 || self.response != MarkResponse::Ns2Full
     }
 
     /// Whether the sender need not answer a mark that is echoed with `una`, the oldest byte not acknowledged.
@@ -55,9 +56,21 @@ impl EcnResponse {
         // Until the first segment behind is acknowledged, which tells of the reduction, the echo goes on.
         let answered = self.reduced_up_to > 0 && una <= self.reduced_up_to;
         match self.response {
-            MarkResponse::Rfc3168 => answered || in_recovery,
+            MarkResponse::Rfc3168 | MarkResponse::Linux => answered || in_recovery,
             MarkResponse::Ns2Full => answered && self.reduced_by != ReducedBy::Timeout,
         }
+    }
+
+    /// Whether the window comes down by degrees, and opens otherwise even with an echo: in Linux. By RFC 3168 (6.1.2)
+    /// an acknowledgement with an echo opens no window.
+    pub fn descends(&self) -> bool {
+        self.response == MarkResponse::Linux
+    }
+
+    /// Whether the window is on its way down, from a mark until more than what had been sent then is acknowledged
+    /// (Linux: `TCP_CA_CWR`).
+    pub fn falls(&self, una: u64) -> bool {
+        self.descends() && self.reduced_by == ReducedBy::Mark && self.is_marked(una)
     }
 
     /// A mark reduced the window when everything below `sent` had been sent.
@@ -83,7 +96,7 @@ impl EcnResponse {
 
     /// Whether a mark reduced the window of data that is being acknowledged.
     pub fn is_marked(&self, una: u64) -> bool {
-        una < self.marked_up_to
+        una < self.marked_up_to || (self.descends() && una == self.marked_up_to && una > 0)
     }
 
     /// Whether a loss halves a window that a mark reduced already.

@@ -91,7 +91,7 @@ impl LossRecovery for FullTcp {
     }
 
     /// `TcpAgent::ecn` sets `recover_` as a loss does.
-    fn on_mark(&mut self) {
+    fn on_mark(&mut self, _delivered: u64, _falls: bool) {
         self.recover = self.max;
         self.marked = true;
     }

@@ -131,7 +131,7 @@ fn behind_a_mark_holes_are_filled_at_once_and_a_loss_leaves_the_window() {
     assert!(bench.send().contains(&11), "so that holes are looked for below what is next in line");
     assert_eq!(bench.take_in(10, &[]), AckKind::Exit);
     bench.send();
-    bench.recovery.on_mark();
+    bench.recovery.on_mark(0, false);
     bench.congestion = WINDOW / 2;
     assert_eq!(bench.take_in(10, &[(12, 13)]), AckKind::Duplicate);
     assert_eq!(bench.send(), [10, 11], "with the first duplicate");

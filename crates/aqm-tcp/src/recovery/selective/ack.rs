@@ -86,7 +86,13 @@ impl Selective {
             self.phase = Phase::Open;
             self.falling = Falling::AtOnce;
         }
-        let ends = acked > 0 && self.phase != Phase::Open && self.sent.una() >= self.recover;
+        let ends = acked > 0
+            && match self.phase {
+                Phase::Open => false,
+                // What tells of the reduction has arrived.
+                Phase::Marked => self.sent.una() > self.recover,
+                Phase::Recovery | Phase::Loss => self.sent.una() >= self.recover,
+            };
         if ends {
             self.phase = Phase::Open;
             self.falling = Falling::AtOnce;
@@ -103,20 +109,22 @@ impl Selective {
         let lost = self.judge(&Judged { received, arrival: &arrival, acked, ends, undone }, at, config);
         let what = match before {
             _ if lost => AckKind::Loss,
-            Phase::Open if self.scheduled && self.probed > 0 => AckKind::Repaired,
+            Phase::Open | Phase::Marked if self.scheduled && self.probed > 0 => AckKind::Repaired,
             Phase::Recovery if ends || undone => AckKind::Exit,
             Phase::Recovery if acked > 0 => AckKind::Partial,
             _ if acked > 0 => AckKind::Advance,
             _ if sacked => AckKind::Duplicate,
             _ => AckKind::Stale,
         };
-        if what == AckKind::Partial || (what == AckKind::Duplicate && before == Phase::Recovery) {
+        let marked = before == Phase::Marked && self.phase == Phase::Marked;
+        let falls = marked && matches!(what, AckKind::Advance | AckKind::Duplicate);
+        if falls || what == AckKind::Partial || (what == AckKind::Duplicate && before == Phase::Recovery) {
             let safe = acked > 0 && self.sent.losses() == losses;
             self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
         }
         let mut since = Instant::NEVER;
         if rearms && self.rack.is_some() {
-            self.reschedule = self.phase == Phase::Open && self.sent.is_plain();
+            self.reschedule = self.phase.is_open() && self.sent.is_plain();
             if delayed && !self.reschedule {
                 since = self.sent.oldest().unwrap_or(since);
             }
@@ -164,7 +172,7 @@ impl Selective {
             let Judged { received, arrival, acked, ends, undone } = *judged;
             rack.on_arrival(arrival, at.now);
             rack.adapt(received, &self.sent, ends, self.scheduled);
-            let recovering = self.phase != Phase::Open;
+            let recovering = !self.phase.is_open();
             let round = Round { recovering, dupthresh: config.recovery.dupthresh };
             if !self.scheduled {
                 rack.reordering_timer = rack.find_losses(&mut self.sent, at, round);
@@ -203,8 +211,8 @@ impl Selective {
         let counted = self.rack.is_none() && self.dupacks >= config.recovery.dupthresh;
         match self.phase {
             Phase::Recovery => false,
-            Phase::Open if self.sent.due().is_some() => true,
-            Phase::Open => {
+            Phase::Open | Phase::Marked if self.sent.due().is_some() => true,
+            Phase::Open | Phase::Marked => {
                 let begins = counted && !self.sent.is_underway(first);
                 if begins {
                     self.sent.lose(first);
@@ -227,13 +235,16 @@ impl Selective {
     pub(super) fn enter(&mut self, arrived: u64, at: TimerContext<'_>, config: &Config) {
         self.begin_undo(config);
         let first = self.sent.due();
+        self.marked_before = self.phase == Phase::Marked;
         self.phase = Phase::Recovery;
         self.recover = self.sent.end();
         self.urgent = first.is_some();
         self.doubted = first.map_or(0, |number| number + 1);
         self.rescue = self.sent.seq(self.doubted);
         self.entry = arrived;
-        self.falling = Falling::AtOnce;
+        if !self.marked_before {
+            self.falling = Falling::AtOnce;
+        }
         if let Some(rack) = &mut self.rack {
             rack.probe.cancel();
             rack.probe.on_timer_start(at);

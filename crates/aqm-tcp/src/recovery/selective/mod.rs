@@ -72,6 +72,8 @@ pub(crate) struct Selective {
     falling: Falling,
     /// What the acknowledgement brought that began the recovery.
     entry: u64,
+    /// It began while the window came down behind a mark.
+    marked_before: bool,
     /// What was in flight when a probe left that repaired a loss, if that was the last to happen.
     probed: u64,
     rack: Option<Box<Rack>>,
@@ -90,10 +92,20 @@ pub(crate) struct Selective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
+    /// The window comes down behind a mark; nothing is lost.
+    Marked,
     /// Fast recovery.
     Recovery,
     /// After a time-out, until all that was sent before is acknowledged.
     Loss,
+}
+
+impl Phase {
+    /// Whether nothing is known to be lost.
+    #[inline]
+    fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::Marked)
+    }
 }
 
 impl Selective {
@@ -112,6 +124,7 @@ impl Selective {
             rescue: 0,
             falling: Falling::AtOnce,
             entry: 0,
+            marked_before: false,
             probed: 0,
             rack: (config.recovery.kind == RecoveryKind::Rack).then(Box::default),
             mss,
@@ -176,7 +189,7 @@ impl LossRecovery for Selective {
         if at.now < rack.reordering_timer {
             return AckOutcome { since, ..AckOutcome::NONE };
         }
-        let recovering = self.phase != Phase::Open;
+        let recovering = !self.phase.is_open();
         let round = Round { recovering, dupthresh: config.recovery.dupthresh };
         let losses = self.sent.losses();
         let timer = rack.find_losses(&mut self.sent, at, round);
@@ -204,18 +217,32 @@ impl LossRecovery for Selective {
 
     fn on_reduction(&mut self, from: f64, to: f64) {
         let flight = self.sent.end() - self.sent.una();
-        if self.phase != Phase::Recovery || flight == 0 {
+        let goes_on = std::mem::take(&mut self.marked_before);
+        if !matches!(self.phase, Phase::Recovery | Phase::Marked) || flight == 0 {
             return;
         }
         let bytes = |segments: f64| (segments * self.mss as f64) as u64;
         let descent = Descent { from: bytes(from), to: bytes(to), flight, mss: self.mss };
-        let entry = Progress { delivered: self.entry, pipe: self.sent.pipe(), safe: false };
+        let safe = self.phase == Phase::Marked;
+        let entry = Progress { delivered: self.entry, pipe: self.sent.pipe(), safe };
+        if goes_on {
+            self.falling.on_ack(entry);
+            return;
+        }
         let (reduction, bound, share) = self.reduction;
         let descent = match share {
             PrrShare::Flight => descent,
             PrrShare::Window => Descent { flight: descent.from, ..descent },
         };
         self.falling = Falling::new(reduction, bound, descent, entry);
+    }
+
+    fn on_mark(&mut self, delivered: u64, falls: bool) {
+        if falls && self.phase == Phase::Open {
+            self.phase = Phase::Marked;
+            self.recover = self.sent.end();
+            self.entry = delivered;
+        }
     }
 
     #[inline(never)]

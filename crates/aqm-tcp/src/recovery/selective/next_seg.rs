@@ -45,7 +45,7 @@ impl Selective {
         };
         match choice {
             Choice::New(len) if self.phase == Phase::Open && self.dupacks > 0 => self.limited += len,
-            Choice::New(_) if self.scheduled && self.phase == Phase::Open => {
+            Choice::New(_) if self.scheduled && self.phase.is_open() => {
                 let until = self.sent.oldest().map_or(at.now, |sent| sent + at.rto());
                 self.schedule_probe(if until > at.now { until.since(at.now) } else { Span::ZERO }, at);
             }
@@ -87,7 +87,7 @@ impl Selective {
                 return new;
             }
         }
-        if self.phase != Phase::Open
+        if !self.phase.is_open()
             && let Some(number) = self.sent.due()
             && (self.phase == Phase::Recovery || self.sent.seq(number) < self.recover)
         {

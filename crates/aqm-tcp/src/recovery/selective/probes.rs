@@ -4,7 +4,7 @@
 
 use aqm_net::{Instant, Span};
 
-use super::{Phase, Selective};
+use super::Selective;
 use crate::recovery::TimerContext;
 
 impl Selective {
@@ -13,9 +13,7 @@ impl Selective {
     pub(super) fn probe_timer(&self) -> Instant {
         match &self.rack {
             Some(rack) if self.scheduled => rack.probe.at,
-            Some(rack)
-                if self.phase == Phase::Open && self.sent.len() > 0 && self.sent.sacked().segments == 0 =>
-            {
+            Some(rack) if self.phase.is_open() && self.sent.len() > 0 && self.sent.sacked().segments == 0 => {
                 rack.probe.timer_at(self.sent.len() == 1)
             }
             _ => Instant::NEVER,
@@ -41,7 +39,7 @@ impl Selective {
 
     /// Sets the timer of the probe, for the retransmission timer would run out after `time_out`.
     pub(super) fn schedule_probe(&mut self, time_out: Span, at: TimerContext<'_>) {
-        let open = self.phase == Phase::Open && self.sent.is_plain() && self.sent.len() > 0;
+        let open = self.phase.is_open() && self.sent.is_plain() && self.sent.len() > 0;
         if let Some(rack) = self.rack.as_mut().filter(|_| open) {
             rack.probe.schedule(self.sent.len() == 1, time_out, at);
         }

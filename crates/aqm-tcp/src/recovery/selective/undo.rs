@@ -74,7 +74,7 @@ impl Selective {
         if self.phase == Phase::Open || (self.phase == Phase::Loss && !repeated) {
             self.begin_undo(config);
         }
-        let looks = config.recovery.frto == Frto::On && (self.phase == Phase::Open || repeated);
+        let looks = config.recovery.frto == Frto::On && (self.phase.is_open() || repeated);
         self.undoing.frto = if looks { FrtoStep::Waits } else { FrtoStep::Off };
     }
 

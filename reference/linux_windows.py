@@ -5,6 +5,10 @@ to the segment, and so must the window at which it ends, and the time. What foll
 again within 3 s, has a band of 5 %; half of all windows must be within a segment. While a window is reduced
 step by step the kernel tells how far that is, and ours where it will end. The receiver of the
 recorded runs had a buffer of 8 MB: it acknowledges every segment as long as its window grows to half of that.
+
+Where the line changes its rate, from 10 to 20 Mbit/s and then to 5, ours is a line that does so by itself,
+without HTB, which lets a packet go early now and then: slow start may end a segment apart, and each rate has
+a band of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -23,10 +28,19 @@ from case import Case, Job
 from judge import Row, exact
 
 WHERE = data.LINUX / "traces"
+STEPS: Mapping[str, Any] = {
+    "duration": "60s",
+    "links.forth.rate": "10Mbps",
+    "links.forth.rate_steps": [{"at": "20s", "rate": "20Mbps"}, {"at": "40s", "rate": "5Mbps"}],
+    "links.forth.queue": {"kind": "drop-tail", "limit": "100p"},
+}
+RENO: Mapping[str, Any] = {"tcp.congestion_control": {"kind": "reno"}}
 FLOWS: Mapping[str, Mapping[str, Any]] = {
     "cubic": {},
     "cubic_nohystart": {"tcp.congestion_control.hystart": "off"},
-    "reno": {"tcp.congestion_control": {"kind": "reno"}},
+    "reno": RENO,
+    "step_cubic": STEPS,
+    "step_reno": {**STEPS, **RENO},
 }
 """The traces, and what differs in ours from the scenario's file."""
 BAND = 0.05
@@ -34,6 +48,8 @@ LATER = 0.0001
 """How much later ours are sampled: the lines of hosts take some 16 us here and none there."""
 EARLY = 3.0
 """Until when what was sent again is counted, in seconds."""
+RATES = (EARLY, 20.0, 40.0, 60.0)
+"""Between these moments the line has one rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +94,20 @@ def judge(trace: str, measured: Sequence[Measured]) -> list[Row]:
     first = theirs.index(ends[0])
     apart = sum(int(b.cwnd) != a.cwnd for a, b in zip(theirs[:first], ours, strict=False))
     early = max(sample.again for sample in theirs if sample.time <= EARLY)
+    steps = trace.startswith("step_")
     rows = [
-        exact(case, "samples until slow start ends", first, first - apart, 0),
         exact(case, "end of slow start (s)", ends[0].time, ends[1].time, 0),
-        exact(case, "ssthresh then (segments)", ends[0].ssthresh, ends[1].ssthresh, 0),
+        exact(case, "ssthresh then (segments)", ends[0].ssthresh, ends[1].ssthresh, 1 if steps else 0),
         exact(case, f"sent again by {EARLY:g} s", early, again, BAND * early),
         exact(case, "windows apart, median (segments)", 0, apart_later(theirs, ours), 1),
     ]
-    for quantity, of in (("first reduction (s)", first_reduction), ("mean window after 3 s", mean_window)):
+    if not steps:
+        rows.insert(0, exact(case, "samples until slow start ends", first, first - apart, 0))
+    quantities = {"first reduction (s)": first_reduction} | {
+        f"mean window from {begin:g} to {end:g} s": partial(mean_window, begin=begin, end=end)
+        for begin, end in itertools.pairwise(RATES if steps else (EARLY, theirs[-1].time))
+    }
+    for quantity, of in quantities.items():
         a, b = of(theirs), of(ours)
         rows.append(exact(case, quantity, a, b, BAND * a))
     return rows
@@ -138,7 +160,7 @@ def apart_later(theirs: Sequence[Sample], ours: Sequence[Sample]) -> float:
     return median(abs(a.cwnd - int(b.cwnd)) for a, b in pairs)
 
 
-def mean_window(samples: Sequence[Sample]) -> float:
-    """The mean of the window from then on."""
-    windows = [sample.cwnd for sample in samples if sample.time > EARLY]
+def mean_window(samples: Sequence[Sample], *, begin: float, end: float) -> float:
+    """The mean of the window between two moments."""
+    windows = [sample.cwnd for sample in samples if begin < sample.time <= end]
     return sum(windows) / len(windows)

@@ -196,3 +196,15 @@ every = "10s"
     assert 50_000 < classes["files"]["departed_bytes"] < 60_000
     for name in ("web", "rest"):
         assert 20_000 < classes[name]["departed_bytes"] < 25_000, name
+
+
+def test_a_line_that_changes_does_so_live(tmp_path: Path) -> None:
+    steps = '[[bottleneck.rate_steps]]\nat = "1s"\nrate = "1Mbps"\n[tcp]'
+    text = LINE.replace("[tcp]", steps).replace('"1500ms"', '"2s"').replace('"5Mbps"', '"8Mbps"')
+    text = text.replace("drops = true", 'queue_every = "10ms"')
+    run = run_live(tmp_path, text + BULK)
+    carried = run.flows["delivered_bytes"].sum() * 8e-6
+    # A megabit in the second second, eight in the first but for the beginning.
+    assert 6 <= carried <= 9, carried
+    queue = run.tables["queue"]
+    assert queue.filter(pl.col("time_s") > 1.2)["length_packets"].min() > 0

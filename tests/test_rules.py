@@ -10,21 +10,22 @@ import pytest
 
 from aqmlab import study
 from aqmlab.publication import Claim
-from aqmlab.studies import LIVE, STUDIES, rules
+from aqmlab.studies import LIVE, STUDIES, TODAY, rules
 
 PATH = Path(rules.__file__).parent / rules.FILE
 
-CASES = [(name, live) for live in (False, True) for name in (LIVE if live else STUDIES)]
+FORMS = {"": STUDIES, "live": LIVE, "today": TODAY}
+CASES = [(name, form) for form, names in FORMS.items() for name in names]
 
 
-def claims_of(name: str, live: bool) -> tuple[str, dict[str, Claim]]:
-    found = study.load(name, live=live)
-    return f"{name} live" if live else name, {claim.id: claim for claim in found.claims}
+def claims_of(name: str, form: str) -> tuple[str, dict[str, Claim]]:
+    found = study.load(name, live=form == "live", today=form == "today")
+    return f"{name} {form}".strip(), {claim.id: claim for claim in found.claims}
 
 
-@pytest.mark.parametrize(("name", "live"), CASES)
-def test_every_rule_is_the_one_that_is_listed_under_its_id(name: str, live: bool) -> None:
-    title, claims = claims_of(name, live)
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_every_rule_is_the_one_that_is_listed_under_its_id(name: str, form: str) -> None:
+    title, claims = claims_of(name, form)
     if os.environ.get("AQM_UPDATE_SNAPSHOTS"):
         add(title, claims)
     known = rules.listed().get(title, {})
@@ -46,9 +47,9 @@ def add(title: str, claims: dict[str, Claim]) -> None:
     PATH.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "live"), CASES)
-def test_a_rule_that_is_judged_no_more_has_a_reason(name: str, live: bool) -> None:
-    title, claims = claims_of(name, live)
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_a_rule_that_is_judged_no_more_has_a_reason(name: str, form: str) -> None:
+    title, claims = claims_of(name, form)
     for id, one in rules.listed()[title].items():
         if id in claims:
             assert "retired" not in one, f"{id} is judged, and listed as retired"
@@ -56,9 +57,9 @@ def test_a_rule_that_is_judged_no_more_has_a_reason(name: str, live: bool) -> No
             assert len(one.get("retired", "")) > 20, f"{id} is judged no more: say why, under retired"
 
 
-@pytest.mark.parametrize(("name", "live"), CASES)
-def test_a_new_revision_stands_for_a_rule_that_was_retired(name: str, live: bool) -> None:
-    title, claims = claims_of(name, live)
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_a_new_revision_stands_for_a_rule_that_was_retired(name: str, form: str) -> None:
+    title, claims = claims_of(name, form)
     known = rules.listed()[title]
     for id in claims:
         stem, dot, revision = id.rpartition(".")
@@ -68,6 +69,6 @@ def test_a_new_revision_stands_for_a_rule_that_was_retired(name: str, live: bool
 
 
 def test_what_a_rule_says_decides_its_digest() -> None:
-    _, claims = claims_of("shred", False)
+    _, claims = claims_of("shred", "")
     found = {rules.entry(claim)["digest"] for claim in claims.values()}
     assert len(found) == len(claims)

@@ -232,7 +232,7 @@ fn in_linux_a_mark_lets_the_window_come_down_by_degrees_and_nothing_opens_it_mea
     // acknowledgements with an echo every second brings another.
     let sent: Vec<usize> = [100, 200, 300, 400].map(|time| sent_at(&pair, time).len()).into();
     assert_eq!(sent, [8, 6, 4, 5], "{}", pair.log.join("\n"));
-    assert_eq!(sent_at(&pair, 200)[2], "> 11 CWR ECT");
+    assert_eq!(sent_at(&pair, 200)[2], "11 CWR ECT");
     assert_eq!((pair.client().ssthresh(), pair.client().counts().mark_reductions), (4.0, 1));
 }
 

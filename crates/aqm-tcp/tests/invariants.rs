@@ -255,9 +255,10 @@ struct Watch {
     timed_out_at: u64,
     timeouts: u32,
     fast_retransmits: u32,
-    /// Everything up to here had been sent at its last fast retransmit.
+    mark_reductions: u32,
+    /// Everything up to here had been sent at its last fast retransmit, or below here at a mark.
     recovers_to: u64,
-    /// Window and segments in flight after the last step, and the larger before the last fast retransmit.
+    /// Window and segments in flight after the last step, and the larger before the last of these.
     window: u64,
     flight: u64,
     before: u64,
@@ -321,6 +322,12 @@ impl Watch {
         if counts.fast_retransmits > self.fast_retransmits {
             self.fast_retransmits = counts.fast_retransmits;
             self.recovers_to = self.sent;
+            self.before = self.window.max(self.flight);
+        }
+        if counts.mark_reductions > self.mark_reductions {
+            self.mark_reductions = counts.mark_reductions;
+            // Until more than what had been sent is acknowledged.
+            self.recovers_to = self.sent + 1;
             self.before = self.window.max(self.flight);
         }
         (self.window, self.flight) = (end.cwnd() as u64, end.in_flight().div_ceil(MSS));

@@ -204,6 +204,7 @@ def test_another_target_or_quantum_is_not_the_kernels() -> None:
         ("open_codel_ce", {"ce_threshold": "6ms"}),
         ("open_fqcodel", {"quantum": "1000B"}),
         ("open_choke", {"min": "22p"}),
+        ("open_sfb", {"max": "30p"}),
     ):
         [loop] = [one for one in linux_open_today.LOOPS if one.name == record]
         case = linux_open_today.loop_case(loop, seeds=4)
@@ -212,7 +213,7 @@ def test_another_target_or_quantum_is_not_the_kernels() -> None:
         assert "miss" in verdicts(list(case.judge([job() for job in jobs]))).values(), record
 
 
-@pytest.mark.parametrize("record", ["open_choke", "open_fqpie"])
+@pytest.mark.parametrize("record", ["open_choke", "open_fqpie", "open_sfb"])
 def test_a_queue_that_draws_treats_three_flows_as_the_kernels(record: str) -> None:
     [loop] = [one for one in linux_open_today.LOOPS if one.name == record]
     assert "miss" not in verdicts(agreement.compare([linux_open_today.loop_case(loop)])).values()

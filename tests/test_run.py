@@ -85,6 +85,21 @@ def test_a_seed_may_be_given_and_is_in_the_manifest(small: Path) -> None:
     assert default.manifest["results_version"] == al.RESULTS_VERSION
 
 
+def test_the_manifest_tells_every_parameter_of_a_queue_and_what_it_chose_itself(small: Path) -> None:
+    queue = {"kind": "adaptive-red", "max_p": 0.2}
+    manifest = al.Scenario.load(small).with_({"bottleneck.queue": queue}).run().manifest
+    told = manifest["scenario"]["bottleneck"]["queue"]
+    [entry] = [one for one in members("queues") if one.name == "adaptive-red"]
+    assert set(told) == {"kind", *(row["name"] for row in entry.parameters)}
+    assert told["max_p"] == 0.2
+    assert all(told[row["name"]] == row["default"] for row in entry.parameters if row["name"] != "max_p")
+    # Thresholds and weight are left out, and follow from the line.
+    chosen = manifest["derived"]["bottleneck"]
+    assert set(chosen) == {name for name in ("min_th", "max_th", "weight") if told[name] is None}
+    assert chosen["max_th"]["value"] == 3 * chosen["min_th"]["value"] > 0
+    assert chosen["max_th"]["unit"] == "packets"
+
+
 def test_runs_in_threads_are_the_runs_one_by_one(small: Path) -> None:
     scenario = al.Scenario.load(small)
     alone = [scenario.run(seed).tables_digest for seed in range(6)]

@@ -432,3 +432,40 @@ fn all_that_linux_does_not_have_is_told_at_once() {
     assert_eq!(places(json!({"burst": 2, "probability": 1.0})), ["probability", "burst"]);
     assert_eq!(places(json!({"limit": "0B", "min": null, "max": null})), ["limit"], "they follow from it");
 }
+
+#[test]
+fn a_probability_is_read_back_as_it_was_written_and_one_is_refused_instead_of_told_wrongly() {
+    let line = Rate::from_bps(10_000_000);
+    let red = |p: f64| json!({"kind": "linux-red", "limit": "60000B", "min": "5000B", "max": "15000B", "probability": p});
+    let sfq = |p: f64| json!({"kind": "sfq", "redflowlimit": "60000B", "min": "5000B", "max": "15000B", "probability": p});
+    let told_by_red = |p: f64| {
+        let derived = Config::read(red(p)).unwrap().derived(line);
+        derived.into_iter().find(|one| one.name == "max_p").unwrap().value
+    };
+    let shown_of_sfq =
+        |p: f64| Config::read(sfq(p)).unwrap().tc_options(line).unwrap()["probability"].as_f64().unwrap();
+    for p in [0.0001, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999, 0.999_999] {
+        // The kernel has 32 bits; what it adds for each byte is rounded down, once.
+        for (told, tolerance) in [(told_by_red(p), 1e-5), (shown_of_sfq(p), 1e-9)] {
+            assert!((p - tolerance..=p).contains(&told), "{told}, not {p}");
+        }
+        assert_eq!(shown_of_sfq(shown_of_sfq(p)), shown_of_sfq(p));
+        let curve = Config::read(red(p)).unwrap().drop_curve(14_999.999, 1.0, 0).unwrap();
+        assert!((curve / p - 1.0).abs() < 0.05, "{curve}, not {p}");
+    }
+    // tc makes no 32 bits of 1, nor does the kernel; the power of two of old may be 1, or a half, and is told.
+    let gred = json!({"kind": "gred", "vqs": [{"limit": "60000B", "min": "5000B", "max": "15000B", "probability": 1.0}]});
+    let choke = json!({"kind": "choke", "limit": "60p", "min": "5p", "max": "15p", "probability": 1.0});
+    for table in [red(1.0), sfq(1.0), gred, choke] {
+        let refused = Config::read(table).unwrap().build(line).map(|_| ()).unwrap_err();
+        let problem = refused.first().to_string();
+        assert!(problem.contains("probability") && problem.contains("below 1"), "{problem}");
+    }
+    for (width, max_p) in [(8191, 8191.0 / 8192.0), (8192, 0.5)] {
+        let max = format!("{}B", 5000 + width);
+        let mut old = red(1.0);
+        (old["kernel"], old["max"]) = (json!("2.4"), json!(max));
+        let derived = Config::read(old).unwrap().derived(line);
+        assert!(derived.iter().any(|one| one.name == "max_p" && one.value == max_p), "{width}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What pins RED and SHRED down, and what other implementations have got wrong.
 
-use aqm_net::{Instant, Packet, Rate};
+use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::Config;
 use aqm_queue::testing::{Driver, Fates, ect, packet};
 use serde_json::{Value, json};
@@ -430,4 +430,92 @@ fn all_that_would_misbehave_is_told_at_once() {
         places,
         ["red.max_th", "red.limit", "red.max_p", "red.mean_packet", "red.mark_p", "window_weight"]
     );
+}
+
+#[test]
+fn a_packet_that_came_with_a_mark_keeps_it_and_no_other_is_marked_in_its_place() {
+    let table = json!({
+        "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "weight": 0.02, "limit": "40p", "ecn": "always",
+    });
+    let marks = |came_marked: Option<u32>| {
+        let mut driver = Driver::new(table.clone(), 3);
+        driver.offer_irregularly(|k| {
+            let ecn = if Some(k) == came_marked { Ecn::Ce } else { Ecn::Ect0 };
+            Packet { ecn, ..packet(974) }
+        });
+        assert_eq!(driver.fates.counts.early + driver.fates.counts.forced, 0);
+        driver.fates.marked_packets().map(|packet| packet.id).collect::<Vec<_>>()
+    };
+    let all = marks(None);
+    assert!(all.len() > 500, "{}", all.len());
+    // A router before this one has marked the packet that RED chooses, or one that it spares.
+    for (place, chosen) in [(7, all[7]), (300, all[300])] {
+        let mut others = all.clone();
+        others.remove(place);
+        assert_eq!(marks(Some(chosen)), others);
+    }
+    let spared = (0..20_000).find(|id| !all.contains(id)).unwrap();
+    assert_eq!(marks(Some(spared)), all);
+}
+
+#[test]
+fn the_red_of_each_year_of_ns_2_can_be_written_and_is_told_in_full() {
+    let told = |table: &Value| {
+        let config = Config::read(table.clone()).unwrap();
+        let chosen = config.derived(Rate::from_bps(10_000_000));
+        let chosen: Vec<_> = chosen.into_iter().map(|one| (one.name, one.value, one.unit)).collect();
+        (config.to_value(), chosen)
+    };
+    let over = |table: &Value, change: Value| {
+        let mut table = table.clone();
+        table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        table
+    };
+    // Until April 2001, as Floyd and Jacobson had it; every parameter stands in what is told.
+    let first = json!({
+        "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "weight": 0.002, "limit": "50p",
+        "mean_packet": "500B", "gentle": false, "spacing": "wait", "spare_first": true, "packet_scaling": "none",
+        "ecn": "below-max-th", "mark_p": null,
+    });
+    assert_eq!(told(&first), (first.clone(), Vec::new()));
+    // Since then the gentle line, and since 2002 marks up to 0.1 only.
+    let gentle = over(&first, json!({"gentle": true}));
+    let marking = over(&gentle, json!({"ecn": "unless-forced", "mark_p": 0.1}));
+    // Since July 2001 thresholds and weight follow from the line: 2500 packets of 500 bytes a second.
+    let automatic =
+        json!({"kind": "adaptive-red", "limit": "50p", "bottom": 0.1, "top": 0.1, "spacing": "wait"});
+    let weight = 1.0 - libm::exp(-1.0 / 2500.0);
+    let expected = [("min_th", 6.25, "packets"), ("max_th", 18.75, "packets"), ("weight", weight, "")];
+    // Since October 2004 all that is in bytes.
+    let in_bytes = over(&automatic, json!({"limit": "25000B", "packet_scaling": "after-count"}));
+    let bytes = [("min_th", 3125.0, "bytes"), ("max_th", 9375.0, "bytes"), ("weight", weight, "")];
+    for (table, expected) in [(&automatic, expected), (&in_bytes, bytes)] {
+        let (_, chosen) = told(table);
+        assert_eq!(chosen.len(), 3);
+        for ((name, value, unit), expected) in chosen.into_iter().zip(expected) {
+            assert_eq!((name.as_str(), unit), (expected.0, expected.2));
+            assert!((value / expected.1 - 1.0).abs() < 1e-9, "{name}: {value}, not {}", expected.1);
+        }
+    }
+    // No two of them treat packets alike where 25 wait, but for the bound on marks, which `max_p` meets at `max_th`.
+    let fates = |table: &Value| {
+        let mut driver = Driver::new(table.clone(), 5);
+        for k in 0..20_000 {
+            while driver.queue.backlog().packets > 25 {
+                driver.take();
+            }
+            driver.offer(Packet { ecn: Ecn::Ect0, ..packet([400, 974][k % 2]) });
+        }
+        driver.fates.told.iter().map(|fate| (fate.packet.id, fate.is_mark)).collect::<Vec<_>>()
+    };
+    assert_eq!(fates(&marking), fates(&gentle));
+    let years = [&first, &gentle, &automatic, &in_bytes].map(fates);
+    assert!(years.iter().enumerate().all(|(year, fates)| !years[..year].contains(fates)));
+    // Ours are those of one study, and each says so in the reference.
+    let ours = json!({
+        "kind": "red", "min_th": "30p", "max_th": "90p", "max_p": 0.1, "weight": 0.0008, "limit": "225p",
+        "mean_packet": "974B", "gentle": true, "spacing": "no-wait", "spare_first": true, "packet_scaling": "none",
+        "ecn": "off", "mark_p": null,
+    });
+    assert_eq!(told(&json!({"kind": "red"})), (ours, Vec::new()));
 }

@@ -313,3 +313,72 @@ fn a_datagram_alone_takes_the_time_of_its_lines() {
     };
     assert!((449..=451).contains(&received), "{received} of 50 a second in 9 s");
 }
+
+/// Datagrams of 500 bytes for a tenth of a second, ten times as many as the line of 1 Mb/s takes, and then none.
+fn flood(queue: Value, delay: &str) -> Value {
+    json!({
+        "duration": "10s",
+        "bottleneck": { "rate": "1Mbps", "delay": delay, "queue": queue },
+        "access": { "rate": "1Gbps", "delay": "1ms" },
+        "host": { "jitter": "0s" },
+        "record": { "packets": ["bottleneck"], "queue_every": "1ms" },
+        "traffic": {
+            "flood": {
+                "kind": "udp", "rate": "10Mbps", "stop": "100ms", "phase": "zero",
+                "sizes": { "kind": "constant", "value": "500B" },
+            },
+        },
+    })
+}
+
+#[test]
+fn the_queue_answers_to_the_limit_of_its_line_and_not_to_the_delay_behind_it() {
+    // 300 ms of a line of 1 Mb/s hold 75 packets: a limit on what is on its way would be met by none of them.
+    for limit in [1, 7, 40] {
+        let mut seen = Vec::new();
+        for delay in ["0ms", "5ms", "300ms"] {
+            let found = run(flood(json!({ "kind": "drop-tail", "limit": format!("{limit}p") }), delay));
+            let longest = maybe_whole(&found, "packets.length_packets").into_iter().flatten().max();
+            assert_eq!(longest, Some(limit), "{delay}");
+            let lines =
+                ["arrivals", "departures", "drops"].map(|name| whole(&found, &format!("links.{name}"))[0]);
+            let delivered = words(&found, "packets.event").iter().filter(|event| *event == "deliver").count();
+            assert_eq!(delivered as u64, lines[1], "nothing is lost behind the queue");
+            seen.push(lines);
+        }
+        assert!(seen.iter().all(|lines| *lines == seen[0] && lines[2] > 0), "{seen:?}");
+        // One on the line, those that wait, and one more each 4 ms.
+        assert!((seen[0][1] as i64 - (limit as i64 + 26)).abs() <= 1, "{seen:?}");
+    }
+}
+
+#[test]
+fn what_waits_is_served_though_nothing_more_arrives() {
+    // Whether the line lets packets go, or something in the queue holds them back and must be asked again.
+    for (queue, gap_us) in [
+        (json!({ "kind": "drop-tail", "limit": "100p" }), 4000),
+        (json!({ "kind": "fq-codel", "target": "1s" }), 4000),
+        (json!({ "kind": "cake", "bandwidth": "500kbps", "rtt": "10s" }), 8000),
+        (json!({ "kind": "fq", "maxrate": "250kbps" }), 16_000),
+    ] {
+        for delay in ["0ms", "700ms"] {
+            let found = run(flood(queue.clone(), delay));
+            let times = real(&found, "packets.time_s");
+            let events = words(&found, "packets.event");
+            let of = |wanted: &str| -> Vec<u64> {
+                let of_event = events.iter().zip(times).filter(|(event, _)| *event == wanted);
+                of_event.map(|(_, at)| nanos(*at)).collect()
+            };
+            let (joined, started, delivered) = (of("enqueue"), of("start"), of("deliver"));
+            assert_eq!(started.len(), delivered.len(), "{queue}");
+            assert_eq!(whole(&found, "queue.length_packets").last(), Some(&0), "{queue}");
+            let last = *joined.last().unwrap();
+            let after: Vec<_> = started.iter().filter(|at| **at > last).collect();
+            assert!(after.len() > 50, "{queue}: {}", after.len());
+            for pair in after.windows(2) {
+                let gap = (pair[1] - pair[0]) / 1000;
+                assert!(gap.abs_diff(gap_us) <= 1, "{queue} {delay}: {gap} us");
+            }
+        }
+    }
+}

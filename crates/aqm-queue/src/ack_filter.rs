@@ -125,6 +125,16 @@ impl AckFilter {
         number
     }
 
+    /// The packet of this place, which is in a run, is gone.
+    #[inline(never)]
+    fn take_out(&mut self, number: u32, place: u32) {
+        let run = &mut self.runs[number as usize];
+        run.remove(place);
+        if run.len == 0 {
+            self.end(number);
+        }
+    }
+
     /// None of this run is looked at any more.
     fn end(&mut self, number: u32) {
         self.index.remove(self.runs[number as usize].flow.into(), number);
@@ -187,13 +197,10 @@ impl Stage for AckFilter {
         self.runs[number as usize].push(place);
     }
 
+    #[inline]
     fn on_gone(&mut self, place: u32, run: InRun) {
         if let Some(number) = run {
-            let run = &mut self.runs[number as usize];
-            run.remove(place);
-            if run.len == 0 {
-                self.end(number);
-            }
+            self.take_out(number, place);
         }
     }
 

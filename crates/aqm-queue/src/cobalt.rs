@@ -16,6 +16,8 @@
 //! Ours, where the sources are silent: BLUE's chances are multiples of 2^-32, where ns-3 has floating point; a packet
 //! that is to be marked and to be dropped is dropped and not counted as marked. ns-3's mode for L4S does not exist.
 
+use std::ops::ControlFlow;
+
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
 };
@@ -149,26 +151,10 @@ impl QueueDiscipline for Cobalt {
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        let now = cx.now.nanos() as i64;
-        while let Some((mut packet, came)) = self.fifo.pop_with() {
-            self.ldelay = cx.now.since(came);
-            let sojourn = self.ldelay.nanos();
-            let can_be_marked = self.ecn && packet.ecn.can_be_marked();
-            let judged = Judged { sojourn, can_be_marked, bulk_flows: 0 };
-            let verdict = self.core.judge(&self.times, now, judged, || (cx.rng.bits() >> 32) as u32);
-            if let Some(why) = verdict.drops.filter(|_| self.ns3 || self.fifo.front().is_some()) {
-                cx.drop(packet, why);
-                continue;
-            }
-            if verdict.marks {
-                cx.mark(&mut packet, Reason::Sojourn);
-            } else if can_be_marked && sojourn > self.ce_threshold {
-                cx.mark(&mut packet, Reason::CeThreshold);
-            }
-            return Some(packet);
+        match self.try_next(cx) {
+            ControlFlow::Break(found) => found,
+            ControlFlow::Continue(()) => self.after_a_drop(cx),
         }
-        self.core.on_empty(&self.times, now);
-        None
     }
 
     fn backlog(&self) -> Backlog {
@@ -184,6 +170,41 @@ impl QueueDiscipline for Cobalt {
 }
 
 impl Cobalt {
+    /// The next packet, if it is not dropped; `None` if nothing waits.
+    #[inline(always)]
+    fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
+        let now = cx.now.nanos() as i64;
+        let Some((mut packet, came)) = self.fifo.pop_with() else {
+            self.core.on_empty(&self.times, now);
+            return ControlFlow::Break(None);
+        };
+        self.ldelay = cx.now.since(came);
+        let sojourn = self.ldelay.nanos();
+        let can_be_marked = self.ecn && packet.ecn.can_be_marked();
+        let judged = Judged { sojourn, can_be_marked, bulk_flows: 0 };
+        let verdict = self.core.judge(&self.times, now, judged, || (cx.rng.bits() >> 32) as u32);
+        if let Some(why) = verdict.drops.filter(|_| self.ns3 || self.fifo.front().is_some()) {
+            cx.drop(packet, why);
+            return ControlFlow::Continue(());
+        }
+        if verdict.marks {
+            cx.mark(&mut packet, Reason::Sojourn);
+        } else if can_be_marked && sojourn > self.ce_threshold {
+            cx.mark(&mut packet, Reason::CeThreshold);
+        }
+        ControlFlow::Break(Some(packet))
+    }
+
+    /// The next packet after one that was dropped. A loop of its own: mostly the first packet is the one.
+    #[inline(never)]
+    fn after_a_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        loop {
+            if let ControlFlow::Break(found) = self.try_next(cx) {
+                return found;
+            }
+        }
+    }
+
     /// Whether there is room for `packet` once older ones have gone.
     #[inline(never)]
     fn makes_room(&mut self, packet: &Packet, cx: &mut Context<'_>) -> bool {

@@ -135,14 +135,20 @@ struct Place<N> {
 #[derive(Clone)]
 pub(crate) struct Inside<N> {
     queue: Box<dyn QueueDiscipline>,
-    places: Vec<Place<N>>,
+    waiting: Waiting<N>,
     /// The first place without a packet, where the number of the next stands for an id; or [`NONE`].
     free: u32,
-    /// Packets that were dropped in the present call.
-    lost: Vec<u32>,
     arrivals: u64,
     departures: u64,
     departed_bytes: u64,
+}
+
+/// The packets in a queue.
+#[derive(Clone)]
+struct Waiting<N> {
+    places: Vec<Place<N>>,
+    /// Places of those that were dropped in the present call.
+    lost: Vec<u32>,
 }
 
 impl<N: Copy> Inside<N> {
@@ -154,9 +160,8 @@ impl<N: Copy> Inside<N> {
         };
         Ok(Self {
             queue: queue?,
-            places: Vec::new(),
+            waiting: Waiting { places: Vec::new(), lost: Vec::new() },
             free: NONE,
-            lost: Vec::new(),
             arrivals: 0,
             departures: 0,
             departed_bytes: 0,
@@ -165,42 +170,44 @@ impl<N: Copy> Inside<N> {
 
     /// Offers `packet` to the queue; returns its place, from which it may be gone already.
     #[inline]
-    pub fn enqueue(&mut self, packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
+    pub fn enqueue(&mut self, mut packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
         self.arrivals += 1;
         let one = Place { packet, noted };
-        let place = match self.places.get_mut(self.free as usize) {
+        let place = match self.waiting.places.get_mut(self.free as usize) {
             Some(free) => {
-                let next = std::mem::replace(free, one).packet.id;
+                let next = free.packet.id;
+                *free = one;
                 std::mem::replace(&mut self.free, next)
             }
             None => {
-                self.places.push(one);
-                self.places.len() as u32 - 1
+                self.waiting.places.push(one);
+                self.waiting.places.len() as u32 - 1
             }
         };
-        self.with(cx, |queue, cx| queue.enqueue(Packet { id: place, ..packet }, cx));
+        packet.id = place;
+        self.with(cx, |queue, cx| queue.enqueue(packet, cx));
         place
     }
 
     /// The packet of this place, in which one waits, as it would leave now.
     pub fn packet(&self, place: u32) -> &Packet {
-        &self.places[place as usize].packet
+        &self.waiting.places[place as usize].packet
     }
 
     /// Lets `packet` have this place; returns the one that had it. The queue cannot tell one from the other.
     pub fn exchange(&mut self, place: u32, packet: Packet) -> Packet {
-        std::mem::replace(&mut self.places[place as usize].packet, packet)
+        std::mem::replace(&mut self.waiting.places[place as usize].packet, packet)
     }
 
     /// What is noted of the packet of this place.
     pub fn noted(&mut self, place: u32) -> &mut N {
-        &mut self.places[place as usize].noted
+        &mut self.waiting.places[place as usize].noted
     }
 
     /// Nothing waits in this place any more; returns what did.
     #[inline]
     fn leave(&mut self, place: u32) -> Place<N> {
-        let left = &mut self.places[place as usize];
+        let left = &mut self.waiting.places[place as usize];
         let one = *left;
         left.packet.id = std::mem::replace(&mut self.free, place);
         one
@@ -218,33 +225,31 @@ impl<N: Copy> Inside<N> {
         cx: &mut Context<'_>,
         act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> T,
     ) -> T {
-        let mut translator =
-            Translator { places: &mut self.places, lost: &mut self.lost, outer: cx.observer };
+        let mut translator = Translator { waiting: &mut self.waiting, outer: cx.observer };
         act(self.queue.as_mut(), &mut Context { now: cx.now, rng: cx.rng, observer: &mut translator })
     }
 }
 
 /// Tells the fates of packets in the queue under the ids with which they came.
 struct Translator<'a, N> {
-    places: &'a mut Vec<Place<N>>,
-    lost: &'a mut Vec<u32>,
+    waiting: &'a mut Waiting<N>,
     outer: &'a mut dyn Observer,
 }
 
 impl<N> Observer for Translator<'_, N> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.lost.push(packet.id);
-        self.outer.dropped(&self.places[packet.id as usize].packet, why, now);
+        self.waiting.lost.push(packet.id);
+        self.outer.dropped(&self.waiting.places[packet.id as usize].packet, why, now);
     }
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        let outside = &mut self.places[packet.id as usize].packet;
+        let outside = &mut self.waiting.places[packet.id as usize].packet;
         outside.ecn = packet.ecn;
         self.outer.marked(outside, why, now);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
-        self.outer.acknowledgement(&self.places[packet.id as usize].packet)
+        self.outer.acknowledgement(&self.waiting.places[packet.id as usize].packet)
     }
 }
 
@@ -258,14 +263,14 @@ pub(crate) struct Staged<S: Stage> {
 impl<S: Stage> Staged<S> {
     #[inline]
     fn learn_of_losses(&mut self) {
-        if !self.inside.lost.is_empty() {
+        if !self.inside.waiting.lost.is_empty() {
             self.forget_the_lost();
         }
     }
 
     #[cold]
     fn forget_the_lost(&mut self) {
-        while let Some(place) = self.inside.lost.pop() {
+        while let Some(place) = self.inside.waiting.lost.pop() {
             let Place { noted, .. } = self.inside.leave(place);
             self.stage.on_gone(place, noted);
         }

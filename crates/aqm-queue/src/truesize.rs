@@ -8,8 +8,9 @@
 
 /// The memory of a packet of so many bytes.
 pub(crate) const fn truesize(bytes: u16) -> u64 {
-    let data = (bytes as u64 + 64).next_multiple_of(64) + 320;
-    data.next_power_of_two() + 256
+    let data = ((bytes as u64 + 64 + 63) & !63) + 320;
+    // The power of two that is not less, which is above 1.
+    (2 << (data - 1).ilog2()) + 256
 }
 
 #[cfg(test)]

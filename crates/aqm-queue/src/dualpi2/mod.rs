@@ -46,6 +46,8 @@ mod scheduler;
 mod settled;
 mod signal;
 
+use std::ops::ControlFlow;
+
 use aqm_net::{Backlog, ConfigErrors, Instant, Length, Packet, Rate, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
@@ -233,7 +235,7 @@ impl QueueDiscipline for DualPi2 {
             return cx.drop(packet, Reason::Overmemory);
         }
         let which = if packet.ecn as u8 & self.rules.ecn_mask == 0 { Which::Classic } else { Which::L4s };
-        if self.rules.drop_early && !self.lets_pass(which, &mut packet, 0.0, cx) {
+        if self.rules.drop_early && !self.lets_in(which, &mut packet, cx) {
             return cx.drop(packet, Reason::Early);
         }
         self.tally.maxq = self.tally.maxq.max(packets);
@@ -254,25 +256,9 @@ impl QueueDiscipline for DualPi2 {
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         self.catch_up(cx.now);
-        loop {
-            let [l4s, classic] = self.heads();
-            let which = self.scheduler.pick(l4s, classic)?;
-            let (mut packet, native) = self.take(which)?;
-            self.tally.memory_used -= truesize(packet.bytes);
-            let passes = if self.rules.drop_early {
-                self.mark_natively(&mut packet, native, cx);
-                true
-            } else {
-                self.lets_pass(which, &mut packet, native, cx)
-            };
-            if !passes {
-                cx.drop(packet, Reason::Early);
-                continue;
-            }
-            if l4s.is_some() && classic.is_some() {
-                self.scheduler.sent(which, packet.bytes);
-            }
-            return Some(packet);
+        match self.try_next(cx) {
+            ControlFlow::Break(found) => found,
+            ControlFlow::Continue(()) => self.after_a_drop(cx),
         }
     }
 
@@ -313,6 +299,35 @@ impl QueueDiscipline for DualPi2 {
 }
 
 impl DualPi2 {
+    /// The next packet, if it is not dropped; `None` if nothing waits.
+    #[inline(always)]
+    fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
+        let [l4s, classic] = self.heads();
+        let taken = self.scheduler.pick(l4s, classic).and_then(|which| Some((which, self.take(which)?)));
+        let Some((which, (mut packet, native))) = taken else { return ControlFlow::Break(None) };
+        self.tally.memory_used -= truesize(packet.bytes);
+        if self.rules.drop_early {
+            self.mark_natively(&mut packet, native, cx);
+        } else if !self.lets_pass(which, &mut packet, native, cx) {
+            cx.drop(packet, Reason::Early);
+            return ControlFlow::Continue(());
+        }
+        if l4s.is_some() && classic.is_some() {
+            self.scheduler.sent(which, packet.bytes);
+        }
+        ControlFlow::Break(Some(packet))
+    }
+
+    /// The next packet after one that was dropped. A loop of its own: mostly the first packet is the one.
+    #[inline(never)]
+    fn after_a_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        loop {
+            if let ControlFlow::Break(found) = self.try_next(cx) {
+                return found;
+            }
+        }
+    }
+
     /// When the packets at the heads of the queues came, the L4S one first.
     #[inline]
     fn heads(&self) -> [Option<Instant>; 2] {
@@ -353,8 +368,14 @@ impl DualPi2 {
         Some((packet, native))
     }
 
+    /// As [`lets_pass`](Self::lets_pass), of a packet that arrives.
+    #[inline(never)]
+    fn lets_in(&mut self, which: Which, packet: &mut Packet, cx: &mut Context<'_>) -> bool {
+        self.lets_pass(which, packet, 0.0, cx)
+    }
+
     /// Whether a packet of this queue may go on, marked or not, with what the controller and the native AQM say.
-    #[inline]
+    #[inline(always)]
     fn lets_pass(&mut self, which: Which, packet: &mut Packet, native: f64, cx: &mut Context<'_>) -> bool {
         let counts = self.backlog().bytes >= self.rules.min_backlog;
         let base = &self.controller.base;
@@ -381,6 +402,7 @@ impl DualPi2 {
     }
 
     /// Marks a packet about which the controller was asked when it came.
+    #[inline(never)]
     fn mark_natively(&mut self, packet: &mut Packet, native: f64, cx: &mut Context<'_>) {
         if native > 0.0 {
             let wish = self.chooser.l4s(None, native, cx.rng);

@@ -17,7 +17,7 @@
 //! - A packet that leaves later by more than `ce_threshold` than it came, or than its pace allowed, is marked if it can
 //!   be; `ce_mark` counts it in any case.
 //! - Idle flows are remembered. If there are two for each of `buckets`, and more than half of all are idle, an arrival
-//!   makes up to eight forgotten that have been so for more than three seconds.
+//!   makes up to eight forgotten that have been so for more than three seconds, but not its own.
 //!
 //! Not here, because packets do not tell:
 //! - A sender's pacing rate (`sk_pacing_rate`), which the kernel takes if it is less than `maxrate`. So without `maxrate`
@@ -388,13 +388,11 @@ impl Fq {
         flow
     }
 
-    /// Forgets some of those that have been idle for long, but not `wanted`.
+    /// Forgets some of those that have been idle for long, until it meets `wanted`.
     #[cold]
     fn forget_idle(&mut self, wanted: u32, now: Instant) {
-        let keeps = self.idle.contains(wanted);
-        self.idle.remove(wanted);
         for _ in 0..GC_MAX {
-            let Some(idlest) = self.idle.front() else { break };
+            let Some(idlest) = self.idle.front().filter(|idlest| *idlest != wanted) else { break };
             if now.since(self.states[idlest as usize].idle_since) <= GC_AGE {
                 break;
             }
@@ -402,9 +400,6 @@ impl Fq {
             self.packets.retire(idlest);
             self.statistics.flows -= 1;
             self.statistics.gc_flows += 1;
-        }
-        if keeps {
-            self.idle.push_back(wanted, ());
         }
     }
 

@@ -265,6 +265,18 @@ fn a_flow_that_is_forgotten_begins_anew() {
 }
 
 #[test]
+fn a_flow_that_comes_back_after_long_is_not_forgotten_but_others_are() {
+    let mut driver = fq(&json!({"buckets": 2}));
+    assert_eq!(visitors(&mut driver, 0..5), [5, 4, 0]);
+    driver.now = at_micros(3_000_001);
+    // It is the one that was idle for longest, and has 15,080 bytes of credit left.
+    offer(&mut driver, 0, 1);
+    assert_eq!(["flows", "gc"].map(|name| told(&driver, name)), [5, 0]);
+    offer(&mut driver, 9, 1);
+    assert_eq!(["flows", "gc"].map(|name| told(&driver, name)), [3, 3]);
+}
+
+#[test]
 fn packets_without_a_socket_share_the_flows_of_a_mask() {
     let found = |more: Value| {
         let mut driver = fq(&with(json!({"limit": "9999p"}), &more));

@@ -80,7 +80,7 @@ const SHAPERS: [Shaper; 3] = [
     |bps| {
         let is_rate = bps / 8 < u64::from(u32::MAX);
         let table = json!({"kind": "fq", "maxrate": rate(bps), "initial_quantum": "0B", "quantum": "1B"});
-        is_rate.then(|| (table, bps as f64, 1.0))
+        is_rate.then_some((table, bps as f64, 1.0))
     },
 ];
 

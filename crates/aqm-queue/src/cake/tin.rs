@@ -469,6 +469,16 @@ mod tests {
             }
         }
         assert!(tin.counters.way_collisions > 100, "{}", tin.counters.way_collisions);
+        // All leave.
+        while let Some(queue) = tin.turn(false) {
+            if tin.has_credit(queue, false, &mut rng) {
+                tin.on_empty(queue, i64::MAX);
+            }
+        }
+        assert_eq!(tin.flows, FlowCounts::default());
+        let left =
+            |hosts: &Hosts| (0..QUEUES as u16).map(|place| u32::from(hosts.bulk_flows(place))).sum::<u32>();
+        assert_eq!([&tin.sources, &tin.destinations].map(left), [0, 0]);
     }
 
     #[test]

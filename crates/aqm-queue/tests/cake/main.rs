@@ -84,6 +84,16 @@ impl Saturated {
         }
         &self.sent
     }
+
+    /// Sends all that waits; then packets of these kinds come.
+    fn replace(&mut self, kinds: Vec<Packet>) {
+        while self.queue.backlog().packets > 0 {
+            let Self { queue, rng, now, .. } = self;
+            queue.dequeue(&mut Context { now: *now, rng, observer: &mut Ignore });
+        }
+        (self.sent, self.kinds) = (vec![0; kinds.len()], kinds);
+        (0..self.kinds.len()).for_each(|kind| (0..5).for_each(|_| self.offer(kind)));
+    }
 }
 
 #[track_caller]
@@ -229,6 +239,20 @@ fn a_host_with_eight_flows_gets_as_much_as_one_with_one() {
         let all: f64 = sent.iter().sum();
         assert_near(sent[8] / all, share, 0.01);
         sent[..8].iter().for_each(|&one| assert_near(one / all, (1.0 - share) / 8.0, 0.01));
+    }
+}
+
+/// The same where flows had ended, which went on to count for their host.
+#[test]
+fn flows_that_are_gone_do_not_count_for_their_host() {
+    let before: Vec<Packet> = (0..60).map(|k| flow(100 + k, 2, 10)).collect();
+    let after: Vec<Packet> = (0..9).map(|k| flow(k.into(), if k < 8 { 1 } else { 2 }, 20 + k)).collect();
+    for mode in ["dual-srchost", "triple-isolate"] {
+        let mut run = Saturated::new(cake(json!({"flows": mode, "rtt": "10s"})), before.clone(), &[]);
+        run.send(2000);
+        run.replace(after.clone());
+        let sent: Vec<f64> = run.send(40_000).iter().map(|&bytes| bytes as f64).collect();
+        assert_near(sent[8] / sent.iter().sum::<f64>(), 0.5, 0.02);
     }
 }
 

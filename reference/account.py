@@ -40,6 +40,8 @@ GROUPS = {
     ),
     "Linux: one to sixteen Reno or CUBIC flows, or both, through pfifo or RED, 2 or 10 Mbit/s, 20 to 160 ms; "
     "CUBIC's short transfers beside long ones": (HELD_OUT + r"linux (bulk|mice)_"),
+    "The same through CoDel, FQ-CoDel, PIE and CAKE; run before, as the delay of SACK and the answer to "
+    "marks were put right": HELD_OUT + r"linux today (bulk|mice)_",
     "ns-2, scenario D's connections at load 0.9 behind Adaptive RED as it sets itself for 5 ms": (
         HELD_OUT + r"d "
     ),
@@ -68,7 +70,9 @@ GROUPS = {
         r"linux open_"
     ),
     "Linux: the same through today's queues: packet by packet where there is no chance": r"linux today ",
-    "Linux: four Reno flows through pfifo and RED, four CUBIC flows through RED": r"linux (tcp|bulk)_",
+    "Linux: four Reno flows through pfifo, RED, CoDel, FQ-CoDel, PIE and CAKE, four of CUBIC through RED": (
+        r"linux (tcp|bulk)_"
+    ),
     "Linux: the window of one flow each 20 ms, of CUBIC with and without HyStart, and of Reno": (
         r"linux window "
     ),

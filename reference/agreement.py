@@ -24,6 +24,7 @@ from rich.progress import Progress
 
 import account
 import linux_bulk
+import linux_bulk_today
 import linux_helsinki
 import linux_open
 import linux_open_today
@@ -95,6 +96,7 @@ def all_cases() -> list[Case]:
         linux_open_today,
         linux_runs,
         linux_bulk,
+        linux_bulk_today,
         linux_windows,
         linux_helsinki,
     )

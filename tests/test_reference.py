@@ -502,7 +502,8 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     held = [name.removeprefix(HELD_OUT) for name in names if name.startswith(HELD_OUT)]
     assert sum(name.startswith(("linux transfers ", "linux datagrams ")) for name in held) == 108 + 92
     conditions = {row["condition"] for row in data.rows("held_reps", linux_bulk.WHERE)}
-    bulk = {f"linux {name}" for name in conditions}
+    of_today = {row["condition"] for row in data.rows("today_reps", linux_bulk_today.WHERE)}
+    bulk = {f"linux {name}" for name in conditions} | {f"linux today {name}" for name in of_today}
     assert bulk <= set(held) and len(held) == 108 + 92 + len(bulk) + 1
     windows = {name for name in names if name.startswith("linux window ")}
     kept = {path.name.split(".csv")[0] for path in linux_windows.WHERE.iterdir()}

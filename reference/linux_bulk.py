@@ -55,6 +55,8 @@ TODAY: Mapping[str, Mapping[str, Any]] = {
     "cakeshaper": {"kind": "cake", "diffserv": "besteffort", "flows": "flows", "bandwidth": "2Mbps"},
 }
 """Queues of today by their name in a condition."""
+ROOTS = ("cakeshaper",)
+"""Those that shape by themselves, without HTB."""
 SHORT = "mice_10m_60ms_pfifo2"
 SEGMENTS, MSS = (10, 50, 200), 1448
 """How long the short transfers are."""
@@ -182,11 +184,15 @@ def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
     rate, round_trip, far = found["rate"], found["round_trip"], found["far"]
     round_trips = f"{round_trip}+{far}" if far else round_trip
     base = Scenario.load(data.SCENARIOS / "linux-window.toml")
+    ours = queue(rate, round_trips, found)
+    shaped = {
+        "links.forth.queue.classes.all.rate": f"{rate}Mbps",
+        "links.forth.queue.classes.all.queue": ours,
+    }
     changes: dict[str, Any] = {
         "duration": "60s",
         "warm_up": "10s",
-        "links.forth.queue.classes.all.rate": f"{rate}Mbps",
-        "links.forth.queue.classes.all.queue": queue(rate, round_trips, found),
+        **({"links.forth.queue": ours} if found["queue"] in ROOTS else shaped),
         "links.back.delay": f"{round_trip}ms",
         "traffic.bulk": None,
         "record.senders": [],

@@ -29,8 +29,6 @@ REPEATS = 3
 WARM_UP = 10.0
 """When counting begins, in seconds."""
 SHORT_REPEATS = 10
-ROOTS = ("cakeshaper",)
-"""Queues that shape by themselves, without HTB."""
 FLOORS = {"mean_q_pkts": 0.1, "p95_q_pkts": 1.0, "drops": 2.0, "marks": 2.0}
 """Half the band of what is small: a tenth of a packet of the mean, and what is counted in whole packets."""
 
@@ -148,8 +146,6 @@ def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
     """A replication of ours."""
     changes: dict[str, Any] = {"record.queue_every": "47ms", "tcp.receiver.sack_delay": SACK_DELAY}
     kind = condition.split("_")[3]
-    if kind in ROOTS:
-        changes["links.forth.queue"] = TODAY[kind]
     if kind.endswith("ecn"):
         changes["tcp.ecn.mode"] = "on"
     return linux_bulk.scenario(condition, flows).with_(changes)

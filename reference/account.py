@@ -64,8 +64,11 @@ GROUPS = {
         r"d (?!.*replayed)"
     ),
     "The same at load 0.9 with the very connections that ns-2 drew": r"d .*replayed",
+    "ns-3, scenarios A and B: NewReno, HighSpeed and CUBIC through CoDel, FQ-CoDel, PIE, FQ-PIE and COBALT": (
+        r"ns3 \S+ (codel|fqcodel|pie|fqpie|cobalt)\b"
+    ),
     "ns-3, scenarios A and B: NewReno with and without SACK, HighSpeed and CUBIC; Drop Tail, RED, "
-    "RED gentle, Adaptive RED, deficit round robin": r"ns3 ",
+    "RED gentle, Adaptive RED, deficit round robin": r"ns3 (?!\S+ (codel|fqcodel|pie|fqpie|cobalt)\b)",
     "Linux: datagrams at fixed instants through HTB and a FIFO, RED with a light and with a heavy weight": (
         r"linux open_"
     ),

@@ -1,12 +1,10 @@
 //! Workloads that decide only then what they ask for on a connection that stays open: video, and pages over a few
 //! connections.
 
-mod common;
-
 use std::collections::BTreeMap;
 
+use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
-use common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use serde_json::{Value, json};
 
 /// A line of 2 ms with its access lines, and what one workload leaves on it in a minute.

@@ -1,8 +1,6 @@
 //! Whatever is wrong in a scenario is found when it is read, with its place and a remedy; and what
 //! is accepted runs.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

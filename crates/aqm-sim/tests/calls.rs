@@ -1,9 +1,7 @@
 //! Calls: datagrams in both directions of a network, and what the tables say of each.
 
-mod common;
-
+use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
-use common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use serde_json::{Value, json};
 
 /// Two calls over a line of 2 ms with its access lines, for ten seconds.

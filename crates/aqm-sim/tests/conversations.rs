@@ -1,12 +1,10 @@
 //! Conversations over a network: when each end speaks, what delays at the ends add, and what the tables say.
 
-mod common;
-
+use crate::common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
 use aqm_net::stage::Run;
 use aqm_net::{Instant, Rate, Size, Span, Streams};
 use aqm_traffic::recording;
 use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetisation};
-use common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
 use serde_json::{Value, json};
 
 const SECONDS: u64 = 60;

@@ -1,10 +1,8 @@
 //! The history of a flow: what its ends sent and received, where its packets were dropped, and that recording
 //! changes nothing.
 
-mod common;
-
+use crate::common::{maybe_real, maybe_whole, maybe_words, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
-use common::{maybe_real, maybe_whole, maybe_words, nanos, real, run, truth, whole, words};
 use serde_json::{Value, json};
 
 fn small(record: Value) -> Value {

@@ -1,11 +1,9 @@
 //! What must hold on every run, to the packet and the nanosecond: nothing is lost or made, a line
 //! with packets waiting never rests, Little's law, and what TCP promises to its users.
 
-mod common;
-
+use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
 use aqm_net::{Rng, Streams};
-use common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use serde_json::{Value, json};
 
 const RUNS: u64 = 12;

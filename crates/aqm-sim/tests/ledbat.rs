@@ -2,10 +2,8 @@
 //!
 //! S. Shalunov et al., RFC 6817, 2012; RFC 7928, 2016, section 5.4.
 
-mod common;
-
+use crate::common::{real, run, words};
 use aqm_net::stage::Run;
-use common::{real, run, words};
 use serde_json::{Value, json};
 
 /// A 10 Mbps line with a deep buffer and a round trip of about 50 ms, flows from left to right, and some back.

@@ -1,7 +1,6 @@
 //! A plan is read once and runs as often as one likes, with any seed, until whoever watches stops it.
 
-mod common;
-
+use crate::common;
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,9 @@
 //! The same scenario, seed and version give the same tables, whatever else goes on; another queue
 //! meets the same traffic.
 
-mod common;
-
+use crate::common;
+use crate::common::{real, run, whole};
 use aqm_net::stage::Run;
-use common::{real, run, whole};
 use serde_json::{Value, json};
 
 /// The digest of [`small`]. It changes only together with `RESULTS_VERSION`, or with the words that a column may have.

@@ -2,15 +2,13 @@
 //!
 //! Snapshots say that something moved; theory and vectors say whether it is right. After a change
 //! that is meant to move numbers: raise `RESULTS_VERSION`, say why in the CHANGELOG, then accept the
-//! new table with `AQM_UPDATE_SNAPSHOTS=1 cargo test -p aqm-sim --test snapshots`.
-
-mod common;
+//! new table with `AQM_UPDATE_SNAPSHOTS=1 cargo test -p aqm-sim snapshots`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::common::{maybe_real, maybe_whole, real, run, whole};
 use aqm_net::stage::Run;
-use common::{maybe_real, maybe_whole, real, run, whole};
 use serde_json::{Value, json};
 
 fn queues() -> Vec<(&'static str, Value)> {
@@ -134,6 +132,6 @@ fn no_number_moved() {
     assert!(
         before == now,
         "numbers moved:\n{moved}\nif they were meant to, raise RESULTS_VERSION, say why in the CHANGELOG, and \
-         accept with AQM_UPDATE_SNAPSHOTS=1 cargo test -p aqm-sim --test snapshots"
+         accept with AQM_UPDATE_SNAPSHOTS=1 cargo test -p aqm-sim snapshots"
     );
 }

@@ -9,10 +9,10 @@
 //! A stochastic closed form is met if the mean of at least 20 independent replications is within
 //! three of its standard errors and within a cap. A queue here does not hold the packet on the line.
 
-mod common;
-
+use crate::common::{
+    assert_met, maybe_real, maybe_whole, mean_and_error, nanos, real, replicate, run, whole,
+};
 use aqm_net::Streams;
-use common::{assert_met, maybe_real, maybe_whole, mean_and_error, nanos, real, replicate, run, whole};
 use serde_json::{Value, json};
 
 const REPLICATIONS: u64 = 20;

@@ -3,11 +3,9 @@
 //! The path takes 50 ms each way and no time for transmission; the profile is `rfc` with acknowledgements
 //! that do not wait, unless a test says otherwise.
 
-mod pair;
-
+use crate::pair::*;
 use aqm_net::Span;
 use aqm_tcp::{Flags, GaveUp};
-use pair::*;
 use serde_json::json;
 
 #[test]

@@ -3,12 +3,10 @@
 //! The path takes 50 ms each way and no time for transmission; the profile is `rfc` with acknowledgements
 //! that do not wait, unless a test says otherwise.
 
-mod pair;
-
+use crate::pair::*;
 use aqm_net::Streams;
 use aqm_tcp::Flags;
 use aqm_tcp::congestion_control::Control;
-use pair::*;
 use serde_json::json;
 
 /// A request of one segment and a response of three, with acknowledgements that wait for 40 ms.

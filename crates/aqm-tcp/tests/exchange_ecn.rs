@@ -4,12 +4,10 @@
 //! marked, `ECE` and `CWR` are the bits of the TCP header. The profile is `rfc` with acknowledgements that do not
 //! wait.
 
-mod pair;
-
+use crate::pair::*;
 use aqm_net::Ecn;
 use aqm_tcp::Flags;
 use aqm_tcp::congestion_control::Control;
-use pair::*;
 use serde_json::{Value, json};
 
 const ALL: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "rack"];

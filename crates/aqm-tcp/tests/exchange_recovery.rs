@@ -4,10 +4,8 @@
 //! answered at 200 ms. The profile is `rfc` with acknowledgements that do not wait. Most of the
 //! file are traces written out.
 
-mod pair;
-
+use crate::pair::*;
 use aqm_net::Span;
-use pair::*;
 use serde_json::{Value, json};
 
 const ALL: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "rack"];

@@ -3,9 +3,7 @@
 //! The path takes 50 ms each way and no time for transmission, so a first window leaves at 100 ms and is answered
 //! at 200 ms. Acknowledgements do not wait.
 
-mod pair;
-
-use pair::*;
+use crate::pair::*;
 use serde_json::{Value, json};
 
 /// The window and `ssthresh` of the client.

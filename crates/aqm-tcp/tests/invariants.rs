@@ -4,12 +4,12 @@
 //! `AQM_FUZZ_SEED`. A failure names its seed, the command that repeats it, and the smallest connection found
 //! that fails too. The file is long because the judge, the path and the generator belong together.
 
-mod pair;
-
+use crate::pair;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use aqm_net::{Ecn, Instant, Rng, Span, Streams};
 use aqm_tcp::config::connection::{Close, Handshake};
 use aqm_tcp::config::ecn::{EcnMode, MarkResponse};
@@ -17,7 +17,6 @@ use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::sack::Pipe;
 use aqm_tcp::congestion_control::Control;
 use aqm_tcp::{Config, Endpoint, Flags, GaveUp};
-use pair::{Act, Client, Copy, Pair, Sent, Server, Side, When};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use serde_json::{Value, json};
@@ -479,7 +478,7 @@ fn every_byte_arrives_once_in_order_within_the_windows_and_every_connection_ends
         Ok(()) => println!("{cases} connections, seed {seed}; {} were given up", gave_up.get()),
         Err(TestError::Fail(why, case)) => {
             let again = format!(
-                "AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases} cargo test --release -p aqm-tcp --test invariants"
+                "AQM_FUZZ_SEED={seed} AQM_FUZZ_CASES={cases} cargo test --release -p aqm-tcp invariants"
             );
             panic!("{why}\nagain with: {again}\n{case:#?}\n{}", case.log())
         }

@@ -1,7 +1,5 @@
 //! Scenarios made and run, beside what both stages test with.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
-
 use std::collections::BTreeMap;
 
 use aqm_net::stage::Run;

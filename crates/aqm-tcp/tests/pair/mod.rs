@@ -5,9 +5,6 @@
 //! acknowledges if that is new (`ack 3`: three segments; `ack FIN`: all and the FIN), blocks of SACK by
 //! the segments they cover, ECN bits, and what became of it.
 
-// Every test file takes the part it needs.
-#![allow(dead_code, unused_imports)]
-
 mod exchange;
 mod path;
 

@@ -1,0 +1,16 @@
+//! All tests of the crate from outside, in one program: it is linked once.
+
+mod asking;
+mod bad_input;
+mod calls;
+mod classes;
+mod common;
+mod conversations;
+mod edges;
+mod histories;
+mod identities;
+mod ledbat;
+mod plan;
+mod reproducible;
+mod snapshots;
+mod theory;

@@ -1,0 +1,13 @@
+//! All tests of the crate from outside, in one program: it is linked once.
+
+mod congestion_control;
+mod exchange;
+mod exchange_application;
+mod exchange_connection;
+mod exchange_ecn;
+mod exchange_recovery;
+mod exchange_window;
+mod invariants;
+mod micro;
+mod pair;
+mod profile;

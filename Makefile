@@ -59,7 +59,7 @@ test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, types and docume
 
 .PHONY: fuzz
 fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outside (FUZZ_CASES=N for another number).
-	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-queue --test random_steps
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-queue --test all random_steps
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test all invariants
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-live --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-sim --lib both_engines_agree_on_lines

@@ -1,9 +1,7 @@
 //! The published bounds of fair queueing, against arrivals and sizes that try to break them.
 
-mod line;
-
+use crate::line::{Arrival, Event, FLOWS, LARGEST, MAX, NANOS_PER_BYTE, WEIGHTS, drive, scheduler, try_all};
 use aqm_net::Instant;
-use line::{Arrival, Event, FLOWS, LARGEST, MAX, NANOS_PER_BYTE, WEIGHTS, drive, scheduler, try_all};
 use serde_json::{Value, json};
 
 /// Every weight divides it.

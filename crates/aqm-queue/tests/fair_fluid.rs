@@ -1,11 +1,9 @@
 //! `wfq` against the fluid that it follows, computed step by step.
 
 #[allow(dead_code, reason = "the tests of bounds look at more")]
-mod line;
-
 use std::collections::VecDeque;
 
-use line::{Arrival, Event, FLOWS, MAX, NANOS_PER_BYTE, WEIGHTS, drive, scheduler, try_all};
+use crate::line::{Arrival, Event, FLOWS, MAX, NANOS_PER_BYTE, WEIGHTS, drive, scheduler, try_all};
 use serde_json::json;
 
 /// Generalized processor sharing, step by step: when each packet is finished, in microseconds.

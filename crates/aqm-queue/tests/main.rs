@@ -1,0 +1,32 @@
+//! All tests of the crate from outside, in one program: it is linked once.
+
+mod adaptive_red;
+mod cake;
+mod cobalt;
+mod codel;
+mod docsis_pie;
+mod dualpi2;
+mod edge;
+mod fair;
+mod fair_fluid;
+mod fair_shared_buffer;
+mod fq;
+mod fq_codel;
+mod fq_pie;
+mod htb;
+mod invariants;
+mod line;
+mod linux_red;
+mod nesting;
+mod parameters;
+mod pi;
+mod pie;
+mod pie_linux;
+mod qdisc;
+mod random_steps;
+mod rates;
+mod red;
+mod rio;
+mod sfq;
+mod stages;
+mod vectors;

@@ -101,6 +101,13 @@ def package() -> dict[str, str]:
     return modules | {"aqmlab._core": ""}
 
 
+def test_every_file_of_tests_is_part_of_the_program_of_its_crate() -> None:
+    for main in ROOT.glob("crates/*/tests/main.rs"):
+        named = set(re.findall(r"^mod (\w+);$", main.read_text(encoding="utf-8"), re.MULTILINE))
+        files = {path.stem for path in main.parent.glob("*.rs")} - {"main"}
+        assert named == files | {path.parent.name for path in main.parent.glob("*/mod.rs")}, main
+
+
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
     found = imports(package())
     assert len(found) > 40 and "aqmlab.run" in found["aqmlab.scenario"]

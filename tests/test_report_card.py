@@ -81,6 +81,7 @@ def test_a_queue_gets_the_room_of_drop_tail_where_it_can() -> None:
 def test_a_queue_marks_where_its_parameter_allows_most() -> None:
     assert network.with_ecn({"kind": "red"}) == {"kind": "red", "ecn": "always"}
     assert network.with_ecn({"kind": "drop-tail"}) is None
+    assert network.with_ecn({"kind": "sfq"}) is None, "marks come with a RED for each flow"
 
 
 def test_congestion_is_that_of_the_rfc() -> None:

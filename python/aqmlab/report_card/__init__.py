@@ -51,7 +51,7 @@ def report_card(
 
 
 def _reading(name: str, queue: Table, sections: Collection[str]) -> Reading:
-    left_out = {"4.5 ecn": "it has no parameter `ecn`"} if network.with_ecn(queue) is None else {}
+    left_out = {"4.5 ecn": "it cannot mark as it is"} if network.with_ecn(queue) is None else {}
     known = {id: why for id, why in left_out.items() if id.split()[0] in sections}
     return Reading(name=name, labels={"queue": name}, suffix=f", {name}", leaves_out=known)
 

@@ -101,14 +101,15 @@ def fitted(queue: Table, room: str, rate: str) -> Table:
 
 
 def with_ecn(queue: Table) -> Table | None:
-    """A queue that marks where it may; `None` if it has no parameter for that."""
+    """A queue that marks where it may; `None` if it has no parameter for that, or one that needs another."""
     kinds = [one for one in members("queues") if one.name == queue["kind"]]
     rows = [row for one in kinds for row in one.parameters if row["name"] == "ecn"]
     if not rows:
         return None
     words = [choice["word"] for choice in rows[0].get("choices") or ()]
     # By convention the first says no, and the last marks wherever that is allowed.
-    return {**queue, "ecn": words[-1] if words else True}
+    marking = {**queue, "ecn": words[-1] if words else True}
+    return marking if _is_accepted(json.dumps(marking), f"{RATE_MBPS:g}Mbps") else None
 
 
 @cache

@@ -93,7 +93,7 @@ impl Scenario {
         let tcp_errors = tcp.as_ref().err().cloned();
         let tcp = table.note(tcp.map_err(|errors| errors.within("tcp")));
         // What stands in another table can be judged only if that could be read.
-        let dumbbell = links.as_ref().is_none_or(|links| links.dumbbell);
+        let dumbbell = links.as_ref().map(|links| links.dumbbell);
         let common = Common { dumbbell, access: &access, tcp: &tcp_table, tcp_errors: tcp_errors.as_ref() };
         let is_given = table.value("traffic").filter(|traffic| *traffic != json!({}));
         table.check(

@@ -44,8 +44,8 @@ pub(crate) struct Traffic {
 
 /// What a workload shares with the others unless it says otherwise.
 pub(crate) struct Common<'a> {
-    /// Whether the network is a dumbbell, in which data go from left to right.
-    pub(crate) dumbbell: bool,
+    /// Whether the network is a dumbbell, in which data go from left to right; nothing if it could not be read.
+    pub(crate) dumbbell: Option<bool>,
     pub(crate) access: &'a Access,
     /// The scenario's `tcp` table as it was written.
     pub(crate) tcp: &'a Value,
@@ -169,12 +169,12 @@ impl Traffic {
 }
 
 /// The node that `key` names; `fallback` in a dumbbell, where no node is named.
-fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: bool) -> String {
+fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: Option<bool>) -> String {
     let problem = match (table.value(key), dumbbell) {
-        (None, true) => return fallback.to_owned(),
-        (Some(Value::String(node)), false) => return node,
-        (Some(_), true) => "belongs to a graph of `links`; in a dumbbell data go from left to right",
-        (_, false) => "must name the node where the hosts stand",
+        (None, Some(true) | None) => return fallback.to_owned(),
+        (Some(Value::String(node)), Some(false) | None) => return node,
+        (Some(_), Some(true)) => "belongs to a graph of `links`; in a dumbbell data go from left to right",
+        (_, Some(false) | None) => "must name the node where the hosts stand",
     };
     table.check(false, key, problem);
     fallback.to_owned()

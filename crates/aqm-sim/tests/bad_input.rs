@@ -236,6 +236,12 @@ fn a_graph_that_hangs_together_badly_is_refused() {
     refused(&with("\"schedule.csv\"", "\"other.csv\""), "traffic.replayed.file", &["other.csv"]);
     let no_way_back = GRAPH.replace("both_ways = true", "both_ways = false");
     refused(&no_way_back, "traffic.long.from", &["no way leads", "both_ways"]);
+    let errors = read(&with("5Mbps", "5Mbpx")).map(|_| ()).expect_err("no such unit");
+    assert_eq!(
+        errors.to_string().lines().count(),
+        1,
+        "nodes are judged only if links could be read: {errors}"
+    );
 }
 
 #[test]

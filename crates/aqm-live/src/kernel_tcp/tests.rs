@@ -23,7 +23,8 @@ fn sequence_number(packet: &[u8]) -> &[u8] {
 /// The largest window that acknowledgements of an end offer, in bytes; the first packet is its SYN.
 fn largest_window(packets: &[Vec<u8>]) -> u32 {
     let window = |packet: &Vec<u8>| u32::from(u16::from_be_bytes([packet[34], packet[35]]));
-    let scale = packets[0].windows(3).find(|option| option[..2] == [3, 3]).map_or(0, |option| option[2]);
+    let options = &packets[0][40..];
+    let scale = options.windows(3).find(|option| option[..2] == [3, 3]).map_or(0, |option| option[2]);
     packets[1..].iter().map(|packet| window(packet) << scale).max().unwrap()
 }
 

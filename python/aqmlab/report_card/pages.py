@@ -70,9 +70,12 @@ def _experiments(result: StudyResult) -> dict[str, Experiment]:
     return {one.name.removeprefix("rfc7928-"): one for one in result.study.experiments}
 
 
-def _replications(result: StudyResult) -> int:
-    """Of each scenario, at most."""
-    return max(len(seeds) for seeds in result.provenance["seeds"].values())
+def _replications(result: StudyResult) -> str:
+    """How many there are of each scenario, and where more might decide."""
+    least = min(one.seeds for one in result.study.experiments)
+    most = max(len(seeds) for seeds in result.provenance["seeds"].values())
+    more = f", up to {most} where more might decide" if most > least and not result.quick else ""
+    return f"{min(least, most)} replications of each scenario{more}"
 
 
 def _queues(result: StudyResult) -> list[str]:
@@ -98,7 +101,7 @@ def overview(result: StudyResult) -> str:
         _wrapped(
             "Every queue discipline as it comes, in the scenarios of RFC 7928, beside Drop Tail with the "
             f"same room: made by `aqmlab report-card all`, aqmlab {version()}, "
-            f"{_replications(result)} replications of each scenario{', quick' if result.quick else ''}, "
+            f"{_replications(result)}{', quick' if result.quick else ''}, "
             f"{result.provenance['runs']:,} runs. ✓ the requirement is met, ✗ it is not, · the 95 % "
             "interval does not decide, which more replications would change. [What is "
             "asked](../guides/report-card.md) is told in words there; each queue's card has the numbers. "
@@ -127,7 +130,7 @@ def card(result: StudyResult, queue: str, *, pictured: bool = False) -> str:
         _wrapped(
             f"The report card of `{queue}` as it comes: it meets {counts.count('holds')} of {len(counts)} "
             f"requirements, fails {counts.count('fails')}, and {counts.count('undecided')} stay undecided, "
-            f"of {_replications(result)} replications of each scenario. A number is that of the part that "
+            f"of {_replications(result)}. A number is that of the part that "
             "decides, with its 95 % interval; *over Drop Tail* is a ratio, seed by seed."
         ),
         "",

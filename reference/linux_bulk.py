@@ -47,14 +47,20 @@ RED = {"2": ("5000B", "15000B", "60000B", 7), "10": ("25000B", "75000B", "300000
 TODAY: Mapping[str, Mapping[str, Any]] = {
     "codel": {"kind": "codel"},
     "codelecn": {"kind": "codel", "ecn": True},
-    "fqcodel": {"kind": "fq-codel", "ecn": False},
-    "fqcodelecn": {"kind": "fq-codel"},
-    "pie": {"kind": "pie"},
-    "pieecn": {"kind": "pie", "ecn": True},
-    "cake": {"kind": "cake", "diffserv": "besteffort", "flows": "flows"},
-    "cakeshaper": {"kind": "cake", "diffserv": "besteffort", "flows": "flows", "bandwidth": "2Mbps"},
+    "fqcodel": {"kind": "fq-codel", "start": "fresh", "ecn": False},
+    "fqcodelecn": {"kind": "fq-codel", "start": "fresh"},
+    "pie": {"kind": "pie", "start": "fresh"},
+    "pieecn": {"kind": "pie", "start": "fresh", "ecn": True},
+    "cake": {"kind": "cake", "start": "fresh", "diffserv": "besteffort", "flows": "flows"},
+    "cakeshaper": {
+        "kind": "cake",
+        "start": "fresh",
+        "diffserv": "besteffort",
+        "flows": "flows",
+        "bandwidth": "2Mbps",
+    },
 }
-"""Queues of today by their name in a condition."""
+"""Queues of today by their name in a condition; each was created as its run began."""
 ROOTS = ("cakeshaper",)
 """Those that shape by themselves, without HTB."""
 SHORT = "mice_10m_60ms_pfifo2"

@@ -5,15 +5,19 @@
 //! its target, a step down if it is below.
 //!
 //! Ours, where the source is silent:
-//! - The clock's first instant is one interval after the run begins. An instant that meets an arrival or
-//!   a departure comes first, and sees the average as it has fallen if the line idles, as in Linux.
+//! - The clock's first instant is one interval after the run begins if the queue is fresh, and at any moment before if
+//!   it is settled. An instant that meets an arrival or a departure comes first, and sees the average as it has fallen if
+//!   the line idles, as in Linux.
+//! - With the clock a settled queue has the `max_p` to which it falls while the line idles. On arrivals nothing moves
+//!   it then, so it begins where it does in a fresh queue; but the interval since the last step is over.
 //! - On arrivals the average is taken with the arrival's own sample, and the interval is counted from the
 //!   last step, not from the last look: the first arrival after a long time inside the target that
 //!   finds the average outside moves `max_p` at once (ns-2, ns-3).
 
-use aqm_net::{ConfigErrors, ErrorCollector, Instant, Span, choices};
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rng, Span, choices};
 
 use crate::average::Average;
+use crate::start::first_instant;
 
 choices! {
     /// When `max_p` may move.
@@ -86,6 +90,28 @@ impl Adaptation {
     /// Begins at `max_p`.
     pub fn new(rule: Rule, max_p: f64) -> Self {
         Self { rule, max_p, due: Instant::START + rule.interval }
+    }
+
+    /// The same after long service and an idle time.
+    pub fn settled(rule: Rule, max_p: f64) -> Self {
+        let mut settled = Self::new(rule, max_p);
+        match rule.adapts_on {
+            AdaptsOn::Arrivals => settled.due = Instant::START,
+            AdaptsOn::Clock if max_p > rule.bottom && rule.low > 0.0 && rule.beta < 1.0 => {
+                let steps = libm::ceil(libm::log(rule.bottom / max_p) / libm::log(rule.beta));
+                let kept = rule.bounds == Bounds::Kept;
+                settled.max_p = if kept { rule.bottom } else { max_p * libm::pow(rule.beta, steps) };
+            }
+            AdaptsOn::Clock => {}
+        }
+        settled
+    }
+
+    /// The clock has been running for long: its first instant is drawn from one interval.
+    pub fn draw_phase(&mut self, chance: &mut Rng) {
+        if self.rule.adapts_on == AdaptsOn::Clock {
+            self.due = first_instant(self.rule.interval, chance);
+        }
     }
 
     /// Catches up with the clock, if that is what moves `max_p`; up to `now` nothing has happened to

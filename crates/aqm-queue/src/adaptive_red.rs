@@ -19,7 +19,8 @@
 //! Where `max_p` does not move, this is RED, draw for draw.
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, Span, choices, parameters,
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Rng, Size, Span, choices,
+    parameters,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +29,7 @@ use crate::curve::Curve;
 use crate::red::{self, Red};
 use crate::red_core::EcnRule;
 use crate::spacing::{PacketScaling, Spacing};
+use crate::start::Start;
 use crate::{Build, Context, Derived, Gauge, QueueDiscipline};
 
 parameters! {
@@ -87,6 +89,9 @@ parameters! {
         pub ecn: EcnRule = EcnRule::Off, "as `red`";
         /// Mark only while `p_b` is at most this, and drop above it (`mark_p_`). Left out: no such bound.
         pub mark_p: Option<f64> = None, "as `red`";
+        /// Whether `max_p` has fallen to its least value in an idle time before the run and the clock is running
+        /// (`settled`), or `max_p` begins at the value given and the clock with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -135,7 +140,11 @@ impl Config {
             red,
             curve: Curve { min, max, ..config.curve() },
             gentle_line: self.gentle_line,
-            adaptation: Adaptation::new(self.rule(thresholds), self.max_p),
+            adaptation: match self.start {
+                Start::Settled => Adaptation::settled(self.rule(thresholds), self.max_p),
+                Start::Fresh => Adaptation::new(self.rule(thresholds), self.max_p),
+            },
+            start: self.start,
         })
     }
 
@@ -273,6 +282,7 @@ pub struct AdaptiveRed {
     curve: Curve,
     gentle_line: GentleLine,
     adaptation: Adaptation,
+    start: Start,
 }
 
 impl QueueDiscipline for AdaptiveRed {
@@ -291,6 +301,12 @@ impl QueueDiscipline for AdaptiveRed {
 
     fn backlog(&self) -> Backlog {
         self.red.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.adaptation.draw_phase(chance);
+        }
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {

@@ -13,7 +13,8 @@
 //! - `C~ = max(min(C~ + alpha gamma C (t - s), C) - alpha b, 0)`; `s = t`.
 //!
 //! Ours, where the paper is silent, and after ns-2's `vq.cc`:
-//! - `C~` begins at 0.8 of the line (`ecnlim_`), and `s` with the run; ns-2 begins with the first packet.
+//! - In a fresh queue `C~` begins at 0.8 of the line (`ecnlim_`), and `s` with the run; ns-2 begins with the first
+//!   packet. In a settled one `C~` is `C`, to which it has risen while nothing came.
 //! - `B` is the buffer of the real queue (`buflim_` of 1), in bytes: packets count as `mean_packet`.
 //! - A packet dropped for the virtual queue's sake does not count as an arrival to `C~`: its bytes and the time since
 //!   the packet before are left to the next. ns-2: what counts then is the rate of what is admitted.
@@ -26,6 +27,7 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Ra
 use serde_json::{Value, json};
 
 use crate::pi::EcnRule;
+use crate::start::Start;
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
@@ -41,15 +43,21 @@ parameters! {
         /// The buffer of the virtual queue; in packets, each counts alike whatever its size. Left out: that of the
         /// real one, in bytes.
         pub virtual_limit: Option<Length> = None, "ns-2: `buflim_`";
-        /// The virtual capacity at the start, over that of the line.
-        pub initial_capacity: f64 = 0.8, "ns-2: `ecnlim_`";
+        /// The virtual capacity over that of the line as a run begins with `start = "fresh"`. Left out: 0.8.
+        pub initial_capacity: Option<f64> = None, "ns-2: `ecnlim_`";
         /// Typical size of a packet: what a packet of `limit` takes in the virtual queue, and of what size the line
         /// carries packets if `virtual_limit` counts them.
         pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
         /// What happens to an ECN-capable packet that finds no room in the virtual queue. Others are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
+        /// Whether the virtual capacity has risen to that of the line in an idle time before the run (`settled`), or begins
+        /// at `initial_capacity`.
+        pub start: Start = Start::Settled, "ours";
     }
 }
+
+/// ns-2's `ecnlim_`.
+const INITIAL_CAPACITY: f64 = 0.8;
 
 impl Config {
     /// `B`.
@@ -71,8 +79,12 @@ impl Build for Config {
         errors.check(gamma > 0.0 && gamma <= 1.0, "gamma", problem);
         let problem = format_args!("must be above 0, not {alpha}");
         errors.check(alpha > 0.0 && alpha.is_finite(), "alpha", problem);
-        let problem = format_args!("must be from 0 to 1, not {initial_capacity}");
-        errors.check((0.0..=1.0).contains(&initial_capacity), "initial_capacity", problem);
+        if let Some(share) = initial_capacity {
+            let problem = format_args!("must be from 0 to 1, not {share}");
+            errors.check((0.0..=1.0).contains(&share), "initial_capacity", problem);
+            let problem = "has no effect with start = \"settled\": leave it out";
+            errors.check(!self.start.is_settled(), "initial_capacity", problem);
+        }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
         let has_room = self.virtual_limit.is_none_or(|buffer| buffer.count() > 0);
         errors.check(has_room, "virtual_limit", "must be at least 1p or 1B");
@@ -85,7 +97,11 @@ impl Build for Config {
             gamma,
             alpha,
             buffer,
-            capacity: initial_capacity * line,
+            capacity: if self.start.is_settled() {
+                line
+            } else {
+                initial_capacity.unwrap_or(INITIAL_CAPACITY) * line
+            },
             length: 0.0,
             drained: Instant::START,
             counted: Instant::START,
@@ -103,8 +119,10 @@ impl Build for Config {
     fn corners(&self) -> Vec<Value> {
         vec![
             json!({"limit": "24p", "virtual_limit": "3kB", "alpha": 5.0, "gamma": 0.5, "ecn": "always"}),
-            json!({"limit": "24p", "virtual_limit": "4p", "alpha": 100.0, "initial_capacity": 0.0}),
-            json!({"limit": "9kB", "alpha": 0.01, "initial_capacity": 1.0, "gamma": 1.0, "ecn": "always"}),
+            json!({"limit": "24p", "virtual_limit": "4p", "alpha": 100.0, "initial_capacity": 0.0, "start": "fresh"}),
+            json!({
+                "limit": "9kB", "alpha": 0.01, "initial_capacity": 1.0, "gamma": 1.0, "ecn": "always", "start": "fresh",
+            }),
             json!({"limit": "5001B", "virtual_limit": "1B", "alpha": 1.0}),
         ]
     }
@@ -207,6 +225,7 @@ mod tests {
     fn avq(table: Value) -> Driver {
         let mut table = table;
         table["kind"] = json!("avq");
+        table["start"] = json!("fresh");
         Driver::new(table, 1)
     }
 
@@ -344,7 +363,8 @@ mod tests {
             (json!({"limit": "0p"}), "limit"),
             (json!({"gamma": 1.1}), "gamma"),
             (json!({"alpha": 0.0}), "alpha"),
-            (json!({"initial_capacity": 2.0}), "initial_capacity"),
+            (json!({"initial_capacity": 2.0, "start": "fresh"}), "initial_capacity"),
+            (json!({"initial_capacity": 0.8}), "initial_capacity"),
             (json!({"virtual_limit": "0B"}), "virtual_limit"),
             (json!({"mean_packet": "0B", "virtual_limit": "9p"}), "mean_packet"),
         ] {

@@ -15,7 +15,8 @@
 //!   as it comes.
 //! - "Idle" is the moment when the line asks for a packet and none waits, once each time, as in that port;
 //!   `idle_repeats` counts an idle time again each `freeze_time` that it lasts.
-//! - `p_m` begins at 0, and the first `freeze_time` with the run. An update comes after more than `freeze_time`, not
+//! - `p_m` begins at 0, where an idle line leaves it. The last update was long before the run if the queue is settled,
+//!   and as the run begins if it is fresh: then nothing moves in the first `freeze_time`. An update comes after more than `freeze_time`, not
 //!   after exactly so much.
 //! - A packet that finds the buffer full is lost without asking chance. The port asks first, so that a full buffer may
 //!   drop a packet as chosen, and then tells nothing. What chance drops is no loss.
@@ -27,6 +28,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::pi::EcnRule;
+use crate::start::Start;
 use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
@@ -49,6 +51,8 @@ parameters! {
         pub idle_repeats: bool = false, "ours: the papers say `upon link idle`";
         /// What happens to an ECN-capable packet that chance chose. Others are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; the papers mark";
+        /// Whether `freeze_time` is over as a run begins (`settled`), or begins with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -82,7 +86,8 @@ impl Build for Config {
         let problem = format_args!("must be below limit, {limit}, or it is never passed");
         errors.check(threshold.is_none_or(is_met), "threshold", problem);
         errors.finish(())?;
-        let (last, idle_since) = ([Instant::START; 2], None);
+        let last = [Some(Instant::START).filter(|_| !self.start.is_settled()); 2];
+        let idle_since = None;
         Ok(Box::new(Blue { config: self.clone(), fifo: Fifo::new(limit), p: 0.0, last, idle_since }))
     }
 
@@ -90,6 +95,7 @@ impl Build for Config {
         vec![
             json!({"limit": "24p", "increment": 0.1, "decrement": 0.01, "freeze_time": "1ms", "ecn": "always"}),
             json!({"limit": "9p", "increment": 1.0, "decrement": 0.001, "freeze_time": "0ms"}),
+            json!({"limit": "9p", "increment": 0.3, "freeze_time": "1s"}),
             json!({
                 "limit": "30kB", "threshold": "3kB", "increment": 0.05, "decrement": 0.05, "freeze_time": "100us",
                 "idle_repeats": true, "ecn": "always",
@@ -109,8 +115,8 @@ struct Blue {
     fifo: Fifo,
     /// `p_m`.
     p: f64,
-    /// The last increment, and the last decrement.
-    last: [Instant; 2],
+    /// The last increment, and the last decrement; `None` long before the run.
+    last: [Option<Instant>; 2],
     /// Since when nothing waits and nothing is sent, if the end of that counts.
     idle_since: Option<Instant>,
 }
@@ -159,7 +165,7 @@ impl QueueDiscipline for Blue {
 
 impl Blue {
     /// The last update that keeps one of this kind waiting.
-    fn last(&self, way: usize) -> Instant {
+    fn last(&self, way: usize) -> Option<Instant> {
         match self.config.freeze {
             Freeze::Shared => self.last[UP].max(self.last[DOWN]),
             Freeze::Separate => self.last[way],
@@ -168,10 +174,10 @@ impl Blue {
 
     /// A loss, or an idle line, at `now`.
     fn update(&mut self, way: usize, now: Instant) {
-        if now.since(self.last(way)) <= self.config.freeze_time {
+        if self.last(way).is_some_and(|last| now.since(last) <= self.config.freeze_time) {
             return;
         }
-        self.last[way] = now;
+        self.last[way] = Some(now);
         let moved = if way == UP { self.p + self.config.increment } else { self.p - self.config.decrement };
         self.p = moved.clamp(0.0, 1.0);
     }
@@ -181,7 +187,7 @@ impl Blue {
         let Some(since) = self.idle_since.take() else { return };
         // An update comes a nanosecond after `freeze_time`, since it takes more than that.
         let step = self.config.freeze_time + Span::from_nanos(1);
-        let mut at = since.max(self.last(DOWN) + step);
+        let mut at = self.last(DOWN).map_or(since, |last| since.max(last + step));
         while at <= now && self.p > 0.0 {
             self.update(DOWN, at);
             at += step;
@@ -207,6 +213,7 @@ mod tests {
     /// A full buffer of 5 packets.
     fn full(mut table: Value) -> Driver {
         table["kind"] = json!("blue");
+        table["start"] = json!("fresh");
         table["limit"] = json!("5p");
         let mut driver = Driver::new(table, 1);
         (0..5).for_each(|_| {
@@ -257,7 +264,7 @@ mod tests {
     fn an_idle_time_counts_once_or_each_freeze_time_that_it_lasts() {
         for (repeats, expected) in [(false, 0.375), (true, 0.125)] {
             let table = json!({
-                "kind": "blue", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
+                "kind": "blue", "start": "fresh", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
                 "idle_repeats": repeats,
             });
             let mut blue = Driver::new(table, 1);
@@ -274,7 +281,7 @@ mod tests {
         }
         // Idle from 20 ms on, and frozen until 25 ms.
         let table = json!({
-            "kind": "blue", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
+            "kind": "blue", "start": "fresh", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
             "idle_repeats": true,
         });
         let mut blue = Driver::new(table, 1);
@@ -292,7 +299,7 @@ mod tests {
 
     #[test]
     fn beyond_the_threshold_a_queued_packet_counts_as_lost() {
-        let table = json!({"kind": "blue", "limit": "50p", "threshold": "3p", "increment": 0.001, "freeze_time": "0ms"});
+        let table = json!({"kind": "blue", "start": "fresh", "limit": "50p", "threshold": "3p", "increment": 0.001, "freeze_time": "0ms"});
         let mut blue = Driver::new(table, 3);
         let path: Vec<f64> = (1..=6)
             .map(|k| {

@@ -1,8 +1,12 @@
 //! COBALT, the discipline of CAKE's flows, with a queue for all: CoDel for senders that listen, BLUE for the others.
 //!
 //! The decisions are in `cobalt_core.rs`. Linux has COBALT only inside CAKE (`net/sched/sch_cake.c`), ns-3 as a
-//! discipline of its own (`CobaltQueueDisc`). The profile `linux` is one flow of Linux 6.1's CAKE:
+//! discipline of its own (`CobaltQueueDisc`). The profile `linux` is the only flow of Linux 6.1's CAKE
+//! (`besteffort flowblind`):
 //! - The root of a fresh queue is not set, so its first drop comes without the interval.
+//! - BLUE's probability never falls, and CoDel's `count` falls only as packets leave. The kernel lowers the probability
+//!   where it finds a flow empty while others wait (`cobalt_queue_empty`); with nothing waiting at all `cake_dequeue`
+//!   returns before it looks at any flow, and the last packet of a flow is never dropped.
 //! - On a slow line `target` and `interval` grow: `target` to at least one and a half packets of full size, `interval`
 //!   by as much, and to at least twice `target`; and a packet must have waited for more than four of full size.
 //! - A packet that finds the buffer full is admitted, and the oldest goes for it.
@@ -11,7 +15,11 @@
 //! The profile `ns-3` is that of ns-3.37, and differs:
 //! - The first drop of a fresh queue waits for the interval. The rate of the line does not matter.
 //! - A packet that finds the buffer full is dropped. The last one that waits may be.
-//! - BLUE's probability also rises when a packet waited for longer than `blue_threshold`, at most once per `target`.
+//! - BLUE's probability falls when the line asks for a packet and none waits. It also rises when a packet waited for longer than `blue_threshold`, at most once per `target`.
+//!
+//! What `start` sets: a *settled* queue has a root, that of a `count` of 0, and BLUE, whose probability is 0, may move at
+//! once. In a *fresh* one the root is missing (`linux`), or BLUE may not move before `target` has passed (`ns-3`, whose
+//! `m_lastUpdateTimeBlue` is 0 at first).
 //!
 //! Ours, where the sources are silent: BLUE's chances are multiples of 2^-32, where ns-3 has floating point; a packet
 //! that is to be marked and to be dropped is dropped and not counted as marked. ns-3's mode for L4S does not exist.
@@ -24,6 +32,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::cobalt_core::{Cobalt as Core, Judged, Times};
+use crate::start::Start;
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
@@ -47,6 +56,9 @@ parameters! {
         /// A packet that waited for longer raises BLUE's probability. Left out: the profile's, 400ms in `ns-3`, never
         /// in `linux`.
         pub blue_threshold: Option<Span> = None, "ns-3";
+        /// Whether the queue has dropped before (`settled`), or the first drop comes without the interval, as in a CAKE that
+        /// was just created. In `ns-3`: whether BLUE may move at once, or after `target`.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -97,7 +109,11 @@ impl Build for Config {
         errors.finish(())?;
         let ns3 = self.profile == Profile::Ns3;
         Ok(Box::new(Cobalt {
-            core: if ns3 { Core::UNUSED_IN_NS3 } else { Core::UNUSED },
+            core: match self.start {
+                Start::Settled => Core::SETTLED,
+                Start::Fresh if ns3 => Core::UNUSED_IN_NS3,
+                Start::Fresh => Core::UNUSED,
+            },
             times: self.times(rate),
             fifo: Fifo::new(self.limit),
             ecn: self.ecn(),
@@ -175,7 +191,10 @@ impl Cobalt {
     fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
         let now = cx.now.nanos() as i64;
         let Some((mut packet, came)) = self.fifo.pop_with() else {
-            self.core.on_empty(&self.times, now);
+            // CAKE returns before it looks at a flow.
+            if self.ns3 {
+                self.core.on_empty(&self.times, now);
+            }
             return ControlFlow::Break(None);
         };
         self.ldelay = cx.now.since(came);
@@ -224,7 +243,7 @@ mod tests {
     use crate::testing::{Driver, ect, packet};
 
     fn driver(more: Value) -> Driver {
-        let mut table = json!({"kind": "cobalt"});
+        let mut table = json!({"kind": "cobalt", "start": "fresh"});
         table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         Driver::new(table, 1)
     }

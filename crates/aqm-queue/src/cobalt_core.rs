@@ -17,9 +17,9 @@
 //!   at most once per `target`. BLUE never marks.
 //!
 //! As in the kernel, and worth knowing:
-//! - A queue that was never used has no root yet, so the first `drop_next` is the very moment at which a packet waited
-//!   too long, and not an `interval` later: the next packet is dropped or marked. CoDel's text, and the comment in
-//!   the kernel, say otherwise.
+//! - A queue in which CoDel never counted has no root yet, so the first `drop_next` is the very moment at which a packet
+//!   waited too long, and not an `interval` later: the next packet is dropped or marked. CoDel's text, and the comment
+//!   in the kernel, say otherwise. This happens once in each queue: `count` gives it a root for good.
 //! - An `interval` counts modulo 2^32 nanoseconds, 4.29 s, where it is divided by the root.
 //!
 //! Ours: at the beginning of a run BLUE may move at once; the kernel's clock has been running since the machine was
@@ -92,6 +92,8 @@ impl Cobalt {
     };
     /// The same as ns-3 has it: the first drop comes an `interval` after the first packet that waited too long.
     pub const UNUSED_IN_NS3: Self = Self { blue_timer: 0, rec_inv_sqrt: u32::MAX, ..Self::UNUSED };
+    /// A queue that has signalled before and is at rest: it has the root of a `count` of 0, and BLUE may move.
+    pub const SETTLED: Self = Self { rec_inv_sqrt: u32::MAX, ..Self::UNUSED };
 
     /// The buffer was full, and a packet of this queue was dropped. Whether BLUE's probability was nought before.
     pub fn on_overflow(&mut self, times: &Times, now: i64) -> bool {

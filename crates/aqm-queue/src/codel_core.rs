@@ -279,6 +279,18 @@ impl<T: Time> Control<T> {
         }
     }
 
+    /// Of a queue that was created as the run begins, when the clock read `age`. What counts is the time since
+    /// `drop_next`, which is zero then.
+    pub fn fresh(age: Span) -> Self {
+        Self { drop_next: T::default().minus(T::of(age)), ..Self::new() }
+    }
+
+    /// Of a queue that has dropped before, and last did so 16 intervals before the run.
+    pub fn settled(interval: Span) -> Self {
+        let drop_next = T::default().minus(T::of(interval).times_16());
+        Self { count: 1, lastcount: 1, root: T::ONE, drop_next, ..Self::new() }
+    }
+
     /// How long the packet last taken had waited.
     pub fn ldelay(&self) -> Span {
         Span::from_nanos(self.ldelay.nanos())
@@ -491,7 +503,50 @@ impl<T: Time> Codel<T> {
 
 #[cfg(test)]
 mod tests {
+    use aqm_net::{Length, Streams};
+
     use super::*;
+    use crate::testing::{Fates, packet};
+
+    /// What leaves and what is dropped, with overload and rest in turns of four seconds.
+    fn fates<T: Time>(mut control: Control<T>) -> (Vec<Option<u32>>, Fates) {
+        let mut codel = Codel::<T>::new(&Settings {
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+            mtu: Size::from_bytes(1514),
+            ecn: false,
+            ce_threshold: None,
+            ce_threshold_selector: 0,
+            ce_threshold_mask: 0,
+        });
+        let mut fifo = Fifo::new(Length::Packets(5000));
+        let (mut rng, mut fates) = (Streams::new(3).named("load", 0), Fates::default());
+        let mut sent = Vec::new();
+        for millis in 0..40_000_u32 {
+            let now = Instant::from_nanos(u64::from(millis) * 1_000_000);
+            if rng.chance(if millis / 4000 % 2 == 0 { 0.65 } else { 0.2 }) {
+                fifo.push_with(Packet { id: millis, ..packet(1000) }, T::at(now));
+            }
+            if rng.chance(0.5) {
+                let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
+                sent.push(codel.dequeue(&mut control, &mut fifo, &mut cx).map(|packet| packet.id));
+            }
+        }
+        (sent, fates)
+    }
+
+    /// So `codel` has no parameter `start`.
+    #[test]
+    fn without_drops_for_want_of_room_it_does_not_matter_whether_a_queue_was_used_before() {
+        fn compare<T: Time>() {
+            let unused = fates(Control::<T>::new());
+            assert!(unused.1.told.len() > 300, "{}", unused.1.told.len());
+            assert_eq!(unused, fates(Control::<T>::settled(Span::from_millis(100))));
+            assert_eq!(unused, fates(Control::<T>::fresh(Span::from_millis(2_500_000))));
+        }
+        compare::<Ticks>();
+        compare::<Nanos>();
+    }
 
     /// Roots of `1..=last` counted one by one.
     fn roots(last: u32) -> Vec<u16> {

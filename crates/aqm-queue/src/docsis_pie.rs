@@ -20,7 +20,9 @@
 //!
 //! Ours, where the RFC is silent:
 //! - Requests and grants of the upstream channel are not modelled: a packet whose turn it is leaves.
-//! - The first update is 16 ms after the run begins. One that meets an arrival or a departure comes first.
+//! - The first update of a fresh queue is 16 ms after the run begins, that of a settled one at any moment before. One
+//!   that meets an arrival or a departure comes first. All else is alike in both: a second of quiet makes PIE inactive,
+//!   with a probability of 0, and the token bucket is full.
 //! - A packet that is larger than `traffic_burst` leaves when the bucket is full.
 
 use aqm_net::{
@@ -30,6 +32,7 @@ use serde_json::{Value, json};
 
 use crate::pie::rfc::{ACCUMULATED, damping};
 use crate::pie::timer::Timer;
+use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
@@ -48,6 +51,8 @@ parameters! {
         /// The most that may wait (`BUFFER_SIZE`); the packet on the line is not counted. Left out: what `peak` sends in
         /// 100 ms.
         pub limit: Option<Size> = None, "DOCSIS 3.1: Default Upstream Target Buffer";
+        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -109,6 +114,7 @@ impl Build for Config {
                 msr: msr.bytes_per_second(),
                 peak: peak.bytes_per_second(),
             },
+            start: self.start,
             vars: Vars::default(),
             timer: Timer::new(Instant::START + INTERVAL),
             shaper: (msr < rate).then(|| Shaper::new(msr, peak, self.traffic_burst)),
@@ -154,6 +160,7 @@ impl Build for Config {
 #[derive(Clone)]
 struct DocsisPie {
     rules: Rules,
+    start: Start,
     vars: Vars,
     timer: Timer,
     /// None if the line does it.
@@ -336,6 +343,12 @@ impl DocsisPie {
 }
 
 impl QueueDiscipline for DocsisPie {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.timer = Timer::new(first_instant(INTERVAL, chance));
+        }
+    }
+
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.catch_up(cx.now);
         let waiting = self.fifo.backlog().bytes;

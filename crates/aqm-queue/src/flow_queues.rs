@@ -140,6 +140,11 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         &mut self.slots[flow as usize].aqm
     }
 
+    /// The states of the AQMs of all queues.
+    pub fn aqms(&mut self) -> impl Iterator<Item = &mut A> {
+        self.slots.iter_mut().map(|slot| &mut slot.aqm)
+    }
+
     /// What waits of `flow`.
     pub fn of(&self, flow: u32) -> Backlog {
         self.flows.of(flow)

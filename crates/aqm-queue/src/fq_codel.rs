@@ -17,9 +17,17 @@
 //! - How flows are hashed (`flow_queues.rs`), and what memory a packet takes (`truesize.rs`).
 //! - Packets dropped because of `memory_limit` are told as such; `drop_overlimit` counts them, too, as in the kernel.
 //! - RFC 8290 leaves open whether half of a queue is half of its packets or of its bytes. Here it is as in Linux.
-//! - The clock of `linux` starts with the run, and a queue that was never used has no root yet. So if packets were
-//!   dropped for want of room before CoDel first drops in a queue, and within 16 intervals of the start, it drops all
-//!   it finds until it has caught up, as the kernel would right after it was started.
+//!
+//! What `start` sets, with the profile `linux`: the kernel's clock has 32 bits and goes round in 73.3 minutes. CoDel
+//! takes what it has counted for recent if the clock, less the time of the last drop, is less than 16 intervals, as
+//! numbers with a sign (`codel_time_before`).
+//! - *fresh*: no queue has a root (`rec_inv_sqrt` 0), and the last drop was when the clock read 0. The clock reads `age`
+//!   as the run begins. If packets are dropped for want of room before CoDel first drops in a queue, and the clock reads
+//!   less than 16 intervals, or between 36.7 and 73.3 minutes (half of all values), CoDel drops all it finds in that
+//!   queue until it has caught up. The kernel does so in a queue that was never used.
+//! - *settled*: each queue has dropped and did so last 16 intervals before the run. It begins again with the first drop
+//!   whatever the clock reads, so `age` has no effect. A queue in which CoDel drops nothing for 36.7 minutes of the run
+//!   meets the same half of the clock, as in the kernel. Then a first drop for want of room does change its rate.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices,
@@ -29,6 +37,7 @@ use serde_json::{Value, json};
 
 use crate::codel_core::{Codel, Control, Nanos, Settings, Source, Ticks, Time};
 use crate::flow_queues::{FlowQueues, MOST_FLOWS};
+use crate::start::Start;
 use crate::{Build, Context, Gauge, Label, QueueDiscipline, Reason};
 
 parameters! {
@@ -62,6 +71,12 @@ parameters! {
         pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
         /// Nothing is dropped that leaves no more than so many bytes behind: a full packet.
         pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
+        /// Whether each queue has dropped before, 16 intervals before the run (`settled`), or no queue was ever used. Makes
+        /// a difference with the profile `linux` only.
+        pub start: Start = Start::Settled, "ours";
+        /// What the kernel's clock reads as a run begins with `start = "fresh"`: the time since the machine was started.
+        /// Left out: 0s.
+        pub age: Option<Span> = None, "ours";
     }
 }
 
@@ -79,6 +94,14 @@ choices! {
 const QUANTA: [u64; 2] = [256, 1 << 20];
 
 impl Config {
+    /// What CoDel remembers of a queue as a run begins.
+    fn control<T: Time>(&self) -> Control<T> {
+        match self.start {
+            Start::Settled => Control::settled(self.interval),
+            Start::Fresh => Control::fresh(self.age.unwrap_or(Span::ZERO)),
+        }
+    }
+
     fn settings(&self) -> Settings {
         let Self { target, interval, mtu, ecn, .. } = *self;
         let Self { ce_threshold, ce_threshold_selector, ce_threshold_mask, .. } = *self;
@@ -100,6 +123,9 @@ impl Build for Config {
         errors.check((least..=most).contains(&self.quantum.bytes()), "quantum", problem);
         errors.check(self.drop_batch > 0, "drop_batch", "must be at least 1");
         self.settings().check(&mut errors);
+        self.start.check_effect(self.profile == Profile::Linux, "with profile = \"rfc\"", &mut errors);
+        let has_effect = self.age.is_none() || !self.start.is_settled();
+        errors.check(has_effect, "age", "has no effect with start = \"settled\": leave it out");
         errors.finish(())?;
         Ok(match self.profile {
             Profile::Linux => Box::new(Running::<Ticks>::new(self)),
@@ -144,6 +170,8 @@ impl Build for Config {
         vec![
             quick(json!({})),
             quick(json!({"ecn": false, "drop_batch": 2, "limit": "9p"})),
+            quick(json!({"ecn": false, "limit": "30p", "flows": 1, "interval": "20ms", "start": "fresh"})),
+            quick(json!({"limit": "30p", "flows": 1, "interval": "20ms", "start": "fresh", "age": "40min"})),
             quick(json!({"profile": "rfc", "quantum": "70B", "memory_limit": "20kB"})),
             quick(json!({"profile": "rfc", "flows": 1, "ecn": false, "ce_threshold": "500us"})),
             quick(
@@ -171,7 +199,7 @@ impl<T: Time> Running<T> {
     fn new(config: &Config) -> Self {
         Self {
             codel: Codel::new(&config.settings()),
-            queues: FlowQueues::new(config.flows, config.quantum.bytes(), Control::new()),
+            queues: FlowQueues::new(config.flows, config.quantum.bytes(), config.control()),
             limit: config.limit.count(),
             memory_limit: config.memory_limit.bytes(),
             drop_batch: config.drop_batch,
@@ -298,8 +326,9 @@ mod tests {
 
     impl<T: Time> Alone<T> {
         fn new(profile: Profile) -> Self {
+            let limit = Length::Packets(100);
             let config =
-                Config { profile, flows: 1, limit: Length::Packets(100), ecn: false, ..Config::default() };
+                Config { profile, flows: 1, limit, ecn: false, start: Start::Fresh, ..Config::default() };
             let rng = Streams::new(1).named("queue", 0);
             Self { running: Running::new(&config), rng, fates: Fates::default() }
         }

@@ -13,9 +13,13 @@
 //! - The timer updates all flows at the same instant; the kernel takes another tick for every 2048.
 //! - How flows are hashed (`flow_queues.rs`), and what memory a packet takes (`truesize.rs`).
 //! - What `pie/mod.rs` says of Linux.
+//!
+//! What `start` sets is the first instant of the timer, as in `pie/mod.rs`: the variables of a flow that has been idle
+//! are those of one that was never used.
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, parameters,
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
+    parameters,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +27,7 @@ use crate::flow_queues::{FlowQueues, MOST_FLOWS};
 use crate::pie::linux::{MAX_PROB, Rules, Vars};
 use crate::pie::timer::Timer;
 use crate::pie::{self, Departed};
+use crate::start::{Start, first_instant};
 use crate::truesize::truesize;
 use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason};
 
@@ -68,6 +73,9 @@ parameters! {
         /// The ticks per second of the kernel (`CONFIG_HZ`): `tupdate` is rounded up to whole ticks, and its timer wheel
         /// adds one, so that 15 ms are 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
         pub hz: u32 = 1000, "ours: that of the recorded runs";
+        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run: its first
+        /// update then comes after half a second.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -101,6 +109,7 @@ impl Config {
         let flow = Flow { vars: rules.vars(), timer: Timer::new(first) };
         FqPie {
             queues: FlowQueues::new(self.flows, self.quantum.bytes(), flow),
+            start: self.start,
             rules,
             tupdate,
             limit: self.limit.count(),
@@ -172,6 +181,7 @@ impl Build for Config {
 struct FqPie {
     /// Beside each packet, when it came.
     queues: FlowQueues<Instant, Flow>,
+    start: Start,
     rules: Rules,
     tupdate: Span,
     limit: u64,
@@ -207,6 +217,13 @@ impl Flow {
 }
 
 impl QueueDiscipline for FqPie {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            let timer = Timer::new(first_instant(self.tupdate, chance));
+            self.queues.aqms().for_each(|flow| flow.timer = timer);
+        }
+    }
+
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         let Self { queues, rules, statistics, .. } = self;
         let number = queues.classify(&packet, cx.rng);

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use aqm_net::{Backlog, ConfigErrors, Ecn, Instant, Length, Packet, Quantity, Rate};
+use aqm_net::{Backlog, ConfigErrors, Ecn, Instant, Length, Packet, Quantity, Rate, Rng};
 use serde_json::Value;
 
 use crate::qdisc::InnerQdisc;
@@ -202,6 +202,10 @@ impl QueueDiscipline for Watched {
 
     fn next_ready(&self) -> Option<Instant> {
         self.inner.next_ready()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.inner.on_start(chance);
     }
 
     fn on_label(&mut self, number: u16, label: &Label) {

@@ -61,6 +61,7 @@ mod sfq;
 mod shred;
 mod spacing;
 mod stage;
+mod start;
 mod tc;
 pub mod testing;
 mod truesize;
@@ -337,6 +338,11 @@ pub trait QueueDiscipline: DynClone + Send + Sync {
     fn next_ready(&self) -> Option<Instant> {
         None
     }
+
+    /// A run begins: called once, before the first packet, by whoever runs a clone of what was built. Timers that have
+    /// been running for long (`start = "settled"`) take a phase that `chance` draws, a stream for this alone. Without
+    /// this call they start with the run.
+    fn on_start(&mut self, _chance: &mut Rng) {}
 
     /// Packets that carry this `number` have the headers that `label` says: told before the first of them.
     fn on_label(&mut self, _number: u16, _label: &Label) {}

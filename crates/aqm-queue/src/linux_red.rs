@@ -19,7 +19,8 @@
 //! Ours, where the source is silent or cannot be followed:
 //! - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
 //! - A packet that is to be marked but for which there is no room is dropped and leaves unmarked.
-//! - The timer's first instant is 500 ms after the run begins. An instant that meets an arrival or a departure
+//! - The timer's first instant is 500 ms after the run begins if the queue is fresh, and at any moment before if it is
+//!   settled: `max_P` has then fallen to 1 % while the line was idle. An instant that meets an arrival or a departure
 //!   comes first.
 //! - The clock of Linux 2.4, microseconds or coarser as the kernel was built, has whole microseconds here, and
 //!   products do not overflow.
@@ -27,13 +28,14 @@
 use std::ops::RangeInclusive;
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Size, Span,
+    Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
     choices, parameters,
 };
 use serde_json::{Value, json};
 
 use crate::fifo::Admission;
 use crate::linux_red_core::{Asked, MaxP, Parms, Vars};
+use crate::start::{Start, first_instant};
 use crate::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
@@ -66,6 +68,9 @@ parameters! {
         /// Whether `max_P` moves between 1 and 50 %, from `probability` on, to hold the average near the middle
         /// of the thresholds.
         pub adaptive: bool = false, "tc-red";
+        /// With `adaptive`: whether `max_P` has fallen to 1 % in an idle time before the run and the timer is running
+        /// (`settled`), or `max_P` begins at `probability` and the timer with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -127,6 +132,7 @@ impl Config {
         }
         let remedy = "has no effect without ecn: leave it out";
         errors.check(self.ecn || !self.harddrop, "harddrop", remedy);
+        self.start.check_effect(self.adaptive, "without adaptive", &mut errors);
         let has_packet = IN_32_BITS.contains(&self.avpkt.bytes());
         errors.check(has_packet, "avpkt", OUT_OF_RANGE);
         let probability = self.probability;
@@ -161,7 +167,10 @@ impl Config {
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        let parms = self.told()?;
+        let mut parms = self.told()?;
+        if self.adaptive && self.start.is_settled() {
+            parms.max_p = at_rest(&parms);
+        }
         let (clock, admission) = match self.kernel {
             Kernel::Linux24 => (Clock::Micros, Admission::UntilBeyond),
             Kernel::Linux61 => (Clock::Ticks, Admission::WhatFits),
@@ -172,6 +181,7 @@ impl Build for Config {
             idle_since: Some(Instant::START),
             parms,
             vars: Vars::default(),
+            start: self.start,
             adapts_at: if self.adaptive { Instant::START + ADAPT_EVERY } else { Instant::NEVER },
             ecn: self.ecn,
             harddrop: self.harddrop,
@@ -260,8 +270,21 @@ pub struct LinuxRed {
     ecn: bool,
     harddrop: bool,
     marks_ect1: bool,
+    start: Start,
     counts: Counts,
     fifo: Fifo,
+}
+
+/// `max_P` after an idle time in which the timer has moved it as far as it goes.
+fn at_rest(parms: &Parms) -> MaxP {
+    let mut max_p = parms.max_p;
+    loop {
+        let next = max_p.adapted(0, parms.min, parms.max);
+        if next.value >= max_p.value {
+            return max_p;
+        }
+        max_p = next;
+    }
 }
 
 /// What `tc -s` shows.
@@ -325,6 +348,12 @@ impl LinuxRed {
 }
 
 impl QueueDiscipline for LinuxRed {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() && self.adapts_at < Instant::NEVER {
+            self.adapts_at = first_instant(ADAPT_EVERY, chance);
+        }
+    }
+
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.catch_up(cx.now);
         let idle_since = self.idle_since.take();

@@ -9,17 +9,20 @@
 //! - `p` stays between 0 and 1, and the controller starts at 0 with an empty queue.
 //! - The packet on the line is not in the queue. In bytes, `q` and `q_ref` count packets of the mean size.
 //! - Each packet is judged by itself: there is no count. A full queue refuses without asking chance.
-//! - An instant of the controller that meets an arrival or a departure comes first; the first is one
-//!   interval after the run begins.
+//! - An instant of the controller that meets an arrival or a departure comes first. The first is one interval after
+//!   the run begins if the queue is fresh, and at any moment before if it is settled: the controller has been running
+//!   then, and an empty queue has brought `p` to 0.
 //!
 //! Defaults are the paper's example: 60 flows, 3750 packets a second, 246 ms. ns-2's own differ:
 //! 170 updates a second, a `q_ref` and a `limit` of 50 packets.
 
 use aqm_net::{
-    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
+    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
+    parameters,
 };
 use serde_json::{Value, json};
 
+use crate::start::{Start, first_instant};
 use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
@@ -43,6 +46,8 @@ parameters! {
         pub scale_by_size: bool = false, "ns-2: `bytes_`";
         /// What happens to an ECN-capable packet that chance chose. Others are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit_`; the paper marks";
+        /// Whether the controller has been running for long as a run begins (`settled`), or starts with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -134,6 +139,13 @@ impl QueueDiscipline for Pi {
 
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        let Config { start, interval, .. } = self.controller.config;
+        if start.is_settled() {
+            self.controller.due = first_instant(interval, chance);
+        }
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {

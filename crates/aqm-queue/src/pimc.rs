@@ -10,7 +10,7 @@
 //! - A packet that is spared asks no chance and is not marked either; a full queue refuses it all the same.
 //! - A packet without a window meets PI.
 
-use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
 use serde_json::{Value, json};
 
 use crate::pi::{self, Pi};
@@ -67,6 +67,10 @@ impl QueueDiscipline for Pimc {
 
     fn backlog(&self) -> Backlog {
         self.pi.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.pi.on_start(chance);
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {

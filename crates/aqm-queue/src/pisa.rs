@@ -11,7 +11,7 @@
 //!
 //! If all windows are equal this is PI, draw for draw.
 
-use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
 use serde_json::{Value, json};
 
 use crate::pi::{self, Pi};
@@ -67,6 +67,10 @@ impl QueueDiscipline for Pisa {
 
     fn backlog(&self) -> Backlog {
         self.pi.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.pi.on_start(chance);
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {

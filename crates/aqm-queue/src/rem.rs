@@ -17,17 +17,20 @@
 //!   over that, as ns-2 has it then.
 //! - `b` is the backlog at the update; in the form without rates `alpha` weighs the one at the update before, as written.
 //! - `x` counts all arrivals, whatever becomes of them; `rate_weight` below 1 averages it over intervals (`inw_`).
-//! - The price begins at 0; an instant of the controller that meets an arrival or a departure comes first, and the first
-//!   is one `interval` after the run begins.
+//! - The price begins at 0, to which it falls while nothing comes; an instant of the controller that meets an arrival or a
+//!   departure comes first. The first is one `interval` after the run begins if the queue is fresh, and at any moment
+//!   before if it is settled: the controller has been running then.
 //! - A full queue refuses without asking chance. Packets are marked as they arrive; ns-2 marks as they leave, and drops
 //!   none that cannot be marked.
 
 use aqm_net::{
-    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
+    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
+    parameters,
 };
 use serde_json::{Value, json};
 
 use crate::pi::EcnRule;
+use crate::start::{Start, first_instant};
 use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
@@ -56,6 +59,8 @@ parameters! {
         pub scale_by_size: bool = false, "ns-2: with `qib_`";
         /// What happens to an ECN-capable packet that chance chose. Others are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
+        /// Whether the controller has been running for long as a run begins (`settled`), or starts with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -148,6 +153,13 @@ impl QueueDiscipline for Rem {
 
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        let Config { start, interval, .. } = self.controller.config;
+        if start.is_settled() {
+            self.controller.due = first_instant(interval, chance);
+        }
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {

@@ -22,6 +22,9 @@
 //!   turn again, although other flows fall into them.
 //! - With `db` nought, or as long as no flow is beyond help, nothing is learnt before a change.
 //!
+//! What `start` sets is the time until the first change of bins: drawn from one `rehash` if the queue is settled, a whole
+//! one if it is fresh. In both no flow has failed to respond, so all probabilities are 0, and the penalty box is full.
+//!
 //! Ours, where the source is silent or cannot be followed:
 //! - The kernel's clock ticks each millisecond (`HZ` 1000).
 //! - Flows are told apart by their numbers (`fair/classifier.rs`); the salts of both sets of bins are drawn as the first
@@ -37,6 +40,7 @@ use serde_json::{Value, json};
 
 use crate::fair::classifier::mix;
 use crate::stage::{self, Inside, Stage, Staged};
+use crate::start::Start;
 use crate::{Build, Context, Derived, Fifo, Gauge, Inner, QueueDiscipline, Reason};
 
 parameters! {
@@ -65,6 +69,8 @@ parameters! {
         pub ecn: bool = true, "Linux 6.1, which always does";
         /// The queue, any discipline. Left out: first in, first out.
         pub queue: Option<Box<crate::Config>> = None, "Linux 6.1";
+        /// With `rehash`: whether its time is running as a run begins (`settled`), or starts with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -123,6 +129,7 @@ impl Build for Config {
         let told = errors.take(self.told());
         let inside = self.queue.as_ref().map(|queue| Inside::build(Some(queue), rate)).transpose();
         let inside = errors.take(inside);
+        self.start.check_effect(!self.rehash.is_zero(), "with rehash = \"0s\"", &mut errors);
         let (told, inside) = errors.finish_some(told.zip(inside))?;
         let sfb = Sfb {
             told,
@@ -133,7 +140,8 @@ impl Build for Config {
             is_salted: false,
             rehash: self.rehash.nanos() / TICK,
             warm_up: self.db.nanos() / TICK,
-            rehashed_at: 0,
+            rehash_at: self.rehash.nanos() / TICK,
+            start: self.start,
             next_learns: false,
             looks_at: Instant::START,
             penalty: Penalty {
@@ -357,7 +365,9 @@ struct Sfb {
     /// Ticks from change to change of the sets, and before it those in which the other set learns.
     rehash: u64,
     warm_up: u64,
-    rehashed_at: u64,
+    /// The last tick before the next change.
+    rehash_at: u64,
+    start: Start,
     next_learns: bool,
     /// When it may be time for one of both.
     looks_at: Instant,
@@ -366,6 +376,13 @@ struct Sfb {
 }
 
 impl Sfb {
+    /// The bins have been in use for long as the run begins.
+    fn draw_phase(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() && self.rehash > 0 {
+            self.rehash_at = 1 + chance.below(self.rehash);
+        }
+    }
+
     /// Changes the sets if it is time, and says when to look again.
     #[cold]
     fn catch_up(&mut self, now: Instant, rng: &mut Rng) {
@@ -374,13 +391,13 @@ impl Sfb {
             self.sets.iter_mut().for_each(|set| set.salt = rng.bits());
         }
         let tick = now.nanos() / TICK;
-        if self.rehash > 0 && tick > self.rehashed_at + self.rehash {
+        if self.rehash > 0 && tick > self.rehash_at {
             self.sets[self.current].salt = rng.bits();
             self.current ^= 1;
             self.next_learns = false;
-            self.rehashed_at = tick;
+            self.rehash_at = tick + self.rehash;
         }
-        let due = self.rehashed_at + self.rehash;
+        let due = self.rehash_at;
         self.next_learns |= self.rehash > 0 && self.warm_up > 0 && tick + self.warm_up > due;
         let next = if self.next_learns { due } else { due.saturating_sub(self.warm_up).max(tick) };
         let nanos = next.saturating_add(1).saturating_mul(TICK);
@@ -500,6 +517,10 @@ type Note = [u64; 2];
 impl Stage for Sfb {
     type Note = Note;
 
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.draw_phase(chance);
+    }
+
     fn on_arrival(&mut self, mut packet: Packet, inside: &mut Inside<Note>, cx: &mut Context<'_>) {
         match self.judge(&packet, cx) {
             Err(reason) => cx.drop(packet, reason),
@@ -538,6 +559,10 @@ struct Alone {
 }
 
 impl QueueDiscipline for Alone {
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.sfb.draw_phase(chance);
+    }
+
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         match self.sfb.judge(&packet, cx) {
             Err(reason) => cx.drop(packet, reason),

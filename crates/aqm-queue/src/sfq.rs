@@ -20,18 +20,22 @@
 //!
 //! Ours, where the source is silent or cannot be followed:
 //! - How flows are hashed (`fair/classifier.rs`): over the packet's flow number and a salt from the queue's own stream.
-//! - The timer of `perturb` counts from the start of the run, and is caught up with at the next call.
+//! - The timer of `perturb` counts from the start of the run if the queue is fresh, and runs already if it is settled.
+//!   It is caught up with at the next call.
 //! - `tc` reads the limit of `redflowlimit` and takes the thresholds from it; the kernel does not enforce it.
 
 use std::ops::RangeInclusive;
 
-use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, parameters};
+use aqm_net::{
+    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, parameters,
+};
 use serde_json::{Value, json};
 
 use crate::fair::classifier::Classifier;
 use crate::fair::flows::Flows;
 use crate::fair::ring::Ring;
 use crate::linux_red_core::{Asked, Parms, Vars, thresholds};
+use crate::start::Start;
 use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason, tc};
 
 parameters! {
@@ -72,6 +76,9 @@ parameters! {
         pub ecn: bool = false, "tc-sfq";
         /// Whether, with `ecn`, RED drops nevertheless where the average is at `max` or above.
         pub harddrop: bool = false, "tc-sfq";
+        /// With `perturb`: whether its timer has been running for long as a run begins (`settled`), or starts with the
+        /// run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -135,12 +142,14 @@ impl Build for Config {
         let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
         errors.check(self.perturb.is_none_or(|every| !every.is_zero()), "perturb", "must be more than 0s");
+        self.start.check_effect(self.perturb.is_some(), "without perturb", &mut errors);
         let red = errors.take(self.red()).flatten();
         errors.finish(())?;
         let (limit, flows) = self.effective();
         Ok(Box::new(Sfq {
             classifier: Classifier::new(Some(self.divisor), self.perturb)?,
             perturbs: self.perturb.is_some(),
+            start: self.start,
             slot_of: vec![NONE; self.divisor as usize],
             slots: vec![Slot::default(); flows as usize],
             packets: Flows::numbered(flows),
@@ -236,6 +245,7 @@ const NONE: u32 = u32::MAX;
 struct Sfq {
     classifier: Classifier,
     perturbs: bool,
+    start: Start,
     /// The slot of a bucket, if it has packets.
     slot_of: Vec<u32>,
     slots: Vec<Slot>,
@@ -285,6 +295,12 @@ struct Decisions {
 }
 
 impl QueueDiscipline for Sfq {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.classifier.draw_phase(chance);
+        }
+    }
+
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         if self.classifier.renew_salt(cx.now, cx.rng) {
             self.rehash(cx);

@@ -7,7 +7,7 @@
 //!
 //! Ours: a gauge of the queue that has the name of one of the stage is not shown.
 
-use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate};
+use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate, Rng};
 use serde_json::{Value, json};
 
 use crate::qdisc::InnerQdisc;
@@ -111,6 +111,9 @@ pub(crate) trait Stage: Clone + Send + Sync + 'static {
     /// The packet of this `place` does not wait any more, whatever became of it.
     #[inline]
     fn on_gone(&mut self, _place: u32, _noted: Self::Note) {}
+
+    /// As [`QueueDiscipline::on_start`]; the queue is told, too.
+    fn on_start(&mut self, _chance: &mut Rng) {}
 
     /// As [`QueueDiscipline::gauges`].
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
@@ -301,6 +304,11 @@ impl<S: Stage> QueueDiscipline for Staged<S> {
 
     fn next_ready(&self) -> Option<Instant> {
         self.inside.queue.next_ready()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.stage.on_start(chance);
+        self.inside.queue.on_start(chance);
     }
 
     fn on_label(&mut self, number: u16, label: &Label) {

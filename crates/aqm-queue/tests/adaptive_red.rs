@@ -12,13 +12,13 @@ fn over(mut table: Value, change: Value) -> Value {
 }
 
 fn table(change: Value) -> Value {
-    over(json!({"kind": "adaptive-red"}), change)
+    over(json!({"kind": "adaptive-red", "start": "fresh"}), change)
 }
 
 /// As in the ns-2 of 2003, on a line of 10 Mb/s.
 fn ns2(change: Value) -> Value {
     let ns2 = json!({
-        "kind": "adaptive-red", "adapts_on": "arrivals", "bounds": "passed", "gentle_line": "stale",
+        "kind": "adaptive-red", "start": "fresh", "adapts_on": "arrivals", "bounds": "passed", "gentle_line": "stale",
         "spacing": "wait", "bottom": 0.008,
     });
     over(ns2, change)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// ns-3's COBALT; BLUE does not look at times in queue unless `more` says otherwise.
 fn ns3(more: Value) -> Driver {
-    let mut table = json!({"kind": "cobalt", "profile": "ns-3", "blue_threshold": "60min"});
+    let mut table = json!({"kind": "cobalt", "profile": "ns-3", "start": "fresh", "blue_threshold": "60min"});
     table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     Driver::new(table, 1)
 }
@@ -136,7 +136,7 @@ fn a_threshold_of_a_millisecond_marks_the_eleventh_packet() {
 fn long_waits_raise_blues_probability_sixty_times() {
     let drops: Vec<u64> = (1..=200)
         .map(|seed| {
-            let mut queue = Driver::new(json!({"kind": "cobalt", "profile": "ns-3"}), seed);
+            let mut queue = Driver::new(json!({"kind": "cobalt", "profile": "ns-3", "start": "fresh"}), seed);
             (0..200).for_each(|_| {
                 queue.offer(ect(1000));
             });

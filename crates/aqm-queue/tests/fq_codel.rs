@@ -9,10 +9,13 @@ fn at_us(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
-/// With a seed that gives a queue of its own to each of the flows 0 to 4.
+/// As it was created, and with a seed that gives a queue of its own to each of the flows 0 to 4.
 fn fq_codel(change: Value) -> Driver {
     let mut table = json!({"kind": "fq-codel"});
     table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(t, c)| t.extend(c.clone()));
+    if table["profile"] != "rfc" {
+        table["start"] = json!("fresh");
+    }
     Driver::new(table, 1)
 }
 

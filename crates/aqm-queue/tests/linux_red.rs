@@ -301,6 +301,7 @@ fn bandwidth_and_not_the_line_says_how_fast_the_average_falls() {
 fn adapted(change: Value, bytes: u64, steps: u64) -> Vec<f64> {
     let mut change = change;
     (change["adaptive"], change["limit"]) = (json!(true), json!("60000B"));
+    change["start"] = json!("fresh");
     let mut driver = driver(change, 1);
     for _ in 0..3000 {
         serve_down_to(&mut driver, bytes);
@@ -348,7 +349,7 @@ fn every_half_second_max_p_rises_by_a_hundredth_or_falls_by_a_tenth_within_the_k
 #[test]
 fn while_the_line_idles_the_timer_sees_the_average_fall() {
     let change = json!({
-        "adaptive": true, "min": "1000B", "max": "2000B", "avpkt": "500B", "burst": 4, "limit": "60000B",
+        "adaptive": true, "start": "fresh", "min": "1000B", "max": "2000B", "avpkt": "500B", "burst": 4, "limit": "60000B",
     });
     let mut driver = driver(change, 1);
     for _ in 0..1000 {

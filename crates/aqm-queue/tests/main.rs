@@ -29,4 +29,5 @@ mod red;
 mod rio;
 mod sfq;
 mod stages;
+mod start;
 mod vectors;

@@ -18,7 +18,7 @@ fn pie(more: &Value) -> Config {
 
 /// ns-3's PIE; its packets have 1000 bytes.
 fn ns3(more: &Value) -> Value {
-    with(json!({"kind": "pie", "profile": "ns-3", "limit": "300p", "mtu": "1000B"}), more)
+    with(json!({"kind": "pie", "profile": "ns-3", "start": "fresh", "limit": "300p", "mtu": "1000B"}), more)
 }
 
 /// Arrivals at multiples of `gaps.0` and departures at multiples of `gaps.1` after `gaps.2`, all in microseconds, as
@@ -424,7 +424,7 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
         ),
         (Options { active_from: Some(30_000), ..basic }, json!({"active_threshold": 0.1})),
     ] {
-        let base = json!({"kind": "pie", "profile": "rfc", "limit": "300kB"});
+        let base = json!({"kind": "pie", "profile": "rfc", "start": "fresh", "limit": "300kB"});
         let mut driver = Driver::new(with(base, &more), 7);
         let mut reference = Pseudocode::new(options, 7);
         let mut updates = 0;

@@ -83,12 +83,12 @@ fn agree(table: &Value, sources: &[Source], ecn: Ecn, theirs: &[[(f64, f64); 5]]
 fn a_quarter_too_much_meets_pie_as_in_the_kernel() {
     let one = [Source { start_us: 0, count: 4000, gap_us: 640, bytes: 1000 }];
     let theirs = [(839.6, 0.25), (0.0, 0.0), (56.482, 0.341), (160.098, 1.364), (163.935, 1.403)];
-    agree(&json!({"kind": "pie"}), &one, Ecn::NotEct, &[theirs]);
+    agree(&json!({"kind": "pie", "start": "fresh"}), &one, Ecn::NotEct, &[theirs]);
     let theirs = [(839.8, 0.20), (9.2, 0.583), (56.561, 0.449), (163.606, 0.946), (166.561, 1.151)];
-    agree(&json!({"kind": "pie", "ecn": true}), &one, Ecn::Ect0, &[theirs]);
+    agree(&json!({"kind": "pie", "start": "fresh", "ecn": true}), &one, Ecn::Ect0, &[theirs]);
     // One run of a kernel with 100 ticks per second, which asks for a standard deviation of ours.
     let theirs = [(840.0, 1.0), (0.0, 0.0), (102.515, 2.5), (206.276, 4.0), (209.124, 4.1)];
-    agree(&json!({"kind": "pie", "hz": 100}), &one, Ecn::NotEct, &[theirs]);
+    agree(&json!({"kind": "pie", "start": "fresh", "hz": 100}), &one, Ecn::NotEct, &[theirs]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn three_flows_meet_fq_pie_as_in_the_kernel() {
         [(454.2, 0.490), (0.0, 0.0), (35.947, 0.401), (139.762, 2.18), (147.267, 2.56)],
     ];
     // With more queues no two of the flows share one.
-    let table = json!({"kind": "fq-pie", "flows": 65536});
+    let table = json!({"kind": "fq-pie", "start": "fresh", "flows": 65536});
     agree(&table, &three, Ecn::NotEct, &theirs);
     // The sparse flow hardly waits: 0.43 ms in the kernel, half of a packet.
     let sparse = run(&table, &three, Ecn::NotEct, 1)[2];

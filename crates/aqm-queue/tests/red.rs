@@ -482,8 +482,7 @@ fn the_red_of_each_year_of_ns_2_can_be_written_and_is_told_in_full() {
     let gentle = over(&first, json!({"gentle": true}));
     let marking = over(&gentle, json!({"ecn": "unless-forced", "mark_p": 0.1}));
     // Since July 2001 thresholds and weight follow from the line: 2500 packets of 500 bytes a second.
-    let automatic =
-        json!({"kind": "adaptive-red", "limit": "50p", "bottom": 0.1, "top": 0.1, "spacing": "wait"});
+    let automatic = json!({"kind": "adaptive-red", "start": "fresh", "limit": "50p", "bottom": 0.1, "top": 0.1, "spacing": "wait"});
     let weight = 1.0 - libm::exp(-1.0 / 2500.0);
     let expected = [("min_th", 6.25, "packets"), ("max_th", 18.75, "packets"), ("weight", weight, "")];
     // Since October 2004 all that is in bytes.

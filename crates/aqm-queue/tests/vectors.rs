@@ -105,7 +105,7 @@ fn adaptive_red_meets_the_fates_it_meets_in_ns3() {
                 red["round_trip"] = json!(row.text("round_trip"));
                 red["bottom"] = json!((80_000.0 / row.number("rate_bps")).min(0.01));
                 (red["adapts_on"], red["bounds"]) = (json!("arrivals"), json!("passed"));
-                red["gentle_line"] = json!("stale");
+                (red["gentle_line"], red["start"]) = (json!("stale"), json!("fresh"));
                 red
             }
         };

@@ -53,7 +53,7 @@ use crate::scenario::Scenario;
 pub use plan::{Plan, PlannedWorkload};
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
-pub const RESULTS_VERSION: u32 = 7;
+pub const RESULTS_VERSION: u32 = 8;
 
 /// The packet level: queues, TCP and workloads, packet by packet.
 pub struct PacketLevel;

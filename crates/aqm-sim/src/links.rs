@@ -130,6 +130,13 @@ impl Queue {
         let prototype = config.build(rate)?;
         Ok(Self { config, prototype })
     }
+
+    /// The discipline of a run, on the link `name`; what chance sets in it is drawn from a stream of its own.
+    pub(crate) fn for_run(&self, name: &str, chance: &Streams) -> Box<dyn QueueDiscipline> {
+        let mut discipline = self.prototype.clone();
+        discipline.on_start(&mut chance.named(&format!("queue-start/{name}"), 0));
+        discipline
+    }
 }
 
 impl fmt::Debug for Queue {

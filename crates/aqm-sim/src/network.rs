@@ -129,7 +129,7 @@ impl LaneNetwork {
         let mut traced = vec![false; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
             let rng = chance.named(&format!("queue/{}", spec.name), 0);
-            let port = Port::with_line(queue.prototype.clone(), spec.line(&chance), rng, ties);
+            let port = Port::with_line(queue.for_run(&spec.name, &chance), spec.line(&chance), rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
             let hosts = plan.topology.hosts_told_to(queue);

@@ -75,10 +75,13 @@ pub(crate) struct Replay<'a> {
 impl<'a> Replay<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> Self {
         let settings = &scenario.settings;
-        let rng = Streams::new(settings.seed).named("trace/queue", 0);
+        let streams = Streams::new(settings.seed);
+        let mut discipline = scenario.discipline.clone();
+        discipline.on_start(&mut streams.named("trace/queue-start", 0));
+        let rng = streams.named("trace/queue", 0);
         Self {
             settings,
-            port: Port::new(scenario.discipline.clone(), settings.rate, rng, Ties::default()),
+            port: Port::new(discipline, settings.rate, rng, Ties::default()),
             fates: Fates::default(),
             flows: scenario.flows.clone(),
             met: 0,

@@ -18,7 +18,10 @@
 //!
 //! As in the kernel, and worth knowing:
 //! - The first drop of a queue that was never used comes without the interval (`cobalt_core.rs`). So a burst of ten
-//!   packets, which CoDel lets pass, loses one.
+//!   packets, which CoDel lets pass, loses one. This happens once in each queue: a CAKE that has been in service for
+//!   hours does it no more. What `start` sets is just this: the root of each queue, of all tins, as after a use
+//!   (`settled`), or none (`fresh`). All else that outlasts an idle time has no effect on packets, or is the same in
+//!   both: which flow had a queue, averages of delays, `autorate_ingress`, whose estimate begins with `bandwidth`.
 //! - Without `bandwidth` no rate is known: `target` stays that of `rtt` on slow lines.
 //! - Packets are counted as sent (`sent_packets`, `sent_bytes`) when they come.
 //! - What cannot be told apart by its hash shares a queue for good: hashes have 32 bits.
@@ -52,6 +55,7 @@ use serde_json::{Value, json};
 use crate::ack_filter_rules::needless;
 use crate::cobalt_core::Judged;
 use crate::fair::flows::Flows;
+use crate::start::Start;
 use crate::truesize::truesize;
 use crate::{Build, Context, Derived, Gauge, Label, QueueDiscipline, Reason};
 use capacity::Capacity;
@@ -96,6 +100,9 @@ parameters! {
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// The bytes of a packet's size that lie below IP, which `overhead` takes the place of.
         pub hdr_offset: u32 = 14, "Ethernet";
+        /// Whether each flow queue has dropped before (`settled`), or none was ever used: then the first drop in each comes
+        /// without the interval.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -297,7 +304,7 @@ impl Cake {
     fn new(config: &Config) -> Self {
         let rate = config.rate();
         let counts = config.flows.counts();
-        let tins: Vec<Tin> = config.rates(rate).map(|rates| Tin::new(rates, counts)).collect();
+        let tins: Vec<Tin> = config.rates(rate).map(|rates| Tin::new(rates, counts, config.start)).collect();
         let count = tins.len() as u32;
         Self {
             shaper: Shaper::new(tins[0].rates.pace),

@@ -17,6 +17,7 @@ use super::isolation::{Hosts, QUEUES, set};
 use super::shaper::{Pace, Shaper, TinClock};
 use crate::cobalt_core::{Cobalt, Judged, Times, Verdict};
 use crate::fair::ring::Ring;
+use crate::start::Start;
 
 /// What a queue counts as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,8 +129,9 @@ pub(super) struct Tin {
 
 impl Tin {
     /// An empty tin that counts the bulk flows of sources, and of destinations, or not.
-    pub fn new(rates: Rates, counts: [bool; 2]) -> Self {
-        let queue = Queue { cobalt: Cobalt::UNUSED, deficit: 0, tag: 0, hosts: [0; 2], set: Set::None };
+    pub fn new(rates: Rates, counts: [bool; 2], start: Start) -> Self {
+        let cobalt = if start.is_settled() { Cobalt::SETTLED } else { Cobalt::UNUSED };
+        let queue = Queue { cobalt, deficit: 0, tag: 0, hosts: [0; 2], set: Set::None };
         let [sources, destinations] = counts.map(Hosts::new);
         Self {
             rates,
@@ -359,7 +361,7 @@ mod tests {
 
     fn tin(counts: [bool; 2]) -> Tin {
         let share = Diffserv::BestEffort.shares(0)[0];
-        Tin::new(Rates::new(share, 1514, 5_000_000, 100_000_000), counts)
+        Tin::new(Rates::new(share, 1514, 5_000_000, 100_000_000), counts, Start::Fresh)
     }
 
     fn queue_of(tin: &mut Tin, flow: u32) -> u32 {

@@ -1,7 +1,9 @@
 //! The PI controller behind both queues: it moves one base probability `p'` (the kernel's `pi2_prob`) so that the
 //! queue delay comes to a target. The Classic queue is signalled with `p'^2`, the L4S queue with `k p'`.
 
-use aqm_net::{Instant, Span};
+use aqm_net::{Instant, Rng, Span};
+
+use crate::start::first_instant;
 
 /// What 32 bits hold at most: the kernel's probability of one (`MAX_PROB`).
 pub(super) const MAX_PROB: u32 = u32::MAX;
@@ -82,6 +84,11 @@ impl Controller {
         let due = Instant::START + tupdate;
         let (base, previous) = (Base::default(), Span::ZERO);
         Self { gains, target, tupdate, coupling, drops_on_overload, base, due, previous }
+    }
+
+    /// The timer has been running for long: its first instant is drawn from one `tupdate`.
+    pub fn draw_phase(&mut self, chance: &mut Rng) {
+        self.due = first_instant(self.tupdate, chance);
     }
 
     /// Whether there is an update to make.

@@ -37,8 +37,11 @@
 //! - A packet larger than `mtu` needs room for itself.
 //! - tc cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the kernel's default, 41/256; here they are
 //!   rounded. `target` takes the place of tc's `typical_rtt`.
-//! - The first update comes one `tupdate` after the run begins, the next each `tupdate` later; the kernel's timer adds
-//!   its own lateness. An update that meets an arrival or a departure comes first.
+//! - The first update of a fresh queue comes one `tupdate` after the run begins, that of a settled one at any moment
+//!   before, the next each `tupdate` later; the kernel's timer adds its own lateness. An update that meets an arrival or
+//!   a departure comes first.
+//! - The sums of `recur` never begin anew, so in a settled queue they are drawn from 0 to 1. All else is alike in both:
+//!   without packets the probability falls to 0, and the credit of round robin begins anew.
 //! - Packets are classified by ECN bits only, not by filters or priorities; there is no GSO to split.
 
 mod controller;
@@ -48,9 +51,10 @@ mod signal;
 
 use std::ops::ControlFlow;
 
-use aqm_net::{Backlog, ConfigErrors, Instant, Length, Packet, Rate, Size, Span, choices, parameters};
+use aqm_net::{Backlog, ConfigErrors, Instant, Length, Packet, Rate, Rng, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
+use crate::start::Start;
 use crate::truesize::truesize;
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 use controller::Controller;
@@ -120,6 +124,8 @@ parameters! {
         pub drop_overload: bool = true, "Linux 6.17; RFC 9332, appendix A.2";
         /// Whether the controller decides on arrival instead of at departure; Linux's profile only.
         pub drop_early: bool = false, "Linux 6.17";
+        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -174,6 +180,7 @@ impl Build for Config {
             chooser: self.chooser(),
             scheduler: self.scheduler(),
             tally: Tally::default(),
+            start: self.start,
             now: Instant::START,
         }))
     }
@@ -203,6 +210,7 @@ struct DualPi2 {
     chooser: Chooser,
     scheduler: Scheduler,
     tally: Tally,
+    start: Start,
     /// The last call.
     now: Instant,
 }
@@ -220,6 +228,13 @@ struct Tally {
 }
 
 impl QueueDiscipline for DualPi2 {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.controller.draw_phase(chance);
+            self.chooser.draw_sums(chance);
+        }
+    }
+
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         self.catch_up(cx.now);
         let Backlog { packets, bytes } = self.backlog();

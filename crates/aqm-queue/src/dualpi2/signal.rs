@@ -49,6 +49,14 @@ pub(super) struct Wish {
 }
 
 impl Chooser {
+    /// The sums are those of a queue that has been in service for long.
+    pub fn draw_sums(&mut self, chance: &mut Rng) {
+        if let Self::InTurn(counts) = self {
+            let mut draw = || chance.uniform_positive();
+            *counts = Counts { classic: draw(), l4s: draw(), l4s_drop: draw() };
+        }
+    }
+
     /// Whether `p_C` chooses a packet of the Classic queue.
     #[inline]
     pub fn classic(&mut self, base: &Base, rng: &mut Rng) -> bool {

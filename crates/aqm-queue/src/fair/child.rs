@@ -4,7 +4,7 @@
 //! waits in it, so the order knows the packet that is likely to come next, and the shared buffer knows who fills
 //! it. An idle flow keeps its child until 65,536 other flows have fallen idle since.
 
-use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate};
+use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate, Rng};
 
 use crate::{Acknowledgement, Config, Context, Label, Observer, QueueDiscipline, Reason};
 
@@ -40,6 +40,11 @@ impl Children {
             self.running.resize_with(flow as usize + 1, || None);
         }
         self.running[flow as usize] = Some(self.fresh.clone());
+    }
+
+    /// A run begins: the children of all flows have timers of the same phase.
+    pub fn on_start(&mut self, chance: &mut Rng) {
+        self.fresh.on_start(chance);
     }
 
     /// Tells all of them, and those to come.

@@ -9,6 +9,8 @@
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
 
+use crate::start::first_instant;
+
 /// Tells to which flow a packet belongs.
 #[derive(Clone)]
 pub(crate) struct Classifier {
@@ -17,6 +19,8 @@ pub(crate) struct Classifier {
     /// `None` until the first packet arrives.
     salt: Option<u64>,
     next_salt: Instant,
+    /// When the timer of `perturb` runs out first, or when it started.
+    phase: Instant,
 }
 
 impl Classifier {
@@ -29,7 +33,14 @@ impl Classifier {
         errors.check(has_effect, "perturb", "has no effect without buckets: leave it out");
         let passes = !has_effect || perturb.is_none_or(|perturb| !perturb.is_zero());
         errors.check(passes, "perturb", "must be more than 0s");
-        errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER })
+        errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER, phase: Instant::START })
+    }
+
+    /// The timer of `perturb`, if there is one, has been running for long as the run begins.
+    pub fn draw_phase(&mut self, chance: &mut Rng) {
+        if let Some(perturb) = self.perturb {
+            self.phase = first_instant(perturb, chance);
+        }
     }
 
     /// Draws a new salt if one is due; `true` if waiting packets must move to other buckets.
@@ -40,7 +51,12 @@ impl Classifier {
         let moves = self.salt.is_some();
         self.salt = Some(rng.bits());
         if let Some(perturb) = self.perturb {
-            self.next_salt = now.next_multiple(perturb);
+            let passed = Instant::START + now.since(self.phase);
+            self.next_salt = if now < self.phase {
+                self.phase
+            } else {
+                self.phase + passed.next_multiple(perturb).since(Instant::START)
+            };
         }
         moves
     }

@@ -28,9 +28,10 @@ pub(crate) mod stfq;
 mod tags;
 pub(crate) mod wfq;
 
-use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span};
+use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span};
 use serde_json::{Value, json};
 
+use crate::start::Start;
 use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, red};
 use child::Children;
 use classifier::Classifier;
@@ -65,6 +66,9 @@ macro_rules! scheduler {
                 /// The discipline that each flow gets for its own queue. Left out: first in, first out,
                 /// without a limit of its own.
                 pub child: Option<Box<$crate::Config>> = None, "ours: off";
+                /// With `perturb`: whether its timer has been running for long as a run begins (`settled`), or starts with
+                /// the run.
+                pub start: $crate::start::Start = $crate::start::Start::Settled, "ours";
             }
         }
 
@@ -96,7 +100,7 @@ macro_rules! scheduler {
 
         impl Config {
             fn common(&self) -> $crate::fair::Common<'_> {
-                let Self { limit, drop, weights, buckets, perturb, child, .. } = self;
+                let Self { limit, drop, weights, buckets, perturb, child, start, .. } = self;
                 $crate::fair::Common {
                     limit: *limit,
                     drop: *drop,
@@ -104,6 +108,7 @@ macro_rules! scheduler {
                     buckets: *buckets,
                     perturb: *perturb,
                     child: child.as_deref(),
+                    start: *start,
                 }
             }
         }
@@ -137,6 +142,7 @@ struct Common<'a> {
     buckets: Option<u32>,
     perturb: Option<Span>,
     child: Option<&'a Config>,
+    start: Start,
 }
 
 impl Common<'_> {
@@ -148,6 +154,7 @@ impl Common<'_> {
     ) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
+        self.start.check_effect(self.perturb.is_some(), "without perturb", &mut errors);
         let unit = if self.weights.contains(&0) {
             Err(ConfigError::at("weights", "must be at least 1 each"))
         } else {
@@ -173,6 +180,7 @@ impl Common<'_> {
             buffer: SharedBuffer::new(self.limit, self.drop),
             drop: self.drop,
             children,
+            start: self.start,
         }))
     }
 }
@@ -187,6 +195,7 @@ struct Fair<O: Order> {
     buffer: SharedBuffer,
     drop: DropFrom,
     children: Option<Children>,
+    start: Start,
 }
 
 impl<O: Order> QueueDiscipline for Fair<O> {
@@ -232,6 +241,15 @@ impl<O: Order> QueueDiscipline for Fair<O> {
 
     fn backlog(&self) -> Backlog {
         self.flows.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.classifier.draw_phase(chance);
+        }
+        if let Some(children) = &mut self.children {
+            children.on_start(chance);
+        }
     }
 
     fn on_label(&mut self, number: u16, label: &Label) {

@@ -32,7 +32,8 @@ mod tree;
 use std::collections::BTreeMap;
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, Instant, Packet, Parameter, Rate, Schema, Several, Size, parameters,
+    Backlog, ConfigError, ConfigErrors, Instant, Packet, Parameter, Rate, Rng, Schema, Several, Size,
+    parameters,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -322,6 +323,10 @@ impl QueueDiscipline for Htb {
 
     fn next_ready(&self) -> Option<Instant> {
         self.tree.next_change().filter(|_| self.backlog.packets > 0)
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.leaves.iter_mut().for_each(|leaf| leaf.queue.on_start(chance));
     }
 
     fn on_label(&mut self, number: u16, label: &Label) {

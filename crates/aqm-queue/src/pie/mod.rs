@@ -7,7 +7,7 @@
 //!
 //! | | `linux` | `rfc` | `ns-3` |
 //! | --- | --- | --- | --- |
-//! | first update | after 0.5 s | after `tupdate` | after `tupdate` |
+//! | first update of a fresh queue | after 0.5 s | after `tupdate` | after `tupdate` |
 //! | delay above 250 ms | 2 % more at each update | | |
 //! | decay | by 1/64 | by 2 % | by 2 % |
 //! | a low delay is that | of the last departure | at the last update | at the last update |
@@ -16,6 +16,14 @@
 //! | burst allowance returns | at an update | at an arrival | 1.5 s of quiet later |
 //! | ECN marks | up to `mark_ecnth` | below it | below it |
 //! | probability | goes on beyond 1 | ends at 1 | ends at 1 |
+//!
+//! What `start` sets: the timer of a *settled* queue has been running, so its first instant is drawn from one `tupdate`;
+//! that of a *fresh* one starts with the run. All else is alike after long service and some seconds without packets:
+//! - `linux`: once probability and delays are zero, each update sets all variables anew, the burst allowance to
+//!   `max_burst` and the estimated rate of departures to none (`pie_vars_init` in `pie_calculate_probability`).
+//! - `rfc`: the first arrival that finds them zero sets the burst allowance to `max_burst` (RFC 8033, section 4.4). The
+//!   estimated rate of departures is kept: a settled queue knows that of the line, for full packets.
+//! - `ns-3`: the state of bursts has fallen back, and the next arrival is granted `max_burst`.
 //!
 //! Ours, where the sources are silent:
 //! - An instant of the timer that meets an arrival or a departure comes first.
@@ -32,6 +40,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
+use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 use rfc::{Dialect, Rfc};
 use timer::Timer;
@@ -82,6 +91,9 @@ parameters! {
         /// adds one, so that 15 ms are 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
         /// Left out: 1000 in Linux.
         pub hz: Option<u32> = None, "Linux; ours: that of the recorded runs";
+        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run: in Linux its
+        /// first update then comes after half a second.
+        pub start: Start = Start::Settled, "ours";
     }
 }
 
@@ -104,6 +116,9 @@ const SHORTEST: Span = Span::from_nanos(10_000);
 trait Controller: Clone + Send + Sync {
     /// Makes the updates up to `now`, to which what waits has stood unchanged.
     fn catch_up(&mut self, waiting: Backlog, now: Instant);
+
+    /// The timer has been running for long: it takes a phase that `chance` draws.
+    fn draw_phase(&mut self, chance: &mut Rng);
 
     /// Whether chance picks the packet of so many `bytes` that arrives.
     fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool;
@@ -244,28 +259,40 @@ impl Config {
         }
     }
 
-    fn rfc(&self, dialect: Dialect) -> Rfc {
-        Rfc::new(rfc::Rules {
-            dialect,
-            target: self.target,
-            tupdate: self.tupdate,
-            alpha: self.alpha,
-            beta: self.beta,
-            max_burst: self.max_burst,
-            mark_below: self.mark_ecnth,
-            mtu: self.mtu.bytes(),
-            bytemode: self.bytemode,
-            derandomise: self.derandomise.unwrap_or(false),
-            cap_adjustment: self.cap_adjustment.unwrap_or(true),
-            estimator: self.estimator(),
-            limit: self.limit,
-            active_from: self.active_threshold.map(|share| share * self.limit.count() as f64),
-        })
+    fn rfc(&self, dialect: Dialect, line: Rate) -> Rfc {
+        let packets = self.dq_threshold.bytes().div_ceil(self.mtu.bytes());
+        let measured = line.pace().time_for(packets.saturating_mul(self.mtu.bytes()));
+        let knows_rate = self.start.is_settled() && self.dq_rate_estimator;
+        Rfc::new(
+            knows_rate.then_some(measured),
+            rfc::Rules {
+                dialect,
+                target: self.target,
+                tupdate: self.tupdate,
+                alpha: self.alpha,
+                beta: self.beta,
+                max_burst: self.max_burst,
+                mark_below: self.mark_ecnth,
+                mtu: self.mtu.bytes(),
+                bytemode: self.bytemode,
+                derandomise: self.derandomise.unwrap_or(false),
+                cap_adjustment: self.cap_adjustment.unwrap_or(true),
+                estimator: self.estimator(),
+                limit: self.limit,
+                active_from: self.active_threshold.map(|share| share * self.limit.count() as f64),
+            },
+        )
     }
 
     fn with<C: Controller + 'static>(&self, controller: C) -> Box<dyn QueueDiscipline> {
         let fifo = Fifo::new(self.limit);
-        Box::new(Pie { controller, ecn: self.ecn, fifo, statistics: Statistics::default() })
+        Box::new(Pie {
+            controller,
+            ecn: self.ecn,
+            start: self.start,
+            fifo,
+            statistics: Statistics::default(),
+        })
     }
 }
 
@@ -276,12 +303,12 @@ pub(crate) fn linux_gain(gain: f64) -> Option<u32> {
 }
 
 impl Build for Config {
-    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         self.check()?;
         Ok(match self.profile {
             Profile::Linux => self.with(self.linux()),
-            Profile::Rfc => self.with(self.rfc(Dialect::Rfc)),
-            Profile::Ns3 => self.with(self.rfc(Dialect::Ns3)),
+            Profile::Rfc => self.with(self.rfc(Dialect::Rfc, rate)),
+            Profile::Ns3 => self.with(self.rfc(Dialect::Ns3, rate)),
         })
     }
 
@@ -372,6 +399,7 @@ impl Build for Config {
 struct Pie<C> {
     controller: C,
     ecn: bool,
+    start: Start,
     /// Beside each packet, when it came.
     fifo: Fifo<Instant>,
     statistics: Statistics,
@@ -428,6 +456,12 @@ impl<C: Controller> QueueDiscipline for Pie<C> {
         self.fifo.backlog()
     }
 
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.controller.draw_phase(chance);
+        }
+    }
+
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let State { prob, delay, burst } = self.controller.state();
         show(Gauge::number("prob", prob));
@@ -469,6 +503,10 @@ impl Controller for Linux {
     fn catch_up(&mut self, waiting: Backlog, now: Instant) {
         let Self { rules, vars, timer, .. } = self;
         timer.catch_up(now, self.tupdate, vars, |vars, _| rules.update(vars, waiting.bytes));
+    }
+
+    fn draw_phase(&mut self, chance: &mut Rng) {
+        self.timer = Timer::new(first_instant(self.tupdate, chance));
     }
 
     fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool {

@@ -22,7 +22,7 @@
 //! - The delay is zero once a packet leaves nothing behind, as in Linux and in ns-3.
 //! - PIE does not rest while as much waits as wakes it. The pseudocode would put it to rest at once, before it can know
 //!   a departure rate.
-//! - Updates are at multiples of `tupdate` since the run began, also after PIE has been woken.
+//! - Updates are at multiples of `tupdate` from the first one on, also after PIE has been woken.
 //! - The pseudocode of the appendix that has all options decays when both delays are below half the target; section
 //!   4.2 says zero, and so it is here. Burst allowance is granted by 4.4 with every option.
 
@@ -30,6 +30,7 @@ use aqm_net::{Backlog, Instant, Length, Rng, Span};
 
 use super::{Controller, Departed, State};
 use crate::pie::timer::Timer;
+use crate::start::first_instant;
 
 /// What two delays of zero multiply the probability by.
 const DECAY: f64 = 0.98;
@@ -111,7 +112,8 @@ pub(crate) fn damping(probability: f64) -> f64 {
 }
 
 impl Rfc {
-    pub(crate) fn new(rules: Rules) -> Self {
+    /// At rest; `measured` is how long the bytes of a measurement took, if the departure rate has been estimated.
+    pub(crate) fn new(measured: Option<Span>, rules: Rules) -> Self {
         let vars = Vars {
             is_active: rules.active_from.is_none(),
             prob: 0.0,
@@ -121,7 +123,7 @@ impl Rfc {
             burst_allowance: Span::ZERO,
             burst: Burst::None,
             measurement: None,
-            avg_dq_time: 0.0,
+            avg_dq_time: measured.map_or(0.0, Span::seconds),
         };
         Self { timer: Timer::new(Instant::START + rules.tupdate), vars, rules }
     }
@@ -205,6 +207,10 @@ impl Controller for Rfc {
         timer.catch_up(now, rules.tupdate, vars, |vars, _| rules.update(vars, waiting));
     }
 
+    fn draw_phase(&mut self, chance: &mut Rng) {
+        self.timer = Timer::new(first_instant(self.rules.tupdate, chance));
+    }
+
     fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool {
         let Self { rules, vars, .. } = self;
         if !vars.is_active {
@@ -285,7 +291,7 @@ impl Controller for Rfc {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::Streams;
+    use aqm_net::{Rate, Streams};
 
     use super::*;
 
@@ -296,7 +302,7 @@ mod tests {
             max_burst: Span::ZERO,
             ..crate::pie::Config::default()
         };
-        let mut rfc = config.rfc(dialect);
+        let mut rfc = config.rfc(dialect, Rate::from_bps(10_000_000));
         rfc.vars = Vars { prob, qdelay: 0.03, qdelay_old: 0.03, ..rfc.vars };
         rfc
     }
@@ -357,7 +363,7 @@ mod tests {
     #[test]
     fn ns3_grants_a_burst_again_after_a_second_and_a_half_of_quiet() {
         let config = crate::pie::Config::default();
-        let mut pie = config.rfc(Dialect::Ns3);
+        let mut pie = config.rfc(Dialect::Ns3, Rate::from_bps(10_000_000));
         let mut rng = Streams::new(1).named("queue", 0);
         let update = |pie: &mut Rfc| pie.rules.clone().update(&mut pie.vars, backlog(0));
         assert!(!pie.picks(1000, backlog(10), &mut rng));

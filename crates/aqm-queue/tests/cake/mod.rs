@@ -13,7 +13,7 @@ use aqm_queue::{
 use serde_json::{Value, json};
 
 fn cake(more: Value) -> Value {
-    let mut table = json!({"kind": "cake"});
+    let mut table = json!({"kind": "cake", "start": "fresh"});
     table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     table
 }

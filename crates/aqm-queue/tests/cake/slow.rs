@@ -35,7 +35,7 @@ impl Setting {
     fn parameters(&self) -> Value {
         let filter = ["disabled", "conservative", "aggressive"][usize::from(self.filter)];
         let mut table = json!({
-            "kind": "cake", "autorate_ingress": self.autorate, "ingress": self.ingress, "diffserv": self.diffserv,
+            "kind": "cake", "start": "fresh", "autorate_ingress": self.autorate, "ingress": self.ingress, "diffserv": self.diffserv,
             "flows": self.mode, "ack_filter": filter,
             "rtt": format!("{}us", self.rtt_us), "mpu": format!("{}B", self.mpu), "atm": self.atm,
         });

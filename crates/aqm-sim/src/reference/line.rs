@@ -138,7 +138,7 @@ impl Managed {
         let stream = |what: &str| scenario.chance().named(&format!("{what}/{}", spec.name), 0);
         Self {
             number: number as u32,
-            discipline: queue.prototype.clone(),
+            discipline: queue.for_run(&spec.name, &scenario.chance()),
             rng: stream("queue"),
             counters: Counters::default(),
             waiting: 0,

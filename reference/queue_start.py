@@ -1,0 +1,145 @@
+"""The start state of queues: does `settled` give what a long warm-up gives, and what does `fresh` change?
+
+For each discipline with the parameter `start`, and for each seed, three runs of the same load:
+
+- *settled*: the load begins with the run;
+- *warmed*: a fresh queue first serves twelve thousand transfers of ten packets in twenty minutes, so that
+  every flow queue is used, and idles for at least twenty seconds. Then the load begins, at a moment of a
+  second that the seed draws, so that timers have any phase;
+- *fresh*: the load begins as the queue is created.
+
+The load: a bulk transfer on 10 Mb/s and a round trip of 100 ms, and beside it a transfer of a hundred packets
+each two seconds, twenty in all. Seeds give the moments of these transfers, the same in all three runs. What
+is compared is the mean time of a transfer, and the drops and marks of the line, in pairs of equal seeds with
+95 % intervals. A star marks an interval without zero.
+
+    python reference/queue_start.py --seeds 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+from aqmlab import stats
+from aqmlab.scenario import Scenario
+
+WARM_UP_S = 1200
+IDLE_S = 20
+BURSTS_A_SECOND = 10
+PROBES = 20
+PROBE_BYTES = 100 * 1448
+BURST_BYTES = 10 * 1448
+LOAD_S = 2 * PROBES + 5
+
+ROOM = {"limit": "84p"}
+"""The bandwidth-delay product."""
+
+QUEUES: Mapping[str, Mapping[str, Any]] = {
+    "cake": {"kind": "cake"},
+    "cobalt": {"kind": "cobalt"},
+    "fq-codel": {"kind": "fq-codel", **ROOM},
+    "pie": {"kind": "pie", **ROOM},
+    "pie, rfc, estimator": {"kind": "pie", "profile": "rfc", "dq_rate_estimator": True, **ROOM},
+    "fq-pie": {"kind": "fq-pie", **ROOM},
+    "docsis-pie": {"kind": "docsis-pie"},
+    "dualpi2": {"kind": "dualpi2", **ROOM},
+    "dualpi2, rfc": {"kind": "dualpi2", "profile": "rfc"},
+    "pi": {"kind": "pi", "q_ref": "20p", **ROOM},
+    "rem": {"kind": "rem", **ROOM},
+    "adaptive-red": {"kind": "adaptive-red", **ROOM},
+    "linux-red, adaptive": {"kind": "linux-red", "adaptive": True, "limit": "126000B"},
+    "blue": {"kind": "blue", **ROOM},
+    "avq": {"kind": "avq", **ROOM},
+    "sfb": {"kind": "sfb", "rehash": "30s", "db": "5s", **ROOM},
+    "sfq, perturb": {"kind": "sfq", "perturb": "10s", **ROOM},
+    "drr, perturb": {"kind": "drr", "buckets": 64, "perturb": "10s", **ROOM},
+}
+"""A queue of each discipline that has the parameter."""
+
+QUANTITIES = {"probe_ms": "mean time of a transfer (ms)", "signals": "drops and marks"}
+"""What is compared."""
+
+Measures = dict[str, float]
+
+
+def run(queue: Mapping[str, Any], start: str, seed: int, *, warmed: bool = False) -> Measures:
+    """The load of a `seed` through a queue in this state."""
+    draws = random.Random(seed)
+    begin = WARM_UP_S + IDLE_S + draws.random() if warmed else 0.0
+    probes = [begin + 1 + 2 * number + draws.random() for number in range(PROBES)]
+    files = {"probes.csv": _schedule(probes, PROBE_BYTES)}
+    traffic: dict[str, Any] = {
+        "bulk": {"kind": "ftp", "flows": 1, "start": f"{begin * 1e3:.3f}ms", "stagger": "0s"},
+        "probes": {"kind": "replay", "file": "probes.csv"},
+    }
+    if warmed:
+        bursts = sorted(
+            random.Random(-seed).uniform(0, WARM_UP_S) for _ in range(WARM_UP_S * BURSTS_A_SECOND)
+        )
+        files["bursts.csv"] = _schedule(bursts, BURST_BYTES)
+        traffic["bursts"] = {"kind": "replay", "file": "bursts.csv"}
+    table = {
+        "duration": f"{(begin + LOAD_S) * 1e3:.3f}ms",
+        "warm_up": f"{begin * 1e3:.3f}ms",
+        "bottleneck": {"rate": "10Mbps", "delay": "49ms", "queue": {**queue, "start": start}},
+        "access": {"rate": "1Gbps", "delay": "0.5ms"},
+        "tcp": {"profile": "linux-6", "congestion_control": {"kind": "reno"}},
+        "traffic": traffic,
+        "record": {"drops": False, "queue_every": "0s"},
+    }
+    done = Scenario.from_dict(table).with_({}, files=files).run(seed=seed)
+    link = done.links.row(0, named=True)
+    times = done.transfers.filter(pl.col("traffic").cast(pl.String) == "probes")["duration_s"].to_list()
+    return {"probe_ms": 1e3 * fmean(times), "signals": float(link["drops"] + link["marks"])}
+
+
+def _schedule(starts: Sequence[float], size: int) -> str:
+    return "".join(f"{start:.6f},{size}\n" for start in starts)
+
+
+def row(name: str, seeds: int) -> str:
+    """A line of the table: what fresh and settled have over the warmed queue."""
+    queue = QUEUES[name]
+    states = {"warmed": ("fresh", True), "settled": ("settled", False), "fresh": ("fresh", False)}
+    found = {
+        state: [run(queue, start, seed, warmed=warmed) for seed in range(1, seeds + 1)]
+        for state, (start, warmed) in states.items()
+    }
+    cells = [name]
+    for quantity in QUANTITIES:
+        values = {state: [one[quantity] for one in runs] for state, runs in found.items()}
+        cells.append(f"{sum(values['warmed']) / seeds:.1f}")
+        for state in ("settled", "fresh"):
+            cells.append(_shown(stats.paired_difference(values[state], values["warmed"])))
+    return "| " + " | ".join(cells) + " |"
+
+
+def _shown(interval: stats.Interval) -> str:
+    clear = "" if interval.low <= 0 <= interval.high else " *"
+    return f"{interval.value:+.1f} ± {interval.half_width:.1f}{clear}"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=10, help="runs of each queue and state (default 10)")
+    parser.add_argument("--queues", default="all", help="names of the table, separated by semicolons")
+    given = parser.parse_args()
+    names = list(QUEUES) if given.queues == "all" else given.queues.split(";")
+    head = ["queue"]
+    for title in QUANTITIES.values():
+        head += [f"{title}, warmed", "settled less warmed", "fresh less warmed"]
+    print("| " + " | ".join(head) + " |")
+    print("| --- " + "| ---: " * (len(head) - 1) + "|")
+    for name in names:
+        print(row(name, given.seeds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

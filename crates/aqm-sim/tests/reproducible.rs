@@ -101,6 +101,25 @@ fn another_queue_or_tcp_meets_the_same_traffic() {
     }
 }
 
+/// DualPI2 of the RFC chooses packets in turn, so chance has a say in the start alone.
+#[test]
+fn the_phase_of_a_settled_queue_is_drawn_and_the_traffic_stays() {
+    let with = |start: &str, draws: u64| {
+        let mut value = small(1);
+        value["draws"] = draws.into();
+        value["host"] = json!({ "jitter": "0s" });
+        value["bottleneck"]["queue"] = json!({ "kind": "dualpi2", "profile": "rfc", "start": start });
+        run(value)
+    };
+    let (settled, fresh) = (with("settled", 1), with("fresh", 1));
+    let drops = |found: &Run| whole(found, "flows.packets_dropped").to_vec();
+    assert_eq!(drops(&fresh), drops(&with("fresh", 2)));
+    assert_ne!(drops(&settled), drops(&with("settled", 2)));
+    assert_ne!(drops(&settled), drops(&fresh));
+    assert_eq!(real(&settled, "transfers.start_s"), real(&fresh, "transfers.start_s"));
+    assert_eq!(whole(&settled, "transfers.size_bytes"), whole(&fresh, "transfers.size_bytes"));
+}
+
 #[test]
 fn other_draws_of_routers_and_hosts_meet_the_same_traffic() {
     let with_draws = |draws: u64, queue: Value, jitter: &str| {

@@ -128,6 +128,8 @@ impl Config {
     fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.take(self.check_adaptation());
+        errors.check_effect(self.min_th.is_none(), self, &["target_delay"], "where min_th is given");
+        errors.check_effect(self.weight.is_none(), self, &["round_trip"], "where weight is given");
         let red = errors.take(self.red(rate));
         let (thresholds, config, red) = errors.finish_some(red)?;
         let Thresholds { min, max, .. } = thresholds;

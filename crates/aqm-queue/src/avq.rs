@@ -74,6 +74,11 @@ impl Build for Config {
         let problem = format_args!("must be from 0 to 1, not {initial_capacity}");
         errors.check((0.0..=1.0).contains(&initial_capacity), "initial_capacity", problem);
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let counts_packets = match self.virtual_limit {
+            Some(buffer) => !buffer.in_bytes(),
+            None => !limit.in_bytes(),
+        };
+        errors.check_effect(counts_packets, self, &["mean_packet"], "with limits in bytes");
         let has_room = self.virtual_limit.is_none_or(|buffer| buffer.count() > 0);
         errors.check(has_room, "virtual_limit", "must be at least 1p or 1B");
         errors.finish(())?;

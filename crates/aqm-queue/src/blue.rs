@@ -76,6 +76,7 @@ impl Build for Config {
         }
         let problem = format_args!("must be at least {SHORTEST} with idle_repeats");
         errors.check(freeze_time >= SHORTEST || !idle_repeats, "freeze_time", problem);
+        errors.check_effect(!freeze_time.is_zero(), self, &["freeze"], "with freeze_time = \"0s\"");
         let is_met = |threshold: Length| {
             threshold.in_bytes() != limit.in_bytes() || threshold.count() < limit.count().max(1)
         };

@@ -92,6 +92,8 @@ impl Build for Config {
         }
         let is_size = (1..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
         errors.check(is_size, "mtu", "must be from 1B to 65535B");
+        let is_linux = self.profile == Profile::Linux;
+        errors.check_effect(is_linux, self, &["mtu"], "in the profile `ns-3`");
         let marks = self.ecn() || self.ce_threshold.is_none();
         errors.check(marks, "ce_threshold", "marks, so `ecn` must be true");
         errors.finish(())?;

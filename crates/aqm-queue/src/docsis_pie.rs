@@ -94,6 +94,8 @@ impl Config {
         let remedy = if self.limit.is_some() { "" } else { ": write it" };
         errors.check(limit > 0, "limit", format_args!("must be at least 1B{remedy}"));
         errors.check(self.traffic_burst.bytes() > 0, "traffic_burst", "must be at least 1B");
+        let condition = format_args!("unless msr is below the peak rate, {peak}");
+        errors.check_effect(msr < peak, self, &["traffic_burst"], condition);
         errors.check(self.target >= Span::from_nanos(1000), "target", "must be at least 1us");
         errors.finish(Flow { msr, peak, limit })
     }

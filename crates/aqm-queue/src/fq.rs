@@ -112,6 +112,9 @@ impl Build for Config {
             let is_right = !length.in_bytes() && length.count() > 0;
             errors.check(is_right, place, "must be at least 1p, and in packets");
         }
+        let low_rate = bytes_per_second(self.low_rate_threshold);
+        let problem = format_args!("must be at most {}bps", u64::from(u32::MAX) * 8);
+        errors.check(u32::try_from(low_rate).is_ok(), "low_rate_threshold", problem);
         let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
         let problem = format_args!("must be at most {}B", CREDITS.end());
@@ -119,13 +122,14 @@ impl Build for Config {
         if let Some(rate) = self.maxrate {
             let problem = format_args!("must be from 8bps to {}bps, not {rate}", RATES.end() * 8);
             errors.check(RATES.contains(&bytes_per_second(rate)), "maxrate", problem);
-            errors.check(self.pacing, "maxrate", "has no effect without pacing: leave it out");
         }
+        errors.check_effect(self.pacing, self, &["maxrate"], "without pacing");
+        errors.check_effect(self.maxrate.is_some(), self, &["low_rate_threshold"], "without maxrate");
+        let is_low = self.maxrate.is_some_and(|rate| bytes_per_second(rate) <= low_rate);
+        errors.check_effect(!is_low, self, &["quantum"], "with maxrate up to low_rate_threshold");
+        errors.check_effect(self.orphans, self, &["orphan_mask"], "without orphans");
         let problem = format_args!("must be from 2 to {MOST_BUCKETS}, not {}", self.buckets);
         errors.check((2..=MOST_BUCKETS).contains(&self.buckets), "buckets", problem);
-        let low_rate = bytes_per_second(self.low_rate_threshold);
-        let problem = format_args!("must be at most {}bps", u64::from(u32::MAX) * 8);
-        errors.check(u32::try_from(low_rate).is_ok(), "low_rate_threshold", problem);
         errors.finish(())?;
         let pace = self.maxrate.map(bytes_per_second).map(|rate| Pace { rate, is_low: rate <= low_rate });
         // Any number of 32 bits, of which the mask takes some.
@@ -186,7 +190,8 @@ impl Build for Config {
         vec![
             json!({"limit": "20p", "flow_limit": "8p", "quantum": "70B", "initial_quantum": "0B"}),
             json!({"maxrate": "3Mbps", "refill_delay": "1ms", "ce_threshold": "2ms"}),
-            json!({"maxrate": "400kbps", "limit": "50p", "quantum": "300B"}),
+            json!({"maxrate": "400kbps", "limit": "50p"}),
+            json!({"maxrate": "600kbps", "limit": "50p"}),
             json!({"maxrate": "8kbps", "flow_limit": "9p", "orphans": true, "orphan_mask": 1}),
             json!({"ce_threshold": "0s", "pacing": false, "buckets": 2}),
         ]

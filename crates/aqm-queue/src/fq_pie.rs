@@ -122,6 +122,7 @@ impl Build for Config {
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
         let problem = format_args!("must be from 1 to 99, not {}", self.ecn_prob);
         errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
+        errors.check_effect(self.ecn, self, &["ecn_prob"], "without ecn");
         errors.take(self.pie().check());
         errors.finish(())?;
         Ok(Box::new(self.running()))

@@ -95,7 +95,7 @@ impl VirtualQueue {
         errors.check(max > min, "max", format_args!("must exceed min, {min}B"));
         let is_number = self.prio.is_none_or(|prio| (1..=255).contains(&prio));
         errors.check(is_number, "prio", "must be from 1 to 255");
-        errors.check(self.ecn || !self.harddrop, "harddrop", "has no effect without ecn: leave it out");
+        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
         errors.finish(())?;
         let Self { probability, burst, .. } = *self;
         Asked { min, max, unit: 'B', probability, burst, avpkt: self.avpkt.bytes() }.parms()
@@ -117,6 +117,7 @@ impl Config {
         let problem = format_args!("must be 1 to {MOST} tables, not {}", self.vqs.len());
         errors.check((1..=MOST).contains(&self.vqs.len()), "vqs", problem);
         errors.check(self.default < MOST as u32, "default", "must be from 0 to 15");
+        errors.check_effect(self.vqs.len() > 1, self, &["grio"], "with one virtual queue");
         let build = |vq: &VirtualQueue| -> Result<Virtual, ConfigErrors> {
             let parms = vq.told()?;
             let bandwidth = vq.bandwidth.unwrap_or(rate);
@@ -135,9 +136,10 @@ impl Config {
             })
         };
         let queues = self.vqs.iter().enumerate().filter_map(|(number, vq)| {
-            let has_effect = self.grio || vq.prio.is_none();
             let place = format!("vqs.{number}");
-            errors.check(has_effect, format!("{place}.prio"), "has no effect without grio: leave it out");
+            let mut of_class = ErrorCollector::default();
+            of_class.check_effect(self.grio, vq, &["prio"], "without grio");
+            errors.take(of_class.finish(()).map_err(|found| found.within(&place)));
             errors.take(build(vq).map_err(|errors| errors.within(&place)))
         });
         let queues = queues.collect();

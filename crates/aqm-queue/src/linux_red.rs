@@ -125,8 +125,7 @@ impl Config {
             let exists = self.kernel != Kernel::Linux24;
             errors.check(exists || !is_on, place, "does not exist in Linux 2.4: leave it out");
         }
-        let remedy = "has no effect without ecn: leave it out";
-        errors.check(self.ecn || !self.harddrop, "harddrop", remedy);
+        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
         let has_packet = IN_32_BITS.contains(&self.avpkt.bytes());
         errors.check(has_packet, "avpkt", OUT_OF_RANGE);
         let probability = self.probability;

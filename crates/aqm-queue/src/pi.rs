@@ -78,6 +78,9 @@ impl Config {
             errors.check(is_met, "limit", format_args!("must exceed q_ref, {q_ref}, {remedy}"));
         }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let counts_bytes = q_ref.in_bytes() || self.scale_by_size;
+        let condition = "with q_ref in packets and without scale_by_size";
+        errors.check_effect(counts_bytes, self, &["mean_packet"], condition);
         errors.finish(())?;
         Ok(Pi {
             controller: Controller {

@@ -37,6 +37,9 @@ impl Config {
         }
         let problem = format_args!("must exceed rate, {rate}");
         errors.check(self.peak.is_none_or(|peak| peak > rate), "peak", problem);
+        let is_shorter = self.peak_burst.bytes() < self.burst.bytes();
+        errors.check_effect(is_shorter, self, &["peak"], "unless peak_burst is below burst");
+        errors.check_effect(self.peak.is_some(), self, &["peak_burst"], "without peak");
         errors.finish(())?;
         let peak = self.peak.map(|peak| Bucket::new(peak, self.peak_burst));
         Ok(Policer { bucket: Bucket::new(rate, self.burst), peak, filled_at: Instant::START, dropped: 0 })

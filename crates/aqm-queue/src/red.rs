@@ -89,9 +89,9 @@ impl Config {
             errors.check(share > 0.0 && share <= 1.0, place, problem);
         }
         errors.check(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let marks = self.ecn != EcnRule::Off;
+        errors.check_effect(marks, self, &["mark_p"], "with ecn = \"off\"");
         if let Some(p) = self.mark_p {
-            let marks = self.ecn != EcnRule::Off;
-            errors.check(marks, "mark_p", "has no effect with ecn = \"off\": leave it out");
             let is_share = !marks || (0.0..=1.0).contains(&p);
             errors.check(is_share, "mark_p", format_args!("must be from 0 to 1, not {p}"));
         }

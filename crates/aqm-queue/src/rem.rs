@@ -91,6 +91,11 @@ impl Build for Config {
             errors.check(is_met, "limit", format_args!("must exceed target, {target}, {remedy}"));
         }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let from_arrivals = self.excess == Excess::Arrivals;
+        errors.check_effect(from_arrivals, self, &["rate_weight"], "with excess = \"backlog\"");
+        let counts_bytes = from_arrivals || target.in_bytes() || self.scale_by_size;
+        let condition = "with excess = \"backlog\", target in packets and without scale_by_size";
+        errors.check_effect(counts_bytes, self, &["mean_packet"], condition);
         errors.finish(())?;
         Ok(Box::new(Rem { controller: Controller::new(self, rate), fifo: Fifo::new(limit) }))
     }

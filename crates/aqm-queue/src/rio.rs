@@ -151,10 +151,10 @@ impl Config {
             let same_unit = class.min_th.in_bytes() == unit.in_bytes();
             errors.check(same_unit, format!("{place}.min_th"), problem);
         }
+        errors.check_effect(*coupling != Coupling::Total, self, &["idle"], "with coupling = \"total\"");
         if self.total_average == TotalAverage::InArrivals {
             let couples = *coupling == Coupling::Coupled;
-            let remedy = "has no effect unless coupling is \"coupled\": leave it out";
-            errors.check(couples, "total_average", remedy);
+            errors.check_effect(couples, self, &["total_average"], "unless coupling is \"coupled\"");
             let remedy = "needs a class before the last, or the average never moves";
             errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }

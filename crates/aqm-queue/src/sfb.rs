@@ -121,6 +121,7 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let told = errors.take(self.told());
+        errors.check_effect(!self.rehash.is_zero(), self, &["db"], "with rehash = \"0s\"");
         let inside = self.queue.as_ref().map(|queue| Inside::build(Some(queue), rate)).transpose();
         let inside = errors.take(inside);
         let (told, inside) = errors.finish_some(told.zip(inside))?;

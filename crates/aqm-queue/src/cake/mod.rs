@@ -171,6 +171,9 @@ impl Build for Config {
         let is_mtu = (64..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
         errors.check(is_mtu, "mtu", "must be from 64B to 65535B");
         errors.check(self.hdr_offset <= 256, "hdr_offset", "must be at most 256");
+        let makes_room = self.is_shaped() || self.memlimit.is_none();
+        errors.check_effect(makes_room, self, &["mtu"], "without bandwidth where memlimit is given");
+        errors.check_effect(self.overhead.is_some(), self, &["hdr_offset"], "without overhead");
         errors.finish(())?;
         Ok(Box::new(Cake::new(self)))
     }

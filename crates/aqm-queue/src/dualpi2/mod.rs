@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | room (`limit`, `memory_limit`) | 250 ms of bytes, and an MTU must fit | 10,000 packets, or twice an MTU for each |
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
+//! | `rtt_max` sets, where left out | `tupdate`, `alpha`, `beta` | also `target`, to a sixth of it |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
 //! | who is chosen (`marking`) | in turn (`recur`) | by chance; twice for a square |
 //! | native AQM of the L4S queue | ramp from 800 to 1200 us | step at 1 ms (`step_thresh`) |
@@ -35,8 +36,8 @@
 //! - `lq.len()` and `lq.time()` are read as they are written, after the packet has left: what it leaves behind, and
 //!   how long it waited.
 //! - A packet larger than `mtu` needs room for itself.
-//! - tc cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the kernel's default, 41/256; here they are
-//!   rounded. `target` takes the place of tc's `typical_rtt`.
+//! - tc cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the kernel's default, 41/256; here gains that
+//!   are given are rounded. Those that follow from `rtt_max` are cut off as by tc.
 //! - The first update comes one `tupdate` after the run begins, the next each `tupdate` later; the kernel's timer adds
 //!   its own lateness. An update that meets an arrival or a departure comes first.
 //! - Packets are classified by ECN bits only, not by filters or priorities; there is no GSO to split.
@@ -73,11 +74,13 @@ parameters! {
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// Which packets go to the L4S queue.
         pub ecn_mask: EcnMask = EcnMask::L4sEct, "Linux 6.17; RFC 9332, figure 3";
-        /// The queue delay that the controller aims at.
-        pub target: Span = Span::from_millis(15), "Linux 6.17; RFC 9332, figure 2";
+        /// The queue delay that the controller aims at. Left out: 15 ms; in Linux's profile, where `rtt_max` is given, a
+        /// sixth of that, and a value here is what tc calls `typical_rtt`.
+        pub target: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
         /// The longest round-trip time to be stable with: `tupdate`, `alpha` and `beta`, where left out, follow from
-        /// it by figure 2 of the RFC (tc's `max_rtt`). Left out: 100 ms.
-        pub rtt_max: Option<Span> = None, "RFC 9332, figure 2";
+        /// it by figure 2 of the RFC. In Linux's profile this is tc's `max_rtt`, in whole microseconds: `target`, where
+        /// left out, follows from it, too. Left out: each has the default of its own.
+        pub rtt_max: Option<Span> = None, "RFC 9332, figure 2; iproute2, q_dualpi2.c";
         /// Time from update to update of the probability. Left out: the profile's, 16 ms, or (RFC) `target`, but at
         /// most a third of `rtt_max`.
         pub tupdate: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
@@ -215,6 +218,7 @@ struct Tally {
     maxq: u64,
     ecn_mark: u64,
     step_marks: u64,
+    overlimits: u64,
     memory_used: u64,
     max_memory_used: u64,
 }
@@ -228,10 +232,12 @@ impl QueueDiscipline for DualPi2 {
             Length::Bytes(limit) => bytes + self.rules.mtu.max(packet.bytes.into()) <= limit,
         };
         if !has_room {
+            self.tally.overlimits += 1;
             return cx.drop(packet, Reason::Overflow);
         }
         let memory = self.tally.memory_used + truesize(packet.bytes);
         if memory > self.rules.memory_limit {
+            self.tally.overlimits += 1;
             return cx.drop(packet, Reason::Overmemory);
         }
         let which = if packet.ecn as u8 & self.rules.ecn_mask == 0 { Which::Classic } else { Which::L4s };
@@ -294,6 +300,7 @@ impl QueueDiscipline for DualPi2 {
             "memory-used": self.tally.memory_used,
             "max-memory-used": self.tally.max_memory_used,
             "memory-limit": self.rules.memory_limit,
+            "overlimits": self.tally.overlimits,
         })
     }
 }

@@ -183,6 +183,10 @@ impl Config {
         }
         let is_share = (0.0..=1.0).contains(&mark_ecnth);
         errors.check(is_share, "mark_ecnth", format_args!("must be from 0 to 1, not {mark_ecnth}"));
+        let in_packets = self.profile == Profile::Ns3 && !self.bytemode;
+        errors.check_effect(!in_packets, self, &["mtu"], "in the profile `ns-3` without bytemode");
+        errors.check_effect(self.ecn, self, &["mark_ecnth"], "without ecn");
+        errors.check_effect(self.dq_rate_estimator, self, &["dq_threshold"], "without dq_rate_estimator");
         let in_32_bits = 1..=u64::from(u32::MAX);
         for (place, size) in [("mtu", self.mtu), ("dq_threshold", self.dq_threshold)] {
             errors.check(in_32_bits.contains(&size.bytes()), place, "must be from 1B to 4294967295B");

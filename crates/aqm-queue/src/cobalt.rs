@@ -13,8 +13,8 @@
 //! - A packet that finds the buffer full is dropped. The last one that waits may be.
 //! - BLUE's probability also rises when a packet waited for longer than `blue_threshold`, at most once per `target`.
 //!
-//! Ours, where the sources are silent: BLUE's chances are multiples of 2^-32, where ns-3 has floating point; a packet
-//! that is to be marked and to be dropped is dropped and not counted as marked. ns-3's mode for L4S does not exist.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use std::ops::ControlFlow;
 
@@ -28,6 +28,12 @@ use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// COBALT: CoDel and BLUE at once, as in CAKE, with one queue.
+    ///
+    /// Differences from Linux and ns-3:
+    ///
+    /// - The chances of BLUE are multiples of 2^-32, where ns-3 has floating point.
+    /// - A packet that is to be marked and to be dropped is dropped and not counted as marked.
+    /// - The mode of ns-3 for L4S does not exist here.
     pub struct Config {
         /// Whose COBALT this is.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";

@@ -18,10 +18,8 @@
 //! and `traffic_burst` beside; and packets follow each other at `peak` at most. (DOCSIS 3.1, C.2.2.7: Maximum
 //! Sustained Traffic Rate, Maximum Traffic Burst, Peak Traffic Rate.)
 //!
-//! Ours, where the RFC is silent:
-//! - Requests and grants of the upstream channel are not modelled: a packet whose turn it is leaves.
-//! - The first update is 16 ms after the run begins. One that meets an arrival or a departure comes first.
-//! - A packet that is larger than `traffic_burst` leaves when the bucket is full.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Pace, Packet, Rate, Rng, Size, Span, parameters,
@@ -36,6 +34,12 @@ parameters! {
     /// DOCSIS-PIE: the PIE of cable modems, with their shaper.
     ///
     /// RFC 8034, whose constants stand. It never marks.
+    ///
+    /// Where RFC 8034 is silent:
+    ///
+    /// - Requests and grants of the upstream channel are not modelled: a packet whose turn it is leaves.
+    /// - An update that meets an arrival or a departure comes first.
+    /// - A packet that is larger than `traffic_burst` leaves when the bucket is full.
     pub struct Config {
         /// The time to wait that is held (`LATENCY_TARGET`).
         pub target: Span = Span::from_millis(10), "RFC 8034";

@@ -13,13 +13,8 @@
 //! - In Linux packets dropped for want of room count for CoDel in that queue, as if it had dropped them.
 //! - What `codel_core.rs` says.
 //!
-//! Ours, where the sources are silent:
-//! - How flows are hashed (`flow_queues.rs`), and what memory a packet takes (`truesize.rs`).
-//! - Packets dropped because of `memory_limit` are told as such; `drop_overlimit` counts them, too, as in the kernel.
-//! - RFC 8290 leaves open whether half of a queue is half of its packets or of its bytes. Here it is as in Linux.
-//! - The clock of `linux` starts with the run, and a queue that was never used has no root yet. So if packets were
-//!   dropped for want of room before CoDel first drops in a queue, and within 16 intervals of the start, it drops all
-//!   it finds until it has caught up, as the kernel would right after it was started.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices,
@@ -34,6 +29,20 @@ use crate::{Build, Context, Gauge, Label, QueueDiscipline, Reason};
 parameters! {
     /// FQ-CoDel: hashed queues take turns, those that have just begun to be used first, and CoDel drops in each what
     /// waited too long.
+    ///
+    /// Differences from Linux and RFC 8290:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol.
+    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
+    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
+    /// - Flows are told apart by the hash only: there are no filters of `tc` and no class identifiers of packets.
+    /// - A queue that has sent all its credit gives its turn away at a credit of 0 or less, as in Linux; RFC 8290 says
+    ///   when it is negative.
+    /// - Packets dropped because of `memory_limit` have a reason of their own. `drop_overlimit` counts them, too, as in
+    ///   the kernel.
+    /// - RFC 8290 leaves open whether half of a queue is half of its packets or of its bytes: it is half of its bytes,
+    ///   as in Linux.
     pub struct Config {
         /// Whose FQ-CoDel this is.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";

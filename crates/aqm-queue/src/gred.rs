@@ -13,12 +13,8 @@
 //! - A packet of a class without a virtual queue belongs to the `default` one. If there is none of that number, it
 //!   passes without RED, up to the outer `limit`.
 //!
-//! Ours, where the source is silent or leaves it to others:
-//! - The number of the virtual queue is the packet's class modulo 16. The kernel takes it from `tc_index`, which
-//!   a classifier has written, as an edge here writes the class; a DSCP is not looked at by either.
-//! - Where `prio` is left out, `tc` goes by the order of its commands: here the `default` queue comes first, then the
-//!   others.
-//! - A packet that is to be marked but for which there is no room leaves unmarked, as in `linux_red.rs`.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters,
@@ -33,6 +29,14 @@ parameters! {
     /// GRED: several REDs of Linux over one queue, one for each virtual queue that the class of a packet names.
     ///
     /// Packets must carry their class.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel takes it from `tc_index`,
+    ///   which a classifier has written, as an edge here writes the class. Neither looks at a DSCP.
+    /// - Where `prio` is left out, `tc` goes by the order of its commands. Here the `default` queue comes first, then
+    ///   the others.
+    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
     pub struct Config {
         /// The most that may wait of packets without a virtual queue; a virtual queue's `limit` is at most this.
         pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";

@@ -5,8 +5,8 @@
 //! bucket, which fills at that rate up to `peak_burst`, and a packet needs tokens in both, as in Linux
 //! 6.1's `act_police`.
 //!
-//! Ours, where the sources are silent: tokens are counted exactly, Linux's in whole nanoseconds of sending; and a
-//! packet larger than a bucket never passes.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rate, Size};
 use serde_json::{Value, json};
@@ -16,6 +16,13 @@ use crate::{Context, Gauge, Reason};
 
 stage! {
     /// A policer before a queue: packets for which a token bucket has no tokens are dropped.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - Tokens are counted exactly, those of the kernel in whole nanoseconds of sending.
+    /// - A packet larger than a bucket never passes.
+    /// - What is beyond the rate is dropped: there are no other actions (`conform-exceed`), no `avrate`, no limits in
+    ///   packets per second, no `overhead` and no `linklayer`.
     pub struct Config {
         /// The rate at which tokens come. Left out: that of the line.
         pub rate: Option<Rate> = None, "ours";

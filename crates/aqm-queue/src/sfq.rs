@@ -19,10 +19,8 @@
 //!
 //! Credit counts bytes, as in the kernel of the recorded runs (6.1.192); older ones count eighths of them, rounded up.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - How flows are hashed (`fair/classifier.rs`): over the packet's flow number and a salt from the queue's own stream.
-//! - The timer of `perturb` counts from the start of the run, and is caught up with at the next call.
-//! - `tc` reads the limit of `redflowlimit` and takes the thresholds from it; the kernel does not enforce it.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use std::ops::RangeInclusive;
 
@@ -39,6 +37,15 @@ parameters! {
     /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room.
     ///
     /// As Linux has it. With `redflowlimit` each queue has a RED.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol. There are no filters of `tc`.
+    /// - `perturb` takes any time, `tc` whole seconds. The timer is caught up with at the next arrival or departure.
+    /// - `tc` reads `redflowlimit` and takes the thresholds of RED from it. The kernel does not enforce it, and neither
+    ///   is it enforced here.
+    /// - Credit counts bytes, as in Linux 6.1.192; older kernels count eighths of bytes, rounded up.
     pub struct Config {
         /// The most packets that may wait, all queues together; the packet on the line is not counted. No more than
         /// `flows` queues of `depth` packets hold. Left out: 127p.

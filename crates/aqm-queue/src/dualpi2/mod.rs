@@ -27,20 +27,8 @@
 //! decides at arrival. The scheduler is a round robin by bytes, whose credit moves only while both queues wait, or
 //! the RFC's time-shifted FIFO.
 //!
-//! Ours, where the sources are silent, or differ in themselves:
-//! - The RFC has no pseudo-code for round robin; its text describes the kernel's, and so it is here.
-//! - Figure 2 gives gains of 0.15 and 3 Hz for an update each 15 ms; the text gives, and calls verified, 0.16 and
-//!   3.2 Hz. The text is followed unless `rtt_max` is set.
-//! - In the pseudo-code `lq.count` serves three probabilities; in overload it would grow beyond one for ever and drop
-//!   more than `p_C` says. Each has a count of its own, and in overload the rest is marked without one.
-//! - `lq.len()` and `lq.time()` are read as they are written, after the packet has left: what it leaves behind, and
-//!   how long it waited.
-//! - A packet larger than `mtu` needs room for itself.
-//! - tc cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the kernel's default, 41/256; here gains that
-//!   are given are rounded. Those that follow from `rtt_max` are cut off as by tc.
-//! - The first update comes one `tupdate` after the run begins, the next each `tupdate` later; the kernel's timer adds
-//!   its own lateness. An update that meets an arrival or a departure comes first.
-//! - Packets are classified by ECN bits only, not by filters or priorities; there is no GSO to split.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 mod controller;
 mod scheduler;
@@ -61,6 +49,23 @@ use signal::{Chooser, Wish};
 
 parameters! {
     /// DualPI2: two queues behind one coupled controller, of which the one for L4S has hardly any delay.
+    ///
+    /// Differences from Linux and RFC 9332:
+    ///
+    /// - Packets are classified by ECN bits only, not by filters or priorities, and there is no GSO to split.
+    /// - The RFC has no pseudocode for round robin. Its text describes that of the kernel, and so it is here.
+    /// - Figure 2 of the RFC gives gains of 0.15 and 3 Hz for an update each 15 ms; the text gives, and calls verified,
+    ///   0.16 and 3.2 Hz. The text is followed unless `rtt_max` is set.
+    /// - In the pseudocode `lq.count` serves three probabilities; in overload it would grow beyond one for ever and
+    ///   drop more than `p_C` says. Each has a count of its own, and in overload the rest is marked without one.
+    /// - `lq.len()` and `lq.time()` are read as they are written, after the packet has left: how much it leaves behind,
+    ///   and how long it waited.
+    /// - A packet larger than `mtu` needs room for itself.
+    /// - `tc` cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the default of the kernel, 41/256. Here
+    ///   gains that are given are rounded, and those that follow from `rtt_max` are cut off.
+    /// - An update that meets an arrival or a departure comes first. Updates are `tupdate` apart; the timer of the
+    ///   kernel adds its own lateness.
+    /// - The reference of the kernel is 6.18; older ones than 6.17 have no DualPI2.
     pub struct Config {
         /// Whose rules: what is left out below is as there.
         pub profile: Profile = Profile::Linux, "ours: the kernel's";

@@ -199,18 +199,19 @@ impl Config {
     }
 
     fn alpha(&self) -> f64 {
-        let by_rtt = |rtt: f64| self.cut_off(0.1 * self.tupdate().seconds() / (rtt * rtt));
+        let by_rtt = |rtt: f64| self.gain_by_rtt(0.1, self.tupdate().seconds() / (rtt * rtt));
         self.alpha.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(0.16, by_rtt))
     }
 
     fn beta(&self) -> f64 {
-        let by_rtt = |rtt: f64| self.cut_off(0.3 / rtt);
+        let by_rtt = |rtt: f64| self.gain_by_rtt(0.3, 1.0 / rtt);
         self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
     }
 
-    /// A gain that follows from `rtt_max`: `tc` cuts it off after 1/256 Hz.
-    fn cut_off(&self, gain: f64) -> f64 {
-        if self.is_linux() { libm::floor(gain * 256.0) / 256.0 } else { gain }
+    /// A gain that follows from `rtt_max`: a `factor` of something. For `tc` that is a float of 32 bits, and it cuts the
+    /// gain off after 1/256 Hz.
+    fn gain_by_rtt(&self, factor: f64, of: f64) -> f64 {
+        if self.is_linux() { libm::floor(f64::from(factor as f32) * of * 256.0) / 256.0 } else { factor * of }
     }
 
     fn gains(&self) -> Gains {

@@ -17,10 +17,8 @@
 //! | ECN marks | up to `mark_ecnth` | below it | below it |
 //! | probability | goes on beyond 1 | ends at 1 | ends at 1 |
 //!
-//! Ours, where the sources are silent:
-//! - An instant of the timer that meets an arrival or a departure comes first.
-//! - With `profile = "linux"` a `limit` in bytes is allowed, which `tc` cannot express; `max_burst`, `mark_ecnth` and
-//!   `dq_threshold` are constants in the kernel.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 pub(crate) mod linux;
 pub(crate) mod rfc;
@@ -40,6 +38,19 @@ parameters! {
     /// PIE: drops arrivals by chance, with a probability that a controller moves until packets wait for the target.
     ///
     /// RFC 8033, and as Linux has it.
+    ///
+    /// Differences from Linux and RFC 8033:
+    ///
+    /// - An instant of the timer that meets an arrival or a departure comes first.
+    /// - With `profile = "linux"` a `limit` in bytes is allowed, which `tc` cannot express. `max_burst`, `mark_ecnth`
+    ///   and `dq_threshold` are constants in the kernel, and `alpha` and `beta` are in Hz, those of `tc` in sixteenths
+    ///   of it.
+    /// - With `profile = "rfc"` the delay is zero once a packet leaves nothing behind, as in Linux and in ns-3. PIE
+    ///   does not rest while as much waits as wakes it: the pseudocode would put it to rest at once, before it can know
+    ///   a departure rate. Updates are at multiples of `tupdate`, also after PIE has been woken.
+    /// - The pseudocode of the appendix decays the probability when both delays are below half the target. Section 4.2
+    ///   of the RFC says zero, and so it is here. The burst allowance is granted by section 4.4 with every option.
+    /// - `cap_adjustment` is on as it comes; the RFC calls it optional.
     pub struct Config {
         /// Whose PIE this is; it sets what is left out.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";

@@ -154,7 +154,9 @@ def with_pie(small: Path) -> al.Scenario:
 def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = Sweep(scenario=with_pie(small), axes=ECN_GRID, measures=["bottleneck.utilisation"], replications=1)
+    sweep = Sweep(
+        scenario=with_pie(small), axes=ECN_GRID, measures=["bottleneck.utilisation"], replications=1
+    )
     made = [sweep.scenario_and_left_out(point) for point in sweep.points()]
     path = "bottleneck.queue.mark_ecnth"
     assert [left_out for _, left_out in made] == [(path,), (path,), (), ()]
@@ -176,7 +178,10 @@ def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
 def test_a_value_without_effect_at_any_point_is_refused(small: Path) -> None:
     axes = {**ECN_GRID, "bottleneck.queue.ecn": [False]}
     sweep = Sweep(scenario=with_pie(small), axes=axes)
-    with Store.in_memory() as store, pytest.raises(ValueError, match="mark_ecnth: has no effect at any point"):
+    with (
+        Store.in_memory() as store,
+        pytest.raises(ValueError, match="mark_ecnth: has no effect at any point"),
+    ):
         sweep_run.plan(sweep, store)
 
 

@@ -127,8 +127,8 @@ class Sweep:
     `replications` plays no part then. `warm_up = "mser-5"` takes the warm-up of each point from its first
     run.
 
-    A value that has no effect at a point, as `mark_ecnth` of PIE where `ecn` is false, is left out there; it is
-    refused if it has none at any point.
+    A value that has no effect at a point, as `mark_ecnth` of PIE where `ecn` is false, is left out there; it
+    is refused if it has none at any point.
 
     Raises `ValueError`, which names the field, if anything is wrong; what the core refuses in a point's
     scenario is told by `scenario_of`, and by `run_sweep` before anything runs.

@@ -143,10 +143,8 @@ def plan(
         if len(without) == len(points):
             raise ValueError(f"{sweep.name}: {path}: has no effect at any point: leave it out")
         if label:
-            print(
-                f"aqmlab: {path}: is left out at {len(without)} of {len(points)} points, where it has no effect",
-                file=sys.stderr,
-            )
+            count = f"{len(without)} of {len(points)}"
+            print(f"aqmlab: {path}: is left out at {count} points, where it has no effect", file=sys.stderr)
     if missing:
         _tell(sweep, points, digests, known, store)
     return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)

@@ -60,6 +60,7 @@ mod sfb;
 mod sfq;
 mod shred;
 mod spacing;
+mod stab;
 mod stage;
 mod tc;
 pub mod testing;
@@ -122,6 +123,7 @@ registry! {
         "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,
         "policer" => policer,
+        "stab" => stab,
     }
 }
 

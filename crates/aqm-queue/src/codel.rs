@@ -29,8 +29,8 @@ parameters! {
     ///   marked, as in the kernel, but is not reported again.
     /// - `target` and `interval` are cut from nanoseconds to units of 1024 ns; `tc` cuts them to whole microseconds
     ///   first.
-    /// - The sojourn time at which `first_above_time` was noted is kept beside a flag; in the kernel the value 0 is the
-    ///   flag, so there an instant that happens to be 0 in its 32 bits is forgotten.
+    /// - In the kernel a `first_above_time` of 0 means that none is noted, so it forgets one that happens to be 0 in its 32
+    ///   bits. Here no time stands for that.
     pub struct Config {
         /// Whose CoDel this is.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";

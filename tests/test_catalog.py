@@ -205,6 +205,24 @@ def test_studies_are_listed_beside_the_catalogue() -> None:
     assert al.entry("shred").family.title == "queue discipline"
 
 
+OF_LINUX = (
+    *("linux-red", "choke", "gred", "sfb", "codel", "fq-codel", "cake", "cobalt"),
+    *("pie", "fq-pie", "dualpi2", "sfq", "fq", "htb", "policer", "stab"),
+)
+
+
+@pytest.mark.parametrize("queue", OF_LINUX)
+def test_a_queue_of_the_kernel_lists_how_it_differs_from_the_kernel(queue: str) -> None:
+    section = pages()["queues.md"].split(f"\n## {queue}\n")[1].split("\n## ")[0]
+    about, parameters = section.split("\nParameters:\n")
+    title, listed = about.split("Differences from ", 1)[1].split(":\n\n", 1)
+    assert "Linux" in title
+    assert listed.count("\n- ") >= 1 and listed.startswith("- ")
+    assert parameters.lstrip().startswith("- `")
+    shown = describe(queue)
+    assert f"Differences from {title}:\n- " in shown, "the terminal has the same list"
+
+
 def test_the_reference_pages_name_every_entry_and_parameter() -> None:
     written = pages()
     assert set(written) == {f"{family}.md" for family in families()}

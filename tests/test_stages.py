@@ -58,3 +58,13 @@ def test_marks_from_a_threshold_on_keep_a_queue_short_and_drop_nothing() -> None
     plain, marked = ran(ecn), ran({"bottleneck.queue": queue} | ecn)
     assert marked.links["drops"][0] == 0 and marked.links["marks"][0] > 20
     assert marked.links["mean_queue_delay_s"][0] < 0.3 * plain.links["mean_queue_delay_s"][0]
+
+
+def test_behind_a_size_table_a_shaper_keeps_to_the_rate_of_cells() -> None:
+    shaper = {"kind": "htb", "classes": {"all": {"rate": "2Mbps", "queue": {"kind": "drop-tail"}}}}
+    table = {"kind": "stab", "overhead": 40, "linklayer": "atm", "queue": shaper}
+    plain, cells = (ran({"bottleneck.queue": queue}) for queue in (shaper, table))
+    sent = [run.links["departed_bytes"][0] * 8 / 20 for run in (plain, cells)]
+    # A packet of 974 bytes and the overhead takes 22 cells of 53 bytes.
+    assert sent[0] == pytest.approx(2e6, rel=0.01)
+    assert sent[1] == pytest.approx(2e6 * 974 / (22 * 53), rel=0.01)

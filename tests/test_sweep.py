@@ -144,6 +144,53 @@ def test_axes_with_the_same_last_word_are_called_by_their_paths(small: Path) -> 
     assert [axis.label for axis in two.all_axes] == ["min_th", "queues.short.limit", "bottleneck.queue.limit"]
 
 
+ECN_GRID = {"bottleneck.queue.ecn": [False, True], "bottleneck.queue.mark_ecnth": [0.05, 0.2]}
+
+
+def with_pie(small: Path) -> al.Scenario:
+    return al.Scenario.load(small, {"bottleneck.queue": {"kind": "pie"}, "duration": "3s"})
+
+
+def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = Sweep(
+        scenario=with_pie(small), axes=ECN_GRID, measures=["bottleneck.utilisation"], replications=1
+    )
+    made = [sweep.scenario_and_left_out(point) for point in sweep.points()]
+    path = "bottleneck.queue.mark_ecnth"
+    assert [left_out for _, left_out in made] == [(path,), (path,), (), ()]
+    without, again, low, high = (scenario for scenario, _ in made)
+    assert without.digest == again.digest != low.digest != high.digest
+    assert without.effective["bottleneck"]["queue"]["mark_ecnth"] == 0.1
+    with Store(tmp_path / "store") as store:
+        planned = sweep_run.plan(sweep, store, label="grid")
+        assert capsys.readouterr().err == (
+            f"aqmlab: {path}: is left out at 2 of 4 points, where it has no effect\n"
+        )
+        result, account = swept(sweep, store)
+        sweep_run.plan(sweep, store, label="grid")
+    assert capsys.readouterr().err == "", "a sweep that the store knows is not told of again"
+    assert len(planned.digests) == 4
+    assert (result.runs.height, account.made) == (4, 3), "both points without ECN share their run"
+
+
+def test_a_value_without_effect_at_any_point_is_refused(small: Path) -> None:
+    axes = {**ECN_GRID, "bottleneck.queue.ecn": [False]}
+    sweep = Sweep(scenario=with_pie(small), axes=axes)
+    with (
+        Store.in_memory() as store,
+        pytest.raises(ValueError, match="mark_ecnth: has no effect at any point"),
+    ):
+        sweep_run.plan(sweep, store)
+
+
+def test_other_mistakes_at_a_point_are_told_beside_values_without_effect(small: Path) -> None:
+    sweep = Sweep(scenario=with_pie(small), axes={**ECN_GRID, "bottleneck.queue.target": ["0s"]})
+    with pytest.raises(ValueError, match=r"queue\.target: must be at least 1us"):
+        sweep.scenario_of(next(sweep.points()))
+
+
 def test_points_share_random_numbers_except_along_the_axes_that_have_their_own(small: Path) -> None:
     axes = {"traffic.web.load": [0.2, 0.3], "queue": ["red", "short"]}
     sweep = Sweep(scenario=al.Scenario.load(small), axes=axes, own_seeds=["traffic.web.load"])

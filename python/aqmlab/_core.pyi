@@ -36,6 +36,7 @@ class ScenarioError(ValueError):
     place: str
     problem: str
     problems: list[tuple[str, str]]
+    without_effect: list[str]
 
 class TraceError(ValueError):
     """A file cannot be read or written, or is no trace."""

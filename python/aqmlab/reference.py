@@ -50,7 +50,12 @@ def describe(name: str) -> str:
 
 def _described(one: Entry) -> Iterator[str]:
     yield from (f"{one.name} ({one.family.title})", "")
-    yield from _wrapped(one.about, "")
+    prose, title, items = _about(one)
+    yield from _wrapped(prose, "")
+    if items:
+        yield from ("", *_wrapped(title, ""))
+        for item in items:
+            yield from _wrapped(f"- {item}", "", hang="  ")
     if one.sources:
         base = base_profile()
         yield ""
@@ -107,10 +112,27 @@ def pages() -> dict[str, str]:
     for file, family in families().items():
         parts = [f"# {family.title[0].upper()}{family.title[1:]}", "", *_flowed(_INTRODUCTIONS[file])]
         for one in members(file):
-            parts += ["", f"## {one.name}", "", *_flowed(one.about)]
+            prose, title, items = _about(one)
+            parts += ["", f"## {one.name}", "", *_flowed(prose)]
+            if items:
+                parts += ["", *_flowed(title), "", *(line for item in items for line in _flowed(item, "- "))]
+                parts += ["", "Parameters:"]
             parts += _parameters(one)
         written[f"{file}.md"] = "\n".join(parts) + "\n"
     return written
+
+
+def _about(one: Entry) -> tuple[str, str, list[str]]:
+    """What an entry is, and the list of differences from its sources: its title and its items.
+
+    The list ends the text, and the paragraph before it is its title. There may be none.
+    """
+    paragraphs = re.split(r"\n\s*\n", one.about.strip())
+    if not paragraphs[-1].lstrip().startswith("- "):
+        return one.about, "", []
+    *prose, title, listed = paragraphs
+    items = re.split(r"^\s*- ", listed, flags=re.MULTILINE)
+    return "\n\n".join(prose), title, [_one_line(item) for item in items[1:]]
 
 
 def main() -> None:

@@ -211,6 +211,15 @@ def changed(given: Table, changes: Mapping[str, Any]) -> Table:
     return given
 
 
+def is_given(given: Mapping[str, Any], path: str) -> bool:
+    """Whether a value stands at a dotted path, below tables only."""
+    *parents, last = path.split(".")
+    table: Any = given
+    for key in parents:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return isinstance(table, Mapping) and last in table
+
+
 def _put(table: Table, path: str, value: Any) -> None:
     *parents, last = path.split(".")
     for key in parents:
@@ -227,6 +236,7 @@ def _put(table: Table, path: str, value: Any) -> None:
 def _error(place: str, problem: str) -> _core.ScenarioError:
     error = _core.ScenarioError(f"{place}: {problem}")
     error.place, error.problem, error.problems = place, problem, [(place, problem)]
+    error.without_effect = []
     return error
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import stats
+from aqmlab import _core, stats
 from aqmlab.measure import Measure
-from aqmlab.scenario import Scenario, _check_plain, changed
+from aqmlab.scenario import Scenario, _check_plain, changed, is_given
 
 if TYPE_CHECKING:
     import polars as pl
@@ -126,6 +126,9 @@ class Sweep:
     or `Measure`s. `precision`, a `Stopping`, replicates each point until intervals are narrow enough;
     `replications` plays no part then. `warm_up = "mser-5"` takes the warm-up of each point from its first
     run.
+
+    A value that has no effect at a point, as `mark_ecnth` of PIE where `ecn` is false, is left out there; it
+    is refused if it has none at any point.
 
     Raises `ValueError`, which names the field, if anything is wrong; what the core refuses in a point's
     scenario is told by `scenario_of`, and by `run_sweep` before anything runs.
@@ -328,6 +331,13 @@ class Sweep:
 
         Raises `ValueError`, which names the point, if the core refuses it.
         """
+        return self.scenario_and_left_out(point)[0]
+
+    def scenario_and_left_out(self, point: Point) -> tuple[Scenario, tuple[str, ...]]:
+        """The scenario of a point, and the paths of the values that have no effect there and were left out.
+
+        Raises `ValueError`, which names the point, if the core refuses it.
+        """
         table = self.scenario.given
         named: list[tuple[str, str]] = []
         try:
@@ -343,12 +353,10 @@ class Sweep:
                     table = changed(table, {axis.path: value})
             if self.last is not None:
                 table = applied(table, self.last)
-            made = Scenario.from_dict(
-                changed(table, {"seed": 1}), files=self.scenario.files, name=self.scenario.name
-            )
+            made, left_out = _with_effect(self.scenario, changed(table, {"seed": 1}))
             for path, word in named:
                 made = _put_named(made, path, word)
-            return made
+            return made, left_out
         except ValueError as error:
             raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
 
@@ -387,6 +395,23 @@ class Sweep:
     def __len__(self) -> int:
         """How many points there are."""
         return self.labels.height
+
+
+def _with_effect(base: Scenario, table: dict[str, Any]) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario of a table without the values that have no effect in it, and their paths.
+
+    Raises `ScenarioError` if anything else is wrong.
+    """
+    left_out: tuple[str, ...] = ()
+    while True:
+        try:
+            return Scenario.from_dict(table, files=base.files, name=base.name), left_out
+        except _core.ScenarioError as error:
+            places = error.without_effect
+            if len(places) < len(error.problems) or not all(is_given(table, place) for place in places):
+                raise
+            table = changed(table, dict.fromkeys(places))
+            left_out = (*left_out, *places)
 
 
 def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,12 +60,16 @@ class Scenarios:
         self._sweep = sweep
         self._warm_ups = warm_ups or {}
         self._at_hand: OrderedDict[int, Scenario] = OrderedDict()
+        self.left_out: dict[str, set[int]] = {}
+        """The points, of those made so far, in which the value at a path has no effect and is left out."""
 
     def of(self, point: Point) -> Scenario:
         """That of a point."""
         found = self._at_hand.get(point.number)
         if found is None:
-            found = self._sweep.scenario_of(point)
+            found, left_out = self._sweep.scenario_and_left_out(point)
+            for path in left_out:
+                self.left_out.setdefault(path, set()).add(point.number)
             if point.number in self._warm_ups:
                 found = found.with_({"warm_up": self._warm_ups[point.number]})
             self._at_hand[point.number] = found
@@ -112,9 +117,10 @@ def plan(
 ) -> Planned:
     """The points with their digests, which the store tells if it knows the sweep, and is told if not.
 
-    Where MSER-5 tells the warm-up, the runs that it needs are made, with a bar if there is a `label`. Raises
-    `NoWarmUpError` instead if the store is read-only, or with `run_nothing`, and `ValueError`, which names
-    the point, if the core refuses one.
+    Where MSER-5 tells the warm-up, the runs that it needs are made, with a bar if there is a `label`. With a
+    `label` a line on standard error also names each value that is left out of some points, where it has no
+    effect. Raises `NoWarmUpError` instead if the store is read-only, or with `run_nothing`, and `ValueError`,
+    which names the point, if the core refuses one, or the path of a value that has no effect at any point.
     """
     points = list(sweep.points())
     warm_ups = {}
@@ -133,6 +139,12 @@ def plan(
         for place in missing:
             look()
             digests[place] = scenarios.of(points[place]).digest
+    for path, without in scenarios.left_out.items():
+        if len(without) == len(points):
+            raise ValueError(f"{sweep.name}: {path}: has no effect at any point: leave it out")
+        if label:
+            count = f"{len(without)} of {len(points)}"
+            print(f"aqmlab: {path}: is left out at {count} points, where it has no effect", file=sys.stderr)
     if missing:
         _tell(sweep, points, digests, known, store)
     return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)

@@ -3,6 +3,10 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
+use crate::{Field, Parameters};
+
 /// What is wrong in a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -10,14 +14,34 @@ pub struct ConfigError {
     pub place: String,
     /// What is wrong, and what is allowed.
     pub problem: String,
-    /// Whether the place is a key that nobody knows: told before all else, since what it was meant for is missing.
-    unknown_key: bool,
+    kind: Kind,
+}
+
+/// Mistakes that need more than to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The place is a key that nobody knows: told before all else, since what it was meant for is missing.
+    UnknownKey,
+    /// The parameter has no effect in this setting: a sweep leaves it out where it has none.
+    WithoutEffect,
+    Other,
 }
 
 impl ConfigError {
     /// The `problem` at `place`.
     pub fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { place: place.into(), problem: problem.into(), unknown_key: false }
+        Self { place: place.into(), problem: problem.into(), kind: Kind::Other }
+    }
+
+    /// The parameter at `place` has no effect, for the reason that `condition` says: `without ecn`.
+    pub fn without_effect(place: impl Into<String>, condition: impl fmt::Display) -> Self {
+        let problem = format!("has no effect {condition}: leave it out");
+        Self { place: place.into(), problem, kind: Kind::WithoutEffect }
+    }
+
+    /// Whether the mistake is a parameter that has no effect in this setting.
+    pub fn is_without_effect(&self) -> bool {
+        self.kind == Kind::WithoutEffect
     }
 
     /// Refuses what does not meet a condition: `ConfigError::unless(gain <= 1.0, "gain", format_args!("must be at
@@ -35,7 +59,7 @@ impl ConfigError {
         let same = || named_like(key, inner, |given, name| given == name);
         let near = || named_like(key, inner, |given, name| nearest(given, &[name]).is_some());
         let meant = same().or_else(|| nearest(key, allowed).map(quoted)).or_else(near);
-        Self { place: key.to_owned(), problem: refusal("key", key, meant, allowed), unknown_key: true }
+        Self { place: key.to_owned(), problem: refusal("key", key, meant, allowed), kind: Kind::UnknownKey }
     }
 
     /// The same error seen from outside: its place is inside `outer`.
@@ -155,6 +179,29 @@ impl ErrorCollector {
         self.take(ConfigError::unless(condition, place, problem));
     }
 
+    /// Notes those of the parameters `names` of `table` that have another value than their default although they have
+    /// no effect, for the reason that `condition` says, unless `has_effect`. The default is let pass, because a scenario
+    /// in full names every parameter; so is a parameter of which another mistake is noted.
+    pub fn check_effect<T: Parameters + Serialize>(
+        &mut self,
+        has_effect: bool,
+        table: &T,
+        names: &[&str],
+        condition: impl fmt::Display,
+    ) {
+        if has_effect {
+            return;
+        }
+        let values = serde_json::to_value(table).expect("parameters can be written");
+        for Field { name, default, .. } in T::parameters().iter().filter(|field| names.contains(&field.name))
+        {
+            let is_noted = self.0.iter().any(|error| error.place == *name);
+            if !is_noted && values.get(name).is_some_and(|value| value != default) {
+                self.add(ConfigError::without_effect(*name, &condition));
+            }
+        }
+    }
+
     /// Whether nothing is wrong so far.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -168,7 +215,7 @@ impl ErrorCollector {
         if self.0.is_empty() {
             return Ok(value);
         }
-        self.0.sort_by_key(|error| !error.unknown_key);
+        self.0.sort_by_key(|error| error.kind != Kind::UnknownKey);
         Err(ConfigErrors(self.0))
     }
 

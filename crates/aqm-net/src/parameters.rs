@@ -89,7 +89,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Length, Span, choices};
+    use crate::{ErrorCollector, Length, Span, choices};
 
     choices! {
         /// A colour.
@@ -202,6 +202,24 @@ mod tests {
             ]
         );
         assert_eq!(problems(json!([])), ["must be a table, not a list"]);
+    }
+
+    #[test]
+    fn a_parameter_without_effect_is_refused_unless_it_has_its_default() {
+        let without = |written: Value, has_effect: bool| -> Vec<String> {
+            let apple = Apple::read(written).unwrap();
+            let mut errors = ErrorCollector::default();
+            errors.check(apple.eaten != Some(Span::ZERO), "eaten", "must be later");
+            errors.check_effect(has_effect, &apple, &["colour", "eaten"], "without a tree");
+            let found = errors.finish(()).err().into_iter().flatten();
+            found.filter(|error| error.is_without_effect()).map(|error| error.to_string()).collect()
+        };
+        let red = json!({"colour": "sky-blue", "worms": {"one": 1}});
+        assert_eq!(without(red.clone(), false), ["colour: has no effect without a tree: leave it out"]);
+        assert!(without(red, true).is_empty());
+        assert!(without(json!({"colour": "green"}), false).is_empty(), "the default says nothing");
+        assert!(without(json!({"eaten": "0s"}), false).is_empty(), "it is refused for something else");
+        assert_eq!(without(json!({"eaten": "1s", "colour": "sky-blue"}), false).len(), 2);
     }
 
     #[test]

@@ -11,7 +11,8 @@ create_exception!(
     PyValueError,
     "Something is wrong in a scenario: a line for each mistake. `problems` is a list of pairs: the place, which is the \
      path of a field, and the problem, which says what is wrong and what is allowed. `place` and `problem` are those \
-     of the first mistake."
+     of the first mistake. `without_effect` lists the places of those problems that are parameters without effect in \
+     this setting."
 );
 
 create_exception!(
@@ -38,10 +39,13 @@ pub(crate) fn to_python(py: Python<'_>, errors: impl Into<ConfigErrors>) -> PyEr
     let value = exception.value(py);
     let problems: Vec<(String, String)> =
         errors.iter().map(|ConfigError { place, problem, .. }| (place.clone(), problem.clone())).collect();
+    let without_effect: Vec<String> =
+        errors.iter().filter(|error| error.is_without_effect()).map(|error| error.place.clone()).collect();
     let set = value
         .setattr("place", &errors.first().place)
         .and_then(|()| value.setattr("problem", &errors.first().problem))
-        .and_then(|()| value.setattr("problems", problems));
+        .and_then(|()| value.setattr("problems", problems))
+        .and_then(|()| value.setattr("without_effect", without_effect));
     match set {
         Ok(()) => exception,
         Err(other) => other,

@@ -10,10 +10,8 @@
 //! to the place of the needless one, which is dropped. So acknowledgements keep their order, and the queue does
 //! not notice: it holds a packet less than was offered to it, and none that it held is dropped.
 //!
-//! Ours, so that this is possible:
-//! - Only acknowledgements among which no other packet of their flow came, and that the queue cannot
-//!   tell apart (the same size, ECN bits, class, hosts and label) are looked at, and the last eight of them at most.
-//! - What the queue noted when a packet came, such as the moment, stays with its place.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigError, Packet, Rate, choices};
 use serde_json::{Value, json};
@@ -26,6 +24,12 @@ use crate::{Acknowledgement, Context, Observer, Reason};
 stage! {
     /// An ACK filter before a queue: an acknowledgement that waits and carries no data is dropped if a later one says
     /// all it says.
+    ///
+    /// What makes it possible before any queue:
+    ///
+    /// - Only acknowledgements among which no other packet of their flow came, and that the queue cannot tell apart
+    ///   (the same size, ECN bits, class, hosts and label) are looked at, and the last eight of them at most.
+    /// - What the queue noted when a packet came, such as the moment, stays with its place.
     pub struct Config {
         /// When an acknowledgement goes.
         pub mode: Mode = Mode::Conservative, "tc-cake: `ack-filter`";

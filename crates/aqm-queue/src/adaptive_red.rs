@@ -5,11 +5,6 @@
 //! Thresholds and weight that are left out follow from the line, as in ns-2: with `C` packets of the mean size a
 //! second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th`, `weight = 1 - exp(-1 / (10 R C))`.
 //!
-//! Ours, where the sources are silent:
-//! - Automatic thresholds are in the unit of `limit`, and need not be whole.
-//! - `R` is a parameter: ns-2 takes three times the delay of the link and of a packet on it, if that is
-//!   more than 100 ms, but a queue knows its line's rate only. ns-2's `q_weight_` 0 and -2 are 100 ms and 10 ms.
-//!
 //! Defaults are the paper's. ns-2 in packet mode, as in 2002 to 2004, is `adapts_on = "arrivals"`, `bounds =
 //! "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, `bottom` 80 kb/s over the rate of the line if that is less
 //! than 0.01 (one packet lost in a window of 1000-byte packets and 100 ms), and with ECN `ecn = "unless-forced"`,
@@ -17,6 +12,9 @@
 //! another algorithm (`self_configuring_red.rs`).
 //!
 //! Where `max_p` does not move, this is RED, draw for draw.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Rng, Size, Span, choices,
@@ -35,6 +33,13 @@ use crate::{Build, Context, Derived, Gauge, QueueDiscipline};
 parameters! {
     /// Adaptive RED: RED that moves `max_p` so that the average queue stays midway between the
     /// thresholds, and chooses thresholds and weight by itself.
+    ///
+    /// Where the sources are silent:
+    ///
+    /// - Automatic thresholds are in the unit of `limit`, and need not be whole.
+    /// - `round_trip` is a parameter: ns-2 takes three times the delay of the link and of a packet on it, if that is
+    ///   more than 100 ms, but a queue knows the rate of its line only. `q_weight_` 0 and -2 of ns-2 are 100 ms and 10
+    ///   ms.
     pub struct Config {
         /// The most that may wait, in packets or bytes (`B`); the packet on the line is not counted.
         /// Automatic thresholds are in its unit.
@@ -133,6 +138,8 @@ impl Config {
     fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.take(self.check_adaptation());
+        errors.check_effect(self.min_th.is_none(), self, &["target_delay"], "where min_th is given");
+        errors.check_effect(self.weight.is_none(), self, &["round_trip"], "where weight is given");
         let red = errors.take(self.red(rate));
         let (thresholds, config, red) = errors.finish_some(red)?;
         let Thresholds { min, max, .. } = thresholds;

@@ -12,16 +12,8 @@
 //! - if `VQ + b > B`, mark the packet; else `VQ = VQ + b`;
 //! - `C~ = max(min(C~ + alpha gamma C (t - s), C) - alpha b, 0)`; `s = t`.
 //!
-//! Ours, where the paper is silent, and after ns-2's `vq.cc`:
-//! - In a fresh queue `C~` begins at 0.8 of the line (`ecnlim_`), and `s` with the run; ns-2 begins with the first
-//!   packet. In a settled one `C~` is `C`, to which it has risen while nothing came.
-//! - `B` is the buffer of the real queue (`buflim_` of 1), in bytes: packets count as `mean_packet`.
-//! - A packet dropped for the virtual queue's sake does not count as an arrival to `C~`: its bytes and the time since
-//!   the packet before are left to the next. ns-2: what counts then is the rate of what is admitted.
-//! - A packet that is marked or dropped takes no room in the virtual queue. One that the real queue refuses for want of
-//!   room does: the virtual queue is asked first. With `B` as it comes this happens to packets of other sizes than
-//!   `mean_packet` only.
-//! - ns-2 adds up before it cuts `C~` at `C`, the paper cuts before it subtracts `alpha b`: that is followed here.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
@@ -32,6 +24,19 @@ use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// AVQ: marks what would overflow a virtual queue, whose capacity adapts to a desired use of the line.
+    ///
+    /// Where the paper is silent, after `vq.cc` of ns-2:
+    ///
+    /// - The virtual capacity begins at `initial_capacity` of the line (`ecnlim_`), and its clock with the run; that of
+    ///   ns-2 begins with the first packet.
+    /// - The virtual buffer is the buffer of the real queue (`buflim_` of 1), in bytes: packets count as `mean_packet`.
+    /// - A packet dropped because of the virtual queue does not count as an arrival: its bytes and the time since the
+    ///   packet before are left to the next. In ns-2, too, the rate of what is admitted counts then.
+    /// - A packet that is marked or dropped takes no room in the virtual queue. One that the real queue refuses for
+    ///   want of room does: the virtual queue is asked first. With the default buffer this happens to packets of other
+    ///   sizes than `mean_packet` only.
+    /// - ns-2 adds up before it cuts the virtual capacity at that of the line. The paper cuts before it subtracts, and
+    ///   so it is here.
     pub struct Config {
         /// The most that may wait, in packets or bytes; the packet on the line is not counted.
         pub limit: Length = Length::Packets(100), "Kunniyur & Srikant 2001";
@@ -82,10 +87,19 @@ impl Build for Config {
         if let Some(share) = initial_capacity {
             let problem = format_args!("must be from 0 to 1, not {share}");
             errors.check((0.0..=1.0).contains(&share), "initial_capacity", problem);
-            let problem = "has no effect with start = \"settled\": leave it out";
-            errors.check(!self.start.is_settled(), "initial_capacity", problem);
         }
+        errors.check_effect(
+            !self.start.is_settled(),
+            self,
+            &["initial_capacity"],
+            "with start = \"settled\"",
+        );
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let counts_packets = match self.virtual_limit {
+            Some(buffer) => !buffer.in_bytes(),
+            None => !limit.in_bytes(),
+        };
+        errors.check_effect(counts_packets, self, &["mean_packet"], "with limits in bytes");
         let has_room = self.virtual_limit.is_none_or(|buffer| buffer.count() > 0);
         errors.check(has_room, "virtual_limit", "must be at least 1p or 1B");
         errors.finish(())?;

@@ -9,18 +9,8 @@
 //! first case. In the variant "or `Q_len > L`" a queue beyond `threshold` counts as a loss, so that room is left for
 //! bursts.
 //!
-//! Ours, where the papers are silent:
-//! - Defaults are those of the authors' simulator (ns-1.1; its port to ns-2.1b8 by S. Thulasidasan), which keeps two
-//!   times, one of increments and one of decrements (`freeze` = `"separate"`). The papers have one, and so it is here
-//!   as it comes.
-//! - "Idle" is the moment when the line asks for a packet and none waits, once each time, as in that port;
-//!   `idle_repeats` counts an idle time again each `freeze_time` that it lasts.
-//! - `p_m` begins at 0, where an idle line leaves it. The last update was long before the run if the queue is settled,
-//!   and as the run begins if it is fresh: then nothing moves in the first `freeze_time`. An update comes after more than `freeze_time`, not
-//!   after exactly so much.
-//! - A packet that finds the buffer full is lost without asking chance. The port asks first, so that a full buffer may
-//!   drop a packet as chosen, and then tells nothing. What chance drops is no loss.
-//! - With `threshold` the queue that an arrival finds counts, the arrival not included.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span, choices, parameters,
@@ -33,6 +23,18 @@ use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// BLUE: losses raise the probability to drop, and an idle line lowers it.
+    ///
+    /// Where the papers are silent:
+    ///
+    /// - Defaults are those of the simulator of the authors (ns-1.1; its port to ns-2.1b8 by S. Thulasidasan). It keeps
+    ///   two times, one of increments and one of decrements (`freeze = "separate"`). The papers have one, and so has
+    ///   the default.
+    /// - The line is idle at the moment when it asks for a packet and none waits, once each time, as in that port. With
+    ///   `idle_repeats` an idle time counts again each `freeze_time` that it lasts.
+    /// - The probability begins at 0. An update comes after more than `freeze_time`, not after exactly so much.
+    /// - A packet that finds the buffer full is lost without asking chance. The port asks first, so that a full buffer
+    ///   may drop a packet as chosen, and then reports nothing. What chance drops is no loss.
+    /// - With `threshold` the queue that an arrival finds counts, the arrival not included.
     pub struct Config {
         /// The most that may wait, in packets or bytes; the packet on the line is not counted.
         pub limit: Length = Length::Packets(50), "ns-2";
@@ -80,6 +82,7 @@ impl Build for Config {
         }
         let problem = format_args!("must be at least {SHORTEST} with idle_repeats");
         errors.check(freeze_time >= SHORTEST || !idle_repeats, "freeze_time", problem);
+        errors.check_effect(!freeze_time.is_zero(), self, &["freeze"], "with freeze_time = \"0s\"");
         let is_met = |threshold: Length| {
             threshold.in_bytes() != limit.in_bytes() || threshold.count() < limit.count().max(1)
         };

@@ -7,9 +7,8 @@
 //! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet that *arrives* at more than so many. Here as in Linux
 //! the packet that leaves is marked, so its mark tells of the queue as it is and not as it was when the packet came.
 //!
-//! Ours, where the sources are silent:
-//! - What a packet may leave behind is counted in bytes, too.
-//! - The queue drops and marks as ever. A packet that it has marked stays as it is.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigError, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
 use serde_json::{Value, json};
@@ -21,6 +20,11 @@ stage! {
     /// A marking threshold behind a queue: the packets that waited too long, or leave too much behind, are marked.
     ///
     /// With the queue left out this is the step marking of DCTCP and of L4S.
+    ///
+    /// Differences from the thresholds of Linux:
+    ///
+    /// - What a packet may leave behind is counted in bytes, too.
+    /// - The queue drops and marks as ever. A packet that it has marked stays as it is.
     pub struct Config {
         /// The time that a packet may wait, or what it may leave behind, in packets or bytes, before it is marked.
         pub threshold: Threshold = Threshold::Time(Span::from_millis(1)), "Linux 6.17, dualpi2: `step_thresh`";

@@ -12,12 +12,8 @@
 //!   the kernel's draws are not uniform where matches are many: who sends 16 times what leaves keeps 12 % of the line,
 //!   not the paper's 0.3 %. `draw` is `"uniform"` for the paper's.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - Packets are of one flow if they are of one connection; the kernel compares addresses, ports and protocol.
-//! - The kernel's ring has a power of two of places above `limit`, and may run over if the holes take all that are
-//!   left; ours grows.
-//! - A refused packet that found the line idle leaves it idle, and a packet that is to be marked but for which there is
-//!   no room leaves unmarked, both as in `linux_red.rs`.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use std::collections::VecDeque;
 
@@ -34,6 +30,14 @@ use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason};
 parameters! {
     /// CHOKe: RED that drops an arrival together with a packet drawn from the queue if both are of one flow, so that
     /// who does not respond gets little.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - Packets are of one flow if they are of one connection. The kernel compares addresses, ports and protocol.
+    /// - The ring of the kernel has a power of two of places above `limit`, and may run over if holes take all that are
+    ///   left. Ours grows.
+    /// - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
+    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
     pub struct Config {
         /// The most that may wait, in packets; the packet on the line is not counted.
         pub limit: Length = Length::Packets(200), "ours: tc itself has no default";

@@ -21,8 +21,8 @@
 //! once. In a *fresh* one the root is missing (`linux`), or BLUE may not move before `target` has passed (`ns-3`, whose
 //! `m_lastUpdateTimeBlue` is 0 at first).
 //!
-//! Ours, where the sources are silent: BLUE's chances are multiples of 2^-32, where ns-3 has floating point; a packet
-//! that is to be marked and to be dropped is dropped and not counted as marked. ns-3's mode for L4S does not exist.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use std::ops::ControlFlow;
 
@@ -37,6 +37,12 @@ use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// COBALT: CoDel and BLUE at once, as in CAKE, with one queue.
+    ///
+    /// Differences from Linux and ns-3:
+    ///
+    /// - The chances of BLUE are multiples of 2^-32, where ns-3 has floating point.
+    /// - A packet that is to be marked and to be dropped is dropped and not counted as marked.
+    /// - The mode of ns-3 for L4S does not exist here.
     pub struct Config {
         /// Whose COBALT this is.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
@@ -104,6 +110,8 @@ impl Build for Config {
         }
         let is_size = (1..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
         errors.check(is_size, "mtu", "must be from 1B to 65535B");
+        let is_linux = self.profile == Profile::Linux;
+        errors.check_effect(is_linux, self, &["mtu"], "in the profile `ns-3`");
         let marks = self.ecn() || self.ce_threshold.is_none();
         errors.check(marks, "ce_threshold", "marks, so `ecn` must be true");
         errors.finish(())?;

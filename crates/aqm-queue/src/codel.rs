@@ -4,11 +4,8 @@
 //! Linux 6.1's `net/sched/sch_codel.c`. The control law is in `codel_core.rs`; here is a buffer, first in, first out,
 //! of at most `limit`.
 //!
-//! Ours, where the sources are silent:
-//! - RFC 8289 speaks of the interface's MTU, Linux of `psched_mtu`, the MTU and the header of the link. A line has
-//!   none here, so `mtu` is a parameter. Its default is that of Ethernet, as a packet's length counts that header.
-//! - `ce_threshold_selector` and `ce_threshold_mask` are those of `fq-codel`; in Linux `codel` has none.
-//! - The clock of `linux` starts with the run.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
@@ -21,6 +18,19 @@ use crate::{Build, Context, Fifo, Gauge, Label, QueueDiscipline, Reason};
 parameters! {
     /// CoDel: packets that waited for longer than a target, for a whole interval, are dropped as they leave, the more
     /// often the longer that lasts.
+    ///
+    /// Differences from Linux and RFC 8289:
+    ///
+    /// - The RFC speaks of the MTU of the interface, Linux of `psched_mtu`, the MTU and the header of the link. A line
+    ///   has neither here, so `mtu` is a parameter. A packet counts with its header of Ethernet, and so does the
+    ///   default.
+    /// - `ce_threshold_selector` and `ce_threshold_mask` are those of `fq-codel`; in Linux `codel` has none.
+    /// - RFC 8289 has no marks. They come when those of Linux come. A packet that carries a mark already counts as
+    ///   marked, as in the kernel, but is not reported again.
+    /// - `target` and `interval` are cut from nanoseconds to units of 1024 ns; `tc` cuts them to whole microseconds
+    ///   first.
+    /// - In the kernel a `first_above_time` of 0 means that none is noted, so it forgets one that happens to be 0 in its 32
+    ///   bits. Here no time stands for that.
     pub struct Config {
         /// Whose CoDel this is.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";

@@ -22,7 +22,7 @@
 
 use std::fmt::Debug;
 
-use aqm_net::{ErrorCollector, Instant, Packet, Size, Span};
+use aqm_net::{ConfigError, ErrorCollector, Instant, Packet, Size, Span};
 use serde_json::{Value, json};
 
 use crate::{Context, Fifo, Label, Reason};
@@ -206,11 +206,15 @@ impl Settings {
         for (place, value) in [("ce_threshold_selector", selector), ("ce_threshold_mask", mask)] {
             errors.check(value <= 0xff, place, format_args!("must be at most 255, not {value}"));
         }
-        let has_effect = mask == 0 || self.ce_threshold.is_some();
-        errors.check(has_effect, "ce_threshold_mask", "has no effect without ce_threshold: leave it out");
+        let selection = [("ce_threshold_mask", mask), ("ce_threshold_selector", selector)];
+        for (place, _) in selection.into_iter().filter(|(_, bits)| self.ce_threshold.is_none() && *bits != 0)
+        {
+            errors.add(ConfigError::without_effect(place, "without ce_threshold"));
+        }
         let problem =
             format_args!("matches nothing: some of its bits are not among ce_threshold_mask, {mask}");
-        errors.check(selector & !mask == 0, "ce_threshold_selector", problem);
+        let can_match = selector & !mask == 0 || self.ce_threshold.is_none();
+        errors.check(can_match, "ce_threshold_selector", problem);
     }
 
     /// Those of `tc`'s options that all of the family have. The kernel tells times as it keeps them, in its own ticks.

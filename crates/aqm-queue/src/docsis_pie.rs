@@ -18,12 +18,8 @@
 //! and `traffic_burst` beside; and packets follow each other at `peak` at most. (DOCSIS 3.1, C.2.2.7: Maximum
 //! Sustained Traffic Rate, Maximum Traffic Burst, Peak Traffic Rate.)
 //!
-//! Ours, where the RFC is silent:
-//! - Requests and grants of the upstream channel are not modelled: a packet whose turn it is leaves.
-//! - The first update of a fresh queue is 16 ms after the run begins, that of a settled one at any moment before. One
-//!   that meets an arrival or a departure comes first. All else is alike in both: a second of quiet makes PIE inactive,
-//!   with a probability of 0, and the token bucket is full.
-//! - A packet that is larger than `traffic_burst` leaves when the bucket is full.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Pace, Packet, Rate, Rng, Size, Span, parameters,
@@ -39,6 +35,12 @@ parameters! {
     /// DOCSIS-PIE: the PIE of cable modems, with their shaper.
     ///
     /// RFC 8034, whose constants stand. It never marks.
+    ///
+    /// Where RFC 8034 is silent:
+    ///
+    /// - Requests and grants of the upstream channel are not modelled: a packet whose turn it is leaves.
+    /// - An update that meets an arrival or a departure comes first.
+    /// - A packet that is larger than `traffic_burst` leaves when the bucket is full.
     pub struct Config {
         /// The time to wait that is held (`LATENCY_TARGET`).
         pub target: Span = Span::from_millis(10), "RFC 8034";
@@ -99,6 +101,8 @@ impl Config {
         let remedy = if self.limit.is_some() { "" } else { ": write it" };
         errors.check(limit > 0, "limit", format_args!("must be at least 1B{remedy}"));
         errors.check(self.traffic_burst.bytes() > 0, "traffic_burst", "must be at least 1B");
+        let condition = format_args!("unless msr is below the peak rate, {peak}");
+        errors.check_effect(msr < peak, self, &["traffic_burst"], condition);
         errors.check(self.target >= Span::from_nanos(1000), "target", "must be at least 1us");
         errors.finish(Flow { msr, peak, limit })
     }

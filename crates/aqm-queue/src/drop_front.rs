@@ -2,8 +2,6 @@
 //!
 //! N. Yin, M. G. Hluchyj, "Implication of Dropping Packets from the Front of a Queue", IEEE Transactions
 //! on Communications 41(6), 1993.
-//!
-//! Ours, where the paper is silent: an arrival that is larger than the whole limit is itself dropped.
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, parameters};
 
@@ -11,6 +9,10 @@ use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
 
 parameters! {
     /// Drop from the front: a full queue makes room by dropping its oldest packet.
+    ///
+    /// Where the paper is silent:
+    ///
+    /// - An arrival that is larger than the whole limit is itself dropped.
     pub struct Config {
         /// The most that may wait; the packet on the line is not counted.
         pub limit: Length = Length::Packets(225), "as `drop-tail`";

@@ -4,8 +4,8 @@
 //! (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S.
 //! Savage, T. Anderson, "Modeling TCP Latency", 2000).
 //!
-//! Ours: chance is asked once for every packet that is not too small, a full buffer or not, so the
-//! choices do not depend on the load. A full buffer refuses a packet whatever chance said.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
 
@@ -15,6 +15,11 @@ parameters! {
     /// Drop Random: drops each packet with the same probability, independently of all others.
     ///
     /// A measuring instrument: the random losses that closed forms of TCP suppose.
+    ///
+    /// Order of decisions:
+    ///
+    /// - Chance is asked once for every packet that is not too small, a full buffer or not, so the choices do not
+    ///   depend on the load. A full buffer refuses a packet whatever chance said.
     pub struct Config {
         /// The probability with which a packet is dropped.
         pub probability: f64 = 0.01, "ours";

@@ -13,11 +13,6 @@
 //! - In Linux packets dropped for want of room count for CoDel in that queue, as if it had dropped them.
 //! - What `codel_core.rs` says.
 //!
-//! Ours, where the sources are silent:
-//! - How flows are hashed (`flow_queues.rs`), and what memory a packet takes (`truesize.rs`).
-//! - Packets dropped because of `memory_limit` are told as such; `drop_overlimit` counts them, too, as in the kernel.
-//! - RFC 8290 leaves open whether half of a queue is half of its packets or of its bytes. Here it is as in Linux.
-//!
 //! What `start` sets, with the profile `linux`: the kernel's clock has 32 bits and goes round in 73.3 minutes. CoDel
 //! takes what it has counted for recent if the clock, less the time of the last drop, is less than 16 intervals, as
 //! numbers with a sign (`codel_time_before`).
@@ -28,6 +23,9 @@
 //! - *settled*: each queue has dropped and did so last 16 intervals before the run. It begins again with the first drop
 //!   whatever the clock reads, so `age` has no effect. A queue in which CoDel drops nothing for 36.7 minutes of the run
 //!   meets the same half of the clock, as in the kernel. Then a first drop for want of room does change its rate.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices,
@@ -43,6 +41,20 @@ use crate::{Build, Context, Gauge, Label, QueueDiscipline, Reason};
 parameters! {
     /// FQ-CoDel: hashed queues take turns, those that have just begun to be used first, and CoDel drops in each what
     /// waited too long.
+    ///
+    /// Differences from Linux and RFC 8290:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol.
+    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
+    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
+    /// - Flows are told apart by the hash only: there are no filters of `tc` and no class identifiers of packets.
+    /// - A queue that has sent all its credit gives its turn away at a credit of 0 or less, as in Linux; RFC 8290 says
+    ///   when it is negative.
+    /// - Packets dropped because of `memory_limit` have a reason of their own. `drop_overlimit` counts them, too, as in
+    ///   the kernel.
+    /// - RFC 8290 leaves open whether half of a queue is half of its packets or of its bytes: it is half of its bytes,
+    ///   as in Linux.
     pub struct Config {
         /// Whose FQ-CoDel this is.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
@@ -123,9 +135,8 @@ impl Build for Config {
         errors.check((least..=most).contains(&self.quantum.bytes()), "quantum", problem);
         errors.check(self.drop_batch > 0, "drop_batch", "must be at least 1");
         self.settings().check(&mut errors);
-        self.start.check_effect(self.profile == Profile::Linux, "with profile = \"rfc\"", &mut errors);
-        let has_effect = self.age.is_none() || !self.start.is_settled();
-        errors.check(has_effect, "age", "has no effect with start = \"settled\": leave it out");
+        errors.check_effect(self.profile == Profile::Linux, self, &["start"], "with profile = \"rfc\"");
+        errors.check_effect(!self.start.is_settled(), self, &["age"], "with start = \"settled\"");
         errors.finish(())?;
         Ok(match self.profile {
             Profile::Linux => Box::new(Running::<Ticks>::new(self)),

@@ -8,14 +8,11 @@
 //! - One timer updates the PIE of every flow, of those with nothing waiting, too.
 //! - A packet that finds more than `memory_limit` in use is counted, but not refused.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - A flow's updates are made up when it next sends or gets a packet: nothing that they depend on changes before.
-//! - The timer updates all flows at the same instant; the kernel takes another tick for every 2048.
-//! - How flows are hashed (`flow_queues.rs`), and what memory a packet takes (`truesize.rs`).
-//! - What `pie/mod.rs` says of Linux.
-//!
 //! What `start` sets is the first instant of the timer, as in `pie/mod.rs`: the variables of a flow that has been idle
 //! are those of one that was never used.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
@@ -35,6 +32,18 @@ parameters! {
     /// FQ-PIE: hashed queues take turns, those that have just begun to be used first, and each has a PIE of its own.
     ///
     /// As Linux has it.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol.
+    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
+    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
+    /// - Flows are told apart by the hash only: there are no filters of `tc`.
+    /// - The timer updates all flows at the same instant. The kernel takes another tick for every 2048.
+    /// - Updates of a flow are made when it next sends or gets a packet: nothing that they depend on changes before.
+    /// - `alpha` and `beta` are in Hz, those of `tc` in sixteenths of it.
+    /// - `dq_threshold`, `max_burst` and `hz` are constants in the kernel.
     pub struct Config {
         /// The most packets that may wait, all queues together; the packet on the line is not counted.
         pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
@@ -131,6 +140,7 @@ impl Build for Config {
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
         let problem = format_args!("must be from 1 to 99, not {}", self.ecn_prob);
         errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
+        errors.check_effect(self.ecn, self, &["ecn_prob"], "without ecn");
         errors.take(self.pie().check());
         errors.finish(())?;
         Ok(Box::new(self.running()))

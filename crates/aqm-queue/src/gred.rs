@@ -13,12 +13,8 @@
 //! - A packet of a class without a virtual queue belongs to the `default` one. If there is none of that number, it
 //!   passes without RED, up to the outer `limit`.
 //!
-//! Ours, where the source is silent or leaves it to others:
-//! - The number of the virtual queue is the packet's class modulo 16. The kernel takes it from `tc_index`, which
-//!   a classifier has written, as an edge here writes the class; a DSCP is not looked at by either.
-//! - Where `prio` is left out, `tc` goes by the order of its commands: here the `default` queue comes first, then the
-//!   others.
-//! - A packet that is to be marked but for which there is no room leaves unmarked, as in `linux_red.rs`.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters,
@@ -33,6 +29,14 @@ parameters! {
     /// GRED: several REDs of Linux over one queue, one for each virtual queue that the class of a packet names.
     ///
     /// Packets must carry their class.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel takes it from `tc_index`,
+    ///   which a classifier has written, as an edge here writes the class. Neither looks at a DSCP.
+    /// - Where `prio` is left out, `tc` goes by the order of its commands. Here the `default` queue comes first, then
+    ///   the others.
+    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
     pub struct Config {
         /// The most that may wait of packets without a virtual queue; a virtual queue's `limit` is at most this.
         pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";
@@ -95,7 +99,7 @@ impl VirtualQueue {
         errors.check(max > min, "max", format_args!("must exceed min, {min}B"));
         let is_number = self.prio.is_none_or(|prio| (1..=255).contains(&prio));
         errors.check(is_number, "prio", "must be from 1 to 255");
-        errors.check(self.ecn || !self.harddrop, "harddrop", "has no effect without ecn: leave it out");
+        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
         errors.finish(())?;
         let Self { probability, burst, .. } = *self;
         Asked { min, max, unit: 'B', probability, burst, avpkt: self.avpkt.bytes() }.parms()
@@ -117,6 +121,7 @@ impl Config {
         let problem = format_args!("must be 1 to {MOST} tables, not {}", self.vqs.len());
         errors.check((1..=MOST).contains(&self.vqs.len()), "vqs", problem);
         errors.check(self.default < MOST as u32, "default", "must be from 0 to 15");
+        errors.check_effect(self.vqs.len() > 1, self, &["grio"], "with one virtual queue");
         let build = |vq: &VirtualQueue| -> Result<Virtual, ConfigErrors> {
             let parms = vq.told()?;
             let bandwidth = vq.bandwidth.unwrap_or(rate);
@@ -135,9 +140,10 @@ impl Config {
             })
         };
         let queues = self.vqs.iter().enumerate().filter_map(|(number, vq)| {
-            let has_effect = self.grio || vq.prio.is_none();
             let place = format!("vqs.{number}");
-            errors.check(has_effect, format!("{place}.prio"), "has no effect without grio: leave it out");
+            let mut of_class = ErrorCollector::default();
+            of_class.check_effect(self.grio, vq, &["prio"], "without grio");
+            errors.take(of_class.finish(()).map_err(|found| found.within(&place)));
             errors.take(build(vq).map_err(|errors| errors.within(&place)))
         });
         let queues = queues.collect();

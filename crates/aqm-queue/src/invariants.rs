@@ -2,8 +2,9 @@
 //!
 //! [`watched`] builds a discipline inside a bookkeeper that keeps its own account of every packet:
 //! - a packet is waiting, sent or reported as dropped, once, and nothing else happens to it;
-//! - packets of one flow keep their order, of each queue of its own where ECN bits choose the queue (`ecn_mask`); in
-//!   CAKE until flows have shared a queue, after which one of them moves to another of its set;
+//! - packets of one flow keep their order, of each queue of its own where ECN bits choose the queue (`ecn_mask`), unless
+//!   SFB around it may mark them first; in CAKE until flows have shared a queue, after which one of them moves to
+//!   another of its set;
 //! - no more waits than `limit` says, in a discipline inside another no more than its own, and the backlog is
 //!   told truly;
 //! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
@@ -24,7 +25,7 @@ use serde_json::Value;
 
 use crate::qdisc::InnerQdisc;
 use crate::{
-    Acknowledgement, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline, Reason,
+    Acknowledgement, ClassCounters, Config, Context, Gauge, Inner, Label, Observer, QueueDiscipline, Reason,
     drop_tail,
 };
 
@@ -143,6 +144,8 @@ struct Expected {
     marks: bool,
     /// The ECN bits that send a packet to another queue.
     ecn_mask: u8,
+    /// Whether a packet may be marked before ECN bits choose its queue, and so overtake others of its flow.
+    marks_before_queues: bool,
 }
 
 impl Expected {
@@ -156,7 +159,11 @@ impl Expected {
             Some(_) => 3,
             None => 0,
         };
-        Self { limit: Limit::of(config), average_unit, marks: may_mark(config), ecn_mask }
+        let is_chosen = |inner: &Inner<'_>| setting(&inner.config.to_value(), "ecn_mask").is_some();
+        let marks_before_queues =
+            config.kind() == "sfb" && config.inner(Rate::default()).iter().any(is_chosen);
+        let limit = Limit::of(config);
+        Self { limit, average_unit, marks: may_mark(config), ecn_mask, marks_before_queues }
     }
 }
 
@@ -185,7 +192,10 @@ impl QueueDiscipline for Watched {
             Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
         let packet = self.inner.dequeue(&mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
         match packet {
-            Some(packet) => self.book.leave(&packet, || collisions(self.inner.as_ref(), cx.now) > 0),
+            Some(packet) => {
+                let is_free = self.expected.marks_before_queues;
+                self.book.leave(&packet, || is_free || collisions(self.inner.as_ref(), cx.now) > 0);
+            }
             None if self.book.backlog.packets == 0 => {}
             None => {
                 let ready = self.inner.next_ready();
@@ -437,7 +447,8 @@ mod tests {
     fn commit(sin: Sin, marks: bool, ecn: Ecn) {
         let limit = |packets| Limit { length: Some(Length::Packets(packets)), one_more: false };
         let outer = limit(if sin == Sin::KeepsTooManyInside { 9 } else { 3 });
-        let expected = Expected { limit: outer, average_unit: None, marks, ecn_mask: 0 };
+        let expected =
+            Expected { limit: outer, average_unit: None, marks, ecn_mask: 0, marks_before_queues: false };
         let limits = [("child".to_owned(), limit(3))].into();
         let inner = Box::new(Bad(sin, Vec::new()));
         let mut queue = Watched { inner, expected, limits, unchecked: 0, book: Book::default() };

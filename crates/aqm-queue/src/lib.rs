@@ -60,6 +60,7 @@ mod sfb;
 mod sfq;
 mod shred;
 mod spacing;
+mod stab;
 mod stage;
 mod start;
 mod tc;
@@ -123,6 +124,7 @@ registry! {
         "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,
         "policer" => policer,
+        "stab" => stab,
     }
 }
 

@@ -16,14 +16,8 @@
 //!   nothing adapts; ECT(1) cannot be marked (RFC 2481 has only one ECT); and a packet is admitted if at most
 //!   `limit` wait before it, so up to one packet more.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
-//! - A packet that is to be marked but for which there is no room is dropped and leaves unmarked.
-//! - The timer's first instant is 500 ms after the run begins if the queue is fresh, and at any moment before if it is
-//!   settled: `max_P` has then fallen to 1 % while the line was idle. An instant that meets an arrival or a departure
-//!   comes first.
-//! - The clock of Linux 2.4, microseconds or coarser as the kernel was built, has whole microseconds here, and
-//!   products do not overflow.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use std::ops::RangeInclusive;
 
@@ -41,6 +35,15 @@ use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// Linux's RED as `tc` sets it up: in bytes and integers, not gentle, and slow to forget when idle.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
+    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
+    /// - An instant of the timer that meets an arrival or a departure comes first.
+    /// - The clock of Linux 2.4, microseconds or coarser as the kernel was built, has whole microseconds here, and
+    ///   products do not overflow.
+    /// - There are no `qevents`.
     pub struct Config {
         /// Whose RED this is.
         pub kernel: Kernel = Kernel::Linux61, "ours: the kernel of the recorded runs";
@@ -65,6 +68,9 @@ parameters! {
         pub ecn: bool = false, "tc-red";
         /// Whether, with `ecn`, packets are dropped nevertheless where the average is at `max` or above.
         pub harddrop: bool = false, "tc-red";
+        /// Whether, with `ecn`, a packet that cannot be marked is queued where RED chose it, and dropped only where
+        /// `harddrop` says so or no room is left.
+        pub nodrop: bool = false, "tc-red, since Linux 5.7";
         /// Whether `max_P` moves between 1 and 50 %, from `probability` on, to hold the average near the middle
         /// of the thresholds.
         pub adaptive: bool = false, "tc-red";
@@ -126,13 +132,13 @@ impl Config {
     fn told(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let thresholds = errors.take(self.thresholds());
-        for (place, is_on) in [("harddrop", self.harddrop), ("adaptive", self.adaptive)] {
+        let later = [("harddrop", self.harddrop), ("nodrop", self.nodrop), ("adaptive", self.adaptive)];
+        for (place, is_on) in later {
             let exists = self.kernel != Kernel::Linux24;
             errors.check(exists || !is_on, place, "does not exist in Linux 2.4: leave it out");
         }
-        let remedy = "has no effect without ecn: leave it out";
-        errors.check(self.ecn || !self.harddrop, "harddrop", remedy);
-        self.start.check_effect(self.adaptive, "without adaptive", &mut errors);
+        errors.check_effect(self.ecn, self, &["harddrop", "nodrop"], "without ecn");
+        errors.check_effect(self.adaptive, self, &["start"], "without adaptive");
         let has_packet = IN_32_BITS.contains(&self.avpkt.bytes());
         errors.check(has_packet, "avpkt", OUT_OF_RANGE);
         let probability = self.probability;
@@ -185,6 +191,7 @@ impl Build for Config {
             adapts_at: if self.adaptive { Instant::START + ADAPT_EVERY } else { Instant::NEVER },
             ecn: self.ecn,
             harddrop: self.harddrop,
+            nodrop: self.nodrop,
             marks_ect1: self.kernel != Kernel::Linux24,
             counts: Counts::default(),
             fifo: Fifo::new(Length::Bytes(self.limit.bytes())).admitting(admission),
@@ -215,10 +222,10 @@ impl Build for Config {
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         let Parms { min, max, .. } = self.told().ok()?;
-        let Self { limit, ecn, harddrop, adaptive, .. } = self;
+        let Self { limit, ecn, harddrop, adaptive, nodrop, .. } = self;
         Some(json!({
             "kind": "red", "limit": limit.bytes(), "min": min, "max": max, "ecn": ecn, "harddrop": harddrop,
-            "adaptive": adaptive, "nodrop": false,
+            "adaptive": adaptive, "nodrop": nodrop,
         }))
     }
 
@@ -228,6 +235,8 @@ impl Build for Config {
             json!({"ecn": true, "limit": "10kB"}),
             json!({"ecn": true, "harddrop": true, "burst": 40, "probability": 0.5}),
             json!({"ecn": true, "adaptive": true, "burst": 5}),
+            json!({"ecn": true, "nodrop": true, "limit": "12kB"}),
+            json!({"ecn": true, "nodrop": true, "harddrop": true}),
             json!({"kernel": "2.4", "ecn": true, "avpkt": "500B"}),
             json!({"kernel": "2.4", "burst": 2, "probability": 1.0, "limit": "9999B"}),
         ];
@@ -269,6 +278,7 @@ pub struct LinuxRed {
     adapts_at: Instant,
     ecn: bool,
     harddrop: bool,
+    nodrop: bool,
     marks_ect1: bool,
     start: Start,
     counts: Counts,
@@ -293,6 +303,8 @@ struct Counts {
     /// Packets that were to go before the queue is full, dropped or marked.
     chosen: u64,
     marked: u64,
+    /// Of those, dropped.
+    early: u64,
     pdrop: u64,
 }
 
@@ -321,12 +333,11 @@ impl LinuxRed {
     /// Carries out what was decided: `true` if `packet` has joined the queue.
     fn carry_out(&mut self, reason: Option<Reason>, mut packet: Packet, cx: &mut Context<'_>) -> bool {
         let marks = reason.filter(|reason| self.may_mark(packet.ecn, *reason));
+        let drops = reason.filter(|reason| marks.is_none() && !self.spares(*reason));
         self.counts.chosen += u64::from(reason.is_some());
         self.counts.marked += u64::from(marks.is_some());
-        let refused = match reason {
-            Some(reason) if marks.is_none() => Some(reason),
-            _ => (!self.fifo.has_room_for(&packet)).then_some(Reason::Overflow),
-        };
+        self.counts.early += u64::from(drops.is_some());
+        let refused = drops.or_else(|| (!self.fifo.has_room_for(&packet)).then_some(Reason::Overflow));
         if let Some(reason) = refused {
             self.counts.pdrop += u64::from(reason == Reason::Overflow);
             cx.drop(packet, reason);
@@ -344,6 +355,11 @@ impl LinuxRed {
             && ecn.can_be_marked()
             && (self.marks_ect1 || ecn != Ecn::Ect1)
             && (reason == Reason::Early || !self.harddrop)
+    }
+
+    /// Whether a packet that was chosen and cannot be marked is queued.
+    fn spares(&self, reason: Reason) -> bool {
+        self.nodrop && (reason == Reason::Early || !self.harddrop)
     }
 }
 
@@ -390,7 +406,7 @@ impl QueueDiscipline for LinuxRed {
     }
 
     fn tc_statistics(&self, _now: Instant) -> Value {
-        let Counts { chosen, marked, pdrop } = self.counts;
-        json!({"marked": marked, "early": chosen - marked, "pdrop": pdrop, "other": 0, "overlimits": chosen})
+        let Counts { chosen, marked, early, pdrop } = self.counts;
+        json!({"marked": marked, "early": early, "pdrop": pdrop, "other": 0, "overlimits": chosen})
     }
 }

@@ -5,16 +5,11 @@
 //! `p = a (q - q_ref) - b (q_old - q_ref) + p_old`, with the queue itself and not its average. The integral
 //! goes on until the queue is at `q_ref`, whatever `p` that takes.
 //!
-//! Ours, where the paper is silent, and after ns-2's `pi.cc`:
-//! - `p` stays between 0 and 1, and the controller starts at 0 with an empty queue.
-//! - The packet on the line is not in the queue. In bytes, `q` and `q_ref` count packets of the mean size.
-//! - Each packet is judged by itself: there is no count. A full queue refuses without asking chance.
-//! - An instant of the controller that meets an arrival or a departure comes first. The first is one interval after
-//!   the run begins if the queue is fresh, and at any moment before if it is settled: the controller has been running
-//!   then, and an empty queue has brought `p` to 0.
-//!
 //! Defaults are the paper's example: 60 flows, 3750 packets a second, 246 ms. ns-2's own differ:
 //! 170 updates a second, a `q_ref` and a `limit` of 50 packets.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
@@ -28,6 +23,13 @@ use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 parameters! {
     /// PI: a proportional-integral controller that moves the drop probability until the queue is at a
     /// reference length.
+    ///
+    /// Where the paper is silent, after `pi.cc` of ns-2:
+    ///
+    /// - The probability stays between 0 and 1, and begins at 0 with an empty queue.
+    /// - The packet on the line is not in the queue. In bytes, the queue and `q_ref` count packets of the mean size.
+    /// - Each packet is judged by itself: there is no count. A full queue refuses without asking chance.
+    /// - An instant of the controller that meets an arrival or a departure comes first.
     pub struct Config {
         /// The queue to hold (`q_ref`). Its unit, packets or bytes, is the unit the queue is measured in.
         pub q_ref: Length = Length::Packets(200), "Hollot et al. 2001";
@@ -83,6 +85,9 @@ impl Config {
             errors.check(is_met, "limit", format_args!("must exceed q_ref, {q_ref}, {remedy}"));
         }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let counts_bytes = q_ref.in_bytes() || self.scale_by_size;
+        let condition = "with q_ref in packets and without scale_by_size";
+        errors.check_effect(counts_bytes, self, &["mean_packet"], condition);
         errors.finish(())?;
         Ok(Pi {
             controller: Controller {

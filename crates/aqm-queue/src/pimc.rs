@@ -4,11 +4,8 @@
 //! Polytechnic Institute, 2004: packets tell their sender's congestion window, and a router under PI does
 //! not drop a packet whose window is below a fixed threshold.
 //!
-//! Only the thesis' abstract is at hand. Ours:
-//! - The threshold is 4: a smaller window cannot bring three duplicate acknowledgements, so a loss would
-//!   cost a time-out.
-//! - A packet that is spared asks no chance and is not marked either; a full queue refuses it all the same.
-//! - A packet without a window meets PI.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
 use serde_json::{Value, json};
@@ -20,6 +17,13 @@ parameters! {
     /// PIMC: PI that spares packets of congestion windows below a threshold.
     ///
     /// Packets must carry their sender's window.
+    ///
+    /// Where the abstract of the thesis is silent:
+    ///
+    /// - The threshold is 4: a smaller window cannot bring three duplicate acknowledgements, so a loss would cost a
+    ///   time-out.
+    /// - A packet that is spared asks no chance and is not marked either. A full queue refuses it all the same.
+    /// - A packet without a window meets PI.
     pub struct Config {
         /// The PI it is built on.
         pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";

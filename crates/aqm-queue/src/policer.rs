@@ -5,8 +5,8 @@
 //! bucket, which fills at that rate up to `peak_burst`, and a packet needs tokens in both, as in Linux
 //! 6.1's `act_police`.
 //!
-//! Ours, where the sources are silent: tokens are counted exactly, Linux's in whole nanoseconds of sending; and a
-//! packet larger than a bucket never passes.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rate, Size};
 use serde_json::{Value, json};
@@ -16,6 +16,13 @@ use crate::{Context, Gauge, Reason};
 
 stage! {
     /// A policer before a queue: packets for which a token bucket has no tokens are dropped.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - Tokens are counted exactly, those of the kernel in whole nanoseconds of sending.
+    /// - A packet larger than a bucket never passes.
+    /// - What is beyond the rate is dropped: there are no other actions (`conform-exceed`), no `avrate`, no limits in
+    ///   packets per second, no `overhead` and no `linklayer`.
     pub struct Config {
         /// The rate at which tokens come. Left out: that of the line.
         pub rate: Option<Rate> = None, "ours";
@@ -37,6 +44,9 @@ impl Config {
         }
         let problem = format_args!("must exceed rate, {rate}");
         errors.check(self.peak.is_none_or(|peak| peak > rate), "peak", problem);
+        let is_shorter = self.peak_burst.bytes() < self.burst.bytes();
+        errors.check_effect(is_shorter, self, &["peak"], "unless peak_burst is below burst");
+        errors.check_effect(self.peak.is_some(), self, &["peak_burst"], "without peak");
         errors.finish(())?;
         let peak = self.peak.map(|peak| Bucket::new(peak, self.peak_burst));
         Ok(Policer { bucket: Bucket::new(rate, self.burst), peak, filled_at: Instant::START, dropped: 0 })

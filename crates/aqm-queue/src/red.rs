@@ -7,16 +7,12 @@
 //! RED averages the queue it finds at arrivals and drops, or marks, with a probability that rises
 //! with the average. A count of packets since the last drop spaces the drops evenly.
 //!
-//! Ours, where the paper is silent, and after ns-2 (more in `average.rs` and `spacing.rs`):
-//! - The queue is measured before the packet joins; the packet on the line is not in the queue.
-//! - A queue of at most one packet never drops early; where thresholds are in bytes, only an empty one: ns-2 asks
-//!   for a length above 1, whatever its unit.
-//! - Every drop or mark starts the count anew, a full queue's too.
-//! - A full queue refuses a packet whatever was decided, and the packet leaves unmarked.
-//!
 //! Defaults: `gentle` is on, ns-2's default since 2001 and what later papers mean by RED; drops are spaced
 //! `no-wait`, as that paper and talks print it. ns-2's own default, `wait`, drops a third as often at the same
 //! average, so a comparison must say which it uses. Linux's RED is another queue (`linux_red.rs`).
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
@@ -30,6 +26,14 @@ use crate::{Build, Context, Fifo, Gauge, QueueDiscipline};
 parameters! {
     /// RED: drops (or marks) at random before the queue is full, with a probability that rises with
     /// the average queue.
+    ///
+    /// Where the paper is silent, after ns-2:
+    ///
+    /// - The queue is measured before the packet joins; the packet on the line is not in the queue.
+    /// - A queue of at most one packet never drops early; where thresholds are in bytes, only an empty one: ns-2 asks
+    ///   for a length above 1, whatever its unit.
+    /// - Every drop or mark starts the count anew, that of a full queue, too.
+    /// - A full queue refuses a packet whatever was decided, and the packet leaves unmarked.
     pub struct Config {
         /// Average queue below which nothing is dropped early (`min_th`). Its unit, packets or
         /// bytes, is the unit of the average.
@@ -89,9 +93,9 @@ impl Config {
             errors.check(share > 0.0 && share <= 1.0, place, problem);
         }
         errors.check(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let marks = self.ecn != EcnRule::Off;
+        errors.check_effect(marks, self, &["mark_p"], "with ecn = \"off\"");
         if let Some(p) = self.mark_p {
-            let marks = self.ecn != EcnRule::Off;
-            errors.check(marks, "mark_p", "has no effect with ecn = \"off\": leave it out");
             let is_share = !marks || (0.0..=1.0).contains(&p);
             errors.check(is_share, "mark_p", format_args!("must be from 0 to 1, not {p}"));
         }

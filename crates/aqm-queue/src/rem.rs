@@ -11,17 +11,8 @@
 //! `p = max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess` = `"backlog"`), which needs no rates; while the
 //! line idles or packets are dropped the two differ.
 //!
-//! Ours, where the paper is silent, and after ns-2's `rem.cc`:
-//! - Defaults are ns-2's, where `alpha` is a constant in the code. All is counted in packets; with `target` in bytes,
-//!   bytes count as packets of `mean_packet`, and with `scale_by_size` the probability is multiplied by a packet's size
-//!   over that, as ns-2 has it then.
-//! - `b` is the backlog at the update; in the form without rates `alpha` weighs the one at the update before, as written.
-//! - `x` counts all arrivals, whatever becomes of them; `rate_weight` below 1 averages it over intervals (`inw_`).
-//! - The price begins at 0, to which it falls while nothing comes; an instant of the controller that meets an arrival or a
-//!   departure comes first. The first is one `interval` after the run begins if the queue is fresh, and at any moment
-//!   before if it is settled: the controller has been running then.
-//! - A full queue refuses without asking chance. Packets are marked as they arrive; ns-2 marks as they leave, and drops
-//!   none that cannot be marked.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
@@ -35,6 +26,18 @@ use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
 
 parameters! {
     /// REM: a price follows backlog and excess of arrivals, and marks are exponential in it.
+    ///
+    /// Where the paper is silent, after `rem.cc` of ns-2:
+    ///
+    /// - Defaults are those of ns-2, where `alpha` is a constant in the code. All is counted in packets. With `target`
+    ///   in bytes, bytes count as packets of `mean_packet`, and with `scale_by_size` the probability is multiplied by
+    ///   the size of a packet over that, as in ns-2.
+    /// - The backlog is that at the update. In the form without rates (`excess = "backlog"`) `alpha` weighs the one at
+    ///   the update before, as written.
+    /// - All arrivals count, whatever becomes of them; `rate_weight` below 1 averages them over intervals (`inw_`).
+    /// - The price begins at 0. An instant of the controller that meets an arrival or a departure comes first.
+    /// - A full queue refuses without asking chance. Packets are marked as they arrive; ns-2 marks as they leave, and
+    ///   drops none that cannot be marked.
     pub struct Config {
         /// The backlog to hold (`b*`). Its unit, packets or bytes, is the unit that all is measured in.
         pub target: Length = Length::Packets(20), "ns-2: `pbo_`";
@@ -96,6 +99,11 @@ impl Build for Config {
             errors.check(is_met, "limit", format_args!("must exceed target, {target}, {remedy}"));
         }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let from_arrivals = self.excess == Excess::Arrivals;
+        errors.check_effect(from_arrivals, self, &["rate_weight"], "with excess = \"backlog\"");
+        let counts_bytes = from_arrivals || target.in_bytes() || self.scale_by_size;
+        let condition = "with excess = \"backlog\", target in packets and without scale_by_size";
+        errors.check_effect(counts_bytes, self, &["mean_packet"], condition);
         errors.finish(())?;
         Ok(Box::new(Rem { controller: Controller::new(self, rate), fifo: Fifo::new(limit) }))
     }

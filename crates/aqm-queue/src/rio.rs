@@ -9,17 +9,11 @@
 //! Classes are numbered from 0, the one that is preferred; a packet carries its class number plus
 //! one. A packet that nothing classified belongs to the last class, one beyond the list too.
 //!
-//! Ours, where the sources are silent:
-//! - An average takes a sample at each arrival of a class that it counts, dropped or not.
-//! - A class counts the packets since its own last drop, and its turn above `min_th` ends by itself.
-//! - A class whose queue holds at most one packet (with thresholds in bytes: none) is not dropped early,
-//!   whatever else waits (ns-2's RIO), unless `spare_short_queue` is off.
-//! - Every average falls while the line idles; `idle` says whether a class's falls while only other
-//!   classes keep the line busy.
-//! - The limit is on the whole queue; who meets it loses its packet, whatever its class.
-//!
 //! With one class, or if all packets are of the last class and it counts them all, this is RED, draw
 //! for draw. Defaults are those of ns-2's RIO, which is steeper than its RED: not gentle.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, choices, parameters,
@@ -37,6 +31,16 @@ parameters! {
     /// later than others.
     ///
     /// Packets must carry their class.
+    ///
+    /// Where the sources are silent:
+    ///
+    /// - An average takes a sample at each arrival of a class that it counts, dropped or not.
+    /// - A class counts the packets since its own last drop, and its turn above `min_th` ends by itself.
+    /// - A class whose queue holds at most one packet (with thresholds in bytes: none) is not dropped early, whatever
+    ///   else waits (RIO of ns-2), unless `spare_short_queue` is off.
+    /// - Every average falls while the line idles. `idle` says whether that of a class falls while only other classes
+    ///   keep the line busy.
+    /// - The limit is on the whole queue. A packet that meets it is lost, whatever its class.
     pub struct Config {
         /// Which packets the average of a class counts.
         pub coupling: Coupling = Coupling::Coupled, "Clark & Fang 1998";
@@ -151,10 +155,10 @@ impl Config {
             let same_unit = class.min_th.in_bytes() == unit.in_bytes();
             errors.check(same_unit, format!("{place}.min_th"), problem);
         }
+        errors.check_effect(*coupling != Coupling::Total, self, &["idle"], "with coupling = \"total\"");
         if self.total_average == TotalAverage::InArrivals {
             let couples = *coupling == Coupling::Coupled;
-            let remedy = "has no effect unless coupling is \"coupled\": leave it out";
-            errors.check(couples, "total_average", remedy);
+            errors.check_effect(couples, self, &["total_average"], "unless coupling is \"coupled\"");
             let remedy = "needs a class before the last, or the average never moves";
             errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }

@@ -6,11 +6,10 @@
 //! of short packets waiting, a long one by the average of the whole queue; thresholds are shares of
 //! the buffer.
 //!
-//! Ours, where the paper is silent: thresholds are rounded to whole packets or bytes; a packet without
-//! a mark is long; ECN marks are made below `max_th` only, as ns-2's RIO does. Whether the paper's
-//! averages were those of Clark & Fang or of ns-2 is unknown: `total_average` is a choice.
-//!
 //! If all packets are long this is RED, draw for draw.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Length, Rate, Size, parameters};
 
@@ -24,6 +23,13 @@ parameters! {
     /// of the buffer.
     ///
     /// Packets must be marked short or long; those without a mark are long.
+    ///
+    /// Where the paper is silent:
+    ///
+    /// - Thresholds are rounded to whole packets or bytes.
+    /// - ECN marks are made below `max_th` only, as in the RIO of ns-2.
+    /// - Whether the averages of the paper were those of Clark and Fang or of ns-2 is unknown: `total_average` is a
+    ///   choice.
     pub struct Config {
         /// The most that may wait, in packets or bytes (`B`); the packet on the line is not counted.
         pub limit: Length = Length::Packets(500), "Guo & Matta 2001, Table III: 2.5 BDP";

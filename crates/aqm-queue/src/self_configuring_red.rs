@@ -5,11 +5,8 @@
 //! `beta`. All else is RED (`red.rs`). Floyd, Gummadi and Shenker's Adaptive RED of 2001 is another algorithm
 //! (`adaptive_red.rs`).
 //!
-//! Ours, where the paper is silent:
-//! - `max_p` keeps to bounds; the paper names none.
-//! - The first arrival, which finds an average below `min_th`, is a crossing (ns-2, ns-3).
-//! - The gentle line, which RED has by default and the paper does not know, begins at `max_p` as it is now, so that
-//!   the drop function has no jump.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
 use serde_json::{Value, json};
@@ -22,6 +19,13 @@ use crate::{Build, Context, Gauge, QueueDiscipline};
 parameters! {
     /// Self-configuring RED (Feng et al. 1999): RED that divides `max_p` when the average queue falls below
     /// `min_th`, and multiplies it when the average rises above `max_th`.
+    ///
+    /// Where the paper is silent:
+    ///
+    /// - `max_p` keeps to bounds; the paper names none.
+    /// - The first arrival, which finds an average below `min_th`, is a crossing (ns-2, ns-3).
+    /// - The gentle line, which the paper does not have, begins at `max_p` as it is now, so that the drop function has
+    ///   no jump.
     pub struct Config {
         /// The RED it is built on; its `max_p` is the one it begins with.
         pub red: red::Config = red::Config::default(), "as `red`";

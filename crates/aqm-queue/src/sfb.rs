@@ -25,13 +25,8 @@
 //! What `start` sets is the time until the first change of bins: drawn from one `rehash` if the queue is settled, a whole
 //! one if it is fresh. In both no flow has failed to respond, so all probabilities are 0, and the penalty box is full.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - The kernel's clock ticks each millisecond (`HZ` 1000).
-//! - Flows are told apart by their numbers (`fair/classifier.rs`); the salts of both sets of bins are drawn as the first
-//!   packet arrives.
-//! - A packet that the queue drops at any time leaves its bins, and is a `childdrop`. In the kernel the queue must not
-//!   drop a packet that it has accepted.
-//! - The kernel's SFB always marks; here `ecn` may be off.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span, parameters,
@@ -46,6 +41,17 @@ use crate::{Build, Context, Derived, Fifo, Gauge, Inner, QueueDiscipline, Reason
 parameters! {
     /// Stochastic Fair Blue: marks or drops by the probability of the least busy of a flow's hashed bins, and lets
     /// little pass of flows that do not respond.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The clock of the kernel ticks each millisecond (`HZ` 1000).
+    /// - Flows are told apart by their numbers. The salts of both sets of bins are drawn as the first packet arrives.
+    ///   There are no filters of `tc`.
+    /// - A packet that the queue drops at any time leaves its bins, and counts as `childdrop`. In the kernel the queue
+    ///   must not drop a packet that it has accepted.
+    /// - The SFB of the kernel always marks; here `ecn` may be off.
+    /// - With `db` of at least `rehash` the bins that take over may begin to teach the next ones with the same packet,
+    ///   in the kernel with the next packet.
     pub struct Config {
         /// The most that may wait, in packets; the packet on the line is not counted.
         pub limit: Length = Length::Packets(1000), "Linux 6.1: the length of an Ethernet device's queue";
@@ -127,9 +133,9 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let told = errors.take(self.told());
+        errors.check_effect(!self.rehash.is_zero(), self, &["db", "start"], "with rehash = \"0s\"");
         let inside = self.queue.as_ref().map(|queue| Inside::build(Some(queue), rate)).transpose();
         let inside = errors.take(inside);
-        self.start.check_effect(!self.rehash.is_zero(), "with rehash = \"0s\"", &mut errors);
         let (told, inside) = errors.finish_some(told.zip(inside))?;
         let sfb = Sfb {
             told,

@@ -8,8 +8,9 @@
 //!   round sends while it has credit; then it gets a quantum more and goes to the end.
 //! - A queue of `depth` packets refuses what arrives, or drops its oldest packet for it (`headdrop`).
 //! - If now more than `limit` wait, the longest queue in packets drops its newest packet, or its oldest. Lists of the
-//!   queues with one packet, two, three find it at once: of equally long ones the one whose length changed last. There
-//!   are no more queues than `limit`, so it has two packets at least.
+//!   queues with one packet, two, three find it at once: of equally long ones the one whose length changed last. If each
+//!   queue has one packet, the first of the round loses it. A `limit` that is given cuts `flows` to as many, so this
+//!   happens only without one.
 //! - Every `perturb` the hash changes. What waits moves to its new bucket, queue by queue and in order, each with a
 //!   quantum of credit; what finds no queue, or a full one, is dropped.
 //! - With `redflowlimit` each queue has a RED (`linux_red_core.rs`), in bytes, which judges packets that find others of
@@ -18,11 +19,8 @@
 //!
 //! Credit counts bytes, as in the kernel of the recorded runs (6.1.192); older ones count eighths of them, rounded up.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - How flows are hashed (`fair/classifier.rs`): over the packet's flow number and a salt from the queue's own stream.
-//! - The timer of `perturb` counts from the start of the run if the queue is fresh, and runs already if it is settled.
-//!   It is caught up with at the next call.
-//! - `tc` reads the limit of `redflowlimit` and takes the thresholds from it; the kernel does not enforce it.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use std::ops::RangeInclusive;
 
@@ -42,13 +40,22 @@ parameters! {
     /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room.
     ///
     /// As Linux has it. With `redflowlimit` each queue has a RED.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol. There are no filters of `tc`.
+    /// - `perturb` takes any time, `tc` whole seconds. The timer is caught up with at the next arrival or departure.
+    /// - `tc` reads `redflowlimit` and takes the thresholds of RED from it. The kernel does not enforce it, and neither
+    ///   is it enforced here.
+    /// - Credit counts bytes, as in Linux 6.1.192; older kernels count eighths of bytes, rounded up.
     pub struct Config {
         /// The most packets that may wait, all queues together; the packet on the line is not counted. No more than
-        /// `flows` queues of `depth` packets hold.
-        pub limit: Length = Length::Packets(127), "tc-sfq";
+        /// `flows` queues of `depth` packets hold. Left out: 127p.
+        pub limit: Option<Length> = None, "tc-sfq";
         /// The most packets that may wait in a queue.
         pub depth: u32 = 127, "tc-sfq";
-        /// The queues; no more than `limit`, nor than `divisor`.
+        /// The queues; no more than `divisor`, nor than a `limit` that is given.
         pub flows: u32 = 128, "Linux";
         /// The buckets that flows are hashed into, a power of two.
         pub divisor: u32 = 1024, "tc-sfq";
@@ -82,6 +89,8 @@ parameters! {
     }
 }
 
+/// The packets that may wait where no limit is given (`SFQ_MAX_DEPTH`).
+const LIMIT: u64 = 127;
 /// The most packets of a queue (`SFQ_MAX_DEPTH`), and the most queues (`SFQ_MAX_FLOWS`).
 const MOST_DEPTH: u32 = 127;
 const MOST_FLOWS: u32 = 0x10000 - MOST_DEPTH - 1;
@@ -93,8 +102,9 @@ const QUANTA: RangeInclusive<u64> = 1..=i32::MAX as u64;
 impl Config {
     /// The limit and the queues that are left of those asked for.
     fn effective(&self) -> (u64, u32) {
-        let asked = u32::try_from(self.limit.count()).unwrap_or(u32::MAX);
         let flows = self.flows.min(self.divisor);
+        let Some(limit) = self.limit else { return (LIMIT, flows) };
+        let asked = u32::try_from(limit.count()).unwrap_or(u32::MAX);
         let limit = asked.min(self.depth.saturating_mul(flows));
         (limit.into(), flows.min(limit))
     }
@@ -103,18 +113,11 @@ impl Config {
     fn red(&self) -> Result<Option<Parms>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Some(limit) = self.redflowlimit else {
-            for (place, is_set) in [
-                ("min", self.min.is_some()),
-                ("max", self.max.is_some()),
-                ("burst", self.burst.is_some()),
-                ("ecn", self.ecn),
-                ("harddrop", self.harddrop),
-            ] {
-                errors.check(!is_set, place, "has no effect without redflowlimit: leave it out");
-            }
+            let of_red = ["min", "max", "probability", "burst", "avpkt", "ecn", "harddrop"];
+            errors.check_effect(false, self, &of_red, "without redflowlimit");
             return errors.finish(None);
         };
-        errors.check(self.ecn || !self.harddrop, "harddrop", "has no effect without ecn: leave it out");
+        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
         let avpkt = self.avpkt.bytes();
         let in_32_bits = 1..=u64::from(u32::MAX);
         errors.check(in_32_bits.contains(&avpkt), "avpkt", "must be from 1B to 4294967295B");
@@ -130,7 +133,7 @@ impl Config {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let is_right = !self.limit.in_bytes() && self.limit.count() > 1;
+        let is_right = self.limit.is_none_or(|limit| !limit.in_bytes() && limit.count() > 1);
         errors.check(is_right, "limit", "must be at least 2p, and in packets");
         let problem = format_args!("must be from 1 to {MOST_DEPTH}, not {}", self.depth);
         errors.check((1..=MOST_DEPTH).contains(&self.depth), "depth", problem);
@@ -141,8 +144,9 @@ impl Build for Config {
         errors.check(is_right, "divisor", problem);
         let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
+        errors.check_effect(self.depth > 1, self, &["quantum"], "with depth = 1");
         errors.check(self.perturb.is_none_or(|every| !every.is_zero()), "perturb", "must be more than 0s");
-        self.start.check_effect(self.perturb.is_some(), "without perturb", &mut errors);
+        errors.check_effect(self.perturb.is_some(), self, &["start"], "without perturb");
         let red = errors.take(self.red()).flatten();
         errors.finish(())?;
         let (limit, flows) = self.effective();
@@ -168,6 +172,10 @@ impl Build for Config {
         true
     }
 
+    fn holds_at_most(&self) -> Option<Length> {
+        Some(Length::Packets(self.effective().0))
+    }
+
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         Some(self.red().ok()??.curve().probability(average))
     }
@@ -175,7 +183,7 @@ impl Build for Config {
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
         let mut derived = Vec::new();
         let (limit, flows) = self.effective();
-        if limit != self.limit.count() {
+        if self.limit != Some(Length::Packets(limit)) {
             derived.push(Derived::new("limit", limit as f64, "packets"));
         }
         if flows != self.flows {
@@ -193,9 +201,9 @@ impl Build for Config {
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        let (limit, flows) = self.effective();
+        let (limit, _) = self.effective();
         let mut options = json!({
-            "kind": "sfq", "limit": limit, "quantum": self.quantum.bytes(), "depth": self.depth, "flows": flows,
+            "kind": "sfq", "limit": limit, "quantum": self.quantum.bytes(), "depth": self.depth,
             "divisor": self.divisor,
         });
         if self.headdrop {
@@ -228,6 +236,7 @@ impl Build for Config {
         };
         vec![
             json!({"limit": "9p", "divisor": 2, "quantum": "70B", "perturb": "3ms"}),
+            json!({"flows": 200, "depth": 2}),
             json!({"limit": "20p", "depth": 3, "flows": 2, "headdrop": true, "perturb": "50ms"}),
             json!({"limit": "2p", "divisor": 4, "depth": 1}),
             red(json!({"ecn": true})),
@@ -365,11 +374,12 @@ impl QueueDiscipline for Sfq {
         }
         let Counts { prob, forced } = self.counts;
         let picked = [prob, forced].iter().map(|one| one.mark + one.mark_head + one.drop).sum::<u64>();
-        json!({
+        // `tc` prints the counters of RED among the options.
+        let options = json!({
             "prob_mark": prob.mark, "prob_mark_head": prob.mark_head, "prob_drop": prob.drop,
             "forced_mark": forced.mark, "forced_mark_head": forced.mark_head, "forced_drop": forced.drop,
-            "overlimits": picked,
-        })
+        });
+        json!({"options": options, "overlimits": picked})
     }
 }
 
@@ -433,7 +443,12 @@ impl Sfq {
     /// Makes room at the longest queue.
     #[inline(never)]
     fn drop_from_longest(&mut self, cx: &mut Context<'_>) {
-        let slot = self.lengths.first(self.lengths.longest).expect("something waits");
+        let slot = match self.lengths.longest {
+            // Each queue has one packet.
+            1 => self.round.front(),
+            longest => self.lengths.first(longest),
+        };
+        let slot = slot.expect("something waits");
         let taken = if self.headdrop { self.packets.take_front(slot) } else { self.packets.take_back(slot) };
         self.after_less(slot);
         cx.drop(taken.packet, Reason::Overflow);

@@ -7,15 +7,10 @@
 //! `min_mod = min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th - min_mod) / (max_th -
 //! min_th)`, where `r` is the packet's window over the average window.
 //!
-//! Ours, where paper and talk are silent:
-//! - The average window is as in `window_average.rs`.
-//! - The gentle line starts at the packet's own `maxp_mod`, the only choice without a jump.
-//! - A large window's line may begin below an empty queue: `floor` says what then.
-//! - A packet below its own line is not counted, and does not end RED's turn above the threshold: the
-//!   turn ends below the smallest `min_mod` met so far, or with a queue too short to drop from.
-//!   Otherwise every small window would win the next large one a free pass.
-//!
 //! If all windows are equal this is RED, draw for draw.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, choices, parameters};
 use serde_json::{Value, json};
@@ -30,6 +25,14 @@ parameters! {
     /// often.
     ///
     /// Packets must carry their sender's window.
+    ///
+    /// Where paper and talk are silent:
+    ///
+    /// - The gentle line starts at the `maxp_mod` of the packet, the only choice without a jump.
+    /// - The line of a large window may begin below an empty queue: `floor` says what happens then.
+    /// - A packet below its own line is not counted, and does not end the turn of RED above the threshold. The turn
+    ///   ends below the smallest `min_mod` met so far, or with a queue too short to drop from. Otherwise every small
+    ///   window would win the next large one a free pass.
     pub struct Config {
         /// The RED it is built on.
         pub red: red::Config = red::Config::default(), "SHRED talk, slide 17";

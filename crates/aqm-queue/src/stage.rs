@@ -115,6 +115,11 @@ pub(crate) trait Stage: Clone + Send + Sync + 'static {
     /// As [`QueueDiscipline::on_start`]; the queue is told, too.
     fn on_start(&mut self, _chance: &mut Rng) {}
 
+    /// What waits.
+    fn backlog(&self, inside: &Inside<Self::Note>) -> Backlog {
+        inside.backlog()
+    }
+
     /// As [`QueueDiscipline::gauges`].
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
@@ -173,7 +178,19 @@ impl<N: Copy> Inside<N> {
 
     /// Offers `packet` to the queue; returns its place, from which it may be gone already.
     #[inline]
-    pub fn enqueue(&mut self, mut packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
+    pub fn enqueue(&mut self, packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
+        self.enqueue_with_length(packet, packet.bytes, noted, cx)
+    }
+
+    /// The same, where the queue takes the packet for one of another length; all others see it as it is.
+    #[inline]
+    pub fn enqueue_with_length(
+        &mut self,
+        mut packet: Packet,
+        length: u16,
+        noted: N,
+        cx: &mut Context<'_>,
+    ) -> u32 {
         self.arrivals += 1;
         let one = Place { packet, noted };
         let place = match self.waiting.places.get_mut(self.free as usize) {
@@ -187,7 +204,7 @@ impl<N: Copy> Inside<N> {
                 self.waiting.places.len() as u32 - 1
             }
         };
-        packet.id = place;
+        (packet.id, packet.bytes) = (place, length);
         self.with(cx, |queue, cx| queue.enqueue(packet, cx));
         place
     }
@@ -299,7 +316,7 @@ impl<S: Stage> QueueDiscipline for Staged<S> {
     }
 
     fn backlog(&self) -> Backlog {
-        self.inside.backlog()
+        self.stage.backlog(&self.inside)
     }
 
     fn next_ready(&self) -> Option<Instant> {

@@ -13,7 +13,7 @@
 //!
 //! [`QueueDiscipline::on_start`]: crate::QueueDiscipline::on_start
 
-use aqm_net::{ErrorCollector, Instant, Rng, Span, choices};
+use aqm_net::{Instant, Rng, Span, choices};
 
 choices! {
     /// The state in which a queue begins a run.
@@ -30,12 +30,6 @@ impl Start {
     /// Whether the queue has been in service for long.
     pub(crate) fn is_settled(self) -> bool {
         self == Self::Settled
-    }
-
-    /// Refuses `fresh` where it changes nothing; `without` says why, such as "without perturb".
-    pub(crate) fn check_effect(self, has_effect: bool, without: &str, errors: &mut ErrorCollector) {
-        let problem = format_args!("has no effect {without}: leave it out");
-        errors.check(has_effect || self.is_settled(), "start", problem);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::testing::{Driver, ect, packet};
-use aqm_queue::{Config, Reason};
+use aqm_queue::{Config, Label, Protocol, Reason};
 use serde_json::{Value, json};
 
 fn with(mut table: Value, more: &Value) -> Value {
@@ -10,8 +10,27 @@ fn with(mut table: Value, more: &Value) -> Value {
     table
 }
 
+/// With a timer that is never late.
 fn fq(more: &Value) -> Driver {
-    Driver::new(with(json!({"kind": "fq"}), more), 1)
+    let exact = if more.get("maxrate").is_some() { json!({"timer_slack": "0s"}) } else { json!({}) };
+    Driver::new(with(with(json!({"kind": "fq"}), &exact), more), 1)
+}
+
+/// As since Linux 6.7; packets of the labels 0, 1, 2 are in the bands of these numbers.
+fn banded(more: &Value) -> Driver {
+    let mut driver = fq(&with(json!({"kernel": "6.18"}), more));
+    for (number, dscp) in [(0, 12), (1, 0), (2, 10)] {
+        let label = Label { traffic: format!("{number}"), protocol: Protocol::Udp, port: 0, dscp };
+        driver.queue.on_label(number, &label);
+    }
+    driver
+}
+
+/// Offers so many full packets of a flow with this label.
+fn offer_in_band(driver: &mut Driver, flow: u32, label: u16, count: usize) {
+    (0..count).for_each(|_| {
+        driver.offer(Packet { label, ..of(flow, 1514) });
+    });
 }
 
 fn of(flow: u32, bytes: u16) -> Packet {
@@ -183,6 +202,79 @@ fn others_pass_while_a_flow_rests_and_come_back_in_the_order_of_their_time() {
 }
 
 #[test]
+fn a_rest_ends_late_by_the_slack_of_the_timer_unless_a_packet_arrives_before() {
+    for (more, slack) in [(json!({}), 10), (json!({"timer_slack": "3ms"}), 3000)] {
+        let table = with(json!({"kind": "fq", "maxrate": "500kbps"}), &more);
+        let mut driver = Driver::new(table.clone(), 1);
+        offer(&mut driver, 1, 2);
+        assert!(driver.take().is_some() && driver.take().is_none());
+        assert_eq!(driver.queue.next_ready(), Some(at_micros(24_224 + slack)));
+        driver.now = at_micros(24_225);
+        offer(&mut driver, 2, 1);
+        assert_eq!(flows(&mut driver, 2), [2, 1]);
+    }
+}
+
+#[test]
+fn since_linux_6_7_up_to_eight_packets_that_find_no_flow_waiting_pass_by_all_flows() {
+    let mut driver = banded(&json!({"ce_threshold": "1ms"}));
+    (1..=8).for_each(|flow| {
+        driver.offer(Packet { flow, ..ect(1514) });
+    });
+    assert_eq!((told(&driver, "fastpath"), told(&driver, "flows")), (8, 0));
+    offer(&mut driver, 3, 2);
+    assert_eq!((told(&driver, "fastpath"), told(&driver, "flows"), told(&driver, "inactive")), (8, 1, 0));
+    // While a flow waits all others do.
+    driver.now = at_micros(5000);
+    assert_eq!(flows(&mut driver, 8), [1, 2, 3, 4, 5, 6, 7, 8]);
+    offer(&mut driver, 1, 1);
+    assert_eq!((told(&driver, "fastpath"), told(&driver, "flows")), (8, 2));
+    assert_eq!(flows(&mut driver, 4), [3, 3, 1]);
+    assert_eq!((driver.fates.counts.marks, told(&driver, "ce_mark")), (0, 2), "none on the fast path");
+    offer(&mut driver, 9, 1);
+    assert_eq!((told(&driver, "fastpath"), told(&driver, "inactive")), (9, 2));
+    let mut paced = banded(&json!({"maxrate": "1Mbps"}));
+    offer(&mut paced, 1, 1);
+    assert_eq!((told(&paced, "fastpath"), told(&paced, "flows")), (0, 1));
+}
+
+#[test]
+fn since_linux_6_7_bands_share_the_line_by_their_weights_and_each_has_the_limit() {
+    let mut driver = banded(&json!({"flow_limit": "5000p"}));
+    (0..3).for_each(|band| offer_in_band(&mut driver, 1 + u32::from(band), band, 4000));
+    // Four rounds of 13 * 65,536 bytes.
+    let sent = flows(&mut driver, 4 * 13 * 65_536 / 1514);
+    let share = |flow| sent.iter().filter(|one| **one == flow).count() as f64 / sent.len() as f64;
+    for (flow, weight) in [(1, 9.0), (2, 3.0), (3, 1.0)] {
+        assert!((share(flow) - weight / 13.0).abs() < 0.02, "{flow}: {}", share(flow));
+    }
+    let mut driver = banded(&json!({"limit": "10p"}));
+    // Eight on the fast path.
+    offer_in_band(&mut driver, 1, 1, 30);
+    offer_in_band(&mut driver, 2, 0, 12);
+    let counts = ["band0_pkts", "band1_pkts", "band2_pkts", "band0_drops", "band1_drops"];
+    assert_eq!(counts.map(|name| told(&driver, name)), [10, 10, 0, 2, 12]);
+    assert_eq!((driver.queue.backlog().packets, driver.fates.counts.overflow), (28, 14));
+}
+
+#[test]
+fn since_linux_6_7_an_arrival_looks_at_its_bucket_for_flows_to_forget() {
+    let mut driver = banded(&json!({"buckets": 2, "maxrate": "30Gbps"}));
+    let visit = |driver: &mut Driver, flow: u32| {
+        offer(driver, flow, 1);
+        driver.take();
+    };
+    (0..9).for_each(|flow| visit(&mut driver, flow));
+    // Those that are empty are found when a flow beside them has spent its first ten packets.
+    offer(&mut driver, 100, 30);
+    paced(&mut driver);
+    assert_eq!((told(&driver, "flows"), told(&driver, "gc")), (10, 0));
+    driver.now = at_micros(4_000_000);
+    (200..202).for_each(|flow| visit(&mut driver, flow));
+    assert!(told(&driver, "gc") > 0 && told(&driver, "gc") + told(&driver, "flows") == 12);
+}
+
+#[test]
 fn without_a_rate_or_without_pacing_nothing_is_held_back() {
     for more in [json!({}), json!({"pacing": false})] {
         let mut driver = fq(&more);
@@ -350,10 +442,13 @@ fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
         options(&json!({})),
         json!({
             "kind": "fq", "limit": 10_000, "flow_limit": 100, "buckets": 1024, "orphan_mask": 1023, "quantum": 3028,
-            "initial_quantum": 15_140, "low_rate_threshold": 68_750, "refill_delay": 40_000, "timer_slack": 0,
+            "initial_quantum": 15_140, "low_rate_threshold": 68_750, "refill_delay": 40_000, "timer_slack": 10_000,
             "horizon": 10_000_000, "horizon_drop": null,
         })
     );
+    let later = options(&json!({"kernel": "6.18"}));
+    assert_eq!([&later["bands"], &later["weights"]], [&json!(3), &json!([589_824, 196_608, 65_536])]);
+    assert_eq!(later["priomap"], json!([1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]));
     let set = options(&json!({"maxrate": "8Mbps", "ce_threshold": "3ms", "buckets": 1000}));
     assert_eq!([&set["maxrate"], &set["ce_threshold"], &set["buckets"]], [1_000_000, 3000, 1024]);
     assert_eq!(options(&json!({"pacing": false}))["pacing"], false);
@@ -378,6 +473,10 @@ fn what_cannot_be_is_refused() {
         json!({"low_rate_threshold": "40Gbps"}),
         json!({"buckets": 1}),
         json!({"buckets": 300_000}),
+        json!({"timer_slack": "5s", "maxrate": "1Mbps"}),
+        json!({"weights": [1, 2, 3], "kernel": "6.18"}),
+        json!({"weights": [20_000, 20_000, 20_000]}),
+        json!({"priomap": [0, 1, 2], "kernel": "6.18"}),
     ] {
         let config = Config::read(with(json!({"kind": "fq"}), &more)).unwrap();
         let problem = config.build(Rate::from_bps(1_000_000)).map(|_| ()).unwrap_err().first().to_string();

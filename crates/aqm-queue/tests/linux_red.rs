@@ -236,6 +236,14 @@ fn ecn_marks_and_harddrop_ends_marks_at_max() {
     }
     assert_eq!(fates("6.1", &["ecn", "harddrop"], ect(100), 12_000), marks);
     assert_eq!(fates("6.1", &["ecn", "harddrop"], ect(100), 19_000), forced);
+    // `red_enqueue`: with nodrop a packet that cannot be marked is queued, unless harddrop wants it dropped.
+    let none = (false, false, false);
+    for average in [12_000, 19_000] {
+        assert_eq!(fates("6.1", &["ecn", "nodrop"], packet(100), average), none);
+        assert_eq!(fates("6.1", &["ecn", "nodrop"], ect(100), average), marks);
+    }
+    assert_eq!(fates("6.1", &["ecn", "nodrop", "harddrop"], packet(100), 12_000), none);
+    assert_eq!(fates("6.1", &["ecn", "nodrop", "harddrop"], packet(100), 19_000), forced);
     assert_eq!(fates("6.1", &["ecn"], ect1, 12_000), marks);
     assert_eq!(fates("2.4", &["ecn"], ect1, 12_000), early, "RFC 2481 has one code point");
 }
@@ -413,6 +421,8 @@ fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
         "below 1048576B with weight 1/2048",
     );
     refused(json!({"harddrop": true}), "harddrop", "without ecn");
+    refused(json!({"nodrop": true}), "nodrop", "without ecn");
+    refused(json!({"kernel": "2.4", "ecn": true, "nodrop": true}), "nodrop", "Linux 2.4");
     refused(json!({"kernel": "2.4", "ecn": true, "harddrop": true}), "harddrop", "Linux 2.4");
     refused(json!({"kernel": "2.4", "adaptive": true}), "adaptive", "Linux 2.4");
     let fast = Config::read(linux(json!({}))).unwrap().build(Rate::from_bps(100_000_000_000)).err().unwrap();

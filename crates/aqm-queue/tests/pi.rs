@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// A controller whose probability is 0.1, and a queue at its reference, 10.
 fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Driver {
-    let mut pi = json!({"q_ref": "10p", "a": 0.004, "b": 0.002, "limit": "30p", "mean_packet": "1000B"});
+    let mut pi = json!({"q_ref": "10p", "a": 0.004, "b": 0.002, "limit": "30p"});
     pi.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     let table = if kind == "pi" {
         pi["kind"] = json!("pi");
@@ -110,7 +110,7 @@ fn a_full_queue_refuses_and_asks_no_chance() {
 
 #[test]
 fn small_packets_are_spared_in_proportion_if_sizes_count() {
-    let mut by_size = at_a_tenth("pi", json!({"scale_by_size": true}), 1);
+    let mut by_size = at_a_tenth("pi", json!({"scale_by_size": true, "mean_packet": "1000B"}), 1);
     assert!((share(&mut by_size, packet(500), 100_000) - 0.05).abs() < 0.003);
     assert!((share(&mut by_size, packet(1500), 100_000) - 0.15).abs() < 0.004);
     let mut alike = at_a_tenth("pi", json!({}), 1);

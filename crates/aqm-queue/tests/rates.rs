@@ -79,7 +79,11 @@ const SHAPERS: [Shaper; 3] = [
     // Longer than a second no packet of `fq` rests; its rates have 32 bits.
     |bps| {
         let is_rate = bps / 8 < u64::from(u32::MAX);
-        let table = json!({"kind": "fq", "maxrate": rate(bps), "initial_quantum": "0B", "quantum": "1B"});
+        let mut table =
+            json!({"kind": "fq", "maxrate": rate(bps), "initial_quantum": "0B", "timer_slack": "0s"});
+        if bps > 550_000 {
+            table["quantum"] = json!("1B");
+        }
         is_rate.then_some((table, bps as f64, 1.0))
     },
 ];

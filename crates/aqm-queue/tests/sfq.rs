@@ -95,6 +95,20 @@ fn where_all_that_may_wait_are_of_different_flows_a_further_flow_is_refused() {
     assert_eq!(flows(&drain(&mut driver)), [1, 2, 3]);
 }
 
+/// `sfq_change` cuts the queues to a limit that it is told; as it comes there are 128 queues and room for 127 packets.
+#[test]
+fn without_a_limit_a_further_flow_takes_the_place_of_the_first_of_the_round() {
+    // With this seed no two of the flows share a bucket.
+    let mut driver = Driver::new(json!({"kind": "sfq", "divisor": 65536}), 2);
+    let many: Vec<u32> = (0..128).collect();
+    offer(&mut driver, &many);
+    assert_eq!(drops(&driver), [(0, Reason::Overflow)]);
+    assert_eq!(flows(&drain(&mut driver)), many[1..]);
+    let mut driver = Driver::new(json!({"kind": "sfq", "divisor": 65536, "limit": "127p"}), 2);
+    offer(&mut driver, &many);
+    assert_eq!(drops(&driver), [(127, Reason::Overflow)]);
+}
+
 #[test]
 fn a_queue_of_its_depth_refuses_what_arrives_or_drops_its_oldest() {
     for (headdrop, dropped, left) in [(false, 2, [0, 1]), (true, 0, [1, 2])] {
@@ -210,7 +224,9 @@ fn each_queue_has_a_red_of_its_own() {
     let counts = driver.fates.counts;
     assert!(counts.early > 0 && counts.forced > 0 && counts.marks == 0, "{counts:?}");
     let told = driver.queue.tc_statistics(driver.now);
-    assert_eq!((&told["prob_drop"], &told["forced_drop"]), (&json!(counts.early), &json!(counts.forced)));
+    // `sfq_print_opt` prints the counters among the options.
+    let red = &told["options"];
+    assert_eq!((&red["prob_drop"], &red["forced_drop"]), (&json!(counts.early), &json!(counts.forced)));
     assert_eq!(told["overlimits"], json!(counts.early + counts.forced));
     // Without it only `depth` ends a queue.
     let mut plain = sfq(&json!({"limit": "500p"}));
@@ -228,7 +244,7 @@ fn marks_take_the_place_of_drops_and_harddrop_takes_them_back() {
         let names = ["prob_mark", "prob_mark_head", "forced_mark", "forced_mark_head"];
         let all_marked = |driver: &Driver| driver.fates.marked_packets().all(|one| one.ecn == Ecn::Ce);
         assert!(all_marked(&driver));
-        names.map(|name| told[name].as_u64().unwrap())
+        names.map(|name| told["options"][name].as_u64().unwrap())
     };
     let [chance, head, forced, forced_head] = run(&json!({"ecn": true}));
     assert!(chance > 0 && forced > 0 && [head, forced_head] == [0, 0]);
@@ -358,10 +374,10 @@ fn every_parameter_does_something() {
 fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
     let config = |more: &Value| Config::read(with(json!({"kind": "sfq"}), more)).unwrap();
     let options = |more: &Value| config(more).tc_options(Rate::from_bps(1_000_000)).unwrap();
-    // The kernel: `limit 127p quantum 1514b depth 127 flows 127 divisor 1024`.
+    // The kernel: `limit 127p quantum 1514b depth 127 divisor 1024`; `flows 128` with `tc -d` only.
     assert_eq!(
         options(&json!({})),
-        json!({"kind": "sfq", "limit": 127, "quantum": 1514, "depth": 127, "flows": 127, "divisor": 1024})
+        json!({"kind": "sfq", "limit": 127, "quantum": 1514, "depth": 127, "divisor": 1024})
     );
     let red = options(&json!({"redflowlimit": "120kB", "perturb": "10s", "headdrop": true, "ecn": true}));
     let part = |name: &str| &red[name];
@@ -371,7 +387,8 @@ fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
         let derived = config(more).derived(Rate::from_bps(1_000_000));
         derived.into_iter().map(|one| (one.name, one.value)).collect()
     };
-    assert_eq!(derived(&json!({})), [("flows".to_owned(), 127.0)]);
+    assert_eq!(derived(&json!({})), [("limit".to_owned(), 127.0)]);
+    assert_eq!(derived(&json!({"limit": "127p"})), [("flows".to_owned(), 127.0)]);
     let few = json!({"limit": "1000p", "flows": 4, "depth": 20});
     assert_eq!(derived(&few), [("limit".to_owned(), 80.0)]);
 }

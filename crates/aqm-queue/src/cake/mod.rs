@@ -28,14 +28,8 @@
 //! - A flow that shared a queue gets the next one of its set that is free, while packets of it still wait in the old
 //!   one: they may be overtaken.
 //!
-//! Later kernels: 6.13 has roots of `count` that are right to the last place; since 6.14 BLUE is not asked about a
-//! packet that CoDel drops; 7.0 has `cake_mq`, which shares a rate among the queues of a device. Linux before 6.1.110
-//! counted the flows of hosts wrongly where two flows shared a queue.
-//!
-//! Ours, where the source is silent or speaks of headers:
-//! - A packet that is to be marked and to be dropped by BLUE is dropped, and not counted as marked.
-//! - Of a device there are `mtu` and `hdr_offset`. Filters, marks of firewalls, NAT and segmentation do not exist.
-//! - `wash` clears the code point for nobody: what stands behind a queue knows packets by their labels. It is left out.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 mod capacity;
 mod diffserv;
@@ -68,6 +62,23 @@ use tin::{Rates, Tin};
 
 parameters! {
     /// CAKE: a shaper, classes of service, fairness between hosts and between flows, and an AQM for each flow.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - A packet that is to be marked and to be dropped by BLUE is dropped, and not counted as marked.
+    /// - Of a device there are `mtu` and `hdr_offset`. Filters of `tc`, firewall marks (`fwmark`), NAT (`nat`) and the
+    ///   splitting of segments (`split-gso`) do not exist.
+    /// - `wash` does not exist: it clears the code point for nobody, because everything behind a queue knows packets by
+    ///   their labels.
+    /// - Hosts are the numbers that packets carry. The hash of a flow is over its number and a salt from the random
+    ///   stream of the queue.
+    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
+    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
+    /// - The acknowledgement filter looks at no timestamps.
+    /// - Later kernels differ: 6.13 has roots of `count` that are right to the last place; since 6.14 BLUE is not asked
+    ///   about a packet that CoDel drops, and the heap of the longest queues is built from another place on, so that
+    ///   queues of one length may come in another order; 7.0 has `cake_mq`, which shares a rate among the queues of a
+    ///   device. Linux before 6.1.110 counted the flows of hosts wrongly where two flows shared a queue.
     pub struct Config {
         /// The rate to shape to, somewhat less than that of the line. Left out: unlimited, the line itself.
         pub bandwidth: Option<Rate> = None, "tc-cake: `unlimited`";
@@ -178,6 +189,9 @@ impl Build for Config {
         let is_mtu = (64..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
         errors.check(is_mtu, "mtu", "must be from 64B to 65535B");
         errors.check(self.hdr_offset <= 256, "hdr_offset", "must be at most 256");
+        let makes_room = self.is_shaped() || self.memlimit.is_none();
+        errors.check_effect(makes_room, self, &["mtu"], "without bandwidth where memlimit is given");
+        errors.check_effect(self.overhead.is_some(), self, &["hdr_offset"], "without overhead");
         errors.finish(())?;
         Ok(Box::new(Cake::new(self)))
     }

@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | room (`limit`, `memory_limit`) | 250 ms of bytes, and an MTU must fit | 10,000 packets, or twice an MTU for each |
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
+//! | `rtt_max` sets, where left out | `tupdate`, `alpha`, `beta` | also `target`, to a sixth of it |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
 //! | who is chosen (`marking`) | in turn (`recur`) | by chance; twice for a square |
 //! | native AQM of the L4S queue | ramp from 800 to 1200 us | step at 1 ms (`step_thresh`) |
@@ -26,23 +27,8 @@
 //! decides at arrival. The scheduler is a round robin by bytes, whose credit moves only while both queues wait, or
 //! the RFC's time-shifted FIFO.
 //!
-//! Ours, where the sources are silent, or differ in themselves:
-//! - The RFC has no pseudo-code for round robin; its text describes the kernel's, and so it is here.
-//! - Figure 2 gives gains of 0.15 and 3 Hz for an update each 15 ms; the text gives, and calls verified, 0.16 and
-//!   3.2 Hz. The text is followed unless `rtt_max` is set.
-//! - In the pseudo-code `lq.count` serves three probabilities; in overload it would grow beyond one for ever and drop
-//!   more than `p_C` says. Each has a count of its own, and in overload the rest is marked without one.
-//! - `lq.len()` and `lq.time()` are read as they are written, after the packet has left: what it leaves behind, and
-//!   how long it waited.
-//! - A packet larger than `mtu` needs room for itself.
-//! - tc cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the kernel's default, 41/256; here they are
-//!   rounded. `target` takes the place of tc's `typical_rtt`.
-//! - The first update of a fresh queue comes one `tupdate` after the run begins, that of a settled one at any moment
-//!   before, the next each `tupdate` later; the kernel's timer adds its own lateness. An update that meets an arrival or
-//!   a departure comes first.
-//! - The sums of `recur` never begin anew, so in a settled queue they are drawn from 0 to 1. All else is alike in both:
-//!   without packets the probability falls to 0, and the credit of round robin begins anew.
-//! - Packets are classified by ECN bits only, not by filters or priorities; there is no GSO to split.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 mod controller;
 mod scheduler;
@@ -64,6 +50,23 @@ use signal::{Chooser, Wish};
 
 parameters! {
     /// DualPI2: two queues behind one coupled controller, of which the one for L4S has hardly any delay.
+    ///
+    /// Differences from Linux and RFC 9332:
+    ///
+    /// - Packets are classified by ECN bits only, not by filters or priorities, and there is no GSO to split.
+    /// - The RFC has no pseudocode for round robin. Its text describes that of the kernel, and so it is here.
+    /// - Figure 2 of the RFC gives gains of 0.15 and 3 Hz for an update each 15 ms; the text gives, and calls verified,
+    ///   0.16 and 3.2 Hz. The text is followed unless `rtt_max` is set.
+    /// - In the pseudocode `lq.count` serves three probabilities; in overload it would grow beyond one for ever and
+    ///   drop more than `p_C` says. Each has a count of its own, and in overload the rest is marked without one.
+    /// - `lq.len()` and `lq.time()` are read as they are written, after the packet has left: how much it leaves behind,
+    ///   and how long it waited.
+    /// - A packet larger than `mtu` needs room for itself.
+    /// - `tc` cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the default of the kernel, 41/256. Here
+    ///   gains that are given are rounded, and those that follow from `rtt_max` are cut off.
+    /// - An update that meets an arrival or a departure comes first. Updates are `tupdate` apart; the timer of the
+    ///   kernel adds its own lateness.
+    /// - The reference of the kernel is 6.18; older ones than 6.17 have no DualPI2.
     pub struct Config {
         /// Whose rules: what is left out below is as there.
         pub profile: Profile = Profile::Linux, "ours: the kernel's";
@@ -77,11 +80,13 @@ parameters! {
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// Which packets go to the L4S queue.
         pub ecn_mask: EcnMask = EcnMask::L4sEct, "Linux 6.17; RFC 9332, figure 3";
-        /// The queue delay that the controller aims at.
-        pub target: Span = Span::from_millis(15), "Linux 6.17; RFC 9332, figure 2";
+        /// The queue delay that the controller aims at. Left out: 15 ms; in Linux's profile, where `rtt_max` is given, a
+        /// sixth of that, and a value here is what tc calls `typical_rtt`.
+        pub target: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
         /// The longest round-trip time to be stable with: `tupdate`, `alpha` and `beta`, where left out, follow from
-        /// it by figure 2 of the RFC (tc's `max_rtt`). Left out: 100 ms.
-        pub rtt_max: Option<Span> = None, "RFC 9332, figure 2";
+        /// it by figure 2 of the RFC. In Linux's profile this is tc's `max_rtt`, in whole microseconds: `target`, where
+        /// left out, follows from it, too. Left out: each has the default of its own.
+        pub rtt_max: Option<Span> = None, "RFC 9332, figure 2; iproute2, q_dualpi2.c";
         /// Time from update to update of the probability. Left out: the profile's, 16 ms, or (RFC) `target`, but at
         /// most a third of `rtt_max`.
         pub tupdate: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
@@ -223,6 +228,7 @@ struct Tally {
     maxq: u64,
     ecn_mark: u64,
     step_marks: u64,
+    overlimits: u64,
     memory_used: u64,
     max_memory_used: u64,
 }
@@ -243,10 +249,12 @@ impl QueueDiscipline for DualPi2 {
             Length::Bytes(limit) => bytes + self.rules.mtu.max(packet.bytes.into()) <= limit,
         };
         if !has_room {
+            self.tally.overlimits += 1;
             return cx.drop(packet, Reason::Overflow);
         }
         let memory = self.tally.memory_used + truesize(packet.bytes);
         if memory > self.rules.memory_limit {
+            self.tally.overlimits += 1;
             return cx.drop(packet, Reason::Overmemory);
         }
         let which = if packet.ecn as u8 & self.rules.ecn_mask == 0 { Which::Classic } else { Which::L4s };
@@ -309,6 +317,7 @@ impl QueueDiscipline for DualPi2 {
             "memory-used": self.tally.memory_used,
             "max-memory-used": self.tally.max_memory_used,
             "memory-limit": self.rules.memory_limit,
+            "overlimits": self.tally.overlimits,
         })
     }
 }

@@ -16,8 +16,12 @@ const SHORTEST: Span = Span::from_nanos(10_000);
 /// How long the line may take for a full buffer (RFC).
 const BUFFER: f64 = 0.25;
 
-/// The longest round-trip time to be stable with, unless another is given.
+/// The target, and the longest round-trip time to be stable with, unless others are given.
+const TARGET: Span = Span::from_millis(15);
 const RTT_MAX: Span = Span::from_millis(100);
+
+/// A longest round-trip time over the typical one, which is `tc`'s target (`RTT_TYP_TO_MAX`).
+const TYPICAL_TO_MAX: u64 = 6;
 
 /// The ramp of the RFC, and the step of the kernel.
 const MIN_TH: Span = Span::from_nanos(800_000);
@@ -105,6 +109,19 @@ impl Config {
         let percent = percent(share);
         let is_whole = libm::trunc(percent) == percent || !percent.is_finite();
         errors.check(is_whole || !self.is_linux(), "c_protection", problem);
+        let by_rtt = self.tupdate.is_none() || self.alpha.is_none() || self.beta.is_none();
+        let sets_target = self.is_linux() && self.target.is_none();
+        let condition = "where all that follows from it is given";
+        errors.check_effect(by_rtt || sets_target, self, &["rtt_max"], condition);
+        let in_packets = !self.limit(rate).in_bytes();
+        let of_memory = self.is_linux() && self.memory_limit.is_none() && in_packets;
+        let of_backlog = self.is_linux() && self.min_backlog.is_none();
+        let counts = !in_packets || of_memory || of_backlog || self.scheduler == Conditional::Wrr;
+        errors.check_effect(counts, self, &["mtu"], "where nothing that follows from it is left out");
+        let is_round_robin = self.scheduler == Conditional::Wrr;
+        errors.check_effect(!is_round_robin, self, &["tshift"], "with the scheduler `wrr`");
+        let condition = "with the scheduler `time-shifted-fifo`";
+        errors.check_effect(is_round_robin, self, &["c_protection"], condition);
         let problem = "is Linux's: the RFC decides at departure";
         errors.check(!self.drop_early || self.is_linux(), "drop_early", problem);
         errors.finish(())
@@ -128,7 +145,7 @@ impl Config {
 
     /// The controller at rest.
     pub(super) fn controller(&self) -> Controller {
-        Controller::new(self.gains(), self.target, self.tupdate(), self.coupling, self.drop_overload)
+        Controller::new(self.gains(), self.target(), self.tupdate(), self.coupling, self.drop_overload)
     }
 
     /// Who is chosen.
@@ -164,24 +181,37 @@ impl Config {
         self.memory_limit.map(Size::bytes).or_else(by_packets)
     }
 
+    fn target(&self) -> Span {
+        let by_rtt = self.rtt_max.filter(|_| self.is_linux());
+        let sixth = |rtt: Span| Span::from_nanos(((rtt.nanos() / 1000 / TYPICAL_TO_MAX).max(1)) * 1000);
+        self.target.unwrap_or_else(|| by_rtt.map_or(TARGET, sixth))
+    }
+
     fn tupdate(&self) -> Span {
-        let third = Span::from_nanos(self.rtt_max.unwrap_or(RTT_MAX).nanos() / 3);
+        let third = self.rtt_max.unwrap_or(RTT_MAX).nanos() / 3;
         let by_rtt = || match (self.profile, self.rtt_max) {
             (Profile::Linux, None) => Span::from_millis(16),
-            _ => self.target.min(third),
+            // `tc` has whole microseconds.
+            (Profile::Linux, _) => self.target().min(Span::from_nanos(third / 1000 * 1000)),
+            (Profile::Rfc, _) => self.target().min(Span::from_nanos(third)),
         };
         self.tupdate.unwrap_or_else(by_rtt)
     }
 
     fn alpha(&self) -> f64 {
-        let rtt = self.rtt_max.map(Span::seconds);
-        let by_rtt = || rtt.map_or(0.16, |rtt| 0.1 * self.tupdate().seconds() / (rtt * rtt));
-        self.alpha.unwrap_or_else(by_rtt)
+        let by_rtt = |rtt: f64| self.gain_by_rtt(0.1, self.tupdate().seconds() / (rtt * rtt));
+        self.alpha.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(0.16, by_rtt))
     }
 
     fn beta(&self) -> f64 {
-        let by_rtt = || self.rtt_max.map_or(3.2, |rtt| 0.3 / rtt.seconds());
-        self.beta.unwrap_or_else(by_rtt)
+        let by_rtt = |rtt: f64| self.gain_by_rtt(0.3, 1.0 / rtt);
+        self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
+    }
+
+    /// A gain that follows from `rtt_max`: a `factor` of something. For `tc` that is a float of 32 bits, and it cuts the
+    /// gain off after 1/256 Hz.
+    fn gain_by_rtt(&self, factor: f64, of: f64) -> f64 {
+        if self.is_linux() { libm::floor(f64::from(factor as f32) * of * 256.0) / 256.0 } else { factor * of }
     }
 
     fn gains(&self) -> Gains {
@@ -236,6 +266,7 @@ impl Config {
         [
             self.limit.is_none().then(|| Derived::new("limit", limit.count() as f64, unit)),
             memory.map(|bytes| Derived::new("memory_limit", bytes as f64, "bytes")),
+            self.target.is_none().then(|| seconds("target", self.target())),
             self.tupdate.is_none().then(|| seconds("tupdate", self.tupdate())),
             self.alpha.is_none().then(|| Derived::new("alpha", self.alpha(), "")),
             self.beta.is_none().then(|| Derived::new("beta", self.beta(), "")),
@@ -263,7 +294,7 @@ impl Config {
             "kind": "dualpi2",
             "limit": self.limit(rate).count(),
             "memory-limit": self.memory_limit(rate),
-            "target": micros(self.target),
+            "target": micros(self.target()),
             "tupdate": micros(self.tupdate()),
             "alpha": alpha,
             "beta": beta,
@@ -338,6 +369,7 @@ mod tests {
         let linux = [
             "limit 10000 packets",
             "memory_limit 30280000 bytes",
+            "target 0.015 s",
             "tupdate 0.016 s",
             "alpha 0.16 ",
             "beta 3.2 ",
@@ -348,6 +380,7 @@ mod tests {
         assert_eq!(of(json!({})), linux);
         let rfc = [
             "limit 3125000 bytes",
+            "target 0.015 s",
             "tupdate 0.015 s",
             "alpha 0.16 ",
             "beta 3.2 ",
@@ -358,18 +391,31 @@ mod tests {
             "c_protection 0.0625 ",
         ];
         assert_eq!(of(json!({"profile": "rfc"})), rfc);
-        assert_eq!(of(json!({"profile": "rfc", "step_thresh": "1ms", "limit": "9kB"})).len(), 6);
+        assert_eq!(of(json!({"profile": "rfc", "step_thresh": "1ms", "limit": "9kB"})).len(), 7);
     }
 
     #[test]
     fn the_gains_follow_from_the_longest_round_trip_time_by_figure_2() {
-        for profile in ["linux", "rfc"] {
-            let short = read(json!({"profile": profile, "rtt_max": "20ms"}));
-            assert_eq!(short.tupdate(), Span::from_nanos(20_000_000 / 3));
-            assert!((short.alpha() - 0.1 * (0.02 / 3.0) / 0.0004).abs() < 1e-6 && short.beta() == 15.0);
-            let usual = read(json!({"profile": profile, "rtt_max": "100ms", "tupdate": "16ms"}));
-            assert!((usual.alpha() - 0.16).abs() < 1e-12 && (usual.beta() - 3.0).abs() < 1e-12);
-        }
+        let short = read(json!({"profile": "rfc", "rtt_max": "20ms"}));
+        assert_eq!((short.target(), short.tupdate()), (TARGET, Span::from_nanos(20_000_000 / 3)));
+        assert!((short.alpha() - 0.1 * (0.02 / 3.0) / 0.0004).abs() < 1e-6 && short.beta() == 15.0);
+        let usual = read(json!({"profile": "rfc", "rtt_max": "100ms", "tupdate": "16ms"}));
+        assert!((usual.alpha() - 0.16).abs() < 1e-12 && (usual.beta() - 3.0).abs() < 1e-12);
+    }
+
+    /// By hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 and 3 Hz; the typical round trip given, 50 ms,
+    /// a third of the longest is less.
+    #[test]
+    fn in_linux_target_and_gains_follow_from_the_longest_round_trip_time_as_in_tc() {
+        let of = |table: Value| {
+            let config = read(table);
+            let micros = |span: Span| span.nanos() / 1000;
+            (micros(config.target()), micros(config.tupdate()), config.alpha() * 256.0, config.beta() * 256.0)
+        };
+        assert_eq!(of(json!({"rtt_max": "100ms"})), (16_666, 16_666, 42.0, 768.0));
+        assert_eq!(of(json!({"rtt_max": "100ms", "target": "50ms"})), (50_000, 33_333, 85.0, 768.0));
+        assert_eq!(of(json!({"rtt_max": "20ms"})), (3333, 3333, 213.0, 3840.0));
+        assert_eq!(of(json!({})), (15_000, 16_000, 0.16 * 256.0, 3.2 * 256.0));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! salt drawn from the queue's own stream, so collisions differ from seed to seed. With a new salt
 //! what waits moves to its new bucket, flow by flow and in order, so nothing overtakes.
 
-use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
 
 use crate::start::first_instant;
 
@@ -30,7 +30,9 @@ impl Classifier {
         let remedy = "must be at least 1; leave it out for one queue a flow";
         errors.check(buckets != Some(0), "buckets", remedy);
         let has_effect = perturb.is_none() || buckets.is_some();
-        errors.check(has_effect, "perturb", "has no effect without buckets: leave it out");
+        if !has_effect {
+            errors.add(ConfigError::without_effect("perturb", "without buckets"));
+        }
         let passes = !has_effect || perturb.is_none_or(|perturb| !perturb.is_zero());
         errors.check(passes, "perturb", "must be more than 0s");
         errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER, phase: Instant::START })

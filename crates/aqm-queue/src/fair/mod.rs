@@ -4,12 +4,8 @@
 //! here: [`Fair`] is the discipline; [`classifier`] says to which flow a packet belongs, [`flows`] holds the packets,
 //! [`shared_buffer`] names the victim when the buffer is full, and [`child`] gives each flow a discipline of its own.
 //!
-//! Ours:
-//! - The limit is on all flows together and does not count the packet on the line.
-//! - A flow has the weight of the class of the packet that found nothing of it waiting, and keeps it
-//!   until nothing waits again.
-//! - What is dropped is not charged: the next packet of its flow takes its turn.
-//! - A packet dropped from the front under a `child` is one that the child thinks is sent.
+//! What all do where the papers are silent stands in the documentation that `scheduler!` adds to each `Config`, and that
+//! the reference prints.
 
 mod child;
 pub(crate) mod classifier;
@@ -46,6 +42,18 @@ macro_rules! scheduler {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
             $(#[doc = $about])+
+            ///
+            /// Where the papers are silent:
+            ///
+            /// - The limit is on all flows together and does not count the packet on the line.
+            /// - A flow has the weight of the class of the packet that found nothing of it waiting, and keeps it until
+            ///   nothing waits again.
+            /// - A packet that is dropped is not charged: the next packet of its flow takes its turn.
+            /// - A packet dropped from the front under a `child` is one that the child takes for sent.
+            /// - Queues are compared in the unit of the limit, bytes or packets. A new packet joins first and then counts:
+            ///   if the queue of its own flow is among the longest, that flow loses a packet. Packets are dropped one at a
+            ///   time until the rest fits, and each time the flow is chosen anew.
+            /// - The hash into `buckets` is over the number of the flow and a salt from the random stream of the queue.
             pub struct Config {
                 $($own)*
                 /// The most that may wait, all flows together, in packets or bytes; the packet on the
@@ -154,7 +162,9 @@ impl Common<'_> {
     ) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
-        self.start.check_effect(self.perturb.is_some(), "without perturb", &mut errors);
+        if self.perturb.is_none() && !self.start.is_settled() {
+            errors.add(ConfigError::without_effect("start", "without perturb"));
+        }
         let unit = if self.weights.contains(&0) {
             Err(ConfigError::at("weights", "must be at least 1 each"))
         } else {

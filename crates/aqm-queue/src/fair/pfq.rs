@@ -20,6 +20,8 @@ use super::{Head, Order, scheduler};
 scheduler! {
     /// Priority fair queueing: flows that send less than their fair share go first; the others share as in
     /// start-time fair queueing.
+    ///
+    /// If the packet that goes first is dropped, the next of its flow takes its place.
     pub struct Config {}
 }
 

@@ -27,6 +27,8 @@ use super::{Head, Loss, Order, scheduler};
 scheduler! {
     /// Weighted fair queueing: packets leave in the order in which a fluid that serves all flows at once
     /// would finish them.
+    ///
+    /// A packet that is dropped leaves the fluid, too, as far as the fluid has not served it.
     pub struct Config {}
 }
 

@@ -17,12 +17,8 @@
 //! - A leaf that has become empty is not asked again, so its queue does not learn that it idles: RED's average
 //!   does not fall between bursts.
 //!
-//! Ours, where the sources are silent:
-//! - Classes take turns in the order of their names, the kernel's in that of their numbers. A packet that
-//!   several match goes to the first of them by name.
-//! - A packet that no leaf matches goes to the `default`; there is none without a queue (the kernel's "direct").
-//! - A leaf's queue is built for a line of the leaf's `rate`, the least at which it is served.
-//! - Times are whole nanoseconds; kernels before 2008 counted ticks.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 mod bucket;
 mod feed;
@@ -51,6 +47,15 @@ parameters! {
     /// what one leaves unused others may borrow.
     ///
     /// A shaper: put it on a line faster than its classes.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - Classes take turns in the order of their names, those of the kernel in the order of their numbers. A packet
+    ///   that several match goes to the first of them by name.
+    /// - A packet that no leaf matches goes to the `default`; no packet passes without a queue (`direct` in the
+    ///   kernel).
+    /// - The queue of a leaf is built for a line of the `rate` of the leaf, the least at which it is served.
+    /// - Times are whole nanoseconds; kernels before 2008 counted ticks.
     pub struct Config {
         /// The classes by name. One that others name as their `parent` lends to them and has no queue.
         /// Left out: one for everything, at the rate of the line.

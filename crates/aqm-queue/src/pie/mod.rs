@@ -25,10 +25,8 @@
 //!   estimated rate of departures is kept: a settled queue knows that of the line, for full packets.
 //! - `ns-3`: the state of bursts has fallen back, and the next arrival is granted `max_burst`.
 //!
-//! Ours, where the sources are silent:
-//! - An instant of the timer that meets an arrival or a departure comes first.
-//! - With `profile = "linux"` a `limit` in bytes is allowed, which `tc` cannot express; `max_burst`, `mark_ecnth` and
-//!   `dq_threshold` are constants in the kernel.
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
 
 pub(crate) mod linux;
 pub(crate) mod rfc;
@@ -49,6 +47,19 @@ parameters! {
     /// PIE: drops arrivals by chance, with a probability that a controller moves until packets wait for the target.
     ///
     /// RFC 8033, and as Linux has it.
+    ///
+    /// Differences from Linux and RFC 8033:
+    ///
+    /// - An instant of the timer that meets an arrival or a departure comes first.
+    /// - With `profile = "linux"` a `limit` in bytes is allowed, which `tc` cannot express. `max_burst`, `mark_ecnth`
+    ///   and `dq_threshold` are constants in the kernel, and `alpha` and `beta` are in Hz, those of `tc` in sixteenths
+    ///   of it.
+    /// - With `profile = "rfc"` the delay is zero once a packet leaves nothing behind, as in Linux and in ns-3. PIE
+    ///   does not rest while as much waits as wakes it: the pseudocode would put it to rest at once, before it can know
+    ///   a departure rate. Updates are at multiples of `tupdate`, also after PIE has been woken.
+    /// - The pseudocode of the appendix decays the probability when both delays are below half the target. Section 4.2
+    ///   of the RFC says zero, and so it is here. The burst allowance is granted by section 4.4 with every option.
+    /// - `cap_adjustment` is on as it comes; the RFC calls it optional.
     pub struct Config {
         /// Whose PIE this is; it sets what is left out.
         pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
@@ -198,6 +209,10 @@ impl Config {
         }
         let is_share = (0.0..=1.0).contains(&mark_ecnth);
         errors.check(is_share, "mark_ecnth", format_args!("must be from 0 to 1, not {mark_ecnth}"));
+        let in_packets = self.profile == Profile::Ns3 && !self.bytemode;
+        errors.check_effect(!in_packets, self, &["mtu"], "in the profile `ns-3` without bytemode");
+        errors.check_effect(self.ecn, self, &["mark_ecnth"], "without ecn");
+        errors.check_effect(self.dq_rate_estimator, self, &["dq_threshold"], "without dq_rate_estimator");
         let in_32_bits = 1..=u64::from(u32::MAX);
         for (place, size) in [("mtu", self.mtu), ("dq_threshold", self.dq_threshold)] {
             errors.check(in_32_bits.contains(&size.bytes()), place, "must be from 1B to 4294967295B");

@@ -376,7 +376,7 @@ fn what_the_kernel_counts_is_counted() {
         json!({
             "prob": 0.0, "delay-c": 3500, "delay-l": 3500, "pkts-in-c": 2, "pkts-in-l": 3, "maxq": 4, "ecn-mark": 0,
             "step-mark": 0, "credit": -121_120, "memory-used": 11_520, "max-memory-used": 11_520,
-            "memory-limit": 30_280_000,
+            "memory-limit": 30_280_000, "overlimits": 0,
         })
     );
     driver.now = now;
@@ -392,4 +392,18 @@ fn what_the_kernel_counts_is_counted() {
         (&after["credit"], &after["delay-l"], driver.fates.counts.marks),
         (&json!(-76_120), &json!(0), 1)
     );
+}
+
+#[test]
+fn drops_for_limit_or_memory_are_overlimits() {
+    for limit in [json!({"limit": "3p"}), json!({"memory_limit": "7kB"})] {
+        let mut table = limit.clone();
+        table["kind"] = json!("dualpi2");
+        let mut driver = Driver::new(table, 1);
+        (0..5).for_each(|_| {
+            driver.offer(packet(1500));
+        });
+        let told = driver.queue.tc_statistics(driver.now);
+        assert_eq!((driver.fates.counts.drops(), &told["overlimits"]), (2, &json!(2)), "{limit}");
+    }
 }

@@ -29,7 +29,7 @@ DISCIPLINES: dict[str, dict[str, Any]] = {
     "SHRED": {"kind": "shred", "window_weight": 0.002, "floor": "zero", "red": RED},
 }
 
-PI = {"q_ref": "60p", "limit": "225p", "mean_packet": "974B"}  # RED's target: midway between its thresholds
+PI = {"q_ref": "60p", "limit": "225p"}  # RED's target: midway between its thresholds
 
 HINT_ON_PI: dict[str, dict[str, Any]] = {
     "PI": {"kind": "pi", **PI},

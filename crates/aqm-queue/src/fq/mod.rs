@@ -1,6 +1,6 @@
 //! fq: flows take turns, those that have just begun to send first, and each may be paced.
 //!
-//! `net/sched/sch_fq.c` of Linux 6.1 (E. Dumazet, 2013 on), in the words of the command `tc`:
+//! `net/sched/sch_fq.c` of Linux 6.1 and 6.18 (E. Dumazet, 2013 on), in the words of the command `tc`:
 //! - A flow is a socket, and begins with a credit of `initial_quantum`. Packets without a socket (`orphans`) are hashed
 //!   into `orphan_mask` and one flows.
 //! - What arrives is refused if `limit` packets wait, or `flow_limit` of its flow.
@@ -19,41 +19,62 @@
 //! - Idle flows are remembered. If there are two for each of `buckets`, and more than half of all are idle, an arrival
 //!   makes up to eight forgotten that have been so for more than three seconds, but not its own.
 //!
-//! Not here, because packets do not tell:
-//! - A sender's pacing rate (`sk_pacing_rate`), which the kernel takes if it is less than `maxrate`. So without `maxrate`
-//!   nothing is paced.
-//! - The time at which a packet is to leave (`SO_TXTIME`; the kernel's own TCP sets one on each), and with it `horizon`
-//!   and `horizon_drop`. Our senders set none, so a flow is paced by `maxrate` alone, and as packets without such a time
-//!   are: those of UDP and those that are forwarded. Packets with one have every one its rest, at high rates too.
-//! - Control packets (`TC_PRIO_CONTROL`), which pass all flows by (`highprio`): only a local program makes one, by
-//!   `SO_PRIORITY`; no field of the IP header does.
+//! Since Linux 6.7 (profile `6.18`):
+//! - There are three bands of flows (`bands.rs`), by the priority of packets. A band sends until its weight in bytes is
+//!   spent, then the next one has its turn. `limit` is that of a band. A flow that was never seen joins the new flows of
+//!   the first band, whatever its packet's, for the kernel notes the band only afterwards; then it is in its own.
+//! - Packets that find nothing waiting, or nothing but up to seven such packets, pass on the fast path, a queue of their
+//!   own that goes first: without a flow, a band, credit or a mark. With `maxrate` there is no fast path.
+//! - A new flow that turns out to be empty always goes to the end of the old ones.
+//! - Any arrival makes up to eight flows of its bucket forgotten that have been idle for more than three seconds.
 //!
-//! Ours, where the source is silent or cannot be followed:
-//! - Each connection is a socket; a router that forwards for others has `orphans` only. Their hash is that of
-//!   `fair/classifier.rs`.
-//! - Those that are forgotten are the idlest. In the kernel they are those that the search for a flow meets in the tree
-//!   of its bucket.
-//! - Times are exact; the kernel counts `refill_delay` and idle times in ticks of its clock, and a throttled flow's timer
-//!   has some slack (`timer_slack`, nought here).
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
+
+mod bands;
 
 use std::ops::RangeInclusive;
 
-use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, parameters};
+use aqm_net::{
+    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
+};
 use serde_json::{Value, json};
 
-use crate::fair::classifier::Classifier;
+use crate::fair::classifier::{Classifier, mix};
 use crate::fair::flows::Flows;
 use crate::fair::heap::Heap;
 use crate::fair::ring::Ring;
-use crate::{Build, Context, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Fifo, Gauge, Label, QueueDiscipline, Reason};
+use bands::{BANDS, Band};
 
 parameters! {
     /// The kernel's fq: flows take turns, those that have just begun to send first, and each is paced if it has a rate.
     ///
     /// As Linux has it on the line of a sender. Our senders set no pacing rates and no departure times, so a flow is
     /// paced by `maxrate` alone.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - Packets bring no pacing rate of their sender (`sk_pacing_rate`), which the kernel takes if it is less than
+    ///   `maxrate`. So without `maxrate` nothing is paced.
+    /// - Packets bring no time at which they are to leave (`SO_TXTIME`; TCP of the kernel sets one on each), so
+    ///   `horizon` and `horizon_drop` would never act. A flow is paced as packets without a departure time are, those
+    ///   of UDP and those that are forwarded. Packets with one rest after each packet, at high rates, too.
+    /// - Control packets (`TC_PRIO_CONTROL`), which pass all flows by in Linux 6.1 (`highprio`), do not exist: only a
+    ///   local program makes one, by `SO_PRIORITY`.
+    /// - Each connection is a socket. A router that forwards for others has `orphans` only, told apart by a hash over
+    ///   the number of the flow and a salt from the random stream of the queue.
+    /// - The flows that are forgotten are the idlest, since Linux 6.7 the first of the bucket. In the kernel they are those
+    ///   that the search for a flow meets in the tree of its bucket.
+    /// - Times are exact. The kernel counts `refill_delay` and idle times in ticks of its clock.
+    /// - Since Linux 6.7 the priority of a packet is that which forwarding gives it by its code point. Programs that set
+    ///   another (`SO_PRIORITY`) do not exist.
+    /// - `offload_horizon` does not exist: the kernel refuses it unless the device paces packets itself, and lines do not.
     pub struct Config {
-        /// The most packets that may wait, all flows together; the packet on the line is not counted.
+        /// Whose fq this is.
+        pub kernel: Kernel = Kernel::Linux61, "ours: as `linux-red`";
+        /// The most packets that may wait, all flows together, since Linux 6.7 those of a band; the packet on the line is
+        /// not counted.
         pub limit: Length = Length::Packets(10_000), "tc-fq";
         /// The most packets that may wait of a flow.
         pub flow_limit: Length = Length::Packets(100), "tc-fq";
@@ -76,8 +97,27 @@ parameters! {
         pub orphans: bool = false, "ours: the line of a sender";
         /// The bits of the hash by which `orphans` are told apart: 1023 for 1024 flows.
         pub orphan_mask: u32 = 1023, "tc-fq";
-        /// Half the flows that are remembered at least, idle ones too; rounded up to a power of two.
+        /// Half the flows that are remembered at least, idle ones too; rounded up to a power of two. Since Linux 6.7 the
+        /// buckets of which an arrival looks at one for flows to forget.
         pub buckets: u32 = 1024, "tc-fq";
+        /// How much later than at the end of a rest the timer may go off that ends it. It does so as late as that, unless a
+        /// packet arrives before.
+        pub timer_slack: Span = Span::from_nanos(10_000), "tc-fq";
+        /// The band of each of the 16 priorities, of which the code point chooses one: 0 best effort, 2 bulk, 4 interactive
+        /// bulk, 6 interactive.
+        pub priomap: Vec<u32> = bands::priomap(), "tc-fq, since Linux 6.7";
+        /// The bytes that a turn of each band is worth.
+        pub weights: Vec<u32> = bands::weights(), "tc-fq, since Linux 6.7";
+    }
+}
+
+choices! {
+    /// Kernels between which fq has changed.
+    pub enum Kernel {
+        /// Linux 6.1: one band.
+        Linux61 = "6.1",
+        /// Linux 6.18, since 6.7: bands and a fast path.
+        Linux618 = "6.18",
     }
 }
 
@@ -93,6 +133,8 @@ const LONGEST_REST: u64 = 1_000_000_000;
 /// How long a flow must have been idle to be forgotten (`FQ_GC_AGE`), and how many are at once (`FQ_GC_MAX`).
 const GC_AGE: Span = Span::from_millis(3000);
 const GC_MAX: u32 = 8;
+/// The packets from which on the fast path takes no more.
+const FAST_PATH: u64 = 8;
 
 impl Config {
     fn buckets(&self) -> u32 {
@@ -112,6 +154,9 @@ impl Build for Config {
             let is_right = !length.in_bytes() && length.count() > 0;
             errors.check(is_right, place, "must be at least 1p, and in packets");
         }
+        let low_rate = bytes_per_second(self.low_rate_threshold);
+        let problem = format_args!("must be at most {}bps", u64::from(u32::MAX) * 8);
+        errors.check(u32::try_from(low_rate).is_ok(), "low_rate_threshold", problem);
         let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
         let problem = format_args!("must be at most {}B", CREDITS.end());
@@ -119,13 +164,20 @@ impl Build for Config {
         if let Some(rate) = self.maxrate {
             let problem = format_args!("must be from 8bps to {}bps, not {rate}", RATES.end() * 8);
             errors.check(RATES.contains(&bytes_per_second(rate)), "maxrate", problem);
-            errors.check(self.pacing, "maxrate", "has no effect without pacing: leave it out");
         }
+        errors.check_effect(self.pacing, self, &["maxrate"], "without pacing");
+        let of_paced = ["low_rate_threshold", "timer_slack"];
+        errors.check_effect(self.maxrate.is_some(), self, &of_paced, "without maxrate");
+        let problem = "must be at most 4294967295ns";
+        errors.check(u32::try_from(self.timer_slack.nanos()).is_ok(), "timer_slack", problem);
+        bands::check(&self.priomap, &self.weights, &mut errors);
+        let has_bands = self.kernel == Kernel::Linux618;
+        errors.check_effect(has_bands, self, &["priomap", "weights"], "before Linux 6.7");
+        let is_low = self.maxrate.is_some_and(|rate| bytes_per_second(rate) <= low_rate);
+        errors.check_effect(!is_low, self, &["quantum"], "with maxrate up to low_rate_threshold");
+        errors.check_effect(self.orphans, self, &["orphan_mask"], "without orphans");
         let problem = format_args!("must be from 2 to {MOST_BUCKETS}, not {}", self.buckets);
         errors.check((2..=MOST_BUCKETS).contains(&self.buckets), "buckets", problem);
-        let low_rate = bytes_per_second(self.low_rate_threshold);
-        let problem = format_args!("must be at most {}bps", u64::from(u32::MAX) * 8);
-        errors.check(u32::try_from(low_rate).is_ok(), "low_rate_threshold", problem);
         errors.finish(())?;
         let pace = self.maxrate.map(bytes_per_second).map(|rate| Pace { rate, is_low: rate <= low_rate });
         // Any number of 32 bits, of which the mask takes some.
@@ -134,8 +186,17 @@ impl Build for Config {
             orphans: hash.map(|hash| (hash, self.orphan_mask)),
             packets: Flows::new(false),
             states: Vec::new(),
-            new: Ring::default(),
-            old: Ring::default(),
+            bands: if has_bands {
+                self.weights.iter().map(|weight| Band::of_weight(*weight)).collect()
+            } else {
+                vec![Band::default()]
+            },
+            served: 0,
+            band_of_label: Vec::new(),
+            priomap: self.priomap.iter().map(|band| *band as u8).collect(),
+            internal: Fifo::new(Length::Packets(u64::MAX)),
+            in_buckets: if has_bands { vec![Vec::new(); self.buckets() as usize] } else { Vec::new() },
+            timer_slack: self.timer_slack,
             idle: Ring::default(),
             throttled: Heap::new(),
             limit: self.limit.count(),
@@ -154,6 +215,12 @@ impl Build for Config {
         self.maxrate.is_some()
     }
 
+    fn holds_at_most(&self) -> Option<Length> {
+        let of_bands =
+            Length::Packets(self.limit.count().saturating_mul(BANDS as u64).saturating_add(FAST_PATH));
+        (self.kernel == Kernel::Linux618).then_some(of_bands)
+    }
+
     fn has_flow_queues(&self) -> bool {
         true
     }
@@ -164,8 +231,14 @@ impl Build for Config {
             "kind": "fq", "limit": self.limit.count(), "flow_limit": self.flow_limit.count(),
             "buckets": self.buckets(), "orphan_mask": self.orphan_mask, "quantum": self.quantum.bytes(),
             "initial_quantum": self.initial_quantum.bytes(), "refill_delay": micros(self.refill_delay),
-            "timer_slack": 0, "horizon": 10_000_000, "horizon_drop": null,
+            "timer_slack": self.timer_slack.nanos(), "horizon": 10_000_000, "horizon_drop": null,
         });
+        if self.kernel == Kernel::Linux618 {
+            options["bands"] = json!(BANDS);
+            options["priomap"] = json!(self.priomap);
+            options["weights"] = json!(self.weights);
+            options["offload_horizon"] = json!(0);
+        }
         if !self.pacing {
             options["pacing"] = json!(false);
         }
@@ -186,9 +259,18 @@ impl Build for Config {
         vec![
             json!({"limit": "20p", "flow_limit": "8p", "quantum": "70B", "initial_quantum": "0B"}),
             json!({"maxrate": "3Mbps", "refill_delay": "1ms", "ce_threshold": "2ms"}),
-            json!({"maxrate": "400kbps", "limit": "50p", "quantum": "300B"}),
+            json!({"maxrate": "400kbps", "limit": "50p"}),
+            json!({"maxrate": "600kbps", "limit": "50p"}),
             json!({"maxrate": "8kbps", "flow_limit": "9p", "orphans": true, "orphan_mask": 1}),
             json!({"ce_threshold": "0s", "pacing": false, "buckets": 2}),
+            json!({
+                "kernel": "6.18", "limit": "20p", "flow_limit": "8p", "quantum": "500B", "weights": [16384, 20000, 99999],
+                "buckets": 2, "ce_threshold": "1ms",
+            }),
+            json!({
+                "kernel": "6.18", "maxrate": "3Mbps", "timer_slack": "1ms", "limit": "30p",
+                "priomap": [2, 1, 0, 0, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            }),
         ]
     }
 }
@@ -207,12 +289,22 @@ struct Pace {
 struct Fq {
     /// The hash of packets without a socket, and the bits of it that count.
     orphans: Option<(Classifier, u32)>,
-    /// Beside each packet, when it came.
-    packets: Flows<Instant>,
+    /// Beside each packet, when it came, and its band.
+    packets: Flows<(Instant, u8)>,
     /// By flow.
     states: Vec<State>,
-    new: Ring,
-    old: Ring,
+    /// One, or since Linux 6.7 three.
+    bands: Vec<Band>,
+    /// The band that has its turn.
+    served: usize,
+    /// By label; that of best effort for packets without one.
+    band_of_label: Vec<u8>,
+    priomap: Vec<u8>,
+    /// The fast path.
+    internal: Fifo,
+    /// The flows of each bucket, since Linux 6.7.
+    in_buckets: Vec<Vec<u32>>,
+    timer_slack: Span,
     /// Flows in no list and without packets, the idlest first.
     idle: Ring,
     /// Flows that rest, by when they may send, and the order in which they began to.
@@ -233,6 +325,8 @@ struct Fq {
 #[derive(Clone, Copy)]
 struct State {
     credit: i64,
+    /// The band of its last packet; the first if there was none.
+    band: u8,
     /// When it may send again (`time_next_packet`); the start if it was never paced.
     next: Instant,
     /// Since when it is in no list; `NEVER` while it is in one, or throttled.
@@ -250,12 +344,19 @@ struct Statistics {
     ce_mark: u64,
     flows_plimit: u64,
     pkts_too_long: u64,
+    fastpath: u64,
 }
 
 impl QueueDiscipline for Fq {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        if self.packets.backlog().packets >= self.limit {
+        let band = self.band_of(packet.label);
+        if self.bands[usize::from(band)].packets >= self.limit {
+            self.bands[usize::from(band)].drops += 1;
             return cx.drop(packet, Reason::Overflow);
+        }
+        if self.takes_fast_path() {
+            self.statistics.fastpath += 1;
+            return self.internal.push(packet);
         }
         let flow = self.flow_of(&packet, cx);
         if self.packets.of(flow).packets >= self.flow_limit {
@@ -270,40 +371,45 @@ impl QueueDiscipline for Fq {
             }
             state.idle_since = Instant::NEVER;
             self.idle.remove(flow);
-            self.new.push_back(flow, ());
+            self.bands[usize::from(state.band)].new.push_back(flow, ());
         }
-        self.packets.push(flow, packet, cx.now);
+        state.band = band;
+        self.bands[usize::from(band)].packets += 1;
+        self.packets.push(flow, packet, (cx.now, band));
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        if let Some(packet) = self.internal.pop() {
+            return Some(packet);
+        }
         if self.packets.backlog().packets == 0 {
             return None;
         }
         self.wake(cx.now);
-        loop {
-            let is_new = self.new.len() > 0;
-            let flow = if is_new { self.new.front() } else { self.old.front() }?;
+        let has_bands = self.has_bands();
+        while let Some((flow, is_new)) = self.next_flow() {
             let state = &mut self.states[flow as usize];
             if state.credit <= 0 {
                 state.credit += self.quantum;
                 self.end_turn(flow, is_new);
             } else if self.packets.of(flow).packets == 0 {
-                if is_new && self.old.len() > 0 {
+                if is_new && (has_bands || self.bands[0].old.len() > 0) {
                     self.end_turn(flow, true);
                 } else {
                     state.idle_since = cx.now;
-                    self.list(is_new).remove(flow);
+                    self.bands[self.served].list(is_new).remove(flow);
                     self.idle.push_back(flow, ());
                 }
             } else {
-                let (_, came) = self.packets.head(flow);
+                let (_, (came, band)) = self.packets.head(flow);
                 let due = came.max(state.next);
                 if due > cx.now {
-                    self.list(is_new).remove(flow);
+                    self.bands[self.served].list(is_new).remove(flow);
                     self.throttle(flow, due);
                     continue;
                 }
                 let mut packet = self.packets.take_front(flow).packet;
+                self.bands[usize::from(band)].packets -= 1;
                 if self.ce_threshold.is_some_and(|threshold| cx.now.since(due) > threshold) {
                     self.statistics.ce_mark += 1;
                     if packet.ecn.can_be_marked() {
@@ -311,25 +417,36 @@ impl QueueDiscipline for Fq {
                     }
                 }
                 state.credit -= i64::from(packet.bytes);
+                self.bands[self.served].credit -= i64::from(packet.bytes);
                 if let Some(pace) = self.pace {
                     self.rest(flow, pace, packet.bytes, cx.now);
                 }
                 return Some(packet);
             }
         }
+        None
     }
 
     fn backlog(&self) -> Backlog {
-        self.packets.backlog()
+        let (flows, fast) = (self.packets.backlog(), self.internal.backlog());
+        Backlog { packets: flows.packets + fast.packets, bytes: flows.bytes + fast.bytes }
     }
 
     fn next_ready(&self) -> Option<Instant> {
-        self.throttled.first().map(|((at, _), _)| at)
+        self.throttled.first().map(|((at, _), _)| at + self.timer_slack)
+    }
+
+    fn on_label(&mut self, number: u16, label: &Label) {
+        let number = usize::from(number);
+        if self.band_of_label.len() <= number {
+            self.band_of_label.resize(number + 1, self.priomap[0]);
+        }
+        self.band_of_label[number] = self.priomap[bands::priority(label.dscp)];
     }
 
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("flows", self.statistics.flows.into(), "flows"));
-        show(Gauge::new("inactive_flows", self.idle.len().into(), "flows"));
+        show(Gauge::new("inactive_flows", self.inactive().into(), "flows"));
         show(Gauge::new("throttled_flows", self.statistics.throttled_flows.into(), "flows"));
     }
 
@@ -338,13 +455,14 @@ impl QueueDiscipline for Fq {
         // `tc` shows first how many flows are throttled, and then how often one was, under the same name.
         let mut told = json!({
             "flows": counts.flows,
-            "inactive": self.idle.len(),
+            "inactive": self.inactive(),
             "gc": counts.gc_flows,
             "highprio": 0,
             "throttled": counts.throttled,
         });
         let next = self.next_ready().map_or(0, |at| at.nanos().saturating_sub(now.nanos()));
         let unless_nought = [
+            ("fastpath", counts.fastpath),
             ("next_packet_delay", next),
             ("latency", counts.unthrottle_latency),
             ("ce_mark", counts.ce_mark),
@@ -354,7 +472,14 @@ impl QueueDiscipline for Fq {
         for (name, value) in unless_nought.into_iter().filter(|(_, value)| *value > 0) {
             told[name] = json!(value);
         }
-        if counts.pkts_too_long > 0 {
+        if self.has_bands() {
+            for (number, band) in self.bands.iter().enumerate() {
+                told[format!("band{number}_pkts")] = json!(band.packets);
+                if band.drops > 0 {
+                    told[format!("band{number}_drops")] = json!(band.drops);
+                }
+            }
+        } else if counts.pkts_too_long > 0 {
             told["alloc_errors"] = json!(0);
         }
         told
@@ -362,6 +487,53 @@ impl QueueDiscipline for Fq {
 }
 
 impl Fq {
+    #[inline]
+    fn has_bands(&self) -> bool {
+        self.bands.len() == BANDS
+    }
+
+    /// The band of packets with this label.
+    #[inline]
+    fn band_of(&self, label: u16) -> u8 {
+        if !self.has_bands() {
+            return 0;
+        }
+        self.band_of_label.get(usize::from(label)).copied().unwrap_or(self.priomap[0])
+    }
+
+    /// Whether a packet that arrives passes all flows by (`fq_fastpath_check`). Without a rate no flow rests.
+    #[inline]
+    fn takes_fast_path(&self) -> bool {
+        let has_room = self.packets.active() == 0 && self.internal.backlog().packets < FAST_PATH;
+        self.has_bands() && self.pace.is_none() && has_room
+    }
+
+    /// The flow to look at, and whether it is a new one; bands take turns until one has a flow and credit.
+    #[inline]
+    fn next_flow(&mut self) -> Option<(u32, bool)> {
+        if !self.has_bands() {
+            let Band { new, old, .. } = &self.bands[0];
+            return new.front().map(|flow| (flow, true)).or_else(|| old.front().map(|flow| (flow, false)));
+        }
+        let mut empty = 0;
+        loop {
+            let found = self.bands[self.served].first();
+            if found.is_some() || empty == BANDS {
+                return found;
+            }
+            self.served = (self.served + 1) % BANDS;
+            let band = &mut self.bands[self.served];
+            band.begin_turn();
+            // One that owes more than its weight is no empty one.
+            empty = if band.credit > 0 { empty + 1 } else { 0 };
+        }
+    }
+
+    /// Flows without packets; before Linux 6.7 without a place in any list.
+    fn inactive(&self) -> u32 {
+        if self.has_bands() { self.statistics.flows - self.packets.active() } else { self.idle.len() }
+    }
+
     /// The flow of `packet`, with a state.
     #[inline]
     fn flow_of(&mut self, packet: &Packet, cx: &mut Context<'_>) -> u32 {
@@ -373,11 +545,14 @@ impl Fq {
             }
         };
         let (flow, is_new) = self.packets.number(key);
-        if self.statistics.flows >= self.collect_from && self.idle.len() > self.statistics.flows / 2 {
+        if self.has_bands() {
+            self.forget_in_bucket(key, flow, is_new, cx.now);
+        } else if self.statistics.flows >= self.collect_from && self.idle.len() > self.statistics.flows / 2 {
             self.forget_idle(flow, cx.now);
         }
         if is_new {
-            let state = State { credit: self.initial_quantum, next: Instant::START, idle_since: cx.now };
+            let (credit, next) = (self.initial_quantum, Instant::START);
+            let state = State { credit, band: 0, next, idle_since: cx.now };
             if self.states.len() <= flow as usize {
                 self.states.resize(flow as usize + 1, state);
             }
@@ -396,25 +571,47 @@ impl Fq {
             if now.since(self.states[idlest as usize].idle_since) <= GC_AGE {
                 break;
             }
-            self.idle.remove(idlest);
-            self.packets.retire(idlest);
-            self.statistics.flows -= 1;
-            self.statistics.gc_flows += 1;
+            self.forget(idlest);
         }
     }
 
-    fn list(&mut self, is_new: bool) -> &mut Ring {
-        if is_new { &mut self.new } else { &mut self.old }
+    /// The same of the bucket of `wanted`, the flow with this key; notes it there if it is new.
+    fn forget_in_bucket(&mut self, key: u32, wanted: u32, is_new: bool, now: Instant) {
+        let bucket = mix(key.into()) as usize & (self.in_buckets.len() - 1);
+        let mut flows = std::mem::take(&mut self.in_buckets[bucket]);
+        let mut most = GC_MAX;
+        flows.retain(|&flow| {
+            let since = self.states[flow as usize].idle_since;
+            let goes = most > 0 && flow != wanted && since != Instant::NEVER && now.since(since) > GC_AGE;
+            if goes {
+                most -= 1;
+                self.forget(flow);
+            }
+            !goes
+        });
+        if is_new {
+            flows.push(wanted);
+        }
+        self.in_buckets[bucket] = flows;
     }
 
-    /// Puts `flow`, the first of its list, at the end of the old ones.
+    /// Forgets an idle flow.
+    fn forget(&mut self, flow: u32) {
+        self.idle.remove(flow);
+        self.packets.retire(flow);
+        self.statistics.flows -= 1;
+        self.statistics.gc_flows += 1;
+    }
+
+    /// Puts `flow`, the first of its list, at the end of the old ones of its band.
     #[inline]
     fn end_turn(&mut self, flow: u32, is_new: bool) {
-        if is_new {
-            self.new.remove(flow);
-            self.old.push_back(flow, ());
+        let own = usize::from(self.states[flow as usize].band);
+        if is_new || own != self.served {
+            self.bands[self.served].list(is_new).remove(flow);
+            self.bands[own].old.push_back(flow, ());
         } else {
-            self.old.rotate();
+            self.bands[own].old.rotate();
         }
     }
 
@@ -436,7 +633,8 @@ impl Fq {
         {
             self.throttled.remove(flow);
             self.statistics.throttled_flows -= 1;
-            self.old.push_back(flow, ());
+            let band = usize::from(self.states[flow as usize].band);
+            self.bands[band].old.push_back(flow, ());
         }
     }
 

@@ -4,6 +4,7 @@
 
 use aqm_net::Instant;
 
+use super::undo::echoed_departure;
 use super::{Phase, Selective};
 use crate::config::Config;
 use crate::recovery::rack::Round;
@@ -74,10 +75,12 @@ impl Selective {
         let before = self.phase;
         let losses = self.sent.losses();
         let mut undone = self.is_undone(received, acked);
-        undone |= self.is_spurious(received, &arrival, sacked, acked);
+        let nothing_lost =
+            self.arrives_delayed(received, acked) | self.is_spurious(received, &arrival, sacked, acked);
+        undone |= nothing_lost;
         if undone {
             self.undoing.clear();
-            if self.phase == Phase::Loss {
+            if self.phase == Phase::Loss || nothing_lost {
                 self.sent.lose_none();
                 if let Some(rack) = &mut self.rack {
                     rack.on_undo(&self.sent);
@@ -130,7 +133,8 @@ impl Selective {
             }
         }
         let sent = if self.first_timed {
-            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked)
+            let echoed = || (acked > 0).then(|| echoed_departure(received.echo, at.now)).flatten();
+            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked).or_else(echoed)
         } else {
             arrival.once.map(|stamp| stamp.sent)
         };

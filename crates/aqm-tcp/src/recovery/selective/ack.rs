@@ -208,7 +208,8 @@ impl Selective {
     }
 
     /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers it does after a
-    /// time-out, too, once RACK finds a loss of what was sent since (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`).
+    /// time-out, too, once RACK finds a loss of what was sent since (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`), and
+    /// after a recovery at once if a loss behind it is not repaired, though sent again (`tcp_time_to_recover`: `lost_out`).
     #[inline]
     pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
@@ -216,6 +217,7 @@ impl Selective {
         match self.phase {
             Phase::Recovery => false,
             Phase::Open | Phase::Marked if self.sent.due().is_some() => true,
+            Phase::Open | Phase::Marked if self.scheduled && self.sent.has_lost() => true,
             Phase::Open | Phase::Marked => {
                 let begins = counted && !self.sent.is_underway(first);
                 if begins {

@@ -537,7 +537,12 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     opened = {path.name.split(".")[0] for path in linux_open_today.WHERE.iterdir()} - {"open_summary"}
     opened |= {row["name"] for row in data.rows("open_summary", linux_open_today.WHERE)}
     assert {f"linux today {name}" for name in opened} == today
-    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated - windows - today
+    replayed = {name for name in names if name.startswith("linux replay ")}
+    not_repeated = {"cake_300", "cake_used"}
+    runs = {row["run"] for row in data.rows("queue", linux_replay.WHERE)} - not_repeated
+    assert {f"linux replay {name}" for name in runs} == replayed
+    known = traces | replicated | windows | today | replayed
+    of_linux = {name for name in names if name.startswith("linux ")} - known
     assert {f"linux {name}" for name in results} == of_linux
 
 

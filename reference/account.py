@@ -79,6 +79,7 @@ GROUPS = {
     "Linux: the window of one flow each 20 ms, of CUBIC with and without HyStart, and of Reno": (
         r"linux window "
     ),
+    "Linux: short transfers at 90 % of a line through CAKE and FQ-CoDel": r"linux replay ",
     "Linux: three transfers on a slow last hop, or one beside datagrams, through Tail Drop and RED in one "
     "class and two; five single runs packet by packet": r"linux (transfers|datagrams|trace) ",
 }

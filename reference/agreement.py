@@ -28,6 +28,7 @@ import linux_bulk_today
 import linux_helsinki
 import linux_open
 import linux_open_today
+import linux_replay
 import linux_runs
 import linux_windows
 import micro
@@ -98,6 +99,7 @@ def all_cases() -> list[Case]:
         linux_bulk,
         linux_bulk_today,
         linux_windows,
+        linux_replay,
         linux_helsinki,
     )
     return [case for module in (*exact, *ns2, ns3_runs, *linux) for case in module.cases()]

@@ -28,6 +28,8 @@ mss = "1460B"
 header = "54B"
 ack_size = "54B"
 syn_size = "66B"
+[tcp.recovery]
+undo = "dsack"
 [record]
 drops = true
 packets = ["bottleneck"]

@@ -20,6 +20,7 @@ import linux_bulk
 import linux_bulk_today
 import linux_helsinki
 import linux_open_today
+import linux_replay
 import linux_runs
 import linux_windows
 import micro
@@ -217,6 +218,30 @@ def test_another_target_or_quantum_is_not_the_kernels() -> None:
 def test_a_queue_that_draws_treats_three_flows_as_the_kernels(record: str) -> None:
     [loop] = [one for one in linux_open_today.LOOPS if one.name == record]
     assert "miss" not in verdicts(agreement.compare([linux_open_today.loop_case(loop)])).values()
+
+
+def test_packets_of_the_kernels_own_are_read_off_the_departures() -> None:
+    by_name = {loop.name: linux_open_today.own_packets(loop) for loop in linux_open_today.LOOPS}
+    sizes = {name: [one.ip_bytes + linux_open_today.ETHERNET for one in own] for name, own in by_name.items()}
+    assert sizes["open_codel"] == [90, 70, 90], "a report and a solicitation at once, and a report"
+    assert sizes["open_fqcodel"] == [86, 90, 90, 70, 90]
+    assert not by_name["open_pie"], "it draws"
+
+
+def test_short_transfers_behind_cake_take_the_kernels_time_and_without_ecn_do_not() -> None:
+    case = linux_replay.replay_case("cake", seeds=1)
+    assert set(verdicts(agreement.compare([case])).values()) == {"equivalent", "printed"}
+    [job] = case.jobs()
+    found = replace(job, scenario=job.scenario.with_({"tcp.ecn.mode": "off"}))()
+    rows = linux_replay.early_rows("cake", [found])
+    assert {row.verdict for row in rows} == {"miss"}
+
+
+def test_behind_cake_short_transfers_collapse_and_behind_fq_codel_they_recover() -> None:
+    ours = {name: linux_replay.replay_case(name, seeds=1).jobs()[0]() for name in ("cake", "fq_codel")}
+    for name, run in ours.items():
+        theirs = linux_replay.recorded_queues(name)
+        assert [queues[-1] > 5000 for queues in (theirs, run.queues)] == [name == "cake"] * 2
 
 
 def test_four_flows_share_fq_codel_as_the_kernels_and_with_another_target_do_not() -> None:
@@ -512,7 +537,12 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     opened = {path.name.split(".")[0] for path in linux_open_today.WHERE.iterdir()} - {"open_summary"}
     opened |= {row["name"] for row in data.rows("open_summary", linux_open_today.WHERE)}
     assert {f"linux today {name}" for name in opened} == today
-    of_linux = {name for name in names if name.startswith("linux ")} - traces - replicated - windows - today
+    replayed = {name for name in names if name.startswith("linux replay ")}
+    not_repeated = {"cake_300", "cake_used"}
+    runs = {row["run"] for row in data.rows("queue", linux_replay.WHERE)} - not_repeated
+    assert {f"linux replay {name}" for name in runs} == replayed
+    known = traces | replicated | windows | today | replayed
+    of_linux = {name for name in names if name.startswith("linux ")} - known
     assert {f"linux {name}" for name in results} == of_linux
 
 

@@ -370,7 +370,7 @@ def test_boxes_are_the_quartiles_of_the_replications() -> None:
 
 
 def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
-    few = {third: (2, 5.5), throughout: (2, 7)}
+    few = {third: (0, 2, 5.5), throughout: (2, 7)}
     chosen = dataclasses.replace(
         STUDY,
         experiments=tuple(
@@ -386,7 +386,7 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
     tables = {table.id: frame for table, frame in result.tables}
     beside = tables["third-beside-kernel"]
     assert isinstance(beside, pl.DataFrame)
-    assert beside.height == 2 * len(QUEUES) * 2
+    assert beside.height == 2 * len(QUEUES) * 3
     assert set(beside["system"]) == {"linux-2.4 | linux-6.1 by counting", "linux-6 | linux-6.1"}
 
 

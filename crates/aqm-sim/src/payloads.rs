@@ -58,8 +58,9 @@ impl StoredPayload {
     fn open(self, options: impl FnOnce(u32) -> Options) -> Payload {
         match self {
             Self::Segment { seq, ack, slot, options: place, len, wire, flags, ecn, to } => {
-                let Options { sacks, sent } = if place == 0 { Options::default() } else { options(place) };
-                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn, sent };
+                let Options { sacks, sent, echo } =
+                    if place == 0 { Options::default() } else { options(place) };
+                let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn, sent, echo };
                 Payload { contents: Contents::Segment(segment), slot, to }
             }
             Self::Datagram { number, sent, slot, to } => {
@@ -69,11 +70,12 @@ impl StoredPayload {
     }
 }
 
-/// What few segments carry: blocks of SACK, and when they were sent.
+/// What few segments carry: blocks of SACK, and timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     sacks: Sacks,
     sent: Instant,
+    echo: Instant,
 }
 
 /// The payloads of the packets under way, by the id of their packet. The id that became free last is used first:
@@ -94,9 +96,9 @@ impl PayloadStore {
         let id = self.free.pop().unwrap_or_else(|| self.place_behind());
         self.stored[id as usize] = match contents {
             Contents::Segment(segment) => {
-                let Segment { seq, ack, sacks, len, wire, flags, ecn, sent } = segment;
-                let plain = sacks.is_empty() && sent == Instant::START;
-                let options = if plain { 0 } else { self.put_options(Options { sacks, sent }) };
+                let Segment { seq, ack, sacks, len, wire, flags, ecn, sent, echo } = segment;
+                let plain = sacks.is_empty() && sent == Instant::START && echo == Instant::START;
+                let options = if plain { 0 } else { self.put_options(Options { sacks, sent, echo }) };
                 // A segment has a header, and all of it fits 16 bits.
                 StoredPayload::Segment { seq, ack, slot, options, len: len as u16, wire, flags, ecn, to }
             }

@@ -282,7 +282,7 @@ fn linux_6() -> Profile {
         sack.next_seg = NextSeg::LostOnly, "tcp_output.c, tcp_xmit_retransmit_queue: only what is marked lost";
         recovery.timeout_loses = TimeoutLoses::Late, "tcp_input.c, tcp_timeout_mark_lost";
         recovery.frto = Frto::On, "tcp_frto 2; tcp_input.c, tcp_process_loss";
-        recovery.undo = Undo::Dsack, "tcp_input.c, tcp_may_undo: undo_retrans";
+        recovery.undo = Undo::DsackOrTimestamps, "tcp_input.c, tcp_may_undo: undo_retrans, tcp_packet_delayed";
         recovery.exit_ack = ExitAck::GrowsWithSack, "tcp_input.c, tcp_cong_control follows tcp_fastretrans_alert";
         cwnd.growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "tcp_output.c, tcp_cwnd_validate";
         cwnd.repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";

@@ -29,6 +29,9 @@ pub struct Segment {
     pub ecn: Ecn,
     /// When it left, by the clock of its sender (TSval, RFC 7323); the start of the run if it does not tell.
     pub sent: Instant,
+    /// When the segment left that it answers, as that segment told (TSecr, RFC 7323); the start of the run if that did
+    /// not tell.
+    pub echo: Instant,
 }
 
 impl Segment {

@@ -34,6 +34,7 @@ fn a_transfer_arrives_whole_in_packets_as_the_plan_wants_them() {
         "connection": {"mss": "536B", "header": "40B", "ack_size": "40B", "syn_size": "52B"},
         "congestion_control": {"kind": "reno"},
         "cwnd": {"initial": 2, "initial_after_syn_loss": 2},
+        "recovery": {"undo": "dsack"},
         "rto": {"min": "1s"},
         "receiver": {"window": 30, "delayed_ack": "off"},
         "ecn": {"mode": "on"},
@@ -60,6 +61,7 @@ fn the_window_of_a_receiver_is_that_of_the_plan_for_segments_of_any_size() {
     for (mss, window) in [(200, 50), (537, 100), (700, 20), (1000, 44), (1460, 40), (1460, 300)] {
         let config = linux(json!({
             "connection": {"mss": format!("{mss}B"), "header": "40B", "ack_size": "40B", "syn_size": "52B"},
+            "recovery": {"undo": "dsack"},
             "receiver": {"window": window},
         }));
         let Some(lab) = lab_with_or_skip(&config) else { return };

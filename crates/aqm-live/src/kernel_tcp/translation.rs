@@ -286,11 +286,17 @@ impl Translation<'_> {
         };
         let word = word(&self.leaf("recovery.kind"));
         self.check(known, "recovery.kind", format_args!("{allowed}, not {word}"));
-        let undoes = self.has_dsack() || self.has_timestamps();
+        let (undo, allowed) = match (self.has_timestamps(), self.has_dsack()) {
+            (true, _) => (Undo::DsackOrTimestamps, "must be dsack-or-timestamps"),
+            (false, true) => (Undo::Dsack, "must be dsack"),
+            (false, false) => (self.config.recovery.undo, ""),
+        };
         self.check(
-            self.config.recovery.undo == Undo::Dsack || !undoes,
+            self.config.recovery.undo == undo,
             "recovery.undo",
-            "must be dsack: Linux takes a needless reduction back whenever D-SACK or timestamps show it",
+            format_args!(
+                "{allowed}: Linux takes a needless reduction back whenever D-SACK or timestamps show it"
+            ),
         );
         kind == RecoveryKind::Rack
     }

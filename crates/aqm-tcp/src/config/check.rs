@@ -8,7 +8,7 @@ use super::Config;
 use super::connection::{Close, Connection, Handshake, LastSegment};
 use super::cwnd::Cwnd;
 use super::receiver::{DelayedAck, Receiver};
-use super::recovery::{RecoveryKind, Reduction};
+use super::recovery::{RecoveryKind, Reduction, Undo};
 use super::rto::{Rto, RtoArithmetic, TimerClock};
 use super::sack::Pipe;
 use crate::rtt::Estimator;
@@ -39,7 +39,8 @@ impl Config {
         errors.finish(())?;
         let unmeasured = Estimator::new(&self.rto);
         let mss = self.connection.mss.bytes();
-        let has_timestamps = self.congestion_control.has_timestamps();
+        let has_timestamps =
+            self.congestion_control.has_timestamps() || self.recovery.undo == Undo::DsackOrTimestamps;
         Ok(CheckedConfig { mss, unmeasured, has_timestamps, config: self.clone() })
     }
 

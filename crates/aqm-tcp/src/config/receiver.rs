@@ -40,8 +40,8 @@ parameters! {
         /// with `heartbeat`; at least so long with `adaptive`. As long as `rto.min` it lets the sender's timer run
         /// out though nothing is lost.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
-        /// The first data segments up to this number are acknowledged at once, delayed acknowledgements or not; with
-        /// `adaptive` at most a segment for each two of the receiver's window.
+        /// The first data segments up to this number are acknowledged at once, delayed acknowledgements or not. With
+        /// `adaptive` they are at most half of the receiver's window, and at most 16 after a later gap or old data.
         pub quick_acks: u64 = 0, "ours; Linux: 16";
         /// How long SACK may wait for more to tell, with `adaptive`: from the fourth acknowledgement on behind the same
         /// gap, at most a twentieth of the round trip (Linux since 4.19, `tcp_comp_sack_delay_ns` and its slack:

@@ -1,7 +1,8 @@
 //! `[tcp.recovery]`: how losses are found and repaired.
 //!
 //! RFC 5681, section 3.2 (fast retransmit and fast recovery); RFC 3042 (limited transmit); RFC 6582 (NewReno);
-//! RFC 6675 (SACK); RFC 8985 (RACK-TLP); RFC 6937 (PRR); RFC 5682 (F-RTO); RFC 3708 (undo with D-SACK).
+//! RFC 6675 (SACK); RFC 8985 (RACK-TLP); RFC 6937 (PRR); RFC 5682 (F-RTO); RFC 3708 (undo with D-SACK);
+//! RFC 3522 (undo with timestamps).
 
 use aqm_net::{choices, parameters};
 
@@ -161,6 +162,9 @@ choices! {
         Off = "off",
         /// It is, with SACK, once D-SACK tells that everything sent again had arrived before (RFC 3708).
         Dsack = "dsack",
+        /// As `dsack`, and also once an acknowledgement echoes the timestamp of a segment that left before the first
+        /// retransmission (Eifel detection, RFC 3522; Linux with `tcp_timestamps = 1`).
+        DsackOrTimestamps = "dsack-or-timestamps",
     }
 }
 

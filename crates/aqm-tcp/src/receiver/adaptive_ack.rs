@@ -1,10 +1,11 @@
-//! When a receiver acknowledges data in order that adapts to the gaps between segments.
+//! When a receiver acknowledges data in order that adapts to the gaps between segments, and which time it echoes.
 //!
 //! Linux 6.1: `tcp_input.c` (`tcp_event_data_recv`, `tcp_incr_quickack`, `__tcp_ack_snd_check`; `tcp_grow_window`:
 //! while its window grows, which begins when as much has arrived as the first window was, the receiver
 //! acknowledges every segment at once; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c`
 //! (`tcp_send_delayed_ack`, `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c`
 //! (`tcp_cleanup_rbuf`: the end of a push is acknowledged once the application has read it, here at once).
+//! D. Borman et al., RFC 7323, 2014, section 4.3: which timestamp is echoed.
 //!
 //! Ours, where the source is silent: the receiver's buffer is always large enough, and no data goes the other
 //! way, so it never waits for an answer to ride on (`pingpong`).
@@ -14,8 +15,9 @@ use aqm_net::{Ecn, Instant};
 use crate::config::Config;
 use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
+use crate::segment::Segment;
 
-/// What a receiver knows of the gaps. Times are in ticks, as the kernel has them.
+/// What a receiver knows of the gaps and of the sender's clock. Times are in ticks, as the kernel has them.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
     /// How many more acknowledgements leave at once.
@@ -24,8 +26,10 @@ pub(crate) struct Adaptive {
     delay: u64,
     /// When data came in order last.
     last: u64,
-    /// Everything below is acknowledged (`rcv_wup`).
+    /// Everything below is acknowledged (`rcv_wup`; `Last.ACK.sent`, RFC 7323).
     acknowledged: u64,
+    /// When the segment left that the next acknowledgement echoes (`TS.Recent`), not in ticks.
+    recent: Instant,
     /// Some segment came that could be marked.
     knows_ecn: bool,
 }
@@ -36,21 +40,34 @@ impl Adaptive {
         let (now, least) = (at.config.ticked(at.now), least(at, config));
         let gap = now - self.last;
         if self.delay == 0 {
-            self.quicken(config);
+            self.quicken_up_to(config.receiver.quick_acks, config);
             self.delay = least;
         } else if gap <= least / 2 {
             self.delay = self.delay / 2 + least / 2;
         } else if gap < self.delay {
             self.delay = (self.delay / 2 + gap).min(time_out(at));
         } else if gap > time_out(at) {
-            self.quicken(config);
+            self.quicken_again(config);
         }
         self.last = now;
     }
 
+    /// A segment came that tells when it left. Of those that one acknowledgement answers the first counts.
+    #[inline]
+    pub fn on_timestamp(&mut self, segment: &Segment) {
+        if segment.seq <= self.acknowledged && segment.sent >= self.recent {
+            self.recent = segment.sent;
+        }
+    }
+
+    /// When the segment left that an acknowledgement echoes; the start of the run if none told.
+    pub fn echo(&self) -> Instant {
+        self.recent
+    }
+
     /// Data came that had come before: the sender needs to know.
     pub fn on_old(&mut self, at: TimerContext<'_>, config: &Config) {
-        self.quicken(config);
+        self.quicken_again(config);
         self.delay = least(at, config);
     }
 
@@ -115,9 +132,9 @@ impl Adaptive {
         }
     }
 
-    /// The next acknowledgements leave at once.
-    fn quicken(&mut self, config: &Config) {
-        self.quicken_up_to(config.receiver.quick_acks, config);
+    /// The next acknowledgements leave at once, on a connection that has had its first ones.
+    fn quicken_again(&mut self, config: &Config) {
+        self.quicken_up_to(config.receiver.quick_acks.min(QUICK_LATER), config);
     }
 
     fn quicken_up_to(&mut self, most: u64, config: &Config) {
@@ -125,6 +142,10 @@ impl Adaptive {
         self.quick = self.quick.max(half.min(most));
     }
 }
+
+/// The most acknowledgements that leave at once after a gap or after old data (`TCP_MAX_QUICKACKS`). More of the first
+/// ones leave at once if `quick_acks` says so, as they do while the receiver's window grows.
+const QUICK_LATER: u64 = 16;
 
 /// How many acknowledgements leave at once after a mark (`tcp_ecn_check_ce`).
 const QUICK_AFTER_MARK: u64 = 2;
@@ -170,8 +191,14 @@ mod tests {
     impl Bench {
         /// One whose round trip is 100 ms, so that its time-out is 300 ms.
         fn new(window: u64, first: u64) -> Self {
+            Self::with_quick_acks(4, window, first)
+        }
+
+        fn with_quick_acks(quick_acks: u64, window: u64, first: u64) -> Self {
             let tcp = crate::read(json!({
-                "receiver": { "delayed_ack": "adaptive", "quick_acks": 4, "window": window, "first_window": first },
+                "receiver": {
+                    "delayed_ack": "adaptive", "quick_acks": quick_acks, "window": window, "first_window": first
+                },
                 "rto": { "tick": "10ms", "clock": "wheel", "min": "200ms" }, "connection": { "mss": "1B" },
             }));
             let tcp = tcp.unwrap().build().unwrap();
@@ -218,6 +245,17 @@ mod tests {
         let at = TimerContext { now: bench.now, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         bench.adaptive.on_old(at, &bench.tcp.config);
         assert_eq!([(); 5].map(|()| bench.after(50).is_none()), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn later_at_most_16_are_quick_however_many_the_first_were() {
+        let mut bench = Bench::with_quick_acks(40, 1000, 1000);
+        assert_eq!((0..50).take_while(|_| bench.after(50).is_none()).count(), 40);
+        assert!(bench.after(350).is_none(), "the gap is longer than the time-out");
+        assert_eq!((0..50).take_while(|_| bench.after(50).is_none()).count(), 15);
+        let at = TimerContext { now: bench.now, estimator: &bench.estimator, config: &bench.tcp.config.rto };
+        bench.adaptive.on_old(at, &bench.tcp.config);
+        assert_eq!((0..50).take_while(|_| bench.after(50).is_none()).count(), 16);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use aqm_net::{Ecn, Instant, Span};
 use crate::config::Config;
 use crate::config::ecn::MarkResponse;
 use crate::config::receiver::DelayedAck;
+use crate::config::recovery::Undo;
 use crate::config::sack::{Dsack, SackBytes};
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
@@ -29,7 +30,7 @@ pub(crate) struct Receiver {
     timer: Instant,
     /// What has arrived beyond a gap, or twice; made when something does, and gone when that is told.
     disorder: Option<Box<Disorder>>,
-    /// When to acknowledge, if that adapts.
+    /// When to acknowledge, if that adapts, and the time to echo, if segments tell when they left.
     adaptive: Option<Box<Adaptive>>,
     /// Segments with data or a FIN that have arrived, as far as this counts and where their acknowledgements may wait.
     segments: u32,
@@ -91,6 +92,9 @@ impl Receiver {
         at: impl FnOnce() -> TimerContext<'a>,
         config: &Config,
     ) {
+        if config.recovery.undo == Undo::DsackOrTimestamps {
+            self.adaptive.get_or_insert_default().on_timestamp(segment);
+        }
         let reduced = segment.flags.has(Flags::CWR);
         let first_mark = segment.ecn == Ecn::Ce && (reduced || !self.echo);
         self.echo = segment.ecn == Ecn::Ce || (self.echo && !reduced);
@@ -213,6 +217,7 @@ impl Receiver {
         if let Some(adaptive) = &mut self.adaptive {
             let owed = self.due || self.timer != Instant::NEVER;
             adaptive.on_ack_sent(self.expected, owed, config);
+            segment.echo = adaptive.echo();
         }
         self.due = false;
         self.timer = Instant::NEVER;

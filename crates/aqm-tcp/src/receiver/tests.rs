@@ -247,3 +247,22 @@ fn a_segment_that_fills_a_gap_counts_as_data_in_order_and_one_that_opens_it_does
     let quick = quick.map(|(millis, number)| opened_late.take(millis, number, Flags::ACK));
     assert_eq!(quick, [true, true, true, true, true, false]);
 }
+
+/// RFC 7323, section 4.3: the timestamp that is echoed is that of the last segment that moved the left edge of the window.
+#[test]
+fn an_acknowledgement_echoes_the_segment_that_it_answers_first() {
+    let config = config(json!({
+       "receiver": { "delayed_ack": "every-second" }, "recovery": { "undo": "dsack-or-timestamps" }
+    }));
+    let mut receiver = Receiver::new();
+    let mut give = |from, to, sent| {
+        let segment = Segment { sent: Instant::from_nanos(sent), ..data(from, to) };
+        receiver.on_segment(&segment, || timer_context(Instant::START), &config);
+        receiver.is_due().then(|| acknowledgement(&mut receiver, &config).echo.nanos())
+    };
+    assert_eq!(give(0, 10, 1), None);
+    assert_eq!(give(10, 20, 2), Some(1), "the earliest that was not acknowledged");
+    assert_eq!(give(30, 40, 3), Some(1), "a segment beyond a gap is not echoed");
+    assert_eq!(give(20, 30, 9), Some(9), "a retransmission that fills the gap is");
+    assert_eq!(give(20, 30, 2), Some(9), "an older copy is not");
+}

@@ -83,6 +83,8 @@ pub(crate) struct ReceivedAck<'a> {
     pub sacks: &'a Sacks,
     /// Whether it carries neither payload nor FIN, so that it may be a duplicate (RFC 5681, section 2).
     pub bare: bool,
+    /// When the segment left that it answers; the start of the run if it does not tell.
+    pub echo: Instant,
 }
 
 /// What is new after an acknowledgement, or after the recovery's own timer.
@@ -92,7 +94,8 @@ pub(crate) struct AckOutcome {
     pub acked: u64,
     /// Bytes that are known to have arrived for the first time.
     pub delivered: u64,
-    /// When the newest segment was sent that is now known to have arrived, of those sent only once;
+    /// When the newest segment was sent that is now known to have arrived, of those sent only once, or with
+    /// `RttSamples::FirstSegment` the one that timestamps tell of if there is none;
     /// `NEVER` if there is none or the recovery does not keep these times.
     pub sent: Instant,
     /// As `sent`, of the newest segment whatever `rto.samples` says; `NEVER` also if only the acknowledgement in order

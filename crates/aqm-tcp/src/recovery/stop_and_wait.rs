@@ -100,7 +100,11 @@ mod tests {
         let stream = Stream { end: 250, fin: true, mss: 100 };
         let mut sent = Vec::new();
         for (ack, times_out) in [(0, false), (0, true), (100, false), (200, false), (251, false)] {
-            recovery.on_ack(&ReceivedAck { ack, sacks: &Sacks::default(), bare: true }, at, &config);
+            recovery.on_ack(
+                &ReceivedAck { ack, sacks: &Sacks::default(), bare: true, echo: Instant::START },
+                at,
+                &config,
+            );
             if times_out {
                 recovery.on_timeout(at, &config);
             }

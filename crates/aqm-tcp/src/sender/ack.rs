@@ -40,7 +40,7 @@ impl Sender {
     #[inline(never)]
     fn on_ack_apart(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let used = self.recovery.outstanding();
-        let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
+        let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare, echo: segment.echo };
         let at = self.timer.context(now, &tcp.config.rto);
         if !self.hears_echo(segment)
             && let AnyRecovery::Apart(Apart::Selective(selective)) = &mut self.recovery
@@ -58,7 +58,7 @@ impl Sender {
     fn on_any_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let echo = self.hears_echo(segment);
         let used = self.recovery.outstanding();
-        let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare };
+        let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare, echo: segment.echo };
         let at = self.timer.context(now, &tcp.config.rto);
         let outcome = self.recovery.on_ack(&received, at, &tcp.config);
         if echo {

@@ -298,7 +298,7 @@ impl Sender {
 
     /// A reduction may be taken back to `prior`.
     fn note_prior(&mut self, prior: PriorWindow, tcp: &CheckedConfig) {
-        if tcp.config.recovery.undo == Undo::Dsack || tcp.config.recovery.frto == Frto::On {
+        if tcp.config.recovery.undo != Undo::Off || tcp.config.recovery.frto == Frto::On {
             self.cold.get_or_insert_default().prior = prior;
         }
     }

@@ -29,6 +29,7 @@ KERNEL: dict[str, Any] = {
     "connection": {**_LENGTHS, "close": "none"},
     "congestion_control": {"kind": "reno"},
     "cwnd": {"initial": 2, "initial_after_syn_loss": 2},
+    "recovery": {"undo": "dsack"},
     "rto": {"tick": "10ms"},
     "receiver": {"first_window": 44},
 }

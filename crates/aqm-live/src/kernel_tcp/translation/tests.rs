@@ -61,6 +61,7 @@ fn the_testbed_of_2004_has_settings() {
         "connection": {"mss": "536B", "header": "40B", "ack_size": "40B", "syn_size": "52B"},
         "congestion_control": {"kind": "reno"},
         "cwnd": {"initial": 2, "initial_after_syn_loss": 2},
+        "recovery": {"undo": "dsack"},
         "rto": {"min": "1s"},
         "receiver": {"delayed_ack": "off"},
         "ecn": {"mode": "on"},
@@ -85,7 +86,9 @@ fn the_testbed_of_2004_has_settings() {
 #[test]
 fn a_syn_without_room_for_it_scales_no_windows() {
     let sizes = json!({"mss": "1460B", "header": "40B", "ack_size": "40B", "syn_size": "48B"});
-    let config = |window| linux(json!({"connection": sizes, "receiver": {"window": window}}));
+    let config = |window| {
+        linux(json!({"connection": sizes, "recovery": {"undo": "dsack"}, "receiver": {"window": window}}))
+    };
     let tcp = KernelTcp::of(&config(44), &KERNEL, NO_LINK).unwrap();
     assert_eq!((tcp.route.window, &*tcp.sysctls["ipv4/tcp_window_scaling"]), (64_240, "0"));
     assert_eq!(refused(&config(45), &KERNEL), ["receiver.window: must be at most 44 segments, not 45"]);
@@ -94,10 +97,12 @@ fn a_syn_without_room_for_it_scales_no_windows() {
 #[test]
 fn lengths_may_contain_the_header_of_the_link() {
     let sizes = json!({"mss": "1460B", "header": "54B", "ack_size": "54B", "syn_size": "66B"});
-    let config = linux(json!({"connection": sizes, "receiver": {"window": 40}}));
+    let config =
+        linux(json!({"connection": sizes, "recovery": {"undo": "dsack"}, "receiver": {"window": 40}}));
     let ethernet = Size::from_bytes(14);
     let of_ip = json!({"mss": "1460B", "header": "40B", "ack_size": "40B", "syn_size": "52B"});
-    let of_ip = linux(json!({"connection": of_ip, "receiver": {"window": 40}}));
+    let of_ip =
+        linux(json!({"connection": of_ip, "recovery": {"undo": "dsack"}, "receiver": {"window": 40}}));
     let expected = KernelTcp::of(&of_ip, &KERNEL, NO_LINK);
     assert_eq!(KernelTcp::of(&config, &KERNEL, ethernet), expected);
     assert_eq!(
@@ -131,7 +136,9 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
     let buffer = |mss, window, kernel| {
         let sizes = json!({"mss": mss, "header": "40B", "ack_size": "40B", "syn_size": "52B"});
         let tcp = KernelTcp::of(
-            &linux(json!({"connection": sizes, "receiver": {"window": window}})),
+            &linux(
+                json!({"connection": sizes, "recovery": {"undo": "dsack"}, "receiver": {"window": window}}),
+            ),
             kernel,
             NO_LINK,
         );

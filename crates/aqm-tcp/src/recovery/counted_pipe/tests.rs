@@ -34,7 +34,13 @@ impl Bench {
         ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
         let at =
             TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
-        self.recovery.on_ack(&ReceivedAck { ack, sacks: &sacks, bare: true }, at, &self.tcp.config).what
+        self.recovery
+            .on_ack(
+                &ReceivedAck { ack, sacks: &sacks, bare: true, echo: Instant::START },
+                at,
+                &self.tcp.config,
+            )
+            .what
     }
 
     /// Sends all it may; returns what.

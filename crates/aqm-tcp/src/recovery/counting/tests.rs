@@ -35,7 +35,11 @@ impl Bench {
     fn take_in(&mut self, ack: u64, bare: bool) -> AckOutcome {
         let at =
             TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
-        self.recovery.on_ack(&ReceivedAck { ack, sacks: &Sacks::default(), bare }, at, &self.tcp.config)
+        self.recovery.on_ack(
+            &ReceivedAck { ack, sacks: &Sacks::default(), bare, echo: Instant::START },
+            at,
+            &self.tcp.config,
+        )
     }
 
     fn ack(&mut self, ack: u64) -> AckKind {

@@ -28,7 +28,7 @@ impl Bench {
     fn take_in(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
         let mut sacks = Sacks::default();
         ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
-        let received = ReceivedAck { ack, sacks: &sacks, bare: true };
+        let received = ReceivedAck { ack, sacks: &sacks, bare: true, echo: Instant::START };
         self.recovery.on_ack(&received, timer_context(Instant::START), &self.config).what
     }
 

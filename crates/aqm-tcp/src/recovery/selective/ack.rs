@@ -4,6 +4,7 @@
 
 use aqm_net::Instant;
 
+use super::undo::echoed_departure;
 use super::{Phase, Selective};
 use crate::config::Config;
 use crate::recovery::rack::Round;
@@ -74,10 +75,12 @@ impl Selective {
         let before = self.phase;
         let losses = self.sent.losses();
         let mut undone = self.is_undone(received, acked);
-        undone |= self.is_spurious(received, &arrival, sacked, acked);
+        let nothing_lost =
+            self.arrives_delayed(received, acked) | self.is_spurious(received, &arrival, sacked, acked);
+        undone |= nothing_lost;
         if undone {
             self.undoing.clear();
-            if self.phase == Phase::Loss {
+            if self.phase == Phase::Loss || nothing_lost {
                 self.sent.lose_none();
                 if let Some(rack) = &mut self.rack {
                     rack.on_undo(&self.sent);
@@ -130,7 +133,8 @@ impl Selective {
             }
         }
         let sent = if self.first_timed {
-            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked)
+            let echoed = || (acked > 0).then(|| echoed_departure(received.echo, at.now)).flatten();
+            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked).or_else(echoed)
         } else {
             arrival.once.map(|stamp| stamp.sent)
         };
@@ -204,7 +208,8 @@ impl Selective {
     }
 
     /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers it does after a
-    /// time-out, too, once RACK finds a loss of what was sent since (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`).
+    /// time-out, too, once RACK finds a loss of what was sent since (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`), and
+    /// after a recovery at once if a loss behind it is not repaired, though sent again (`tcp_time_to_recover`: `lost_out`).
     #[inline]
     pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
@@ -212,6 +217,7 @@ impl Selective {
         match self.phase {
             Phase::Recovery => false,
             Phase::Open | Phase::Marked if self.sent.due().is_some() => true,
+            Phase::Open | Phase::Marked if self.scheduled && self.sent.has_lost() => true,
             Phase::Open | Phase::Marked => {
                 let begins = counted && !self.sent.is_underway(first);
                 if begins {

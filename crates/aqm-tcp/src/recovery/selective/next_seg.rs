@@ -133,7 +133,7 @@ impl Selective {
     }
 
     fn resend(&mut self, number: Number, now: Instant) -> Sending {
-        self.undoing.on_resent();
+        self.undoing.on_resent(now);
         let (seq, len, stamp) = self.sent.resend(number, now);
         if let Some(rack) = &mut self.rack {
             rack.on_resent(number, stamp);

@@ -1,8 +1,14 @@
-//! Whether a reduction turns out to be needless: D-SACK tells that what was sent again had arrived, or F-RTO
-//! that a time-out was spurious.
+//! Whether a reduction turns out to be needless: D-SACK tells that what was sent again had arrived, timestamps that
+//! an acknowledgement answers what was sent before, or F-RTO that a time-out was spurious.
 //!
-//! E. Blanton, M. Allman, RFC 3708, 2004 (D-SACK), as Linux has it (`tcp_may_undo`); P. Sarolahti, M. Kojo,
-//! K. Yamamoto, M. Hata, "Forward RTO-Recovery (F-RTO)", RFC 5682, 2009, section 3.1.
+//! E. Blanton, M. Allman, RFC 3708, 2004 (D-SACK), and R. Ludwig, M. Meyer, "The Eifel Detection Algorithm for TCP",
+//! RFC 3522, 2003 (timestamps), as Linux has them (`tcp_may_undo`, `tcp_packet_delayed`, `tcp_try_undo_partial`);
+//! P. Sarolahti, M. Kojo, K. Yamamoto, M. Hata, "Forward RTO-Recovery (F-RTO)", RFC 5682, 2009, section 3.1.
+//!
+//! Not as in Linux: while a retransmission is in flight, a partial acknowledgement that timestamps show to be of an
+//! original keeps Linux from sending again what else counts as lost.
+
+use aqm_net::{Instant, Span};
 
 use super::{Phase, Selective};
 use crate::config::Config;
@@ -20,14 +26,35 @@ pub(super) struct Undoing {
     frto: FrtoStep,
 }
 
-/// The retransmissions since a reduction, which D-SACK may yet show to be needless (Linux: `undo_marker`,
-/// `undo_retrans`).
+/// The retransmissions since a reduction, which may yet turn out to be needless (Linux: `undo_marker`,
+/// `undo_retrans`, `retrans_stamp`).
 #[derive(Clone, Copy, Debug)]
 struct Retransmissions {
     /// Everything below was acknowledged when the window was reduced.
     from: u64,
     /// How many D-SACK has not reported; none if there was no retransmission.
     unanswered: Option<u64>,
+    /// When the first of them left.
+    first: Option<Instant>,
+}
+
+impl Retransmissions {
+    /// Whether the segment that an acknowledgement echoes left before the first of them.
+    fn are_younger_than(&self, echo: Instant) -> bool {
+        echo != Instant::START && self.first.is_some_and(|first| ticks(echo) < ticks(first))
+    }
+}
+
+/// When the segment left that an acknowledgement echoes at `now`, as far as the clock of timestamps tells; none if it
+/// does not. So a retransmission gives a sample of the round trip, too (`tcp_ack_update_rtt`).
+pub(super) fn echoed_departure(echo: Instant, now: Instant) -> Option<Instant> {
+    let round_trip = Span::from_millis(ticks(now).saturating_sub(ticks(echo)).max(1));
+    (echo != Instant::START).then(|| Instant::from_nanos(now.nanos().saturating_sub(round_trip.nanos())))
+}
+
+/// A moment by the clock of timestamps, in milliseconds (Linux: `TCP_TS_HZ`).
+fn ticks(moment: Instant) -> u64 {
+    moment.nanos() / 1_000_000
 }
 
 /// How far F-RTO has got (RFC 5682, section 3.1).
@@ -50,9 +77,10 @@ impl Undoing {
     }
 
     /// A segment was sent again.
-    pub fn on_resent(&mut self) {
+    pub fn on_resent(&mut self, now: Instant) {
         if let Some(retransmissions) = &mut self.retransmissions {
             *retransmissions.unanswered.get_or_insert(0) += 1;
+            retransmissions.first.get_or_insert(now);
         }
     }
 
@@ -83,11 +111,15 @@ impl Selective {
         // Those that are in flight again may yet come twice (`tcp_init_undo`).
         let underway = self.sent.resent_count();
         let unanswered = (underway > 0).then_some(underway);
-        self.undoing.retransmissions = (config.recovery.undo == Undo::Dsack)
-            .then(|| Retransmissions { from: self.sent.una(), unanswered });
+        let first = self.undoing.retransmissions.and_then(|before| before.first.filter(|_| underway > 0));
+        self.undoing.retransmissions = (config.recovery.undo != Undo::Off).then(|| Retransmissions {
+            from: self.sent.una(),
+            unanswered,
+            first,
+        });
     }
 
-    /// Whether all that was sent again had arrived before, as an acknowledgement of `acked` new bytes tells.
+    /// Whether what was sent again had arrived before, as an acknowledgement of `acked` new bytes tells.
     pub(super) fn is_undone(&mut self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(sent_again) = &mut self.undoing.retransmissions else { return false };
         if let Some(unanswered) = &mut sent_again.unanswered
@@ -96,6 +128,18 @@ impl Selective {
             *unanswered = unanswered.saturating_sub(1);
         }
         sent_again.unanswered == Some(0) && (self.phase != Phase::Loss || acked > 0)
+    }
+
+    /// Whether timestamps tell that `acked` new bytes arrived as they were sent first.
+    pub(super) fn arrives_delayed(&self, received: &ReceivedAck, acked: u64) -> bool {
+        let Some(sent_again) = &self.undoing.retransmissions else { return false };
+        acked > 0
+            && sent_again.are_younger_than(received.echo)
+            && match self.phase {
+                Phase::Open | Phase::Marked => false,
+                Phase::Recovery => self.sent.una() >= self.recover || self.sent.resent_count() == 0,
+                Phase::Loss => true,
+            }
     }
 
     /// Whether F-RTO shows that a time-out was spurious; takes its next step if not.

@@ -221,6 +221,11 @@ impl Sent {
         (!self.segments.is_empty()).then(|| self.first + self.segments.len() as u64 - 1)
     }
 
+    /// Whether a segment is lost, in flight again or not.
+    pub fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     /// The first segment that is lost and not in flight again.
     #[inline]
     pub fn due(&self) -> Option<Number> {

@@ -286,3 +286,23 @@ fn what_is_in_flight_again_when_a_recovery_begins_may_come_twice_before_it_is_ta
     assert!(!hand.ack(3, &[(1, 2), (3, 4)]).undone);
     assert!(hand.ack(4, &[(2, 3)]).undone, "that of the probe has arrived by itself");
 }
+
+/// `tcp_time_to_recover`: `lost_out` counts what was sent again, too.
+#[test]
+fn a_loss_behind_a_recovery_begins_another_though_it_was_sent_again_meanwhile() {
+    for (restarted_by, next) in
+        [(RestartedBy::OldestSegment, AckKind::Loss), (RestartedBy::Recovery, AckKind::Exit)]
+    {
+        let mut hand = Hand::filled(8, with(rack(), |config| config.rto.restarted_by = restarted_by));
+        hand.advance(100);
+        hand.sample(100);
+        hand.ack(0, &[(1, 5)]);
+        hand.write(8);
+        assert_eq!(hand.send(), [0, 8, 9, 10, 11, 12, 13, 14, 15]);
+        hand.advance(100);
+        hand.ack(0, &[(1, 8), (9, 13)]);
+        assert_eq!(hand.send(), [0, 8], "the first is sent a third time");
+        hand.advance(50);
+        assert_eq!(hand.ack(8, &[(9, 13)]).what, next, "{restarted_by:?}");
+    }
+}

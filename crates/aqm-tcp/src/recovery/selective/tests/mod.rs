@@ -103,12 +103,16 @@ impl Hand {
     }
 
     fn ack_bytes(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckOutcome {
+        self.ack_echoing(ack, ranges, Instant::START)
+    }
+
+    fn ack_echoing(&mut self, ack: u64, ranges: &[(u64, u64)], echo: Instant) -> AckOutcome {
         let mut sacks = Sacks::default();
         for &(from, to) in ranges {
             sacks.push(ack, from, to);
         }
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
-        let received = ReceivedAck { ack, sacks: &sacks, bare: true };
+        let received = ReceivedAck { ack, sacks: &sacks, bare: true, echo };
         let mut other = self.recovery.clone();
         let outcome = self.recovery.on_ack(&received, at, &self.config);
         if ack <= self.recovery.sent() {

@@ -235,3 +235,61 @@ fn what_was_sent_twice_may_be_lost_after_a_time_out_that_was_taken_back() {
     hand.run_timer();
     assert_eq!(hand.send(), [8], "9 and 10 left after the probe");
 }
+
+/// Six segments that left a second after the start, whose timer ran out a second later, and the first of which was sent
+/// again; with timestamps.
+fn timed_out_with_timestamps() -> Hand {
+    let config = with(rack(), |config| {
+        config.recovery.undo = Undo::DsackOrTimestamps;
+        config.recovery.frto = Frto::On;
+        config.rto.samples = RttSamples::FirstSegment;
+    });
+    let mut hand = Hand::new(6, config);
+    hand.now = at_millis(1000);
+    assert_eq!(hand.send(), [0, 1, 2, 3, 4, 5]);
+    hand.now = at_millis(2000);
+    hand.window = 1;
+    hand.time_out();
+    assert_eq!(hand.send(), [0]);
+    hand.window = 20;
+    hand
+}
+
+fn at_millis(millis: u64) -> Instant {
+    Instant::START + Span::from_millis(millis)
+}
+
+#[test]
+fn a_time_out_is_taken_back_when_the_answer_to_an_original_comes_though_there_is_no_new_data() {
+    let mut hand = timed_out_with_timestamps();
+    hand.now = at_millis(2100);
+    let outcome = hand.ack_echoing(MSS, &[], at_millis(1000));
+    assert!(outcome.undone);
+    assert_eq!(outcome.sent, at_millis(1000), "the round trip is that of the original");
+    assert_eq!(hand.send(), NOTHING, "nothing is lost any more");
+}
+
+#[test]
+fn a_time_out_stays_when_the_answer_is_to_the_retransmission_or_tells_no_time() {
+    for echo in [at_millis(2000), Instant::START] {
+        let mut hand = timed_out_with_timestamps();
+        hand.now = at_millis(2100);
+        assert!(!hand.ack_echoing(MSS, &[], echo).undone);
+        assert_eq!(hand.send(), [1, 2, 3, 4, 5], "all of it is lost");
+        // What was sent in the same millisecond as the first retransmission is no older by the clock of timestamps.
+        assert!(!hand.ack_echoing(2 * MSS, &[], Instant::from_nanos(2_000_100_000)).undone);
+    }
+}
+
+#[test]
+fn a_recovery_is_taken_back_once_no_retransmission_is_in_flight_or_at_its_end() {
+    let mut hand = Hand::new(8, with(rack(), |config| config.recovery.undo = Undo::DsackOrTimestamps));
+    hand.now = at_millis(1000);
+    hand.send();
+    hand.now = at_millis(1100);
+    assert_eq!(hand.ack(0, &[(2, 8)]).what, AckKind::Loss);
+    assert_eq!(hand.send(), [0, 1]);
+    assert!(!hand.ack_echoing(MSS, &[(2 * MSS, 8 * MSS)], at_millis(1000)).undone, "one is in flight");
+    let outcome = hand.ack_echoing(8 * MSS, &[], at_millis(1000));
+    assert_eq!((outcome.what, outcome.undone), (AckKind::Exit, true));
+}

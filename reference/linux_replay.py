@@ -1,0 +1,160 @@
+"""Short transfers at 90 % of a line through CAKE and FQ-CoDel of the Linux 6.1 kernel, with ECN.
+
+The transfers, of 4 to 20 segments of 434 bytes, are those of a run of the study `mice-elephants`: 60 s of
+them, whose starts and sizes the kernel replayed (`linux/jobs/replay.sh`). What starts in the first 8 s meets
+a queue that may still be short, and nothing is drawn but the hash of flows: the transfers must take the
+recorded times. Later senders repeat what only waits. Behind CAKE without a rate the queue then grows without
+end, in the kernel and here; a collapse enlarges every difference, so those queues are printed and not judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+import data
+from aqmlab.run import Run
+from aqmlab.scenario import Scenario
+from case import Case, Job
+from judge import Quantity, Row, exact, independent
+
+WHERE = data.LINUX / "replay"
+SEGMENT = 434
+"""Bytes of data in a packet of 500, with 52 of IP and TCP and 14 of Ethernet."""
+WINDOW = 4_194_304 // SEGMENT
+"""Half of the receiver's buffer of 8 MB, in segments."""
+QUICK_ACKS = (WINDOW - 65_535 // SEGMENT) // 2
+"""The window grows to that from 64 kB by two segments with each, and each is acknowledged meanwhile."""
+JUDGED_S, END_S = 8.0, 60.0
+NEAR_S = 0.005
+"""So near to the recorded time a transfer counts as the same: two packets at 6 Mbit/s take 1.3 ms, and a tick
+1 ms."""
+MOST_ELSEWHERE = 0.02
+"""The share of transfers that may take another time: where a timer runs out and an acknowledgement comes at
+nearly the same moment, a tick decides what is sent again."""
+MEAN_BAND = 0.01
+"""The band of the mean time: what those few transfers change that take another time."""
+SEEDS = 4
+STEP_S = 10
+BEST_EFFORT = {"kind": "cake", "diffserv": "besteffort", "flows": "flows"}
+QUEUES: Mapping[str, Mapping[str, Any]] = {
+    "cake": BEST_EFFORT,
+    "fq_codel": {"kind": "fq-codel"},
+    "fq_codel_300": {"kind": "fq-codel", "quantum": "300B"},
+    "cake_noecn": BEST_EFFORT,
+}
+"""The queues of runs by their name in the record; without ECN where it says so."""
+ONE_BY_ONE = "cake"
+"""The run whose transfers are compared one by one. Which flows share a queue is drawn in FQ-CoDel; in CAKE
+hardly any do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A run of ours: the time of each early transfer, and the mean queue of each ten seconds."""
+
+    times: tuple[float, ...]
+    queues: tuple[float, ...]
+
+
+def cases() -> list[Case]:
+    """Every run that is kept and can be repeated here."""
+    return [replay_case(name) for name in QUEUES]
+
+
+def replay_case(name: str, seeds: int = SEEDS) -> Case:
+    """The transfers through a queue, so many times."""
+    title = f"linux replay {name}"
+
+    def jobs() -> list[Job]:
+        return [Job(scenario=scenario(name), seed=seed, measure=measure) for seed in range(1, seeds + 1)]
+
+    def judge(measured: Sequence[Measured]) -> list[Row]:
+        rows = early_rows(name, measured)
+        for place, theirs in enumerate(recorded_queues(name)):
+            what = f"mean queue, {STEP_S * place} to {STEP_S * (place + 1)} s"
+            quantity = Quantity(name=what, judged=False)
+            rows.append(independent(title, quantity, [theirs], [run.queues[place] for run in measured]))
+        return rows
+
+    return Case(name=title, jobs=jobs, judge=judge)
+
+
+def early_rows(name: str, measured: Sequence[Measured]) -> list[Row]:
+    """Rows of the early transfers, if they are recorded."""
+    title, theirs = f"linux replay {name}", recorded_times(name)
+    if not theirs:
+        return []
+    count, mean = float(len(theirs)), fmean(theirs)
+    ours = fmean(fmean(run.times) for run in measured)
+    rows = [exact(title, "mean time of early transfers (s)", mean, ours, MEAN_BAND * mean)]
+    if name == ONE_BY_ONE:
+        near = fmean(
+            sum(abs(a - b) <= NEAR_S for a, b in zip(theirs, run.times, strict=True)) for run in measured
+        )
+        what = "early transfers that take the recorded time"
+        rows.append(exact(title, what, count, near, MOST_ELSEWHERE * count))
+    return rows
+
+
+def scenario(name: str) -> Scenario:
+    """The transfers through the queue of a run."""
+    rows = data.rows("schedule", WHERE)
+    lines = "".join(f"{row['start_s']} {SEGMENT * int(row['segments'])}\n" for row in rows)
+    changes = {
+        "duration": f"{END_S:g}s",
+        "links.forth.queue.classes.all.rate": "6Mbps",
+        "links.forth.queue.classes.all.queue": QUEUES[name],
+        "links.back.delay": "80ms",
+        "tcp.connection.mss": f"{SEGMENT}B",
+        "tcp.connection.close": "none",
+        "tcp.receiver.window": WINDOW,
+        "tcp.receiver.quick_acks": QUICK_ACKS,
+        "tcp.receiver.sack_delay": "1.1ms",
+        "tcp.ecn.mode": "off" if name.endswith("noecn") else "on",
+        "traffic.bulk": None,
+        "traffic.replay": {"kind": "replay", "file": "schedule.txt", "from": "client", "to": "server"},
+        "record.senders": [],
+        "record.queue_every": "500ms",
+    }
+    base = Scenario.load(data.SCENARIOS / "linux-window.toml")
+    return base.with_(changes, files={"schedule.txt": lines})
+
+
+def recorded_times(name: str) -> list[float]:
+    """How long each early transfer took in the kernel, from the first SYN to the arrival of the last byte."""
+    return [float(row["completion_s"]) for row in data.rows("transfers", WHERE) if row["run"] == name]
+
+
+def recorded_queues(name: str) -> list[float]:
+    """The mean length of the kernel's queue in each ten seconds, in packets."""
+    samples = [
+        (float(row["time_s"]), float(row["length_packets"]))
+        for row in data.rows("queue", WHERE)
+        if row["run"] == name
+    ]
+    return _by_step(samples)
+
+
+def measure(run: Run) -> Measured:
+    """The same of a run of ours."""
+    early = run.transfers.sort("start_s").filter(pl.col("start_s") < JUDGED_S)
+    samples = run.tables["queue"].filter(pl.col("link").cast(pl.String) == "forth")
+    return Measured(
+        times=tuple(early["duration_s"].to_list()),
+        queues=tuple(_by_step(samples.select("time_s", "length_packets").rows())),
+    )
+
+
+def _by_step(samples: Sequence[tuple[float, float]]) -> list[float]:
+    """Means of the samples of each ten seconds, as far as there are any."""
+    steps: dict[int, list[float]] = {}
+    for at, length in samples:
+        if at > 0:
+            steps.setdefault(math.ceil(at / STEP_S), []).append(length)
+    return [fmean(lengths) for _, lengths in sorted(steps.items())]

@@ -38,7 +38,8 @@ def ns3_runs() -> list[dict[str, Any]]:
 def ns3_reruns(name: str) -> dict[str, list[dict[str, Any]]]:
     """Runs of ns-3 made to find a cause, by the condition they repeat: `exact` without single faults of its
     TCP (`src/variants.cc`), `more` with further seeds, `jitter` with hosts that take time, `rtt` without a
-    sample from a SYN that was sent again."""
+    sample from a SYN that was sent again, `loss-state` with a window that opens after a time-out
+    (`src/switches.cc`)."""
     runs: dict[str, list[dict[str, Any]]] = {}
     with gzip.open(NS3 / f"{name}-runs.jsonl.gz", "rt", encoding="utf-8") as file:
         for run in map(json.loads, file):

@@ -77,6 +77,11 @@ NO_SACK = (
     "ns-3.37's NewReno without SACK stands alone: beside ns-2's, set as it is, ours misses nothing; what in "
     "it is wrong was not looked for"
 )
+LOSS_STATE = (
+    "the acknowledgement that ends the state after a time-out opens no window in ns-3.37 (RFC 5681, 3.1: each "
+    "one opens the window), which costs a sender a round trip after each time-out"
+)
+"""What `reference/ns3/src/switches.cc` takes away with `GROW=1`."""
 NS2_QUEUES = {"pfifo": "droptail", "redg": "redg"}
 """What ns-2's runs of the same queue are called."""
 NO_REGION = "ns-3.37's CUBIC has no TCP-friendly region"
@@ -182,6 +187,11 @@ def _ftp_causes(name: str, condition: str, runs: list[dict[str, Any]]) -> tuple[
         changes = {**host_changes(runs[0]["job"]), "host.jitter": "780us"}
         again = ftp_case(name, jitter, changes=changes)
         causes.append(Cause(why=PHASES, switch="jitter in both", again=again))
+    grown = data.ns3_reruns("loss-state").get(condition)
+    if grown:
+        changes = host_changes(runs[0]["job"])
+        again = ftp_case(name, grown, changes=changes)
+        causes.append(Cause(why=LOSS_STATE, switch="each ACK opens the window", again=again, same_runs=True))
     if runs[0]["sack"] == 0:
         options = options_of(runs[0]["job"])
         limited, every = options.get("limitedTx", "1") == "1", int(options["delAck"])

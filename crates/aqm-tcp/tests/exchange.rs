@@ -313,6 +313,23 @@ fn sack_of_what_left_before_the_oldest_segment_did_restarts_linux_s_timer_and_is
 }
 
 #[test]
+fn the_timer_runs_on_in_a_recovery_where_only_new_data_restarts_it() {
+    // Segment 1 leaves at 100 ms with the timer of 1 s. The third SACK of what left 450 ms later arrives at 650 ms; the
+    // retransmission is lost. RFC 6298, section 5, has no rule that restarts the timer for a retransmission.
+    for (restarted_by, again) in [("recovery", 1650), ("new-data", 1100)] {
+        let settings = json!({
+            "connection": { "close": "none" }, "recovery": { "kind": "sack" },
+            "rto": { "restarted_by": restarted_by },
+        });
+        let late: Vec<String> = (2..=10).map(|segment| format!("> {segment}")).collect();
+        let late: Vec<&str> = late.iter().map(String::as_str).collect();
+        let path = Path::losing(&["> 1", "> 1 again"]).and_delaying(&late, 450);
+        let pair = transfer(rfc(settings), 10, path);
+        assert_eq!(sent_at(&pair, again), ["1 again"], "{restarted_by}: {:#?}", pair.log);
+    }
+}
+
+#[test]
 fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
     for (order, last) in [("after-sample", "2200 > 2 again"), ("before-sample", "3200 > 2 again")] {
         let settings = json!({

@@ -51,6 +51,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.exit_ack", &["deflates", "grows", "grows-with-sack"]),
     ("recovery.inflation", &["beside", "in-window"]),
     ("rto.restart", &["after-sample", "before-sample"]),
+    ("rto.restarted_by", &["recovery", "new-data"]),
     ("connection.repeated_syn", &["answered", "ignored"]),
     ("ecn.response", &["rfc-3168", "ns-2-full"]),
     ("recovery.exit_window", &["flight", "ssthresh", "deflated"]),

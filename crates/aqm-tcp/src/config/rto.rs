@@ -68,6 +68,9 @@ choices! {
 choices! {
     /// What restarts the retransmission timer beside the acknowledgement of new data.
     pub enum RestartedBy {
+        /// Nothing: the timer that runs when a recovery begins goes on (RFC 6298, section 5; ns-3). With a small
+        /// `rto.min` it expires before the retransmission can be acknowledged.
+        NewData = "new-data",
         /// The first retransmission of a recovery.
         Recovery = "recovery",
         /// Any retransmission of the oldest segment, and SACK of a segment that left before that one did (Linux).
@@ -113,7 +116,7 @@ parameters! {
         pub back_off_end: BackOffEnd = BackOffEnd::Sample, "RFC 6298, 5";
         /// Whether the timer is restarted after what an acknowledgement tells of the round trip, or before.
         pub restart: TimerRestart = TimerRestart::AfterSample, "RFC 6298, 5";
-        /// What else restarts the timer, with SACK.
+        /// What else restarts the timer; `oldest-segment` only with SACK.
         pub restarted_by: RestartedBy = RestartedBy::Recovery, "RFC 6298, 5: acknowledgements of new data";
         /// When timers run out.
         pub clock: TimerClock = TimerClock::Exact, "RFC 6298, 4";

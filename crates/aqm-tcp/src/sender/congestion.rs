@@ -215,7 +215,7 @@ impl Sender {
             self.congestion.cap(self.congestion.ssthresh());
         }
         self.recovery.on_reduction(from, self.congestion.cwnd());
-        self.timer.restart(now, &tcp.config.rto);
+        self.restart_for_recovery(now, tcp);
     }
 
     /// A loss was found in a window that a mark has reduced: it stays (ns-2's `SackFullTcpAgent::dupack_action`).
@@ -226,7 +226,7 @@ impl Sender {
         if let Some(ecn) = &mut self.ecn {
             ecn.on_loss_behind_mark(self.recovery.sent());
         }
-        self.timer.restart(now, &tcp.config.rto);
+        self.restart_for_recovery(now, tcp);
     }
 
     /// Fast recovery is over.

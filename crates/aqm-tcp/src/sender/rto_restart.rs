@@ -63,6 +63,14 @@ impl Sender {
         }
     }
 
+    /// A recovery begins: the timer restarts with its first retransmission, unless only new data restarts it (RFC
+    /// 6675, section 6, permits both).
+    pub(super) fn restart_for_recovery(&mut self, now: Instant, tcp: &CheckedConfig) {
+        if tcp.config.rto.restarted_by != RestartedBy::NewData {
+            self.timer.restart(now, &tcp.config.rto);
+        }
+    }
+
     /// Whether a partial acknowledgement restarts the timer.
     fn restarts_timer(&self, tcp: &CheckedConfig) -> bool {
         let config = &tcp.config.recovery;

@@ -87,7 +87,9 @@ def test_transfers_recorded_now_give_the_numbers_of_another_reading(
     run = agrees(file, "4Mbps", IDLE_S)
     # Each page came whole, and with it the headers of its packets.
     assert run.summary["bytes"] > sum(PAGES.values())
-    assert not any("longer than" in warning or "too short" in warning for warning in run.warnings)
+    # On a busy machine the recording may be too short to tell how many flows are in progress.
+    wrong = ("packets longer than", "packets captured too short")
+    assert not [warning for warning in run.warnings if any(what in warning for what in wrong)]
 
 
 PUBLIC = {

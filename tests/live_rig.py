@@ -116,5 +116,25 @@ def packets(path: Path) -> list[Packet]:
     return found
 
 
+LARGER_MTU = """
+import fcntl, socket, struct
+SIOCSIFMTU = 0x8922
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFMTU, struct.pack("16si12x", b"tun0", 9000))
+"""
+"""A program that lets its host send packets which are too long: a run in which it does so is not valid."""
+
+
+def link_types(path: Path) -> list[int]:
+    """Those of the interfaces of a pcapng file."""
+    interface_description, content, found, at = 1, path.read_bytes(), [], 0
+    while at < len(content):
+        kind, length = struct.unpack_from("=II", content, at)
+        if kind == interface_description:
+            found.append(struct.unpack_from("=H", content, at + 8)[0])
+        at += length
+    return found
+
+
 def dropped(found: list[Packet]) -> list[Packet]:
     return [packet for packet in found if packet.comment.startswith("dropped")]

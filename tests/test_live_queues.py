@@ -132,9 +132,9 @@ while True:
 
 CLIENT = """
 import socket, time
-for attempt in range(100):
+while True:
     try:
-        connection = socket.create_connection(("server", 5000), timeout=5)
+        connection = socket.create_connection(("server", 5000), timeout=20)
         break
     except OSError:
         time.sleep(0.02)

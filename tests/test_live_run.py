@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from live_rig import (
     dropped,
     eventually,
     file,
+    link_types,
     packets,
     run_live,
 )
@@ -40,6 +42,7 @@ class Mixed:
     printed: dict[str, Any]
     tables: dict[str, pl.DataFrame]
     seen: list[Packet]
+    capture: Path
     simulated: al.Run
 
 
@@ -55,7 +58,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mixed:
     tables = {found.stem: pl.read_parquet(found) for found in (folder / "out").glob("*.parquet")}
     printed = json.loads(done.stdout)
     assert (done.returncode == 0) == printed["manifest"]["live"]["valid"]
-    return Mixed(printed, tables, packets(folder / "run.pcapng"), al.Scenario.load(path).run())
+    capture = folder / "run.pcapng"
+    return Mixed(printed, tables, packets(capture), capture, al.Scenario.load(path).run())
 
 
 def test_the_tables_are_those_of_a_simulation(mixed: Mixed) -> None:
@@ -108,15 +112,30 @@ def test_a_capture_has_every_packet_and_says_what_was_dropped(mixed: Mixed) -> N
 
 def test_one_json_object_is_printed_whatever_programs_print(cli: Cli, tmp_path: Path) -> None:
     programs = '[traffic.said]\nkind = "program"\nclient = ["echo", "client"]\nserver = ["echo", "server"]\n'
-    done = cli("live", "run", file(tmp_path, LINE.replace('"1500ms"', '"500ms"') + programs), "--json")
+    path = file(tmp_path, LINE.replace('"1500ms"', '"300s"') + programs)
+    done = cli("live", "run", path, "--until-done", "--json")
     assert json.loads(done.stdout)["manifest"]["live"]["statuses"] == {"said": 0}
     assert sorted(done.stderr.split()) == ["client", "server"]
 
 
 def test_a_capture_that_cannot_be_written_is_named(cli: Cli, tmp_path: Path) -> None:
-    done = cli("live", "run", file(tmp_path, MIXED), "--pcap", "no-such-folder/run.pcapng")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("aqmlab: cannot write no-such-folder/run.pcapng: No such file")
+    for place, why in [
+        ("no-such-folder/run.pcapng", "No such file or directory"),
+        ("/dev/full", "No space left on device"),
+    ]:
+        done = cli("live", "run", file(tmp_path, MIXED), "--pcap", place)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"aqmlab: {place}: cannot be written: {why}\n"
+
+
+def test_a_capture_is_read_by_tcpdump_which_wants_interfaces_of_one_kind(mixed: Mixed) -> None:
+    # LINKTYPE_IPV4: tcpdump 4.99 refuses two interfaces of LINKTYPE_RAW.
+    assert link_types(mixed.capture) == [228] * 4
+    if shutil.which("tcpdump") is None:
+        pytest.skip("tcpdump is not installed")
+    read = subprocess.run(["tcpdump", "-n", "-r", mixed.capture], capture_output=True, text=True, timeout=60)
+    assert read.returncode == 0, read.stderr
+    assert len([line for line in read.stdout.splitlines() if " IP 10." in line]) == len(mixed.seen)
 
 
 def test_a_run_that_may_end_early_ends_when_all_has_arrived(cli: Cli, tmp_path: Path) -> None:
@@ -190,6 +209,44 @@ def test_what_cannot_be_run_live_is_refused_by_name(cli: Cli, tmp_path: Path, te
     assert (done.returncode, done.stdout) == (2, ""), done
     assert re.search(said, done.stderr), done.stderr
     assert done.stderr.startswith("aqmlab: ") and "Traceback" not in done.stderr
+
+
+CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="utf-8").split()
+"""The congestion controls of this machine's kernel."""
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_refused_with_those_that_it_has(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = file(tmp_path, MIXED)
+    done = cli("live", "run", path, "--congestion-control", "no-such")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"aqmlab: {path}: congestion_control: the kernel of this machine has no `no-such`: "
+        f"there is {', '.join(CONTROLS)}\n"
+    )
+    if "ledbat" not in CONTROLS:
+        done = cli("live", "run", path, "--set", "tcp.congestion_control.kind=ledbat", "--nearest-tcp")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "tcp.congestion_control.kind: the kernel" in done.stderr and "`ledbat`" in done.stderr
+
+
+def test_a_congestion_control_that_no_simulation_has_is_taken_from_the_kernel(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = file(tmp_path, MIXED)
+    done = cli("live", "run", path, "--set", "tcp.congestion_control.kind=bbr")
+    assert done.returncode == 2
+    assert "unknown kind `bbr`" in done.stderr and "--congestion-control NAME" in done.stderr
+    control = next(one for one in ("bbr", "reno") if one in CONTROLS)
+    run = run_live(tmp_path, MIXED, congestion_control=control)
+    live_record = run.manifest["live"]
+    assert live_record["congestion_control"] == control
+    hosts = [
+        live_record["in_force"][f"{name}-{end}"] for name in ("ftp", "web") for end in ("server", "client")
+    ]
+    assert [host["route"]["congctl"] for host in hosts] == [control] * 4
+    assert not any("used" in objection for objection in live_record["objections"])
 
 
 def test_the_nearest_tcp_is_run_and_its_differences_are_told(cli: Cli, tmp_path: Path) -> None:

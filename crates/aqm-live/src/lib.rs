@@ -7,6 +7,7 @@ mod bpf;
 mod buffers;
 mod clock;
 mod connections;
+mod controls;
 #[cfg(test)]
 mod fuzz;
 mod hints;

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import PATIENCE_S as PATIENCE_S
 
 import aqmlab as al
 from aqmlab import _core, live
@@ -28,9 +29,6 @@ def missing(*features: str) -> str:
 
 NEEDED = pytest.mark.skipif(bool(missing("namespaces", "tun")), reason=missing("namespaces", "tun"))
 """A live run is possible."""
-
-PATIENCE_S = 120.0
-"""How long something may take that takes a moment: a limit for what hangs, however busy the machine."""
 
 ENDLESS = "600s"
 """The duration of runs that end when their work is done: no machine is so slow."""

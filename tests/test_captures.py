@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from capture_reading import active_flows, mean_in_progress, packets, parted
-from conftest import Cli
+from conftest import PATIENCE_S, Cli
 from record_transfers import PAGES
 
 from aqmlab import _core, trace
@@ -81,7 +81,7 @@ def test_transfers_recorded_now_give_the_numbers_of_another_reading(
         pytest.skip("the machine lets nobody have a network namespace with a shaped link")
     file = tmp_path / "now.cap"
     script = [sys.executable, HERE / "record_transfers.py", file, recorder, interface]
-    said = subprocess.run([*NAMESPACE, *script], capture_output=True, text=True, timeout=60)
+    said = subprocess.run([*NAMESPACE, *script], capture_output=True, text=True, timeout=PATIENCE_S)
     assert said.returncode == 0, said.stderr
     assert json.loads(said.stdout) == PAGES
     run = agrees(file, "4Mbps", IDLE_S)

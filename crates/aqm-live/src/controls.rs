@@ -1,4 +1,4 @@
-//! The congestion controls of the connections of programs: a program may choose its own.
+//! The congestion controls that connections use. A program may choose its own; those of workloads must have the plan's.
 //!
 //! Linux, sock_diag(7). Ours: each connection is looked at twenty times a second, at both of its ends, and the last
 //! answer counts. A connection that ends sooner may not be seen.
@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use aqm_sim::Plan;
 use aqm_sim::emulation::Side;
+use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
-use crate::LiveError;
+use crate::connections::FlowKey;
 use crate::inet_diag::SocketDiagnostics;
 use crate::lab::Lab;
-use crate::load::Place;
+use crate::load::{Facts, Place};
+use crate::{LiveError, ip};
 
 /// How often connections are looked at. A look takes 0.3 ms of a processor for each family of addresses, where the
 /// machine has 262144 places for connections: 2 % of a processor for the two hosts.
@@ -111,4 +112,39 @@ impl InUse {
         let [server, client] = &self.0;
         json!({ "server": server, "client": client, "connections": connections })
     }
+}
+
+/// Tells of programs whose own choice of a congestion control does not count.
+pub(crate) fn add_fixed(shortfalls: &mut [Vec<String>], plan: &Plan, lab: &Lab) {
+    for ((traffic, planned), shortfalls) in (0..).zip(plan.workloads()).zip(shortfalls) {
+        let host = lab.at(Place { traffic, side: Side::Sender });
+        if planned.programs.is_some() && !host.has_free_choice() {
+            let control = host.spec().tcp.congestion_control();
+            shortfalls.push(format!(
+                "tcp.congestion_control: all connections use {control}, also where a program chooses another one \
+                 before it connects: programs may choose where the machine's sysctl \
+                 net.ipv4.tcp_allowed_congestion_control lists {control}"
+            ));
+        }
+    }
+}
+
+/// By workload of programs, how many connections used which congestion control, of those that were seen.
+pub(crate) fn in_use(plan: &Plan, seen: &BTreeMap<u32, InUse>, flows: &[FlowKey]) -> Value {
+    let of_workload = |(traffic, planned): (u32, PlannedWorkload<'_>)| {
+        let connections = flows.iter().filter(|key| key.traffic == traffic && key.protocol == ip::TCP);
+        Some((planned.name.to_owned(), seen.get(&traffic)?.to_value(connections.count())))
+    };
+    Value::Object((0..).zip(plan.workloads()).filter_map(of_workload).collect())
+}
+
+/// Workloads some of whose connections had another congestion control than the plan says.
+pub(crate) fn others(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
+    let mut others = Vec::new();
+    for ((traffic, planned), of) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
+        let wanted = lab.at(Place { traffic, side: Side::Sender }).spec().tcp.congestion_control();
+        let found = of.congestion_controls.iter().filter(|found| *found != wanted);
+        others.extend(found.map(|found| (planned.name.to_owned(), wanted.to_owned(), found.clone())));
+    }
+    others
 }

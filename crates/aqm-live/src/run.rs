@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::buffers::MTU;
 use crate::connections::FlowKey;
-use crate::controls::{Controls, InUse};
+use crate::controls::{self, Controls};
 use crate::hints::Hints;
 use crate::ip;
 use crate::kernel_tcp::{Kernel, KernelTcp, kernel};
@@ -179,14 +179,14 @@ impl Places for Lab {
 pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure> {
     let (specs, mut shortfalls) = specs(plan, options)?;
     let lab = Lab::new(&specs)?;
-    add_fixed_controls(&mut shortfalls, plan, &lab);
+    controls::add_fixed(&mut shortfalls, plan, &lab);
     let emulation = Emulation::new(plan);
     let [round_trip, packet_time] = emulation.scales(MTU as u64 + plan.link_header().bytes());
     let end = emulation.end();
     let (prepared, delays) = load::prepare(plan, &lab)?;
     let hints = if plan.wants_windows() { Hints::of(&lab)? } else { Hints::none() };
     let senders = Senders::of(plan, &lab, hints.in_packets())?;
-    let controls = Controls::watch(plan, &lab)?;
+    let watched_controls = Controls::watch(plan, &lab)?;
     // Before the router has its priority, which the thread that writes would have, too.
     let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
     let told = Told { hints, delays, capture };
@@ -227,11 +227,11 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let Routed { mut emulation, lateness, counts, flows, end: ended, told } = routed;
     let Played { asked, facts, statuses, servers_ended } = played;
     let sampled = sampling.finish();
-    let in_use = controls.finish();
+    let in_use = watched_controls.finish();
     let captured = told.capture.map(Capture::finish).transpose()?;
     let mut circumstances = Circumstances {
         steal: validity::steal_between(time_before, validity::processor_time()),
-        other_controls: other_controls(plan, &lab, &facts),
+        other_controls: controls::others(plan, &lab, &facts),
         not_captured: captured.as_ref().map_or(0, |captured| captured.lost),
         ..Circumstances::default()
     };
@@ -269,7 +269,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     live["load"] = facts.to_value();
     live["hints"] = told.hints.to_value(sampled.agreement);
     live["congestion_control"] = json!(options.congestion_control);
-    live["congestion_controls"] = controls_in_use(plan, &in_use, &flows);
+    live["congestion_controls"] = controls::in_use(plan, &in_use, &flows);
     live["statuses"] = json!(statuses);
     live["servers_ended"] = servers_ended.into_iter().map(|(name, ended)| (name, ended.to_value())).collect();
     let names = plan.workloads().map(|planned| planned.name.to_owned());
@@ -357,41 +357,6 @@ impl Stage<'_> {
         let (asked, facts) = load.finish()?;
         Ok(Played { asked, facts, statuses, servers_ended })
     }
-}
-
-/// Tells of programs whose own choice of a congestion control does not count.
-fn add_fixed_controls(shortfalls: &mut [Vec<String>], plan: &Plan, lab: &Lab) {
-    for ((traffic, planned), shortfalls) in (0..).zip(plan.workloads()).zip(shortfalls) {
-        let host = lab.at(Place { traffic, side: Side::Sender });
-        if planned.programs.is_some() && !host.has_free_choice() {
-            let control = host.spec().tcp.congestion_control();
-            shortfalls.push(format!(
-                "tcp.congestion_control: all connections use {control}, also where a program chooses another one \
-                 before it connects: programs may choose where the machine's sysctl \
-                 net.ipv4.tcp_allowed_congestion_control lists {control}"
-            ));
-        }
-    }
-}
-
-/// By workload of programs, how many connections used which congestion control, of those that were seen.
-fn controls_in_use(plan: &Plan, in_use: &BTreeMap<u32, InUse>, flows: &[FlowKey]) -> Value {
-    let of_workload = |(traffic, planned): (u32, PlannedWorkload<'_>)| {
-        let connections = flows.iter().filter(|key| key.traffic == traffic && key.protocol == ip::TCP);
-        Some((planned.name.to_owned(), in_use.get(&traffic)?.to_value(connections.count())))
-    };
-    Value::Object((0..).zip(plan.workloads()).filter_map(of_workload).collect())
-}
-
-/// Workloads some of whose connections had another congestion control than the plan says.
-fn other_controls(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
-    let mut others = Vec::new();
-    for ((traffic, planned), of) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
-        let wanted = lab.at(Place { traffic, side: Side::Sender }).spec().tcp.congestion_control();
-        let found = of.congestion_controls.iter().filter(|found| *found != wanted);
-        others.extend(found.map(|found| (planned.name.to_owned(), wanted.to_owned(), found.clone())));
-    }
-    others
 }
 
 /// Which flow carried what was asked for: that between the same ports, the first one with the first, and so on.

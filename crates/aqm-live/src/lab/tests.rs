@@ -11,7 +11,7 @@ use super::*;
 use crate::testing::{SERVER, Wire, lab_or_skip, transfer};
 
 /// Long enough for anything that is sure to happen, however busy the machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sh(script: &str) -> Command {
     let mut command = Command::new("sh");

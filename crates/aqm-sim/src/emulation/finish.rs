@@ -65,21 +65,21 @@ impl Emulation {
         record.drops = std::mem::take(&mut self.transit.recorder.drops);
         record.packets = std::mem::take(&mut self.transit.recorder.packets);
         record.events = self.net.events();
-        let from_client = self.from_client(measured.1);
+        let from_client = self.sent_by_clients(measured.1);
         let mut tables = tables(&self.plan.scenario, record);
         tables.extend(from_client);
         tables
     }
 
     /// What the clients of programs sent, if there are programs; `measured` is how long it was counted.
-    fn from_client(&self, measured: Span) -> Option<Table> {
+    fn sent_by_clients(&self, measured: Span) -> Option<Table> {
         let workloads = &self.plan.scenario.traffic;
         let is_program = |traffic: u32| workloads[traffic as usize].config.programs().is_some();
         if !(0..workloads.len() as u32).any(is_program) {
             return None;
         }
         let flows = self.flows.iter().filter(|flow| is_program(flow.traffic));
-        let rows = flows.map(|flow| flow.from_client_row(measured)).collect();
+        let rows = flows.map(|flow| flow.client_row(measured)).collect();
         // The names of workloads are its only words.
         Some(FromClientRow::table(rows, |_| workloads.iter().map(|one| one.name.clone()).collect()))
     }

@@ -244,7 +244,7 @@ impl HostFlow {
     }
 
     /// The row of what its client sent, which was measured for so long.
-    pub(super) fn from_client_row(&self, measured: Span) -> FromClientRow {
+    pub(super) fn client_row(&self, measured: Span) -> FromClientRow {
         let found = self.ways[Side::Sender as usize].measured();
         FromClientRow {
             flow: self.number.into(),

@@ -345,6 +345,7 @@ pub fn catalog() -> Vec<TableDoc> {
         PacketRow::DOC,
         LinkRow::DOC,
         ClassRow::DOC,
-        FromClientRow::DOC,
+        // Not of every run, so with a prefix, as the tables of other levels have one.
+        TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]
 }

@@ -46,6 +46,9 @@ limit = "5p"
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
+PATIENCE_S = 300.0
+"""How long something may take that takes a moment: a limit for what hangs, however busy the machine."""
+
 
 @pytest.fixture(autouse=True, scope="session")
 def interrupts() -> Iterator[None]:
@@ -73,7 +76,7 @@ def cli(tmp_path: Path) -> Cli:
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
 
     return call

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import PATIENCE_S as PATIENCE_S
 
 import aqmlab as al
 from aqmlab import _core, live
@@ -29,8 +30,11 @@ def missing(*features: str) -> str:
 NEEDED = pytest.mark.skipif(bool(missing("namespaces", "tun")), reason=missing("namespaces", "tun"))
 """A live run is possible."""
 
-PATIENCE_S = 20.0
-"""How long something may take on a loaded machine that takes a moment."""
+ENDLESS = "600s"
+"""The duration of runs that end when their work is done: no machine is so slow."""
+
+ATTEMPTS = 4
+"""So many runs are made for one that is valid."""
 
 LINE = """\
 duration = "1500ms"
@@ -67,6 +71,15 @@ def file(folder: Path, text: str, name: str = "live.toml") -> Path:
 
 def run_live(folder: Path, text: str, **options: Any) -> al.Run:
     return live.run(al.Scenario.load(file(folder, text)), **options)
+
+
+def run_valid(folder: Path, text: str, **options: Any) -> al.Run:
+    """A run whose numbers count: the first valid one of a few, or the last where the machine is too busy."""
+    for _ in range(ATTEMPTS):
+        run = run_live(folder, text, **options)
+        if run.manifest["live"]["valid"]:
+            break
+    return run
 
 
 def eventually(holds: Callable[[], object], what: str) -> None:
@@ -112,6 +125,40 @@ def packets(path: Path) -> list[Packet]:
                     comment = content[option + 4 : option + 4 + size].decode()
                 option += 4 + size + -size % 4
             found.append(Packet(data, comment))
+        at += length
+    return found
+
+
+LARGER_MTU = """
+import fcntl, socket, struct
+SIOCSIFMTU = 0x8922
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFMTU, struct.pack("16si12x", b"tun0", 9000))
+"""
+"""A program that lets its host send packets which are too long: a run in which it does so is not valid."""
+
+
+ECHO = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 7)); " + (
+    "s.sendto(*s.recvfrom(100)); s.recvfrom(100)"
+)
+"""A server that answers a datagram."""
+
+ANSWERED = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+    asking.sendto(b"?", ("server", 7))
+    asking.recv(100)
+"""
+"""A client that waits for that answer: the router has read by then what the client sent before."""
+
+
+def link_types(path: Path) -> list[int]:
+    """Those of the interfaces of a pcapng file."""
+    interface_description, content, found, at = 1, path.read_bytes(), [], 0
+    while at < len(content):
+        kind, length = struct.unpack_from("=II", content, at)
+        if kind == interface_description:
+            found.append(struct.unpack_from("=H", content, at + 8)[0])
         at += length
     return found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from capture_reading import active_flows, mean_in_progress, packets, parted
-from conftest import Cli
+from conftest import PATIENCE_S, Cli
 from record_transfers import PAGES
 
 from aqmlab import _core, trace
@@ -81,13 +81,15 @@ def test_transfers_recorded_now_give_the_numbers_of_another_reading(
         pytest.skip("the machine lets nobody have a network namespace with a shaped link")
     file = tmp_path / "now.cap"
     script = [sys.executable, HERE / "record_transfers.py", file, recorder, interface]
-    said = subprocess.run([*NAMESPACE, *script], capture_output=True, text=True, timeout=60)
+    said = subprocess.run([*NAMESPACE, *script], capture_output=True, text=True, timeout=PATIENCE_S)
     assert said.returncode == 0, said.stderr
     assert json.loads(said.stdout) == PAGES
     run = agrees(file, "4Mbps", IDLE_S)
     # Each page came whole, and with it the headers of its packets.
     assert run.summary["bytes"] > sum(PAGES.values())
-    assert not any("longer than" in warning or "too short" in warning for warning in run.warnings)
+    # On a busy machine the recording may be too short to tell how many flows are in progress.
+    wrong = ("packets longer than", "packets captured too short")
+    assert not [warning for warning in run.warnings if any(what in warning for what in wrong)]
 
 
 PUBLIC = {

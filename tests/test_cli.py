@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import COMMAND, Cli
+from conftest import COMMAND, PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab.cli import ORDER
@@ -226,13 +226,15 @@ def test_output_can_be_cut_off(small: Path, tmp_path: Path) -> None:
         process.stdout.close()
         said = process.stderr.read()
         process.stderr.close()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
         assert said == b"", arguments
 
 
 def test_a_closed_pipe_is_no_error(small: Path, tmp_path: Path) -> None:
     script = f'"{sys.executable}" -c "{COMMAND}" show tcp | head -1'
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE_S
+    )
     assert done.stdout == "tcp (TCP)\n"
     assert done.stderr == ""
 
@@ -268,7 +270,7 @@ def test_control_c_keeps_finished_runs_and_says_so(small: Path, tmp_path: Path) 
     for _ in range(20):
         assert process.stderr.readline() == "a run is done\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     assert "aqmlab: interrupted" in err
     assert "Traceback" not in err

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from conftest import PATIENCE_S
 
 import aqmlab as al
 from aqmlab import dask_cluster, dask_executor, dask_workers, measures
@@ -53,7 +54,7 @@ def slow(seconds: float) -> Measure:
 
 def until(true: Callable[[], bool]) -> None:
     """Waits for it, and not for ever."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -249,7 +250,7 @@ def test_workers_with_another_version_are_refused_with_the_cure(tmp_path: Path) 
     (tmp_path / "other.py").write_text(OTHER, encoding="utf-8")
     preload = ("--preload", str(tmp_path / "other.py"))
     with scheduler() as address, worker(address, tmp_path, *preload), Client(address) as client:
-        client.wait_for_workers(1, timeout=30)
+        client.wait_for_workers(1, timeout=PATIENCE_S)
         said = r"tcp://[\d.:]+: has the results version 999, and here is \d+; install the same wheel on both"
         with pytest.raises(ClusterError, match=said), connect(address):
             pass
@@ -267,7 +268,7 @@ def test_a_worker_with_another_version_that_comes_late_is_sent_away(
         worker(address, tmp_path, "--preload", str(tmp_path / "other.py")) as other,
     ):
         _, account = made_by(executor, tasks)
-        assert other.wait(timeout=30) == 0
+        assert other.wait(timeout=PATIENCE_S) == 0
     assert (account.made, account.failures) == (25, [])
     assert "has the results version 999" in capfd.readouterr().err
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE_S
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
@@ -28,7 +29,7 @@ def test_an_example_runs_and_prints_its_answer(example: Path, tmp_path: Path) ->
         text=True,
         cwd=tmp_path,
         env={**os.environ, "MPLBACKEND": "agg"},
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

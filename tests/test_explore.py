@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from conftest import PATIENCE_S
 
 from aqmlab import explore, stats
 from aqmlab.explore import Axis, Exploration, MeasureInfo, PointData
@@ -171,7 +172,7 @@ def browser() -> Iterator[Any]:
     if chromium is None:
         pytest.skip("there is no chromium on the path")
     with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium)
+        started = playwright.chromium.launch(executable_path=chromium, timeout=1e3 * PATIENCE_S)
         yield started
         started.close()
 
@@ -226,6 +227,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> str:
 def opened(browser: Any, written: str) -> Iterator[Opened]:
     """The page of two sweeps; at the end nothing was complained of or asked for."""
     context = browser.new_context(accept_downloads=True)
+    context.set_default_timeout(1e3 * PATIENCE_S)
     reader = Opened(context.new_page(), written)
     reader.go()
     yield reader

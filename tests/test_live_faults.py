@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from live_rig import (
+    ANSWERED,
+    ECHO,
+    ENDLESS,
+    LARGER_MTU,
     MIXED,
     NEEDED,
     PATIENCE_S,
@@ -23,14 +28,15 @@ from live_rig import (
     threads,
 )
 
+import aqmlab as al
 from aqmlab import live
 
 pytestmark = NEEDED
 
 
-def under_way(command: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+def under_way(command: Callable[..., subprocess.Popen[str]], *options: str) -> subprocess.Popen[str]:
     """A live run of `live.toml` in its midst."""
-    process = command("live", "run", "live.toml")
+    process = command("live", "run", "live.toml", *options)
     eventually(lambda: "router" in threads(process), "the router starts")
     time.sleep(0.5)
     return process
@@ -39,11 +45,15 @@ def under_way(command: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen
 def test_a_run_that_stood_still_is_not_valid(
     command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    file(tmp_path, MIXED.replace('"1500ms"', '"2500ms"'))
-    process = under_way(command)
+    wait = '["sh", "-c", "until [ -e enough ]; do sleep 0.1; done"]'
+    program = f'[traffic.wait]\nkind = "program"\nclient = {wait}\n'
+    file(tmp_path, MIXED.replace('"1500ms"', f'"{ENDLESS}"') + program)
+    process = under_way(command, "--until-done")
     process.send_signal(signal.SIGSTOP)
     time.sleep(1.0)
     process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    (tmp_path / "enough").touch()
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (3, "")
     stalls = re.search(r"NOT VALID: the router stood still .* at most for (\d+) ms", out)
@@ -54,13 +64,11 @@ def test_a_run_that_stood_still_is_not_valid(
 def test_an_interrupt_ends_a_run_at_once(
     command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    file(tmp_path, MIXED.replace('"1500ms"', '"600s"'))
+    file(tmp_path, MIXED.replace('"1500ms"', f'"{ENDLESS}"'))
     process = under_way(command)
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "aqmlab: interrupted\n")
-    assert time.monotonic() - began < 5
 
 
 # Nothing is left behind.
@@ -139,8 +147,13 @@ for _ in range(50):
 """
 
 
+def with_echo(program: str) -> al.Scenario:
+    """A client that does this and then waits until the router has read what it sent."""
+    return live.with_command(None, [sys.executable, "-c", program + ANSWERED], [sys.executable, "-c", ECHO])
+
+
 def test_malformed_packets_are_counted_and_go_nowhere() -> None:
-    scenario = live.with_command(None, [sys.executable, "-c", GARBAGE + "\nimport time; time.sleep(0.2)"])
+    scenario = with_echo(GARBAGE)
     run = live.run(scenario, until_done=True)
     assert live.status(run) == 0
     router = run.manifest["live"]["router"]
@@ -149,9 +162,8 @@ def test_malformed_packets_are_counted_and_go_nowhere() -> None:
     assert router["handed_over"] == router["read"] - router["malformed"] >= 50
 
 
-OVERSIZE = """
-import os, socket
-os.system("ip link set tun0 mtu 9000")
+OVERSIZE = f"""
+{LARGER_MTU}
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for _ in range(10):
     sender.sendto(bytes(4000), ("server", 9))
@@ -159,12 +171,13 @@ for _ in range(10):
 
 
 def test_packets_above_the_mtu_are_counted_and_make_a_run_invalid() -> None:
-    run = live.run(live.with_command(None, [sys.executable, "-c", OVERSIZE]), until_done=True)
+    run = live.run(with_echo(OVERSIZE), until_done=True)
     assert live.status(run) == 0
     assert run.manifest["live"]["router"]["oversize"] == 10
     assert "10 packets were larger than the MTU" in run.manifest["live"]["objections"]
 
 
+@pytest.mark.skipif(shutil.which("ip") is None, reason="iproute2 is not installed")
 @pytest.mark.parametrize("what", ["set tun0 down", "delete tun0"])
 def test_a_device_that_vanishes_makes_a_run_invalid_and_no_more(what: str) -> None:
     command = ["sh", "-c", f"ip link {what} && sleep 0.5; exit 4"]
@@ -190,7 +203,7 @@ import socket, time
 done = 0
 while done < {CONNECTIONS}:
     try:
-        with socket.create_connection(("10.1.0.1", 5000), timeout=10) as connection:
+        with socket.create_connection(("10.1.0.1", 5000), timeout=60) as connection:
             done += connection.recv(10) == b"x"
     except ConnectionRefusedError:
         time.sleep(0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import polars as pl
 import pytest
 from conftest import COMMAND, Cli
 from live_rig import (
+    ENDLESS,
     LINE,
     MIXED,
     NEEDED,
@@ -23,6 +25,7 @@ from live_rig import (
     dropped,
     eventually,
     file,
+    link_types,
     packets,
     run_live,
 )
@@ -40,6 +43,7 @@ class Mixed:
     printed: dict[str, Any]
     tables: dict[str, pl.DataFrame]
     seen: list[Packet]
+    capture: Path
     simulated: al.Run
 
 
@@ -49,13 +53,18 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mixed:
     path = file(folder, MIXED)
     words = ["live", "run", str(path), "--json", "--out", "out", "--pcap", "run.pcapng"]
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, cwd=folder, timeout=60
+        [sys.executable, "-c", COMMAND, *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=PATIENCE_S,
     )
     assert done.returncode in (0, 3), done.stderr
     tables = {found.stem: pl.read_parquet(found) for found in (folder / "out").glob("*.parquet")}
     printed = json.loads(done.stdout)
     assert (done.returncode == 0) == printed["manifest"]["live"]["valid"]
-    return Mixed(printed, tables, packets(folder / "run.pcapng"), al.Scenario.load(path).run())
+    capture = folder / "run.pcapng"
+    return Mixed(printed, tables, packets(capture), capture, al.Scenario.load(path).run())
 
 
 def test_the_tables_are_those_of_a_simulation(mixed: Mixed) -> None:
@@ -74,12 +83,12 @@ def test_what_is_asked_for_is_what_a_simulation_asks_for(mixed: Mixed) -> None:
         rows = by_page.agg(pl.col("size_bytes"), pl.col("start_s").min())
         return list(zip(rows["page"].to_list(), rows["size_bytes"].to_list(), strict=True))
 
-    # What begins in the last moment of a run may not be begun in the other.
-    early = pl.col("start_s") < 1.3
-    simulated = pages(mixed.simulated.transfers.filter(early))
+    simulated = pages(mixed.simulated.transfers)
     found = pages(mixed.tables["transfers"])
-    assert len(simulated) >= 5
-    assert found[: len(simulated)] == simulated
+    # What begins in the last moment of a run may not be begun in the other, and a busy machine is late.
+    both = min(len(simulated), len(found)) - 1
+    assert both >= 2
+    assert found[:both] == simulated[:both]
     starts = mixed.tables["transfers"].sort("start_s")["page"].to_list()
     assert starts == sorted(starts)
 
@@ -108,30 +117,52 @@ def test_a_capture_has_every_packet_and_says_what_was_dropped(mixed: Mixed) -> N
 
 def test_one_json_object_is_printed_whatever_programs_print(cli: Cli, tmp_path: Path) -> None:
     programs = '[traffic.said]\nkind = "program"\nclient = ["echo", "client"]\nserver = ["echo", "server"]\n'
-    done = cli("live", "run", file(tmp_path, LINE.replace('"1500ms"', '"500ms"') + programs), "--json")
+    path = file(tmp_path, LINE.replace('"1500ms"', f'"{ENDLESS}"') + programs)
+    done = cli("live", "run", path, "--until-done", "--json")
     assert json.loads(done.stdout)["manifest"]["live"]["statuses"] == {"said": 0}
     assert sorted(done.stderr.split()) == ["client", "server"]
 
 
 def test_a_capture_that_cannot_be_written_is_named(cli: Cli, tmp_path: Path) -> None:
-    done = cli("live", "run", file(tmp_path, MIXED), "--pcap", "no-such-folder/run.pcapng")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("aqmlab: cannot write no-such-folder/run.pcapng: No such file")
+    for place, why in [
+        ("no-such-folder/run.pcapng", "No such file or directory"),
+        ("/dev/full", "No space left on device"),
+    ]:
+        done = cli("live", "run", file(tmp_path, MIXED), "--pcap", place)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"aqmlab: {place}: cannot be written: {why}\n"
+
+
+def test_a_capture_is_read_by_tcpdump_which_wants_interfaces_of_one_kind(mixed: Mixed) -> None:
+    # LINKTYPE_IPV4: tcpdump 4.99 refuses two interfaces of LINKTYPE_RAW.
+    assert link_types(mixed.capture) == [228] * 4
+    if shutil.which("tcpdump") is None:
+        pytest.skip("tcpdump is not installed")
+    read = subprocess.run(["tcpdump", "-n", "-r", mixed.capture], capture_output=True, text=True)
+    assert read.returncode == 0, read.stderr
+    assert len([line for line in read.stdout.splitlines() if " IP 10." in line]) == len(mixed.seen)
+
+
+def seconds(text: str) -> float:
+    """A length of time as manifests have it."""
+    found = re.fullmatch(r"([\d.]+)([a-z]+)", text)
+    assert found is not None, text
+    return float(found[1]) * {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[found[2]]
 
 
 def test_a_run_that_may_end_early_ends_when_all_has_arrived(cli: Cli, tmp_path: Path) -> None:
-    text = LINE.replace('"1500ms"', '"300s"') + (
+    text = LINE.replace('"1500ms"', f'"{ENDLESS}"') + (
         '[traffic.files]\nkind = "ftp"\nflows = 2\nsizes = { kind = "constant", value = "200kB" }\n'
-        '[traffic.asked]\nkind = "probes"\nflows = 2\nsize = "5kB"\nevery = "250s"\nrequest = "200B"\n'
+        '[traffic.asked]\nkind = "probes"\nflows = 2\nsize = "5kB"\nevery = "550s"\nrequest = "200B"\n'
         '[traffic.stream]\nkind = "udp"\nrate = "100kbps"\nstop = "800ms"\n'
     )
     words = ["live", "run", str(file(tmp_path, text)), "--until-done", "--out", "out"]
-    done = cli(*words, "--set", 'traffic.asked.stop="200s"')
+    done = cli(*words, "--set", 'traffic.asked.stop="500s"')
     assert done.returncode in (0, 3), done.stderr
     manifest = json.loads((tmp_path / "out/run.json").read_text())["manifest"]
     ended = manifest["live"]["ended_s"]
     assert 0.8 <= ended < PATIENCE_S
-    assert manifest["scenario"]["duration"].startswith(f"{ended:.0f}"[:1])
+    assert 0.99 * ended <= seconds(manifest["scenario"]["duration"]) <= 1.01 * ended
     transfers = pl.read_parquet(tmp_path / "out/transfers.parquet")
     assert transfers["complete"].all() and transfers["acknowledged_s"].is_not_null().all()
     assert len(transfers) == 4
@@ -145,7 +176,7 @@ def test_a_run_of_programs_that_may_end_early_ends_with_the_last_client(tmp_path
         f'[traffic.p{name}]\nkind = "program"\nclient = ["sleep", "0.{name}"]\nserver = ["sleep", "60"]\n'
         for name in (2, 6)
     )
-    text = LINE.replace('"1500ms"', '"300s"') + '[traffic.ftp]\nkind = "ftp"\n' + programs
+    text = LINE.replace('"1500ms"', f'"{ENDLESS}"') + '[traffic.ftp]\nkind = "ftp"\n' + programs
     run = run_live(tmp_path, text, until_done=True)
     assert run.manifest["live"]["statuses"] == {"p2": 0, "p6": 0}
     assert 0.6 <= run.manifest["live"]["ended_s"] < PATIENCE_S
@@ -155,11 +186,16 @@ def test_a_run_of_programs_that_may_end_early_ends_with_the_last_client(tmp_path
 
 
 def test_a_run_is_seen_from_another_terminal_until_it_is_over(
-    command: Callable[..., subprocess.Popen[str]],
+    command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    process = command("live", "shell", "--rate", "2Mbps", "--", "sleep", "2")
+    wait = "until [ -e enough ]; do sleep 0.1; done"
+    process = command("live", "shell", "--rate", "2Mbps", "--", "sh", "-c", wait)
     eventually(lambda: process.pid in live_watch.running(), "the run can be seen")
-    seen = list(live_watch.views(process.pid))
+    seen = []
+    for view in live_watch.views(process.pid):
+        seen.append(view)
+        if len(seen) == 3:
+            (tmp_path / "enough").touch()
     assert len(seen) >= 3
     times = [view["time_s"] for _, view in seen]
     assert times == sorted(times) and all(view["links"][0]["rate_bps"] == 2e6 for _, view in seen)
@@ -190,6 +226,44 @@ def test_what_cannot_be_run_live_is_refused_by_name(cli: Cli, tmp_path: Path, te
     assert (done.returncode, done.stdout) == (2, ""), done
     assert re.search(said, done.stderr), done.stderr
     assert done.stderr.startswith("aqmlab: ") and "Traceback" not in done.stderr
+
+
+CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="utf-8").split()
+"""The congestion controls of this machine's kernel."""
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_refused_with_those_that_it_has(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = file(tmp_path, MIXED)
+    done = cli("live", "run", path, "--congestion-control", "no-such")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"aqmlab: {path}: congestion_control: the kernel of this machine has no `no-such`: "
+        f"there is {', '.join(CONTROLS)}\n"
+    )
+    if "ledbat" not in CONTROLS:
+        done = cli("live", "run", path, "--set", "tcp.congestion_control.kind=ledbat", "--nearest-tcp")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "tcp.congestion_control.kind: the kernel" in done.stderr and "`ledbat`" in done.stderr
+
+
+def test_a_congestion_control_that_no_simulation_has_is_taken_from_the_kernel(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = file(tmp_path, MIXED)
+    done = cli("live", "run", path, "--set", "tcp.congestion_control.kind=bbr")
+    assert done.returncode == 2
+    assert "unknown kind `bbr`" in done.stderr and "--congestion-control NAME" in done.stderr
+    control = next(one for one in ("bbr", "reno") if one in CONTROLS)
+    run = run_live(tmp_path, MIXED, congestion_control=control)
+    live_record = run.manifest["live"]
+    assert live_record["congestion_control"] == control
+    hosts = [
+        live_record["in_force"][f"{name}-{end}"] for name in ("ftp", "web") for end in ("server", "client")
+    ]
+    assert [host["route"]["congctl"] for host in hosts] == [control] * 4
+    assert not any("used" in objection for objection in live_record["objections"])
 
 
 def test_the_nearest_tcp_is_run_and_its_differences_are_told(cli: Cli, tmp_path: Path) -> None:

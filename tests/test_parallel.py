@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE_S
 
 import aqmlab as al
 from aqmlab import _core, cli, parallel, progress
@@ -185,7 +186,7 @@ def test_an_interrupted_command_says_so_and_ends_with_its_status(level: str, tmp
             said_until(ours, rb"[1-9][\d.]* of [\d.]+ s simulated")
             process.send_signal(signal.SIGINT)
             said = said_until(ours, None)
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
             os.close(ours)
@@ -197,7 +198,7 @@ def said_until(terminal: int, pattern: bytes | None) -> bytes:
     """What is written to a terminal until it matches, or until nobody writes to it any more."""
     said = b""
     while pattern is None or not re.search(pattern, said):
-        assert select.select([terminal], [], [], 60)[0], f"nothing more for a minute after {said!r}"
+        assert select.select([terminal], [], [], PATIENCE_S)[0], f"nothing more after {said!r}"
         try:
             more = os.read(terminal, 4096)
         except OSError:  # So Linux says that the other end is closed.
@@ -246,5 +247,5 @@ for count in range(1, 60):
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_control_c_never_leaves_a_lock_that_nobody_gives_back() -> None:
     code = [sys.executable, "-c", PRESSED_HOLDING_A_LOCK]
-    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(code, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr

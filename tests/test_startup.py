@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,7 +25,7 @@ atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 def loaded(code: str, *arguments: str | Path) -> set[str]:
     """The modules that a program has loaded when it ends."""
     command = [sys.executable, "-c", LOADED + code, *map(str, arguments)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     return set(ended.stderr.splitlines()[-1].split())
 
 

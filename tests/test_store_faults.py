@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from conftest import PATIENCE_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +58,7 @@ def record(seed):
 def script(code: str, *arguments: object, before: tuple[str, ...] = ()) -> str:
     """What a program prints that has a store's folder as its first argument."""
     command = [*before, sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from conftest import Cli
+from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import (
@@ -900,7 +900,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(file: Path, cli:
     )
     wait_for_runs(file.parent / "kept", 20)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=20)
+    _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130, said
     assert "finished runs are kept in kept" in said
     kept = Store(file.parent / "kept", read_only=True).runs().height
@@ -926,7 +926,7 @@ def test_kill_9_loses_no_run_that_was_kept(file: Path) -> None:
 
 
 def wait_for_runs(folder: Path, count: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if folder.exists() and Store(folder, read_only=True).runs().height >= count:
             return

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import Cli
+from conftest import PATIENCE_S, Cli
 
 from aqmlab import sweep_file, sweep_result, sweep_run
 from aqmlab.campaign import Local
@@ -78,27 +78,27 @@ def alone(file: Path) -> pl.DataFrame:
 
 def test_a_full_disk_stops_with_a_clear_word_and_the_next_call_goes_on(file: Path) -> None:
     child = begun(file, limit=6000)
-    _, said = child.communicate(timeout=60)
+    _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode not in (0, 1), said
     assert "Traceback" not in said
     assert "make room there, or use another folder with --store" in said
     kept = Store(file.parent / "kept", read_only=True).runs().height
     assert 0 < kept < 60
     child = begun(file)
-    said, _ = child.communicate(timeout=60)
+    said, _ = child.communicate(timeout=PATIENCE_S)
     assert f"{60 - kept} runs made, {kept} kept before" in said
     assert runs_of(file).height == 60
 
 
 def test_two_sweeps_at_once_on_one_store_find_the_same(file: Path) -> None:
     children = [begun(file) for _ in range(2)]
-    assert [child.wait(timeout=60) for child in children] == [0, 0]
+    assert [child.wait(timeout=PATIENCE_S) for child in children] == [0, 0]
     for child in children:
         child.communicate()
     assert runs_of(file).equals(alone(file))
     assert Store(file.parent / "kept", read_only=True).runs().height == 60
     child = begun(file)
-    assert "0 runs made, 60 kept before" in child.communicate(timeout=60)[0]
+    assert "0 runs made, 60 kept before" in child.communicate(timeout=PATIENCE_S)[0]
 
 
 def test_a_sweep_killed_at_random_moments_loses_nothing_and_ends_as_if_it_had_not_been(file: Path) -> None:
@@ -114,13 +114,13 @@ def test_a_sweep_killed_at_random_moments_loses_nothing_and_ends_as_if_it_had_no
         assert now >= kept
         kept = now
     child = begun(file)
-    child.communicate(timeout=60)
+    child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 0
     assert runs_of(file).equals(alone(file))
 
 
 def test_a_flipped_byte_is_found_and_only_its_run_is_made_again(file: Path, cli: Cli) -> None:
-    assert begun(file).communicate(timeout=60)
+    assert begun(file).communicate(timeout=PATIENCE_S)
     (log,) = sorted((file.parent / "kept" / "logs").iterdir())
     lines = log.read_bytes().splitlines(keepends=True)
     place = next(k for k, line in enumerate(lines) if b'"kind":"run"' in line and b'"seed":17' in line)
@@ -131,7 +131,7 @@ def test_a_flipped_byte_is_found_and_only_its_run_is_made_again(file: Path, cli:
     verified = cli("store", "verify", "--store", "kept")
     assert verified.returncode == 1, verified.stdout
     (file.parent / "kept" / "index").unlink(missing_ok=True)
-    said = begun(file).communicate(timeout=60)[0]
+    said = begun(file).communicate(timeout=PATIENCE_S)[0]
     assert "1 runs made, 59 kept before" in said
     assert runs_of(file).equals(alone(file))
 
@@ -146,9 +146,9 @@ def test_a_clock_that_jumps_backwards_changes_nothing(file: Path, monkeypatch: p
 
 
 def test_a_finished_sweep_writes_nothing_more(file: Path) -> None:
-    begun(file).communicate(timeout=60)
+    begun(file).communicate(timeout=PATIENCE_S)
     before = {path: path.stat().st_mtime_ns for path in (file.parent / "kept").rglob("*")}
-    assert begun(file).communicate(timeout=60)[0]
+    assert begun(file).communicate(timeout=PATIENCE_S)[0]
     assert {path: path.stat().st_mtime_ns for path in (file.parent / "kept").rglob("*")} == before
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import COMMAND, Cli
+from conftest import COMMAND, PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import stats, tune_run, tuning_cli
@@ -322,7 +322,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(small: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_S
     while (
         not (small.parent / "kept").exists()
         or Store(small.parent / "kept", read_only=True).runs().height < 20
@@ -330,7 +330,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(small: Path) -> None:
         assert time.monotonic() < until and child.poll() is None
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=20)
+    _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130, said
     assert "finished runs are kept in kept, the same command goes on" in said
     assert "Traceback" not in said

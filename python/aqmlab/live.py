@@ -30,6 +30,7 @@ def run(
     nearest_tcp: bool = False,
     until_done: bool = False,
     pcap: Path | None = None,
+    congestion_control: str | None = None,
     watch: _core.Watch | None = None,
 ) -> Run:
     """Runs a scenario live, in as many seconds as it lasts; the tables are those of a simulation.
@@ -38,8 +39,11 @@ def run(
     what `[tcp]` says the scenario is refused, or, with `nearest_tcp`, it does what comes nearest. With
     `until_done` the run ends before the scenario's duration if its work is done: the clients of its programs
     have ended; if it has none, nothing is left to ask for, and all was received and acknowledged. The packets
-    go to the file `pcap` (pcapng), those that were dropped among them, with the reason beside.
-    Raises `ScenarioError` if the scenario cannot be run live, `LiveError` if the system refuses something.
+    go to the file `pcap` (pcapng), those that were dropped among them, with the reason beside. All
+    connections use the kernel's `congestion_control`, such as `bbr`, in place of the one in `[tcp]`; programs
+    may choose another one for their sockets.
+    Raises `ScenarioError` if the scenario cannot be run live or the kernel lacks the congestion control,
+    `LiveError` if the system refuses something, `OSError` if `pcap` cannot be written.
     """
     from aqmlab.parallel import interruptible
 
@@ -54,6 +58,7 @@ def run(
                 nearest_tcp=nearest_tcp,
                 until_done=until_done,
                 pcap=pcap,
+                congestion_control=congestion_control,
             )
         )
 
@@ -67,12 +72,13 @@ def with_command(
     changes: Mapping[str, Any] | None = None,
 ) -> Scenario:
     """A scenario in which a command stands where data go, and a `server` where they come from; its other
-    workloads are those of `scenario`. Without one there is the line and the kernel's own TCP, and no more."""
+    workloads are those of `scenario`. Without one there is the line, with a queue each way, and the kernel's
+    own TCP, and no more."""
     table: dict[str, Any] = (
         dict(scenario.given)
         if scenario
         else {
-            "bottleneck": {"queue": {"kind": "drop-tail"}},
+            "bottleneck": {"queue": {"kind": "drop-tail"}, "reverse": {"queue": {"kind": "drop-tail"}}},
             "access": {"rate": "100Gbps", "delay": "0s"},
             "tcp": {"profile": "linux-6"},
         }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from aqmlab.run import Run
+    from aqmlab.scenario import Scenario
 
 app = typer.Typer(
     help="The same queues in front of real Linux TCP and real programs, in real time.",
@@ -50,6 +51,13 @@ NearestTcp = Annotated[
     bool,
     typer.Option(
         "--nearest-tcp", help="Where the kernel cannot do what [tcp] says, let it do what comes nearest."
+    ),
+]
+CongestionControl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A congestion control of this machine's kernel, such as bbr, in place of the one in [tcp].",
     ),
 ]
 
@@ -81,6 +89,20 @@ def _named(path: Path | None) -> Iterator[None]:
         raise ScenarioFileError.of(path, error) from None
 
 
+@contextmanager
+def _kernel_controls_offered() -> Iterator[None]:
+    """An error about an unknown congestion control says how a live run gets those of the kernel."""
+    try:
+        yield
+    except ValueError as error:
+        if "congestion_control.kind: unknown kind" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}; these are the simulator's: a live run takes those of the kernel with "
+            "--congestion-control NAME"
+        ) from None
+
+
 @app.callback()
 def prepare() -> None:
     """Whoever is not root runs the same command again as root of a user namespace."""
@@ -109,6 +131,7 @@ def run(
     out: Out = None,
     pcap: Pcap = None,
     nearest_tcp: NearestTcp = False,
+    congestion_control: CongestionControl = None,
     until_done: Annotated[
         bool,
         typer.Option(
@@ -120,17 +143,26 @@ def run(
         bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
     ] = False,
 ) -> None:
-    """Runs a scenario live, in as many seconds as it lasts, and prints what happened."""
+    """Runs a scenario live, in as many seconds as it lasts, and prints what happened.
+
+    A run that is not valid ends with status 3."""
     from aqmlab import live, live_text, live_watch, run_text, watching
     from aqmlab.scenario import Scenario, settings_of
 
-    chosen = Scenario.load(scenario, settings_of(settings or []))
+    with _kernel_controls_offered():
+        chosen = Scenario.load(scenario, settings_of(settings or []))
 
     def work(seen: _core.Watch) -> "Run":
         # A view is seen once: here, or in another terminal.
         with nullcontext() if watch else live_watch.shown(seen):
             return live.run(
-                chosen, seed, nearest_tcp=nearest_tcp, until_done=until_done, pcap=pcap, watch=seen
+                chosen,
+                seed,
+                nearest_tcp=nearest_tcp,
+                until_done=until_done,
+                pcap=pcap,
+                congestion_control=congestion_control,
+                watch=seen,
             )
 
     with _named(scenario), _programs_print_to_stderr() if as_json else nullcontext():
@@ -228,6 +260,18 @@ def _interrupts_for_the_command() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def _with_queues(scenario: "Scenario", down: str, up: str) -> "Scenario":
+    """A scenario with other queues, by the names of kinds or of `[queues.NAME]`: `down` before the line to
+    the client, `up` before the line from the client; an empty name changes nothing. Raises `ValueError` if no
+    queue has the name.
+    """
+    from aqmlab.compare import queue_named
+
+    places = {"bottleneck.queue": down, "bottleneck.reverse.queue": up}
+    changes = {place: queue_named(scenario, name) for place, name in places.items() if name}
+    return scenario.with_(changes) if changes else scenario
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def shell(
     command: Annotated[
@@ -239,10 +283,19 @@ def shell(
     scenario: Annotated[
         Path | None, typer.Option(metavar="SCENARIO.toml", help="Its network, and its workloads beside.")
     ] = None,
-    rate: Annotated[str, typer.Option(help="The line's rate.")] = "",
+    rate: Annotated[str, typer.Option(help="The line's rate to the client.")] = "",
     delay: Annotated[str, typer.Option(help="Its delay, one way.")] = "",
     queue: Annotated[
-        str, typer.Option(metavar="NAME", help="Its queue: a kind, or [queues.NAME] of the scenario.")
+        str,
+        typer.Option(
+            metavar="NAME", help="The queue to the client: a kind, or [queues.NAME] of the scenario."
+        ),
+    ] = "",
+    up_rate: Annotated[
+        str, typer.Option(help="The line's rate from the client; by default that to the client.")
+    ] = "",
+    up_queue: Annotated[
+        str, typer.Option(metavar="NAME", help="The queue from the client; without a scenario drop-tail.")
     ] = "",
     server: Annotated[str, typer.Option(metavar="COMMAND", help="The server's command.")] = "",
     seed: Seed = None,
@@ -250,13 +303,17 @@ def shell(
     out: Out = None,
     pcap: Pcap = None,
     nearest_tcp: NearestTcp = False,
+    congestion_control: CongestionControl = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="End with status 3, whatever the program's, if the run is not valid."),
+    ] = False,
 ) -> None:
     """Runs a program behind the line and passes its exit status on; standard error tells what happened."""
     from aqmlab import live, live_text, live_watch, run_text
-    from aqmlab.compare import with_queue
     from aqmlab.scenario import Scenario, settings_of
 
-    given = {"bottleneck.rate": rate, "bottleneck.delay": delay}
+    given = {"bottleneck.rate": rate, "bottleneck.delay": delay, "bottleneck.reverse.rate": up_rate}
     changes: dict[str, object] = {path: value for path, value in given.items() if value}
     client = command or [os.environ.get("SHELL", "/bin/sh")]
     if client[0].startswith("-"):
@@ -271,14 +328,23 @@ def shell(
             print(f"aqmlab: {program}: command not found", file=sys.stderr)
             raise typer.Exit(COMMAND_NOT_FOUND)
     base = Scenario.load(scenario) if scenario else None
-    chosen = live.with_command(base, client, programs[1], changes)
-    if queue:
-        chosen = with_queue(chosen, queue)
-    chosen = chosen.with_(settings_of(settings or []))
+    chosen = _with_queues(live.with_command(base, client, programs[1], changes), queue, up_queue)
+    with _kernel_controls_offered():
+        chosen = chosen.with_(settings_of(settings or []))
     seen = _core.Watch()
     with _named(scenario), live_watch.shown(seen), _interrupts_for_the_command():
-        result = live.run(chosen, seed, nearest_tcp=nearest_tcp, until_done=True, pcap=pcap, watch=seen)
+        result = live.run(
+            chosen,
+            seed,
+            nearest_tcp=nearest_tcp,
+            until_done=True,
+            pcap=pcap,
+            congestion_control=congestion_control,
+            watch=seen,
+        )
     if out is not None:
         run_text.write(result, out)
     print("\n".join(live_text.lines(result, shlex.join(client))), file=sys.stderr)
+    if strict and not result.manifest["live"]["valid"]:
+        raise typer.Exit(live_text.INVALID)
     raise typer.Exit(live.status(result))

@@ -23,6 +23,10 @@ def lines(result: Run, name: str) -> Iterator[str]:
     live = result.manifest["live"]
     yield f"{name}: live for {live['ended_s']:.1f} s, seed {result.manifest['seed']}"
     yield from run_text.found_lines(result)
+    if live["congestion_control"]:
+        yield f"  congestion control {live['congestion_control']} of the kernel, in place of the one in [tcp]"
+    for workload, ends in live["congestion_controls"].items():
+        yield from _controls(workload, ends)
     differing: dict[tuple[str, ...], list[str]] = {}
     for workload, shortfalls in live["tcp_shortfalls"].items():
         differing.setdefault(tuple(shortfalls), []).append(workload)
@@ -48,6 +52,18 @@ def lines(result: Run, name: str) -> Iterator[str]:
         yield "  valid"
     for objection in live["objections"]:
         yield f"  NOT VALID: {objection}"
+
+
+def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:
+    """Which congestion controls the connections of programs used, at both ends, as far as was seen."""
+    connections = ends["connections"]
+    for end in ("server", "client"):
+        found = [f"{count} used {name}" for name, count in ends[end].items()]
+        unseen = connections - sum(ends[end].values())
+        if unseen > 0:
+            found.append(f"{unseen} too short to be seen")
+        if found:
+            yield f"  connections of {workload} at the {end}: {', '.join(found)}"
 
 
 def _hints(hints: dict[str, Any]) -> str:

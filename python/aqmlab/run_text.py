@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from aqmlab.files import write_parquet, write_text
 from aqmlab.run import Run
@@ -50,10 +51,12 @@ def found_lines(result: Run) -> Iterator[str]:
     if manifest["edges_added"]:
         nodes = ", ".join(manifest["scenario"]["edges"])
         yield f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long"
+    directions = result.summary.get("directions", {})
+    ways = _WAYS if "directions" in result.summary else {}
     for link, row in result.summary["links"].items():
         tied = "" if "live" in manifest else f", tied arrivals {_tied_percent(result, link):.2g} %"
         yield (
-            f"  link {link}: utilisation {_percent(row['utilisation'])}, "
+            f"  link {link}{ways.get(link, '')}: utilisation {_percent(row['utilisation'])}, "
             f"dropped {_percent(row['drop_fraction'])}, marked {_percent(row['mark_fraction'])}, "
             f"mean queue {_number(row['mean_queue_packets'])} packets "
             f"({_number(row['mean_queue_delay_s'], 1e3)} ms){tied}"
@@ -66,6 +69,11 @@ def found_lines(result: Run) -> Iterator[str]:
                 f"({_number(of_class['mean_queue_delay_s'], 1e3)} ms)"
             )
     for traffic, row in result.summary["flows"].items():
+        if traffic in directions:
+            yield f"  flows {traffic}: {row['count']}"
+            yield f"    to the client: {_direction(directions[traffic]['to_client'])}"
+            yield f"    from the client: {_direction(directions[traffic]['from_client'])}"
+            continue
         # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
         known = row["mean_delay_s"] is not None
         delay = f"mean delay {_number(row['mean_delay_s'], 1e3)} ms, " if known else ""
@@ -84,6 +92,21 @@ def found_lines(result: Run) -> Iterator[str]:
             f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
             f"99 % {_number(row['p99_s'])} s"
         )
+
+
+_WAYS = {"bottleneck": " (to the client)", "bottleneck-back": " (from the client)"}
+"""Where the links of a dumbbell lead, as programs at its ends see it."""
+
+
+def _direction(way: Mapping[str, Any]) -> str:
+    """What the programs of a workload sent one way."""
+    known = way["mean_delay_s"] is not None
+    delay = f", mean delay of datagrams {_number(way['mean_delay_s'], 1e3)} ms" if known else ""
+    again = "" if way["retransmitted"] is None else f", {way['retransmitted']} segments sent again"
+    return (
+        f"{way['packets']} packets, goodput {_number(way['goodput_bps'], 1e-6)} Mbps, "
+        f"dropped {_percent(way['drop_fraction'])}, {way['marked']} marked{again}{delay}"
+    )
 
 
 def _tied_percent(result: Run, link: str) -> float:

@@ -32,10 +32,14 @@ _OF_FLOWS = frozenset(
 )
 """The columns of flows that are looked at."""
 
+_OF_DIRECTIONS = _OF_FLOWS | {"packets_marked"}
+"""Those that are looked at of the flows of programs."""
+
 
 def of_tables(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What `aqmlab run --json` prints as `summary`: links, classes, flows and transfers, after warm-up.
 
+    A live run of programs has `directions`, too: by workload what went to the client, and from the client.
     A number that does not exist, such as the mean time of no transfers, is `None`. Flows and transfers are
     left out where the run did not keep the columns for it (`record.flow_columns`, `record.transfer_columns`).
     """
@@ -46,6 +50,7 @@ def of_tables(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "links": {str(row["link"]): _link_summary(row) for row in tables["links"].iter_rows(named=True)},
         "classes": _class_summary(tables["classes"]),
         "flows": {name: _flow_summary(measured_flows(flows, name, warm_up_s)) for name in of_flows},
+        **_directions(tables),
         "transfers": {
             name: _transfer_summary(_of(transfers, name), warm_up_s, end_s) for name in of_transfers
         },
@@ -75,6 +80,29 @@ def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
         "drop_fraction": _plain(drop_fraction(flows)),
         "mean_delay_s": _plain(mean_delay_s(flows)),
         **_repairs(flows.filter(pl.col("datagrams_received").is_null())),
+    }
+
+
+def _directions(tables: Tables) -> dict[str, Any]:
+    """What the programs of each workload sent to the client and from the client, where there are programs."""
+    if "from_client" not in tables or not set(tables["flows"].columns) >= _OF_DIRECTIONS:
+        return {}
+    ways = {"to_client": tables["flows"], "from_client": tables["from_client"]}
+    names = sorted(ways["from_client"]["traffic"].cast(pl.String).unique().to_list())
+    found = {name: {way: _direction(_of(table, name)) for way, table in ways.items()} for name in names}
+    return {"directions": found}
+
+
+def _direction(flows: pl.DataFrame) -> dict[str, Any]:
+    """What went one way of these flows."""
+    connections = flows.filter(pl.col("datagrams_received").is_null())
+    return {
+        "packets": int(flows["packets_sent"].sum()),
+        "goodput_bps": goodput_bps(flows),
+        "drop_fraction": _plain(drop_fraction(flows)),
+        "marked": int(flows["packets_marked"].sum()),
+        "mean_delay_s": _plain(mean_delay_s(flows)),
+        "retransmitted": int(connections["retransmitted"].sum()) if connections.height else None,
     }
 
 

@@ -4,13 +4,13 @@
 //! without a privilege: so it is where windows come from if no program may be loaded that writes them into packets
 //! ([`crate::bpf`]). What is read so is some milliseconds old.
 
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use aqm_net::Span;
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
-use netlink_packet_sock_diag::{AF_INET, IPPROTO_TCP, SockDiagMessage};
+use netlink_packet_sock_diag::{AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -39,10 +39,22 @@ pub struct TcpState {
     pub timeouts: Option<u16>,
 }
 
+/// The congestion control of a connection at one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controlled<'a> {
+    /// A number that no other socket of the machine has had.
+    pub socket: u64,
+    /// The address of the other end.
+    pub remote: Ipv4Addr,
+    /// The name of its congestion control.
+    pub control: &'a str,
+}
+
 /// A way to ask for the connections of one network namespace.
 pub struct SocketDiagnostics {
     socket: Socket,
-    request: NetlinkMessage<SockDiagMessage>,
+    /// The number of the last question.
+    number: u32,
     asked: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -50,7 +62,7 @@ pub struct SocketDiagnostics {
 const REMEDY: &str = "load the module (`modprobe tcp_diag`)";
 
 /// What begins every complaint.
-const WHAT: &str = "cannot read the windows of TCP senders by socket diagnostics";
+const WHAT: &str = "cannot read the state of TCP connections by socket diagnostics";
 
 impl SocketDiagnostics {
     /// For the network namespace of the calling thread; any thread may ask.
@@ -66,10 +78,8 @@ impl SocketDiagnostics {
         };
         let socket = open()
             .map_err(|error: std::io::Error| LiveError::new(WHAT, format_args!("{error}; {REMEDY}")))?;
-        let request = request();
-        let asked = vec![0; request.buffer_len()];
         // The kernel fills a message of at most this size; the rest follows in further ones.
-        Ok(Self { socket, request, asked, answer: vec![0; 1 << 16] })
+        Ok(Self { socket, number: 0, asked: Vec::new(), answer: vec![0; 1 << 16] })
     }
 
     /// Shows every open connection over IPv4. The kernel walks the table where it finds connections, and namespaces
@@ -79,11 +89,43 @@ impl SocketDiagnostics {
     /// # Errors
     /// If the kernel refuses.
     pub fn dump(&mut self, mut show: impl FnMut(&TcpState)) -> Result<(), LiveError> {
+        self.ask(AF_INET, ExtensionFlags::INFO, |response| {
+            if let Some(state) = state(response) {
+                show(&state);
+            }
+        })
+    }
+
+    /// Shows the congestion control of every open connection over IPv4, those of sockets for IPv6 included.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn dump_controls(&mut self, mut show: impl FnMut(&Controlled)) -> Result<(), LiveError> {
+        let mut show = |response: &InetResponse| {
+            if let Some(connection) = controlled(response) {
+                show(&connection);
+            }
+        };
+        self.ask(AF_INET, ExtensionFlags::CONG, &mut show)?;
+        // A kernel without IPv6 has no such sockets, and says so.
+        let _ = self.ask(AF_INET6, ExtensionFlags::CONG, show);
+        Ok(())
+    }
+
+    /// Asks for every open connection of a family of addresses.
+    fn ask(
+        &mut self,
+        family: u8,
+        extensions: ExtensionFlags,
+        mut show: impl FnMut(&InetResponse),
+    ) -> Result<(), LiveError> {
         let failed = |reason: &dyn std::fmt::Display| LiveError::new(WHAT, reason);
         // What is left of an answer that was given up has another number.
-        let number = self.request.header.sequence_number.wrapping_add(1);
-        self.request.header.sequence_number = number;
-        self.request.serialize(&mut self.asked);
+        self.number = self.number.wrapping_add(1);
+        let number = self.number;
+        let request = request(number, family, extensions);
+        self.asked.resize(request.buffer_len(), 0);
+        request.serialize(&mut self.asked);
         self.socket.send(&self.asked, 0).map_err(|error| failed(&error))?;
         loop {
             let length = self.socket.recv(&mut &mut self.answer[..], 0).map_err(|error| failed(&error))?;
@@ -99,9 +141,7 @@ impl SocketDiagnostics {
                 }
                 match message.payload {
                     NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                        if let Some(state) = state(&response) {
-                            show(&state);
-                        }
+                        show(&response);
                     }
                     NetlinkPayload::Done(_) => return Ok(()),
                     NetlinkPayload::Error(error) => {
@@ -115,20 +155,34 @@ impl SocketDiagnostics {
 }
 
 /// A request for all connections that may have something to send.
-fn request() -> NetlinkMessage<SockDiagMessage> {
+fn request(number: u32, family: u8, extensions: ExtensionFlags) -> NetlinkMessage<SockDiagMessage> {
     let mut header = NetlinkHeader::default();
+    header.sequence_number = number;
     header.flags = NLM_F_REQUEST | NLM_F_DUMP;
     let not_open = StateFlags::LISTEN | StateFlags::CLOSE | StateFlags::TIME_WAIT | StateFlags::SYN_RECV;
     let inet = InetRequest {
-        family: AF_INET,
+        family,
         protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::INFO,
+        extensions,
         states: StateFlags::all().difference(not_open),
-        socket_id: SocketId::new_v4(),
+        socket_id: if family == AF_INET6 { SocketId::new_v6() } else { SocketId::new_v4() },
     };
     let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(inet).into());
     message.finalize();
     message
+}
+
+fn controlled(response: &InetResponse) -> Option<Controlled<'_>> {
+    let id = &response.header.socket_id;
+    let remote = match id.destination_address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) => address.to_ipv4_mapped()?,
+    };
+    let control = response.nlas.iter().find_map(|attribute| match attribute {
+        Nla::Congestion(name) => Some(name.as_str()),
+        _ => None,
+    })?;
+    Some(Controlled { socket: u64::from_ne_bytes(id.cookie), remote, control })
 }
 
 fn state(response: &InetResponse) -> Option<TcpState> {

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
@@ -25,6 +26,10 @@ use crate::{LiveError, tun};
 
 /// Name resolution that fails at once: nothing outside can be reached.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+
+/// Why settings cannot be made in a container.
+const READ_ONLY: &str = "/proc/sys is read-only: a container needs `--security-opt systempaths=unconfined` (Docker) \
+                         or `--security-opt unmask=ALL` (Podman)";
 
 /// What a host is to be.
 #[derive(Clone, Debug)]
@@ -76,6 +81,7 @@ pub struct Host {
     namespace: OwnedFd,
     tun: OwnedFd,
     files: EtcFiles,
+    free_choice: bool,
 }
 
 impl Host {
@@ -84,13 +90,18 @@ impl Host {
         let maker = std::thread::Builder::new().spawn(move || set_up(&wanted));
         let maker = maker.map_err(|error| LiveError::new("cannot start a thread for a host", error))?;
         let made = maker.join().unwrap_or_else(|_| Err(LiveError::new(&spec.name, "its thread panicked")));
-        let (namespace, tun) = made?;
-        Ok(Self { spec: spec.clone(), namespace, tun, files })
+        let SetUp { namespace, tun, free_choice } = made?;
+        Ok(Self { spec: spec.clone(), namespace, tun, files, free_choice })
     }
 
     /// What it was asked to be.
     pub fn spec(&self) -> &HostSpec {
         &self.spec
+    }
+
+    /// Whether the congestion control that a socket chooses counts.
+    pub(crate) fn has_free_choice(&self) -> bool {
+        self.free_choice
     }
 
     /// The address of the host number `number` of those that share this namespace, from 0.
@@ -175,31 +186,39 @@ impl Host {
     }
 }
 
+/// What a host is made of.
+struct SetUp {
+    namespace: OwnedFd,
+    tun: OwnedFd,
+    free_choice: bool,
+}
+
 /// Makes the namespace, and everything in it, of the calling thread, which is good for nothing else from then on.
-fn set_up(spec: &HostSpec) -> Result<(OwnedFd, OwnedFd), LiveError> {
+fn set_up(spec: &HostSpec) -> Result<SetUp, LiveError> {
     let what = format!("cannot make the host `{}`", spec.name);
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
         let why = "a network namespace needs the capability CAP_SYS_ADMIN, or a user namespace";
         LiveError::new(&what, format_args!("{}; {why}", error.desc()))
     })?;
     let namespace = File::open("/proc/thread-self/ns/net").map_err(|error| LiveError::new(&what, error))?;
-    without_ipv6().map_err(|error| LiveError::new(&what, error))?;
+    without_ipv6().map_err(|error| match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => LiveError::new(&what, READ_ONLY),
+        _ => LiveError::new(&what, error),
+    })?;
     let tun = tun::open()?;
     netlink::bring_up(spec.prefix, spec.mtu)?;
     spec.tcp.set_sysctls()?;
-    netlink::route(spec.prefix, spec.peer, &spec.tcp.route)?;
+    let wanted_route = spec.tcp.settle_route()?;
+    netlink::route(spec.prefix, spec.peer, &wanted_route)?;
     let (route, device) = (netlink::route_in_force(spec.peer)?, netlink::device_in_force()?);
-    if route != spec.tcp.route {
-        return Err(LiveError::new(
-            what,
-            format_args!("the route is {route:?} and not {:?}", spec.tcp.route),
-        ));
+    if route != wanted_route {
+        return Err(LiveError::new(what, format_args!("the route is {route:?} and not {wanted_route:?}")));
     }
     let wanted = Device::wanted(spec.mtu);
     if device != wanted {
         return Err(LiveError::new(what, format_args!("the device is {device:?} and not {wanted:?}")));
     }
-    Ok((namespace.into(), tun))
+    Ok(SetUp { namespace: namespace.into(), tun, free_choice: route.congctl.is_none() })
 }
 
 /// Keeps IPv6 off devices to come: a router's solicitations would enter the queue.

@@ -121,7 +121,8 @@ pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
 
 /// Sets the route from the host of `prefix` to that of `peer`.
 pub(crate) fn route(prefix: u8, peer: u8, settings: &RouteSettings) -> Result<(), LiveError> {
-    let what = format!("cannot set the route of a host (congestion control `{}`)", settings.congctl);
+    let control = settings.congctl.as_ref().map(|name| format!(" (congestion control `{name}`)"));
+    let what = format!("cannot set the route of a host{}", control.unwrap_or_default());
     ask(&what, async |netlink| {
         let device = index_of(&netlink, tun::NAME).await?;
         let mut route = RouteMessageBuilder::<Ipv4Addr>::new()
@@ -237,8 +238,8 @@ fn metrics(settings: &RouteSettings) -> Vec<RouteMetric> {
         RouteMetric::RtoMin(settings.rto_min_ms),
         RouteMetric::Lock(LOCK_RTO_MIN),
         RouteMetric::Window(settings.window),
-        RouteMetric::CcAlgo(settings.congctl.clone()),
     ];
+    metrics.extend(settings.congctl.clone().map(RouteMetric::CcAlgo));
     if settings.ecn {
         metrics.push(RouteMetric::Features(FEATURE_ECN));
     }
@@ -261,7 +262,7 @@ fn settings(route: &RouteMessage) -> RouteSettings {
                 RouteMetric::InitCwnd(segments) => settings.initcwnd = *segments,
                 RouteMetric::RtoMin(ms) => settings.rto_min_ms = *ms,
                 RouteMetric::Window(bytes) => settings.window = *bytes,
-                RouteMetric::CcAlgo(name) => settings.congctl.clone_from(name),
+                RouteMetric::CcAlgo(name) => settings.congctl = Some(name.clone()),
                 RouteMetric::Features(bits) => settings.ecn = bits & FEATURE_ECN != 0,
                 RouteMetric::QuickAck(on) => settings.quickack = *on != 0,
                 RouteMetric::InitRwnd(segments) => settings.initrwnd = Some(*segments),

@@ -26,7 +26,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{ForkResult, Pid, close, fork, getegid, geteuid, write};
+use nix::unistd::{ForkResult, Pid, close, fork, getegid, geteuid, mkdir, write};
 
 use crate::LiveError;
 
@@ -176,6 +176,8 @@ fn enter(network: BorrowedFd<'_>, files: &EtcFiles) -> nix::Result<()> {
     // A file system in memory must stand somewhere until its files are bound: here, as nothing looks at /proc now.
     mount(Some("etc"), "/proc", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
     let bound = bind(files);
+    // Refused where parts of /sys are hidden (containers); then programs see the devices of the machine there.
+    let _ = show_devices();
     umount2("/proc", MntFlags::MNT_DETACH)?;
     bound
 }
@@ -191,6 +193,21 @@ fn bind(files: &EtcFiles) -> nix::Result<()> {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(error) => return Err(error),
         }
+    }
+    Ok(())
+}
+
+/// Shows the devices of the network namespace in `/sys/class/net`, and those of the machine no longer. The rest of
+/// `/sys` stays.
+fn show_devices() -> nix::Result<()> {
+    let none: Option<&str> = None;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
+    mkdir("/proc/sysfs", Mode::S_IRWXU)?;
+    mount(Some("sysfs"), "/proc/sysfs", Some("sysfs"), flags, none)?;
+    // What is in the class are links to the devices.
+    for directory in ["devices/virtual/net", "class/net"] {
+        let (from, to) = (format!("/proc/sysfs/{directory}"), format!("/sys/{directory}"));
+        mount(Some(from.as_str()), to.as_str(), none, MsFlags::MS_BIND, none)?;
     }
     Ok(())
 }

@@ -15,11 +15,12 @@ use crate::lab::{Host, Lab};
 use crate::load::Place;
 use crate::program::{Child, Daemons};
 
-/// For so long a client waits for its server to listen; it may be one that does not use TCP.
+/// For so long a client waits for its server to listen; it may be one that uses neither TCP nor UDP.
 const PATIENCE: Span = Span::from_millis(3000);
 
-/// In `/proc/net/tcp`, the state of a socket that listens.
-const LISTENS: &str = "0A";
+/// In tables of sockets under `/proc/net`, the state of one that waits for whoever comes: of TCP `TCP_LISTEN`, of UDP,
+/// whose sockets are bound but not connected, `TCP_CLOSE` (tcp_states.h).
+const WAITING_STATES: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
 /// A client that is still to be started.
 struct Waiting {
@@ -130,12 +131,15 @@ impl Ended {
     }
 }
 
-/// Whether a program in a host waits for connections.
+/// Whether a program in a host waits for connections or datagrams.
 fn listens(host: &Host) -> Result<bool, LiveError> {
     host.ask(|| {
-        let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")));
-        let states = |table: &str| table.lines().any(|line| line.split_whitespace().nth(3) == Some(LISTENS));
-        Ok(tables.iter().flatten().any(|table| states(table)))
+        let has_waiting = |(name, state): (&str, &str)| {
+            // A kernel without IPv6 lacks half of them.
+            let table = fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+            table.lines().any(|line| line.split_whitespace().nth(3) == Some(state))
+        };
+        Ok(WAITING_STATES.into_iter().any(has_waiting))
     })
 }
 
@@ -145,4 +149,33 @@ fn command(words: &[String]) -> Option<Command> {
     let mut command = Command::new(program);
     command.args(arguments);
     Some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+    use crate::testing::lab_or_skip;
+
+    #[test]
+    fn a_server_waits_for_whoever_comes_over_tcp_or_udp() {
+        let Some(lab) = lab_or_skip() else { return };
+        let [server, client] = lab.hosts() else { panic!() };
+        assert!(!listens(server).unwrap());
+        let asking = server.run(|| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect("127.0.0.1:53").unwrap();
+            socket
+        });
+        let asking = asking.unwrap().join().unwrap();
+        assert!(!listens(server).unwrap(), "a socket that asks a name server waits for that one only");
+        let bound = server.run(|| UdpSocket::bind("0.0.0.0:443").unwrap()).unwrap().join().unwrap();
+        assert!(listens(server).unwrap());
+        drop((asking, bound));
+        assert!(!listens(server).unwrap());
+        let listener = server.run(|| TcpListener::bind("0.0.0.0:80").unwrap()).unwrap().join().unwrap();
+        assert!(listens(server).unwrap() && !listens(client).unwrap(), "the other host is another");
+        drop(listener);
+    }
 }

@@ -135,7 +135,7 @@ mod tests {
             let ready = wait(&mut [PollFd::new(reader.as_fd(), PollFlags::POLLIN)], Some(until)).unwrap();
             assert_eq!(ready, 0);
             assert!(Instant::now() >= until);
-            assert!(until.elapsed() < Duration::from_secs(1), "{:?} late", until.elapsed());
+            assert!(until.elapsed() < Duration::from_secs(30), "{:?} late", until.elapsed());
         }
     }
 

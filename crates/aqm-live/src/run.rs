@@ -1,7 +1,7 @@
 //! A live run of a plan: its hosts are made, its router and its load generator run, and its tables are those of a
 //! simulation.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 
 use crate::buffers::MTU;
 use crate::connections::FlowKey;
+use crate::controls::{self, Controls};
 use crate::hints::Hints;
 use crate::ip;
-use crate::kernel_tcp::{Kernel, KernelTcp};
+use crate::kernel_tcp::{Kernel, KernelTcp, kernel};
 use crate::lab::{Host, HostSpec, Lab};
 use crate::load::{self, Asked, Facts, Load, Place, Places};
 use crate::pcap::{Capture, CaptureOptions, Interface, QueueName};
@@ -41,6 +42,9 @@ pub struct Options {
     /// Whether the kernel's TCP may differ from the plan's where the kernel cannot do what that says; the record says
     /// where. Otherwise such a plan is refused.
     pub nearest_tcp: bool,
+    /// The congestion control of all connections in place of the plan's, by its name in the kernel, such as `bbr`, which
+    /// no simulation has. Programs may choose another one.
+    pub congestion_control: Option<String>,
     /// Where the packets are written to, as pcapng.
     pub pcap: Option<PathBuf>,
     /// Whether the run ends when its work is done, before the plan's duration: when the clients of all programs have
@@ -109,11 +113,21 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
     let problem = format!("has {} workloads; a live run has addresses for {MOST_WORKLOADS}", workloads.len());
     errors.check(workloads.len() <= MOST_WORKLOADS, "traffic", problem);
     let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
+    let control = options.congestion_control.as_deref();
+    let (available, mut lacking) = (kernel::congestion_controls(), BTreeSet::new());
     for (traffic, planned) in workloads.iter().enumerate() {
         if let Some(why) = planned.simulated_only {
             errors.check(false, format!("traffic.{}.kind", planned.name), why);
         }
-        let (tcp, short) = KernelTcp::nearest(planned.tcp, &kernel, plan.link_header());
+        let (mut tcp, short) = KernelTcp::nearest(planned.tcp, &kernel, plan.link_header(), control);
+        if planned.sends_datagrams {
+            tcp = tcp.without_control();
+        } else if !available.is_empty() && !available.iter().any(|one| one == tcp.congestion_control()) {
+            lacking.insert(tcp.congestion_control().to_owned());
+        }
+        if planned.programs.is_some() {
+            tcp = tcp.with_free_choice();
+        }
         let short = short.finish(()).err().map(|errors| errors.within("tcp"));
         shortfalls.push(short.iter().flat_map(ConfigErrors::iter).map(ToString::to_string).collect());
         if let Some(short) = short.filter(|_| !options.nearest_tcp && !planned.sends_datagrams) {
@@ -129,6 +143,17 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
                 tcp: tcp.clone(),
             });
         }
+    }
+    for name in lacking {
+        let problem = kernel::without_control(&name, &available);
+        match control {
+            Some(_) => errors.check(false, "congestion_control", problem),
+            None => errors.check(
+                false,
+                "tcp.congestion_control.kind",
+                format_args!("{problem}; `--congestion-control NAME` runs live with another one"),
+            ),
+        };
     }
     errors.finish((specs, shortfalls))
 }
@@ -152,14 +177,16 @@ impl Places for Lab {
 /// # Errors
 /// What the plan asks for and the kernel cannot do, what the system refuses, or that it was stopped.
 pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure> {
-    let (specs, shortfalls) = specs(plan, options)?;
+    let (specs, mut shortfalls) = specs(plan, options)?;
     let lab = Lab::new(&specs)?;
+    controls::add_fixed(&mut shortfalls, plan, &lab);
     let emulation = Emulation::new(plan);
     let [round_trip, packet_time] = emulation.scales(MTU as u64 + plan.link_header().bytes());
     let end = emulation.end();
     let (prepared, delays) = load::prepare(plan, &lab)?;
     let hints = if plan.wants_windows() { Hints::of(&lab)? } else { Hints::none() };
     let senders = Senders::of(plan, &lab, hints.in_packets())?;
+    let watched_controls = Controls::watch(plan, &lab)?;
     // Before the router has its priority, which the thread that writes would have, too.
     let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
     let told = Told { hints, delays, capture };
@@ -200,10 +227,11 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let Routed { mut emulation, lateness, counts, flows, end: ended, told } = routed;
     let Played { asked, facts, statuses, servers_ended } = played;
     let sampled = sampling.finish();
+    let in_use = watched_controls.finish();
     let captured = told.capture.map(Capture::finish).transpose()?;
     let mut circumstances = Circumstances {
         steal: validity::steal_between(time_before, validity::processor_time()),
-        other_controls: other_controls(plan, &lab, &facts),
+        other_controls: controls::others(plan, &lab, &facts),
         not_captured: captured.as_ref().map_or(0, |captured| captured.lost),
         ..Circumstances::default()
     };
@@ -240,6 +268,8 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     live["in_force"] = Value::Object(in_force);
     live["load"] = facts.to_value();
     live["hints"] = told.hints.to_value(sampled.agreement);
+    live["congestion_control"] = json!(options.congestion_control);
+    live["congestion_controls"] = controls::in_use(plan, &in_use, &flows);
     live["statuses"] = json!(statuses);
     live["servers_ended"] = servers_ended.into_iter().map(|(name, ended)| (name, ended.to_value())).collect();
     let names = plan.workloads().map(|planned| planned.name.to_owned());
@@ -327,17 +357,6 @@ impl Stage<'_> {
         let (asked, facts) = load.finish()?;
         Ok(Played { asked, facts, statuses, servers_ended })
     }
-}
-
-/// Workloads some of whose connections had another congestion control than the plan says.
-fn other_controls(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
-    let mut others = Vec::new();
-    for ((traffic, planned), of) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
-        let wanted = lab.at(Place { traffic, side: Side::Sender }).spec().tcp.congestion_control();
-        let found = of.congestion_controls.iter().filter(|found| *found != wanted);
-        others.extend(found.map(|found| (planned.name.to_owned(), wanted.to_owned(), found.clone())));
-    }
-    others
 }
 
 /// Which flow carried what was asked for: that between the same ports, the first one with the first, and so on.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use aqm_live::{Failure, Options};
 use aqm_net::stage;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -20,11 +20,21 @@ create_exception!(
     "Something live cannot be done here: says what failed, why, and what to do."
 );
 
+/// The exception for what the system refuses: `OSError` with the name of a file that cannot be written.
+fn of_live_error(error: aqm_live::LiveError) -> PyErr {
+    match error.file {
+        Some(file) => PyOSError::new_err((file.errno, file.reason, file.path)),
+        None => LiveError::new_err(error.what),
+    }
+}
+
 /// Runs a plan live, with another seed if one is given. `nearest_tcp`: where the kernel cannot do what `[tcp]` says,
 /// it does what comes nearest. `until_done`: the run ends when its work is done. `pcap`: where the packets are
-/// written to.
+/// written to. `congestion_control`: that of the kernel which all connections have in place of the plan's.
 #[pyfunction]
-#[pyo3(signature = (plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None))]
+#[pyo3(signature = (
+    plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None, congestion_control = None
+))]
 #[expect(clippy::too_many_arguments, reason = "Python names them")]
 fn run_live(
     py: Python<'_>,
@@ -34,19 +44,20 @@ fn run_live(
     nearest_tcp: bool,
     until_done: bool,
     pcap: Option<PathBuf>,
+    congestion_control: Option<String>,
 ) -> PyResult<Output> {
     let plan: &dyn Any = plan.0.as_ref();
     let Some(plan) = plan.downcast_ref::<aqm_sim::Plan>() else {
         return Err(PyValueError::new_err("only scenarios of the level packet can be run live"));
     };
-    let options = Options { nearest_tcp, pcap, until_done };
+    let options = Options { nearest_tcp, congestion_control, pcap, until_done };
     let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
     let plan = other.as_ref().unwrap_or(plan);
     let run: Result<stage::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));
     run.map(Output).map_err(|failure| match failure {
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
         Failure::Config(errors) => to_python(py, errors),
-        Failure::System(error) => LiveError::new_err(error.what),
+        Failure::System(error) => of_live_error(error),
     })
 }
 
@@ -74,7 +85,7 @@ fn run_in_user_namespace(py: Python<'_>, command: Vec<OsString>) -> PyResult<i32
 #[pyfunction]
 fn write_pcap(py: Python<'_>, output: &Output, path: PathBuf) -> PyResult<u64> {
     let written = py.detach(|| aqm_live::pcap::write_simulated_to(&path, &output.0.tables, &[]));
-    written.map_err(|error| LiveError::new_err(error.what))
+    written.map_err(of_live_error)
 }
 
 /// Adds what is live to the module.

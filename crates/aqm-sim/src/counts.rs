@@ -19,6 +19,11 @@ impl Arrived {
             travelled: self.travelled - before.travelled,
         }
     }
+
+    /// The mean of those times, if any arrived.
+    pub(crate) fn mean_delay_s(self) -> Option<f64> {
+        (self.count > 0).then(|| self.travelled.seconds() / self.count as f64)
+    }
 }
 
 /// What was counted about a flow from its opening to some moment.

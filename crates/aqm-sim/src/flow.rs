@@ -300,8 +300,7 @@ impl Flow {
             timeouts: Some(found.timeouts),
             fast_retransmits: Some(found.fast_retransmits),
             datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived.count),
-            mean_delay_s: (found.arrived.count > 0)
-                .then(|| found.arrived.travelled.seconds() / found.arrived.count as f64),
+            mean_delay_s: found.arrived.mean_delay_s(),
         }
     }
 

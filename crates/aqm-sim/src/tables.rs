@@ -303,6 +303,35 @@ table! {
     }
 }
 
+table! {
+    /// What the client of a program sent: the way back of a flow whose way there is in `flows`.
+    ///
+    /// Only live runs with workloads of the kind `program` have this table. Counts are those after the warm-up.
+    FromClientRow as "from_client" {
+        /// Number of the flow.
+        flow: Whole(u64),
+        /// The workload it belongs to.
+        traffic: Word(u32),
+        /// Unique payload bytes that arrived in order after the warm-up (datagrams: bytes that arrived).
+        delivered_bytes: Whole(u64),
+        /// The same per second of the measured time.
+        goodput_bps: Real(f64),
+        /// Packets that the client sent, acknowledgements included.
+        packets_sent: Whole(u64),
+        /// Of those, dropped by queues.
+        packets_dropped: Whole(u64),
+        /// Of those, marked by queues.
+        packets_marked: Whole(u64),
+        /// Data segments sent again.
+        retransmitted: Whole(u64),
+        /// Datagrams that arrived after the warm-up; missing for connections.
+        datagrams_received: MaybeWhole(Option<u64>),
+        /// Mean time from the sending of a datagram to its arrival, of those that arrived after the warm-up;
+        /// missing for connections.
+        mean_delay_s: MaybeReal(Option<f64>),
+    }
+}
+
 /// Every table, as documentation shows it.
 pub fn catalog() -> Vec<TableDoc> {
     vec![
@@ -316,5 +345,7 @@ pub fn catalog() -> Vec<TableDoc> {
         PacketRow::DOC,
         LinkRow::DOC,
         ClassRow::DOC,
+        // Not of every run, so with a prefix, as the tables of other levels have one.
+        TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]
 }

@@ -7,6 +7,7 @@ use aqm_tcp::Flags;
 
 use crate::payloads::{Contents, Payload, PayloadStore};
 use crate::recorder::{PacketEvent, Recorder};
+use crate::side::Side;
 use crate::tables::{DropRow, PacketRow};
 
 /// Packets under way.
@@ -31,6 +32,8 @@ pub(crate) struct Fate {
     pub(crate) packet: Packet,
     /// Where its flow is kept. A packet that is marked may have arrived before its flow is told.
     pub(crate) slot: u32,
+    /// The end of its flow that it travels to.
+    pub(crate) to: Side,
     /// The number of the link of the queue.
     pub(crate) link: u32,
     pub(crate) why: Reason,
@@ -96,8 +99,8 @@ pub(crate) struct LinkObserver<'a> {
 
 impl LinkObserver<'_> {
     fn fate(&self, packet: &Packet, why: Reason, at: Instant) -> Fate {
-        let (slot, _) = self.transit.payloads.address(packet.id);
-        Fate { packet: *packet, slot, link: self.link, why, at }
+        let (slot, to) = self.transit.payloads.address(packet.id);
+        Fate { packet: *packet, slot, to, link: self.link, why, at }
     }
 
     /// A packet has arrived, and has had its fate if it was refused; what follows is told of the queue with it.
@@ -167,7 +170,6 @@ mod tests {
     use aqm_tcp::Segment;
 
     use super::*;
-    use crate::side::Side;
 
     fn packet(transit: &mut InTransit, slot: u32, label: u16) -> Packet {
         let segment = Segment { len: 100, wire: 140, ..Segment::default() };
@@ -184,7 +186,7 @@ mod tests {
         transit.at_link(3, 17, false).dropped(&first, Reason::Early, now);
         transit.at_link(4, 18, false).dropped(&second, Reason::Overflow, now);
         transit.at_link(3, 19, false).marked(&second, Reason::Early, now);
-        let fate = |packet, slot, link, why| Fate { packet, slot, link, why, at: now };
+        let fate = |packet, slot, link, why| Fate { packet, slot, to: Side::Receiver, link, why, at: now };
         let early = Reason::Early;
         let dropped = [fate(first, 5, 3, early), fate(second, 6, 4, Reason::Overflow)];
         assert_eq!(transit.fates.dropped, dropped);

@@ -13,7 +13,8 @@ parameters! {
         pub client: Vec<String> = Vec::new(), "ours";
         /// The server: its command and arguments. It begins with the run. Left out, there is none.
         pub server: Vec<String> = Vec::new(), "ours";
-        /// When the client begins: not before, and once the server listens, or 3 s later at the latest.
+        /// When the client begins: not before, and once the server listens for TCP or has bound a socket of UDP, or 3 s
+        /// later at the latest.
         pub start: Span = Span::ZERO, "ours";
     }
 }

@@ -107,7 +107,7 @@ pub(crate) fn pump(
 ) {
     let mut buffer = [0; 2048];
     let start = Instant::now();
-    while !done() && start.elapsed() < Duration::from_secs(20) {
+    while !done() && start.elapsed() < Duration::from_secs(300) {
         let mut idle = true;
         while let Ok(length) = first.tun.read(&mut buffer) {
             idle = false;

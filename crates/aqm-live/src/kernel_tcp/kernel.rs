@@ -48,9 +48,38 @@ impl Kernel {
     }
 }
 
+/// The congestion controls that the kernel has ready; none if it does not tell.
+pub(crate) fn congestion_controls() -> Vec<String> {
+    let found = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    found.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+/// Why a congestion control cannot be used, where those are the `available` ones.
+pub(crate) fn without_control(name: &str, available: &[String]) -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release.trim()));
+    if modules.is_ok_and(|modules| modules.contains(&format!("/tcp_{name}.ko"))) {
+        return format!(
+            "the kernel has `{name}` as a module that is not loaded: run `modprobe tcp_{name}` as root"
+        );
+    }
+    format!("the kernel of this machine has no `{name}`: there is {}", available.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kernel_has_reno_and_what_it_lacks_is_told_with_what_it_has() {
+        let available = congestion_controls();
+        assert!(available.iter().any(|name| name == "reno"), "{available:?}");
+        let names = ["reno".to_owned(), "cubic".to_owned()];
+        assert_eq!(
+            without_control("no-such", &names),
+            "the kernel of this machine has no `no-such`: there is reno, cubic"
+        );
+    }
 
     #[test]
     fn the_running_kernel_is_read() {

@@ -7,7 +7,7 @@
 //! `tcp_backlog_ack_defer`), ports last for thousands of short connections, and a lost SYN is repeated after 1, 2,
 //! 4 s as before Linux 6.5 (`tcp_syn_linear_timeouts`).
 
-mod kernel;
+pub(crate) mod kernel;
 mod translation;
 
 use std::collections::BTreeMap;
@@ -42,6 +42,9 @@ const ALWAYS: &[(&str, &str)] = &[
     ("ipv4/tcp_wmem", "4096 65536 67108864"),
 ];
 
+/// The congestion control of sockets that choose none.
+const DEFAULT_CONTROL: &str = "ipv4/tcp_congestion_control";
+
 /// How the TCP of a host is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelTcp {
@@ -49,6 +52,10 @@ pub struct KernelTcp {
     sysctls: BTreeMap<&'static str, String>,
     /// Settings of the route to the peer.
     pub(crate) route: RouteSettings,
+    /// The congestion control of connections, by its name in the kernel.
+    control: String,
+    /// Whether programs may choose another one.
+    free_choice: bool,
 }
 
 /// The settings of a route that TCP heeds (`RTA_METRICS` of rtnetlink(7)).
@@ -64,8 +71,9 @@ pub(crate) struct RouteSettings {
     pub window: u32,
     /// The least RTO, in milliseconds.
     pub rto_min_ms: u32,
-    /// Congestion control. A namespace accepts here also those that its machine does not allow for sockets.
-    pub congctl: String,
+    /// The congestion control of all connections, whatever their sockets choose; nothing if those choose. A namespace
+    /// accepts here also those that its machine does not allow for sockets.
+    pub congctl: Option<String>,
     /// Whether connections ask for ECN.
     pub ecn: bool,
     /// Whether every segment is acknowledged at once.
@@ -73,9 +81,35 @@ pub(crate) struct RouteSettings {
 }
 
 impl KernelTcp {
-    /// The congestion control of every connection, by its name in the kernel.
+    /// The congestion control of every connection, by its name in the kernel; of programs, unless they choose another.
     pub fn congestion_control(&self) -> &str {
-        &self.route.congctl
+        &self.control
+    }
+
+    /// The same for a host of programs, whose own choice of a congestion control counts.
+    #[must_use]
+    pub(crate) fn with_free_choice(self) -> Self {
+        Self { free_choice: true, ..self }
+    }
+
+    /// The same for a host that sends no TCP: its congestion control is not set.
+    #[must_use]
+    pub(crate) fn without_control(mut self) -> Self {
+        self.route.congctl = None;
+        self
+    }
+
+    /// The settings of the route. In the namespace of the calling thread the congestion control becomes that of sockets
+    /// that choose none, if sockets may choose. The kernel refuses this of a control that the machine keeps from its
+    /// users (`tcp_allowed_congestion_control`): then the route sets the control, for all.
+    pub(crate) fn settle_route(&self) -> Result<RouteSettings, LiveError> {
+        let is_default = || Ok::<_, LiveError>(read(DEFAULT_CONTROL)?.as_deref() == Some(&self.control));
+        if !self.free_choice {
+            return Ok(self.route.clone());
+        }
+        let chosen =
+            is_default()? || fs::write(path(DEFAULT_CONTROL), &self.control).is_ok() && is_default()?;
+        Ok(RouteSettings { congctl: (!chosen).then(|| self.control.clone()), ..self.route.clone() })
     }
 
     /// Sets the sysctls in the namespace of the calling thread, and makes sure that they are in force.
@@ -98,7 +132,8 @@ impl KernelTcp {
     /// The sysctls that were set, as they are in the namespace of the calling thread; null for what this kernel does
     /// not have.
     pub(crate) fn sysctls_in_force(&self) -> Result<BTreeMap<&'static str, Option<String>>, LiveError> {
-        self.sysctls.keys().map(|name| Ok((*name, read(name)?))).collect()
+        let default_control = self.free_choice.then_some(&DEFAULT_CONTROL);
+        self.sysctls.keys().chain(default_control).map(|name| Ok((*name, read(name)?))).collect()
     }
 }
 

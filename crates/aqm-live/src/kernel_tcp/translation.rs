@@ -72,18 +72,26 @@ impl KernelTcp {
     /// # Errors
     /// Every parameter that it cannot be made to do, with what it can.
     pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
-        let (nearest, refused) = Self::nearest(config, kernel, link_header);
+        let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
         refused.finish(nearest)
     }
 
-    /// The settings that come nearest to `config`, and where they fall short of it.
-    pub fn nearest(config: &Config, kernel: &Kernel, link_header: Size) -> (Self, ErrorCollector) {
-        let mut translation = Translation { config, kernel, link_header, refused: ErrorCollector::default() };
+    /// The settings that come nearest to `config`, and where they fall short of it. With a `control` that is the
+    /// congestion control, whatever `config` says.
+    pub fn nearest(
+        config: &Config,
+        kernel: &Kernel,
+        link_header: Size,
+        control: Option<&str>,
+    ) -> (Self, ErrorCollector) {
+        let refused = ErrorCollector::default();
+        let mut translation = Translation { config, kernel, link_header, control, refused };
         let route = translation.route();
         let sysctls = translation.sysctls(&route);
         translation.hystart();
         translation.compare_the_rest();
-        (Self { sysctls, route }, translation.refused)
+        let control = translation.control().to_owned();
+        (Self { sysctls, route, control, free_choice: false }, translation.refused)
     }
 }
 
@@ -92,12 +100,14 @@ struct Translation<'a> {
     kernel: &'a Kernel,
     /// Of each length on the wire, the bytes of the link's own header.
     link_header: Size,
+    /// The congestion control in place of that of `config`.
+    control: Option<&'a str>,
     refused: ErrorCollector,
 }
 
 impl Translation<'_> {
     fn route(&mut self) -> RouteSettings {
-        let Config { cwnd, rto, receiver, ecn, congestion_control, .. } = self.config;
+        let Config { cwnd, rto, receiver, ecn, .. } = self.config;
         let mss = self.mss();
         let (window, first_window) = self.windows(mss);
         self.check(
@@ -117,7 +127,7 @@ impl Translation<'_> {
             initrwnd: first_window,
             window,
             rto_min_ms: u32::try_from(rto_min_ms.clamp(1, 120_000)).unwrap_or_default(),
-            congctl: congestion_control.kind().to_owned(),
+            congctl: Some(self.control().to_owned()),
             ecn: ecn.mode == EcnMode::On,
             quickack: receiver.delayed_ack == DelayedAck::Off,
         }
@@ -162,8 +172,16 @@ impl Translation<'_> {
         sysctls
     }
 
+    /// The congestion control.
+    fn control(&self) -> &str {
+        self.control.unwrap_or(self.config.congestion_control.kind())
+    }
+
     /// Whether CUBIC leaves slow start early, which no host can set for itself.
     fn hystart(&mut self) {
+        if self.control.is_some() {
+            return;
+        }
         let asked = self.leaf("congestion_control.hystart");
         let has = if self.kernel.hystart == Some(false) { "off" } else { "linux" };
         self.check(
@@ -360,6 +378,7 @@ impl Translation<'_> {
                 || SIMULATED.contains(&path.as_str())
                 || (sack && WITHOUT_SACK.contains(&path.as_str()))
                 || (!sack && group == "sack")
+                || (self.control.is_some() && group == "congestion_control")
                 || (self.config.ecn.mode == EcnMode::Off && group == "ecn");
             let expected = linux.get(&path);
             if !says_nothing && expected != Some(&value) {

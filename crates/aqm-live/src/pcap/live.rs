@@ -5,7 +5,7 @@
 //! says how many were.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use aqm_net::Instant;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Fate, Interface, PacketFile, QueueName, Record};
+use super::{Fate, Interface, PacketFile, QueueName, Record, remove};
 use crate::LiveError;
 
 /// How a capture is made.
@@ -54,7 +54,7 @@ pub struct Capture {
     lost_since: u64,
     lost: u64,
     path: PathBuf,
-    writer: JoinHandle<Result<u64, LiveError>>,
+    writer: JoinHandle<io::Result<u64>>,
 }
 
 /// What is known of a packet whose bytes wait in the other ring.
@@ -81,16 +81,21 @@ impl Capture {
     /// like the calling one, so that must not have a real-time priority yet.
     ///
     /// # Errors
-    /// If the file cannot be made, or no thread for it.
+    /// If the file cannot be made or written, such as on a full disk, or if there is no thread for it. No file is left.
     pub fn start(
         path: &Path,
         interfaces: &[Interface],
         queues: &[QueueName],
         options: &CaptureOptions,
     ) -> Result<Self, LiveError> {
-        let failed = |error| LiveError::new(format_args!("cannot write {}", path.display()), error);
+        let failed = |error: io::Error| LiveError::of_file(path, &error);
+        let unwritten = |error| {
+            remove(path);
+            failed(error)
+        };
         let file = File::create(path).map_err(failed)?;
-        let out = PacketFile::new(BufWriter::with_capacity(CHUNK, file), interfaces, options.snaplen)?;
+        let out = PacketFile::new(BufWriter::with_capacity(CHUNK, file), interfaces, options.snaplen);
+        let out = out.map_err(unwritten)?;
         let (mut notes, mut notes_in) = RingBuffer::new((options.buffer / BYTES_PER_NOTE).max(1));
         let (mut bytes, mut bytes_in) = RingBuffer::new(options.buffer);
         touch(&mut notes, &mut notes_in, Note::default());
@@ -99,7 +104,7 @@ impl Capture {
         let writer =
             Writer { out, notes: notes_in, bytes: bytes_in, queues: queues.to_vec(), start: since_1970 };
         let thread = std::thread::Builder::new().name("aqm-pcap".to_owned());
-        let writer = thread.spawn(move || writer.run()).map_err(failed)?;
+        let writer = thread.spawn(move || writer.run()).map_err(unwritten)?;
         let snaplen = options.snaplen as usize;
         Ok(Self { notes, bytes, snaplen, lost_since: 0, lost: 0, path: path.to_owned(), writer })
     }
@@ -133,13 +138,16 @@ impl Capture {
     /// Writes what still waits, and ends the file.
     ///
     /// # Errors
-    /// If it could not be written, such as on a full disk.
+    /// If it could not be written, such as on a full disk. No file is left.
     pub fn finish(self) -> Result<Captured, LiveError> {
         let (lost, path) = (self.lost(), self.path);
         // The writer ends when it finds them empty and abandoned.
         drop((self.notes, self.bytes));
         let written = match self.writer.join() {
-            Ok(result) => result?,
+            Ok(result) => result.map_err(|error| {
+                remove(&path);
+                LiveError::of_file(&path, &error)
+            })?,
             Err(panic) => std::panic::resume_unwind(panic),
         };
         Ok(Captured { path, written, lost })
@@ -165,7 +173,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(mut self) -> Result<u64, LiveError> {
+    fn run(mut self) -> io::Result<u64> {
         let (mut buffer, mut written) = (Vec::new(), 0);
         loop {
             // Looked at before the ring, or the last notes could be missed.
@@ -182,10 +190,10 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, note: Note, buffer: &mut Vec<u8>) -> Result<(), LiveError> {
+    fn write(&mut self, note: Note, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(note.kept as usize, 0);
         // They were put in before the note.
-        self.bytes.pop_entire_slice(buffer).map_err(|error| LiveError::new("packets got lost", error))?;
+        self.bytes.pop_entire_slice(buffer).map_err(io::Error::other)?;
         let comment = note.fate.map(|fate| fate.comment(&self.queues));
         self.out.write(&Record {
             interface: note.interface,
@@ -205,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::pcap::Verdict;
-    use crate::pcap::testing::{Seen, read, temporary, tshark};
+    use crate::pcap::testing::{Seen, read, tcpdump, temporary, tshark};
 
     fn interfaces() -> [Interface; 2] {
         let interface = |name: &str| Interface { name: name.to_owned(), about: "a test".to_owned() };
@@ -254,6 +262,10 @@ mod tests {
             assert_eq!(*seen, expected);
         }
         assert_eq!(packets.len(), 5000);
+        if let Some(lines) = tcpdump(&path) {
+            assert_eq!(lines.len(), 5000, "it reads the packets of both interfaces");
+            assert!(lines[99].contains("IP 10.1.0.1.99 > 10.2.0.1.53: "), "{}", lines[99]);
+        }
         let fields = ["frame.time_epoch", "frame.interface_name", "udp.srcport", "frame.comment"];
         if let Some(lines) = tshark(&path, "frame.comment", &fields) {
             assert_eq!(lines.len(), 50);
@@ -276,10 +288,15 @@ mod tests {
             capture.note(0, Instant::from_nanos(number), &packet, None);
         }
         assert!(capture.lost() > 0);
-        sleep(20 * REST);
-        capture.note(0, Instant::from_nanos(20_000), &packet, None);
+        let mut noted = 20_000;
+        // Until the writer has made room.
+        while capture.lost_since > 0 {
+            capture.note(0, Instant::from_nanos(noted), &packet, None);
+            noted += 1;
+            sleep(REST);
+        }
         let captured = capture.finish().unwrap();
-        assert_eq!(captured.written + captured.lost, 20_001);
+        assert_eq!(captured.written + captured.lost, noted);
         let (_, packets) = read(&path);
         assert_eq!(packets.len() as u64, captured.written);
         assert_eq!(packets.iter().map(|seen| seen.lost_before).sum::<u64>(), captured.lost);
@@ -288,19 +305,28 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_an_error_and_the_router_goes_on() {
+    fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
         let missing = Path::new("/nowhere/at/all.pcapng");
         let options = CaptureOptions::default();
         let error = Capture::start(missing, &interfaces(), &queues(), &options).err().unwrap();
         assert!(error.what.starts_with("cannot write /nowhere/at/all.pcapng: "), "{error}");
-        // This device is always full.
-        let options = CaptureOptions { buffer: 1 << 20, ..options };
-        let mut capture = Capture::start(Path::new("/dev/full"), &interfaces(), &queues(), &options).unwrap();
-        for number in 0..5000 {
-            capture.note(0, Instant::from_nanos(number), &datagram(1), None);
-        }
-        let error = capture.finish().unwrap_err();
+        assert_eq!(error.file.unwrap().path, missing);
+        // This device is always full, which is found before the run, and it is not removed.
+        let full = Path::new("/dev/full");
+        let error = Capture::start(full, &interfaces(), &queues(), &options).err().unwrap();
         assert!(error.what.contains("No space left"), "{error}");
+        assert!(full.exists());
+    }
+
+    #[test]
+    fn of_a_capture_that_becomes_unwritable_no_file_is_left() {
+        let path = temporary("unwritable");
+        let mut capture =
+            Capture::start(&path, &interfaces(), &queues(), &CaptureOptions::default()).unwrap();
+        // The note tells of bytes that are not there, so the writer gives up.
+        capture.notes.push(Note { kept: 100, ..Note::default() }).unwrap();
+        let error = capture.finish().unwrap_err();
+        assert!(error.what.starts_with("cannot write ") && !path.exists(), "{error}");
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! M. Tuexen et al., "PCAP Next Generation (pcapng) Capture File Format", Internet-Draft of the IETF's working group
 //! opsawg, 2024.
 //!
-//! Ours: an interface for each place where packets are seen, whose packets begin with their IP header.
+//! Ours: an interface for each place where packets are seen. Its link type is `LINKTYPE_IPV4`, 228: packets begin with
+//! their header of IPv4, and all are of IPv4. `LINKTYPE_RAW`, 101, would say less, and tcpdump 4.99 refuses a file with
+//! two interfaces of that type.
 
 mod live;
 mod simulated;
@@ -13,7 +15,9 @@ pub(crate) mod testing;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use aqm_queue::Reason;
@@ -24,8 +28,6 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, Endianness, PcapError};
-
-use crate::LiveError;
 
 pub use live::{Capture, CaptureOptions, Captured};
 pub use simulated::{write_simulated, write_simulated_to};
@@ -126,7 +128,7 @@ struct PacketFile<W: Write> {
 
 impl<W: Write> PacketFile<W> {
     /// Begins a file of packets of which up to `snaplen` bytes are kept.
-    fn new(out: W, interfaces: &[Interface], snaplen: u32) -> Result<Self, LiveError> {
+    fn new(out: W, interfaces: &[Interface], snaplen: u32) -> io::Result<Self> {
         let application = SectionHeaderOption::UserApplication(Cow::Borrowed(concat!(
             "aqmlab ",
             env!("CARGO_PKG_VERSION")
@@ -134,7 +136,7 @@ impl<W: Write> PacketFile<W> {
         let options = vec![application];
         let section =
             SectionHeaderBlock { endianness: Endianness::native(), options, ..SectionHeaderBlock::default() };
-        let mut writer = PcapNgWriter::with_section_header(out, section).map_err(failed)?;
+        let mut writer = PcapNgWriter::with_section_header(out, section).map_err(io_error)?;
         for Interface { name, about } in interfaces {
             /// Units of time are 10 to the power of minus this many seconds.
             const NANOSECONDS: u8 = 9;
@@ -143,15 +145,17 @@ impl<W: Write> PacketFile<W> {
                 InterfaceDescriptionOption::IfDescription(about.into()),
                 InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
             ];
-            let linktype = DataLink::RAW;
+            let linktype = DataLink::IPV4;
             writer
                 .write_pcapng_block(InterfaceDescriptionBlock { linktype, snaplen, options })
-                .map_err(failed)?;
+                .map_err(io_error)?;
         }
+        // A full disk is found before the first packet.
+        writer.get_mut().flush()?;
         Ok(Self { writer })
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), LiveError> {
+    fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut options = Vec::new();
         if record.lost_before > 0 {
             options.push(EnhancedPacketOption::DropCount(record.lost_before));
@@ -166,23 +170,30 @@ impl<W: Write> PacketFile<W> {
             data: record.bytes.into(),
             options,
         };
-        self.writer.write_pcapng_block(block).map_err(failed)?;
+        self.writer.write_pcapng_block(block).map_err(io_error)?;
         Ok(())
     }
 
     /// Nothing follows.
-    fn finish(mut self) -> Result<W, LiveError> {
-        self.writer.get_mut().flush().map_err(|error| failed(PcapError::IoError(error)))?;
+    fn finish(mut self) -> io::Result<W> {
+        self.writer.get_mut().flush()?;
         Ok(self.writer.into_inner())
     }
 }
 
-fn failed(error: PcapError) -> LiveError {
-    let reason: &dyn fmt::Display = match &error {
+fn io_error(error: PcapError) -> io::Error {
+    match error {
         PcapError::IoError(error) => error,
-        other => other,
-    };
-    LiveError::new("cannot write the file of packets", reason)
+        other => io::Error::other(other),
+    }
+}
+
+/// Removes a capture that could not be written to its end; a device or a pipe stays.
+fn remove(path: &Path) {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        // What cannot be removed stays.
+        let _ = fs::remove_file(path);
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use aqm_net::table::Table;
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader, ip_number};
 
 use self::tables::{DropReasons, Event, Names, Place, Row, rows};
-use super::{Interface, PacketFile, Record, comment};
+use super::{Interface, PacketFile, Record, comment, remove};
 use crate::LiveError;
 
 /// The port where data go. Nobody listens there, so readers do not take the payload for anything.
@@ -38,11 +38,11 @@ const IP_HEADER: usize = 20;
 /// Writes the packets of a run to a file at `path`, as [`write_simulated`] does.
 ///
 /// # Errors
-/// The same, or that the file cannot be made.
+/// The same, or that the file cannot be made. No file is left.
 pub fn write_simulated_to(path: &Path, tables: &[Table], seen_at: &[String]) -> Result<u64, LiveError> {
-    let file = File::create(path)
-        .map_err(|error| LiveError::new(format_args!("cannot write {}", path.display()), error))?;
-    write_simulated(tables, seen_at, BufWriter::new(file))
+    let file = File::create(path).map_err(|error| LiveError::of_file(path, &error))?;
+    let unwritten = |error| LiveError::of_file(path, &error);
+    write(tables, seen_at, BufWriter::new(file), unwritten).inspect_err(|_| remove(path))
 }
 
 /// Writes the packets of a run to `out`; returns how many they are. `tables` are those that the run left, `seen_at`
@@ -52,6 +52,16 @@ pub fn write_simulated_to(path: &Path, tables: &[Table], seen_at: &[String]) -> 
 /// # Errors
 /// If the run recorded no packets, or none there, or they cannot be written.
 pub fn write_simulated<W: Write>(tables: &[Table], seen_at: &[String], out: W) -> Result<u64, LiveError> {
+    write(tables, seen_at, out, |error| LiveError::new("cannot write the packets of the run", error))
+}
+
+/// The same; `unwritten` names what could not be written.
+fn write<W: Write>(
+    tables: &[Table],
+    seen_at: &[String],
+    out: W,
+    unwritten: impl Fn(io::Error) -> LiveError,
+) -> Result<u64, LiveError> {
     let failed = |reason: &str| Err(LiveError::new("cannot write the packets of the run", reason));
     let rows = rows(tables)?;
     let names = Names::of(tables)?;
@@ -79,7 +89,7 @@ pub fn write_simulated<W: Write>(tables: &[Table], seen_at: &[String], out: W) -
     };
     let (places, interfaces): (Vec<Place>, Vec<Interface>) =
         everywhere.into_iter().filter(|(place, interface)| is_chosen(place, interface)).unzip();
-    let mut out = PacketFile::new(out, &interfaces, SNAPLEN)?;
+    let mut out = PacketFile::new(out, &interfaces, SNAPLEN).map_err(&unwritten)?;
     let mut drops = DropReasons::of(tables)?;
     let mut synthesis = Synthesis::default();
     let mut written = 0;
@@ -108,10 +118,11 @@ pub fn write_simulated<W: Write>(tables: &[Table], seen_at: &[String], out: W) -
             length: packet.length,
             lost_before: 0,
             comment: fate.as_deref(),
-        })?;
+        })
+        .map_err(&unwritten)?;
         written += 1;
     }
-    out.finish()?;
+    out.finish().map_err(unwritten)?;
     Ok(written)
 }
 

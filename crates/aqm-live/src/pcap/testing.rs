@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> (Vec<String>, Vec<Seen>) {
                 match block {
                     Block::SectionHeader(_) => {}
                     Block::InterfaceDescription(interface) => {
-                        assert_eq!((interface.linktype, interface.if_tsresol), (Linktype::RAW, 9));
+                        assert_eq!((interface.linktype, interface.if_tsresol), (Linktype::IPV4, 9));
                         let name = interface.options.iter().find(|option| option.code == OptionCode::IfName);
                         names.push(String::from_utf8(name.unwrap().as_bytes().unwrap().to_vec()).unwrap());
                     }
@@ -62,6 +62,16 @@ pub fn read(path: &Path) -> (Vec<String>, Vec<Seen>) {
             Err(error) => panic!("{error:?}"),
         }
     }
+}
+
+/// What tcpdump says of the packets of a file, a line each; nothing where there is no tcpdump.
+pub fn tcpdump(path: &Path) -> Option<Vec<String>> {
+    let Ok(output) = Command::new("tcpdump").args(["-n", "-r"]).arg(path).output() else {
+        eprintln!("skipped: there is no tcpdump");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
 /// What tshark says of the packets of a file that match `filter`: a line of `fields` for each; nothing where there is

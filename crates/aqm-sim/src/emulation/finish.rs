@@ -1,6 +1,6 @@
 //! The tables of a run between hosts outside, and what only those who know the hosts can say for them.
 
-use aqm_net::table::Table;
+use aqm_net::table::{Row as _, Table};
 use aqm_net::{Instant, Span};
 use aqm_traffic::Transfer;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::measurement::{measure, qdiscs};
 use crate::network::Network as _;
 use crate::pages::Pages;
 use crate::rows::tables;
-use crate::tables::SenderRow;
+use crate::tables::{FromClientRow, SenderRow};
 
 impl Emulation {
     /// What `tc -s -j qdisc show` would print of the managed links at `end`, if the scenario asks for it.
@@ -20,7 +20,8 @@ impl Emulation {
     }
 
     /// The tables of a run that ended at `end`, as those of a simulation; `carried` says which flows carried what
-    /// the workloads asked for, and `senders` what was sampled of them, both in any order.
+    /// the workloads asked for, and `senders` what was sampled of them, both in any order. A plan with programs leaves
+    /// the table `from_client`, too.
     pub fn finish(mut self, end: Instant, carried: &[Carried], senders: &[SenderState]) -> Vec<Table> {
         let scenario = &mut self.plan.scenario;
         // What is measured is what there was.
@@ -64,7 +65,23 @@ impl Emulation {
         record.drops = std::mem::take(&mut self.transit.recorder.drops);
         record.packets = std::mem::take(&mut self.transit.recorder.packets);
         record.events = self.net.events();
-        tables(scenario, record)
+        let from_client = self.sent_by_clients(measured.1);
+        let mut tables = tables(&self.plan.scenario, record);
+        tables.extend(from_client);
+        tables
+    }
+
+    /// What the clients of programs sent, if there are programs; `measured` is how long it was counted.
+    fn sent_by_clients(&self, measured: Span) -> Option<Table> {
+        let workloads = &self.plan.scenario.traffic;
+        let is_program = |traffic: u32| workloads[traffic as usize].config.programs().is_some();
+        if !(0..workloads.len() as u32).any(is_program) {
+            return None;
+        }
+        let flows = self.flows.iter().filter(|flow| is_program(flow.traffic));
+        let rows = flows.map(|flow| flow.client_row(measured)).collect();
+        // The names of workloads are its only words.
+        Some(FromClientRow::table(rows, |_| workloads.iter().map(|one| one.name.clone()).collect()))
     }
 
     fn sender_row(&self, state: &SenderState) -> SenderRow {

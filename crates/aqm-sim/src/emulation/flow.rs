@@ -9,7 +9,7 @@ use super::in_order::InOrder;
 use super::{Carried, Opening};
 use crate::counts::Counted;
 use crate::side::Side;
-use crate::tables::{FlowRow, TransferRow};
+use crate::tables::{FlowRow, FromClientRow, TransferRow};
 
 /// What the ends of a connection know and the network cannot see.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +18,41 @@ pub struct EndCounts {
     pub timeouts: Option<u64>,
     /// Fast retransmits; missing if the kernel does not tell.
     pub fast_retransmits: Option<u64>,
+}
+
+/// What is counted of the packets that travel to one end.
+#[derive(Default)]
+struct Way {
+    counted: Counted,
+    /// What was counted when the measurement began.
+    before: Counted,
+    /// Behind the last payload byte that entered.
+    sent_to: u64,
+    /// Payload that arrived.
+    received: InOrder,
+}
+
+impl Way {
+    /// A segment enters; whether its payload was sent before.
+    fn segment_enters(&mut self, segment: &Segment) -> bool {
+        self.counted.sent += 1;
+        let again = segment.len > 0 && segment.seq < self.sent_to;
+        self.counted.retransmitted += u64::from(again);
+        self.sent_to = self.sent_to.max(segment.seq + u64::from(segment.len));
+        again
+    }
+
+    /// A segment arrives; whether more payload is in order than before.
+    fn segment_arrives(&mut self, segment: &Segment) -> bool {
+        let more = segment.len > 0 && self.received.add(segment.seq, segment.len.into());
+        self.counted.delivered = self.received.end();
+        more
+    }
+
+    /// What was counted since the measurement began.
+    fn measured(&self) -> Counted {
+        self.counted.since(self.before)
+    }
 }
 
 /// A flow between outside hosts.
@@ -34,20 +69,12 @@ pub(super) struct HostFlow {
     pub(super) delivered_at: [Instant; 2],
     pub(super) opened: Instant,
     connection: bool,
-    counted: Counted,
-    /// By the end that they travel to, datagrams that entered.
-    datagrams: [u64; 2],
-    /// What was counted when the measurement began.
-    before: Counted,
-    /// What was counted as each request but the first entered, of a connection with several exchanges.
+    /// By the end that its packets travel to.
+    ways: [Way; 2],
+    /// What was counted to the receiver as each request but the first entered, of a connection with several exchanges.
     requests: Vec<Counted>,
-    /// Behind the last byte of a request that entered, and what payload had entered by then the other way.
-    asked_to: u64,
+    /// Behind the last payload byte that had entered to the receiver when a request last entered.
     answered_to: u64,
-    /// Behind the last payload byte that entered.
-    sent_to: u64,
-    /// Payload that reached the receiver.
-    received: InOrder,
     first_byte: Option<Instant>,
     /// When the payload that has arrived in order last became more.
     received_at: Option<Instant>,
@@ -74,14 +101,9 @@ impl HostFlow {
             delivered_at: [Instant::START; 2],
             opened: opening.at,
             connection: opening.connection,
-            counted: Counted::default(),
-            datagrams: [0; 2],
-            before: Counted::default(),
+            ways: Default::default(),
             requests: Vec::new(),
-            asked_to: 0,
             answered_to: 0,
-            sent_to: 0,
-            received: InOrder::default(),
             first_byte: None,
             received_at: None,
             acknowledged: 0,
@@ -95,7 +117,12 @@ impl HostFlow {
 
     /// The warm-up is over: what was counted so far does not count.
     pub(super) fn begin_measuring(&mut self) {
-        self.before = self.counted;
+        self.ways.iter_mut().for_each(|way| way.before = way.counted);
+    }
+
+    /// What is counted of the packets that travel to the receiver.
+    fn forward(&self) -> &Way {
+        &self.ways[Side::Receiver as usize]
     }
 
     /// A segment enters the network; whether its payload was sent before.
@@ -105,44 +132,38 @@ impl HostFlow {
         }
         if to == Side::Sender {
             self.request_enters(segment);
-            return false;
         }
-        self.counted.sent += 1;
-        let end = segment.seq + u64::from(segment.len);
-        let again = segment.len > 0 && segment.seq < self.sent_to;
-        self.counted.retransmitted += u64::from(again);
-        self.sent_to = self.sent_to.max(end);
-        again
+        self.ways[to as usize].segment_enters(segment)
     }
 
     /// A segment enters that travels to the sender: if it carries new payload after an answer, it begins a request.
     fn request_enters(&mut self, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
-        if segment.len == 0 || end <= self.asked_to {
+        if segment.len == 0 || end <= self.ways[Side::Sender as usize].sent_to {
             return;
         }
-        if self.sent_to > self.answered_to {
-            self.requests.push(self.counted);
+        let Way { sent_to, counted, .. } = self.ways[Side::Receiver as usize];
+        if sent_to > self.answered_to {
+            self.requests.push(counted);
         }
-        (self.asked_to, self.answered_to) = (end, self.sent_to);
+        self.answered_to = sent_to;
     }
 
     /// A datagram enters the network; its number, counted from zero in its direction.
     pub(super) fn datagram_enters(&mut self, to: Side) -> u64 {
-        let number = self.datagrams[to as usize];
-        self.datagrams[to as usize] += 1;
-        self.counted.sent = self.datagrams[Side::Receiver as usize];
-        number
+        let sent = &mut self.ways[to as usize].counted.sent;
+        *sent += 1;
+        *sent - 1
     }
 
     /// A queue dropped one of its packets.
     pub(super) fn packet_dropped(&mut self, to: Side) {
-        self.counted.dropped += u64::from(to == Side::Receiver);
+        self.ways[to as usize].counted.dropped += 1;
     }
 
     /// A queue marked one of its packets.
-    pub(super) fn packet_marked(&mut self) {
-        self.counted.marked += 1;
+    pub(super) fn packet_marked(&mut self, to: Side) {
+        self.ways[to as usize].counted.marked += 1;
     }
 
     /// A host gets a segment of this class.
@@ -157,20 +178,21 @@ impl HostFlow {
                 self.closed.get_or_insert(now);
             }
         }
+        let way = &mut self.ways[to as usize];
+        way.counted.long += u64::from(class == LONG);
+        let more = way.segment_arrives(segment);
         match to {
             Side::Receiver => {
-                self.counted.long += u64::from(class == LONG);
                 if segment.len > 0 {
                     self.first_byte.get_or_insert(now);
-                    if self.received.add(segment.seq, u64::from(segment.len)) {
-                        self.received_at = Some(now);
-                        self.counted.delivered = self.received.end();
-                    }
+                }
+                if more {
+                    self.received_at = Some(now);
                 }
             }
             Side::Sender => {
                 // That of a FIN lies behind all payload.
-                let told = segment.ack.min(self.sent_to);
+                let told = segment.ack.min(self.forward().sent_to);
                 if segment.flags.has(Flags::ACK) && told > self.acknowledged {
                     self.acknowledged = told;
                     self.acknowledged_at = Some(now);
@@ -186,20 +208,17 @@ impl HostFlow {
 
     /// A host gets a datagram of `bytes` that entered at `sent`.
     pub(super) fn datagram_arrives(&mut self, bytes: u16, sent: Instant, to: Side, now: Instant) {
-        if to == Side::Sender {
-            return;
-        }
-        let arrived = &mut self.counted.arrived;
+        let Counted { arrived, delivered, .. } = &mut self.ways[to as usize].counted;
         arrived.count += 1;
         arrived.bytes += u64::from(bytes);
         arrived.travelled = arrived.travelled + now.since(sent);
-        self.counted.delivered = arrived.bytes;
+        *delivered = arrived.bytes;
     }
 
     /// Its row; `size` is how many payload bytes it was opened for, and `measured` from when on, and how long, it was
     /// measured.
     pub(super) fn row(&self, size: Option<u64>, ends: &EndCounts, measured: (Instant, Span)) -> FlowRow {
-        let found = self.counted.since(self.before);
+        let found = self.forward().measured();
         // Datagrams are sent once; the end of a connection counts from its beginning.
         let known = |count: Option<u64>| match self.connection {
             true => count.filter(|_| self.opened >= measured.0),
@@ -220,8 +239,24 @@ impl HostFlow {
             timeouts: known(ends.timeouts),
             fast_retransmits: known(ends.fast_retransmits),
             datagrams_received: (!self.connection).then_some(found.arrived.count),
-            mean_delay_s: (found.arrived.count > 0)
-                .then(|| found.arrived.travelled.seconds() / found.arrived.count as f64),
+            mean_delay_s: found.arrived.mean_delay_s(),
+        }
+    }
+
+    /// The row of what its client sent, which was measured for so long.
+    pub(super) fn client_row(&self, measured: Span) -> FromClientRow {
+        let found = self.ways[Side::Sender as usize].measured();
+        FromClientRow {
+            flow: self.number.into(),
+            traffic: self.traffic,
+            delivered_bytes: found.delivered,
+            goodput_bps: found.delivered as f64 * 8.0 / measured.seconds(),
+            packets_sent: found.sent,
+            packets_dropped: found.dropped,
+            packets_marked: found.marked,
+            retransmitted: found.retransmitted,
+            datagrams_received: (!self.connection).then_some(found.arrived.count),
+            mean_delay_s: found.arrived.mean_delay_s(),
         }
     }
 
@@ -234,7 +269,8 @@ impl HostFlow {
         ends: &EndCounts,
     ) -> TransferRow {
         let after = |moment: Option<Instant>| moment.map(|at| at.since(self.opened).seconds());
-        let complete = self.received.end() >= bytes;
+        let Way { counted, received, .. } = self.forward();
+        let complete = received.end() >= bytes;
         TransferRow {
             flow: self.number.into(),
             traffic: self.traffic,
@@ -246,11 +282,11 @@ impl HostFlow {
             first_byte_s: after(self.first_byte),
             duration_s: after(self.received_at.filter(|_| complete)),
             acknowledged_s: after(self.acknowledged_at.filter(|_| self.acknowledged >= bytes)),
-            packets_sent: self.counted.sent,
-            packets_dropped: self.counted.dropped,
-            packets_marked: self.counted.marked,
-            packets_long: self.counted.long,
-            retransmitted: self.counted.retransmitted,
+            packets_sent: counted.sent,
+            packets_dropped: counted.dropped,
+            packets_marked: counted.marked,
+            packets_long: counted.long,
+            retransmitted: counted.retransmitted,
             timeouts: ends.timeouts,
             fast_retransmits: ends.fast_retransmits,
             complete,
@@ -267,7 +303,7 @@ impl HostFlow {
         carried.exchanges.iter().enumerate().map(move |(number, exchange)| {
             let begun = |number: usize| self.requests.get(number).copied();
             let before = number.checked_sub(1).map_or(Some(Counted::default()), begun);
-            let until = begun(number).unwrap_or(self.counted);
+            let until = begun(number).unwrap_or(self.forward().counted);
             let found = before.map_or(Counted::default(), |before| until.since(before));
             let after = |moment: Option<Instant>| moment.map(|at| at.since(exchange.asked).seconds());
             TransferRow {
@@ -296,11 +332,11 @@ impl HostFlow {
 
     /// Whether it is closed, or nothing waits to be acknowledged.
     pub(super) fn is_quiet(&self) -> bool {
-        !self.connection || self.closed.is_some() || self.acknowledged >= self.sent_to
+        !self.connection || self.closed.is_some() || self.acknowledged >= self.forward().sent_to
     }
 
     /// When its payload was complete, if `bytes` are all.
     pub(super) fn completed(&self, bytes: u64) -> Option<Instant> {
-        self.received_at.filter(|_| self.received.end() >= bytes)
+        self.received_at.filter(|_| self.forward().received.end() >= bytes)
     }
 }

@@ -366,15 +366,16 @@ impl Emulation {
             let position = self.managed.iter().position(|&number| number == link)?;
             average(self.net.disciplines().nth(position)?).map(|gauge| gauge.value)
         };
-        for transit::Fate { packet, link, why, at, .. } in self.transit.fates.dropped.drain(..) {
-            let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
+        // Marks first: a packet that was marked at one link may have been dropped at the next.
+        for transit::Fate { packet, slot, to, link, why, at } in self.transit.fates.marked.drain(..) {
+            self.flows[slot as usize].packet_marked(to);
+            hosts.marked(packet.id, Fate { link, why, at, average: average_at(link) });
+        }
+        for transit::Fate { packet, slot, to, link, why, at } in self.transit.fates.dropped.drain(..) {
+            self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.packet_dropped(to);
             hosts.dropped(packet.id, flow.traffic, to, Fate { link, why, at, average: average_at(link) });
-        }
-        for transit::Fate { packet, slot, link, why, at } in self.transit.fates.marked.drain(..) {
-            self.flows[slot as usize].packet_marked();
-            hosts.marked(packet.id, Fate { link, why, at, average: average_at(link) });
         }
     }
 

@@ -174,3 +174,68 @@ fn datagrams_fare_as_in_a_simulation_however_seldom_the_clock_is_read() {
     let found = [rows("drops"), rows("packets"), rows("gauges")];
     assert!(found[0] > 20 && found[1] > 5000 && found[2] > 300, "{found:?}");
 }
+
+/// A program's line whose way back is slow and has room for five packets.
+const PROGRAM: &str = r#"
+duration = "20s"
+host = { jitter = "0s" }
+[bottleneck]
+rate = "1Mbps"
+delay = "20ms"
+queue = { kind = "drop-tail", limit = "50p" }
+reverse = { rate = "100kbps", queue = { kind = "drop-tail", limit = "5p" } }
+[traffic.shell]
+kind = "program"
+client = ["true"]
+"#;
+
+/// The only value of each of these columns of a table.
+fn values(tables: &[Table], table: &str, columns: &[&str]) -> Vec<u64> {
+    let table = tables.iter().find(|one| one.name == table).unwrap();
+    let value = |name: &&str| match &table.columns.iter().find(|(column, _)| column == name).unwrap().1 {
+        Column::Whole(values) => values[0],
+        Column::MaybeWhole(values) => values.get(0).unwrap_or(999),
+        other => panic!("{other:?}"),
+    };
+    columns.iter().map(value).collect()
+}
+
+/// The tables of a run in which the client of a program sends what `contents` says, all at once.
+fn sent_by_a_client(connection: bool, contents: &[Contents]) -> Vec<Table> {
+    let (mut emulation, mut kept) = (Emulation::new(&plan(PROGRAM)), Kept::default());
+    let at = Instant::from_nanos(1_000_000_000);
+    emulation.advance(at, &mut kept);
+    let further_delays = [Span::ZERO; 2];
+    let flow = emulation.open_flow(&Opening { traffic: 0, host: 0, connection, further_delays, at });
+    for &contents in contents {
+        let to = Side::Sender;
+        let entering = Entering { flow, to, contents, bytes: 1000, ecn: Ecn::NotEct, cwnd: 0, label: 0 };
+        emulation.enter(entering, at);
+    }
+    let end = emulation.end();
+    emulation.advance(end, &mut kept);
+    emulation.finish(end, &[], &[])
+}
+
+const COUNTS: [&str; 5] =
+    ["packets_sent", "packets_dropped", "delivered_bytes", "retransmitted", "datagrams_received"];
+
+#[test]
+fn what_the_client_of_a_program_sends_is_counted_and_not_taken_for_what_it_gets() {
+    let tables = sent_by_a_client(false, &[Contents::Datagram; 20]);
+    // One is on the line, five wait.
+    assert_eq!(values(&tables, "from_client", &COUNTS), [20, 14, 6000, 0, 6]);
+    assert_eq!(values(&tables, "flows", &COUNTS), [0, 0, 0, 0, 0]);
+    let segment =
+        |seq| Contents::Segment(aqm_tcp::Segment { seq, len: 960, wire: 1000, ..Default::default() });
+    let tables = sent_by_a_client(true, &[segment(0), segment(960), segment(0)]);
+    assert_eq!(values(&tables, "from_client", &COUNTS), [3, 0, 1920, 1, 999]);
+    assert_eq!(values(&tables, "flows", &COUNTS), [0, 0, 0, 0, 999]);
+}
+
+#[test]
+fn only_programs_leave_a_table_of_what_their_clients_sent() {
+    let emulation = Emulation::new(&plan(DATAGRAMS));
+    let end = emulation.end();
+    assert!(emulation.finish(end, &[], &[]).iter().all(|table| table.name != "from_client"));
+}

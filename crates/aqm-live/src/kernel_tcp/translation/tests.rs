@@ -32,7 +32,7 @@ fn todays_linux_is_what_the_kernel_does_by_itself() {
         initrwnd: None,
         window: 14_480_000,
         rto_min_ms: 200,
-        congctl: "cubic".to_owned(),
+        congctl: Some("cubic".to_owned()),
         ecn: false,
         quickack: false,
     };
@@ -73,7 +73,7 @@ fn the_testbed_of_2004_has_settings() {
         initrwnd: None,
         window: 5_360_000,
         rto_min_ms: 1000,
-        congctl: "reno".to_owned(),
+        congctl: Some("reno".to_owned()),
         ecn: true,
         quickack: true,
     };
@@ -127,7 +127,8 @@ fn segments_that_make_packets_longer_than_the_mtu_are_refused() {
         ["connection.mss: must be 88B to 1448B, which with headers is the MTU, 1500B, not 9kB"]
     );
     assert_eq!((refused("1448B").len(), refused("1449B").len()), (0, 1));
-    let (nearest, _) = KernelTcp::nearest(&linux(json!({"connection": {"mss": "9000B"}})), &KERNEL, NO_LINK);
+    let (nearest, _) =
+        KernelTcp::nearest(&linux(json!({"connection": {"mss": "9000B"}})), &KERNEL, NO_LINK, None);
     assert_eq!(nearest.route.advmss, 1460);
 }
 
@@ -210,7 +211,7 @@ fn sack_without_rack_is_for_kernels_before_6_17() {
 #[test]
 fn a_tcp_that_no_kernel_has_is_brought_as_near_as_it_goes() {
     let rfc = read(json!({"receiver": {"window": 20}}));
-    let (tcp, short) = KernelTcp::nearest(&rfc, &KERNEL, NO_LINK);
+    let (tcp, short) = KernelTcp::nearest(&rfc, &KERNEL, NO_LINK, None);
     let errors = short.finish(()).unwrap_err();
     let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
     for place in ["recovery.kind", "rto.arithmetic", "receiver.delayed_ack", "cwnd.reduction_basis"] {
@@ -288,7 +289,15 @@ fn the_machine_says_whether_cubic_leaves_slow_start_early() {
     let so = |has: &str, not: &str| format!("{place} {has}, not {not}: so it is on this machine, in {file}");
     assert_eq!(refused(&linux(json!({})), &without), [so("off", "linux")]);
     assert_eq!(refused(&off, &KERNEL), [so("linux", "off")]);
-    let (tcp, refused) = KernelTcp::nearest(&off, &KERNEL, NO_LINK);
+    let (tcp, refused) = KernelTcp::nearest(&off, &KERNEL, NO_LINK, None);
     assert_eq!(tcp, KernelTcp::of(&linux(json!({})), &KERNEL, NO_LINK).unwrap());
     assert!(refused.finish(()).is_err(), "told, and run all the same");
+}
+
+#[test]
+fn a_congestion_control_of_the_kernel_takes_the_place_of_the_one_of_the_plan() {
+    let config = linux(json!({"congestion_control": {"kind": "cubic", "hystart": "off"}}));
+    let (tcp, refused) = KernelTcp::nearest(&config, &KERNEL, NO_LINK, Some("bbr"));
+    assert!(refused.finish(()).is_ok(), "what the plan says of CUBIC does not matter");
+    assert_eq!((tcp.congestion_control(), tcp.route.congctl.as_deref()), ("bbr", Some("bbr")));
 }

@@ -99,7 +99,7 @@ fn a_bulk_transfer_arrives_whole_and_is_told_done() {
 #[test]
 fn what_sends_for_ever_is_unfinished_at_the_end_and_still_asked_about() {
     let (asked, facts) = Loopback::new().play(
-        "duration = \"200ms\"\n[traffic.bulk]\nkind = \"ftp\"\nflows = 2\nstagger = \"0s\"\nhosts = \"shared\"",
+        "duration = \"2s\"\n[traffic.bulk]\nkind = \"ftp\"\nflows = 2\nstagger = \"0s\"\nhosts = \"shared\"",
     );
     assert_eq!(asked.len(), 2);
     assert!(asked.iter().all(|one| one.done.is_none() && one.failed.is_none() && one.tcp.is_some()));
@@ -111,7 +111,7 @@ fn what_is_stopped_is_over_at_once() {
     let plan = plan("duration = \"1000s\"\n[traffic.bulk]\nkind = \"ftp\"\nstagger = \"0s\"");
     let (prepared, _delays) = prepare(&plan, &Loopback::new()).unwrap();
     let load = prepared.start(Clock::start()).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    std::thread::sleep(Duration::from_secs(1));
     load.stop();
     let (asked, _) = load.finish().unwrap();
     assert!(asked.len() == 1 && asked[0].tcp.is_some());
@@ -235,14 +235,15 @@ fn act(script: &Script, ends: usize, listens: bool) -> (Vec<Asked>, Facts) {
         .unzip();
     both.iter().for_each(|_| is_ready.recv().unwrap().unwrap());
     let player = Player::new("script", Box::new(script.clone()), Ends { hosts, options: PLAIN, commands });
-    let end = Instant::START + Span::from_millis(2500);
+    // It ends when all has been told.
+    let end = Instant::START + Span::from_millis(300_000);
     let told = Arc::clone(&script.told);
     std::thread::spawn(move || {
         while told.lock().unwrap().len() < ends {
             std::thread::sleep(Duration::from_millis(10));
         }
         // The other ends of connections may still have something to tell.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(500));
         let _ = reports.send(Report::Stop);
     });
     Players::new(vec![player], Clock::start(), end, Arc::default()).play(&heard, threads)
@@ -300,7 +301,7 @@ fn the_exchanges_of_a_conversation_come_in_their_order_with_their_pauses() {
     // No less than asked for; how much more, a busy machine decides.
     let waits = [(first[0], first[1], 15.0), (first[2], second[0], 30.0), (second[2], third[0], 10.0)];
     for (from, to, least) in waits.into_iter().chain([(third[0], third[1], 20.0)]) {
-        assert!((least..least + 500.0).contains(&millis(from, to)), "{} for {least}", millis(from, to));
+        assert!(millis(from, to) >= least, "{} for {least}", millis(from, to));
     }
 }
 

@@ -9,7 +9,7 @@ use super::tables::{table, whole, words};
 use super::*;
 use crate::connections::Connections;
 use crate::ip::parse;
-use crate::pcap::testing::{Seen, read, temporary, tshark};
+use crate::pcap::testing::{Seen, read, tcpdump, temporary, tshark};
 
 const SCENARIO: &str = r#"
 duration = "12s"
@@ -60,6 +60,9 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
     let (names, packets) = read(&path);
     assert_eq!(names, ["bottleneck"]);
     assert_eq!(packets.len() as u64, written);
+    if let Some(lines) = tcpdump(&path) {
+        assert_eq!(lines.iter().filter(|line| line.contains(" IP 10.")).count() as u64, written);
+    }
     let rows = rows(&tables).unwrap();
     let at_link: Vec<&Row> = rows
         .iter()

@@ -29,6 +29,7 @@ from aqmlab import (
     sweep_run,
     sweep_text,
     sweep_why,
+    table_text,
 )
 from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
 from aqmlab.measure import Measure
@@ -810,16 +811,29 @@ def test_measures_of_a_scenario_without_axes_are_listed(cli: Cli, small: Path) -
     assert "bottleneck.utilisation" in done.stdout
 
 
+def test_a_sweep_is_shown_as_latex_and_drawn_as_pdf(file: Path, cli: Cli) -> None:
+    assert cli("sweep", "run", file, "--replications", "2").returncode == 0
+    words = ["sweep", "show", file, "--replications", "2"]
+    shown = cli(*words, "--table", "latex", "--plot", "charts", "--pictures", "pdf", "--width", "88mm")
+    assert shown.returncode == 0, shown.stderr
+    assert r"\begin{tabular}{" in shown.stdout
+    drawn = sorted(path.suffix for path in (file.parent / "charts").iterdir())
+    assert set(drawn) == {".csv", ".pdf"}
+    assert f"Drawn: {Path('charts')}" in shown.stdout
+    refused = cli(*words, "--width", "88mm")
+    assert (refused.returncode, refused.stderr) == (2, "aqmlab: --width: goes with --plot FOLDER\n")
+
+
 def test_a_table_wider_than_the_terminal_becomes_several_that_fit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     heads = ["queue", *(f"measure-{number}\n(ms)" for number in range(9))]
     rows = [["red", *["1.25 ± 0.10"] * 9], ["drop-tail", *["3.50 ± 0.20"] * 9]]
-    sweep_text.print_table("means", heads, rows, left=1)
+    table_text.print_table("means", heads, rows, left=1)
     piped = capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "60")
-    sweep_text.print_table("means", heads, rows, left=1)
+    table_text.print_table("means", heads, rows, left=1)
     shown = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
     assert len([line for line in piped.splitlines() if "drop-tail" in line]) == 1
     assert max(map(len, shown.splitlines())) <= 60
@@ -829,7 +843,7 @@ def test_a_table_wider_than_the_terminal_becomes_several_that_fit(
 
 
 def test_a_title_longer_than_its_table_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    sweep_text.print_table(
+    table_text.print_table(
         "A title that is longer than the table", ["queue", "drops"], [["red", "1"]], left=1
     )
     assert capsys.readouterr().out.splitlines()[0] == "A title that is longer than the table"

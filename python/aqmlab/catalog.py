@@ -72,15 +72,12 @@ def members(family: str) -> list[Entry]:
 
 def entries(name: str) -> list[Entry]:
     """The entries of this name, one of a family; raises `LookupError` that suggests the nearest names."""
-    from difflib import get_close_matches
+    from aqmlab.names import hint
 
     found = [one for one in catalog() if one.name == name]
     if found:
         return found
-    names = list(dict.fromkeys(one.name for one in catalog()))
-    near = get_close_matches(name, names, n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else f"there is {', '.join(names)}"
-    raise LookupError(f"nothing is named `{name}`: {hint}")
+    raise LookupError(f"nothing is named `{name}`: {hint(name, (one.name for one in catalog()))}")
 
 
 def entry(name: str) -> Entry:

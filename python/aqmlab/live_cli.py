@@ -253,7 +253,7 @@ def shell(
 ) -> None:
     """Runs a program behind the line and passes its exit status on; standard error tells what happened."""
     from aqmlab import live, live_text, live_watch, run_text
-    from aqmlab.compare import with_queue
+    from aqmlab.queues import with_queue
     from aqmlab.scenario import Scenario, settings_of
 
     given = {"bottleneck.rate": rate, "bottleneck.delay": delay}

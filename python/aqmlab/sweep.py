@@ -454,12 +454,13 @@ def _hashed(labels: Mapping[str, Value]) -> int:
 
 
 def _queue(scenario: Scenario, name: str) -> dict[str, Any]:
-    from aqmlab.compare import queue_named
+    from aqmlab.queues import queue_named
 
     return queue_named(scenario, name)
 
 
 def _put_named(scenario: Scenario, path: str, name: str) -> Scenario:
-    from aqmlab.compare import with_queue, with_tcp
+    from aqmlab.compare import with_tcp
+    from aqmlab.queues import with_queue
 
     return with_queue(scenario, name) if path == "queue" else with_tcp(scenario, name)

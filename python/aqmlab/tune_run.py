@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from aqmlab import measures as known_measures
 from aqmlab import stats
 from aqmlab.campaign import Account, Executor, Failure, Local
-from aqmlab.compare import with_queue
 from aqmlab.factors import Factor
 from aqmlab.measure import Measure
+from aqmlab.queues import with_queue
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Band, Interval
 from aqmlab.sweep import said
@@ -84,6 +84,8 @@ class Tuning:
     at_once: int = AT_ONCE
     also: Sequence[str] = ()
     against: Sequence[str] = ()
+    at: Sequence[str] = ()
+    """The links at which the queues of `against` stand; every managed link if it is empty."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
     """Measures that may be named beside those that the scenario has."""
 
@@ -128,7 +130,7 @@ class Tuning:
     def rivals(self) -> Mapping[str, Scenario]:
         """The scenario as it was, and with the queues that it is compared with, by name."""
         base = changed(self.scenario, {})
-        return {AS_IT_WAS: base} | {name: with_queue(base, name) for name in self.against}
+        return {AS_IT_WAS: base} | {name: with_queue(base, name, self.at) for name in self.against}
 
     def tuner(self) -> Tuner:
         """A tuner that was told nothing yet."""
@@ -212,7 +214,8 @@ class TuningResult:
         """The objective by trial: those within limits, those beyond, and the best so far."""
         import polars as pl
 
-        from aqmlab.plot import COLOURS, Chart, Mark
+        from aqmlab.plot import Chart, Mark
+        from aqmlab.plot_style import COLOURS
 
         better = operator.lt if self.tuning.goal == "minimise" else operator.gt
         best, rows = math.nan, []

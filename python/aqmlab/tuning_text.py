@@ -15,7 +15,7 @@ from aqmlab.files import write_csv
 from aqmlab.metrics import finite
 from aqmlab.sensitivity_run import Plan, Sensitivity
 from aqmlab.sweep import said
-from aqmlab.sweep_text import print_table
+from aqmlab.table_text import print_table
 from aqmlab.trials import mean
 from aqmlab.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
 

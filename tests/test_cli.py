@@ -120,7 +120,9 @@ def test_show_and_list_answer(cli: Cli) -> None:
     assert "max_p = 0.1" in shown.stdout
     assert "source: " in shown.stdout
     listed = cli("list", "queues")
-    assert {"drop-tail", "red", "shred"} <= {line.split()[0] for line in listed.stdout.splitlines()}
+    assert {"drop-tail", "red", "shred", "self-configuring-red"} <= {
+        line.split()[0] for line in listed.stdout.splitlines()
+    }
     for wrong, part in [("show shed", "shred"), ("list cats", "queues"), ("show xyzzy", "red")]:
         done = cli(*wrong.split())
         assert done.returncode == 2

@@ -349,8 +349,8 @@ def test_a_quantity_is_drawn_with_its_intervals(scenario: al.Scenario) -> None:
     assert drawn.table.equals(found.intervals().filter(quantity="utilisation"))
     assert (drawn.kind, drawn.x, drawn.by, drawn.overlaid) == ("bars", "queue", "queue", True)
     assert drawn.y_label == "utilisation (%)"
-    with pytest.raises(ValueError, match="no quantity is named `utilization`: did you mean utilisation"):
-        found.chart("utilization")
+    with pytest.raises(ValueError, match="no quantity is named `utilisatin`: did you mean utilisation"):
+        found.chart("utilisatin")
     known = quantities(scenario)
     assert set(found.values["quantity"]) <= set(known)
     times = al.compare(scenario, ["red"], replications=1, metric=Metric.RESPONSE_TIME)

@@ -16,6 +16,7 @@ from aqmlab import (
     explore_cli,
     link_cli,
     live_cli,
+    new_cli,
     plot_cli,
     report_card_cli,
     store_cli,
@@ -44,9 +45,9 @@ ORDER = (
     *("run", "live", "check", "plot", "trace", "link"),
     *("compare", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
-    *("list", "show"),
+    *("list", "show", "new"),
 )
-"""Commands as `--help` lists them: one run, comparisons, many runs, the reference."""
+"""Commands as `--help` lists them: one run, comparisons, many runs, the reference, extensions."""
 
 
 class _InOrder(typer.core.TyperGroup):
@@ -72,6 +73,7 @@ app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
 app.add_typer(sweep_cli.app, name="sweep")
 app.add_typer(store_cli.app, name="store")
+app.add_typer(new_cli.app, name="new")
 app.command("compare")(compare_cli.compare)
 app.command("report-card")(report_card_cli.report_card)
 app.command("explore")(explore_cli.explore)
@@ -286,20 +288,28 @@ def list_(
     family: Annotated[
         str,
         typer.Argument(
-            help="queues, tcp (which is the next four), congestion-controls, recoveries, aliases, profiles, "
-            "traffic, distributions, edges, sections, flow-level, trace, trace-sources, tables or studies."
+            metavar="FAMILY",
+            help="One of queues, tcp (which is the next four together), congestion-controls, recoveries, "
+            "aliases, profiles, traffic, distributions, edges, sections, flow-level, trace, trace-sources, "
+            "tables, scenarios and studies.",
         ),
     ],
 ) -> None:
-    """Lists what there is of a family."""
-    from aqmlab import reference
+    """Lists the members of a family, such as all queues, each with a sentence."""
+    from aqmlab import packaged, reference
     from aqmlab.catalog import families
+    from aqmlab.names import hint
 
     if family == "studies":
         return study_cli.list_()
-    if family not in families():
-        raise ValueError(f"no family is named `{family}`: write one of {', '.join(families())}, studies")
-    print("\n".join(reference.tcp_lists() if family == "tcp" else reference.listed(family)))
+    if family == "scenarios":
+        lines = reference.aligned({name: packaged.summary(name) for name in packaged.names()})
+    elif family in families():
+        lines = list(reference.tcp_lists()) if family == "tcp" else reference.listed(family)
+    else:
+        known = [*families(), "scenarios", "studies"]
+        raise ValueError(f"no family is named `{family}`: {hint(family, known)}")
+    print("\n".join(lines))
 
 
 @app.command()

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from aqmlab.catalog import queue_table
 from aqmlab.names import hint
 
 if TYPE_CHECKING:
     from aqmlab.scenario import Scenario
 
 
-def table_named(own: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The table of a queue: that of this name in `own`, the `[queues]` of a scenario, or else a kind with its
-    defaults. Raises `ValueError`, which suggests the nearest names, if there is no such queue."""
-    from aqmlab.catalog import members
-
-    kinds = [one.name for one in members("queues")]
-    if name not in own and name not in kinds:
-        raise ValueError(
-            f"no queue is named `{name}`: {hint(name, [*own, *kinds])} "
-            "(allowed: names of [queues] in the scenario, and kinds from `aqmlab list queues`)"
-        )
-    table: dict[str, Any] = own.get(name, {"kind": name})
-    return table
-
-
 def queue_named(scenario: Scenario | None, name: str) -> dict[str, Any]:
     """The table of a queue: `queues.NAME` of the scenario, if there is one, or a kind with its defaults.
     Raises `ValueError` if there is no such queue."""
-    return table_named(scenario.given.get("queues", {}) if scenario is not None else {}, name)
+    return queue_table(scenario.given.get("queues", {}) if scenario is not None else {}, name)
 
 
 def links_for(scenario: Scenario, at: Sequence[str] = ()) -> list[str]:

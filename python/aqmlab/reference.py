@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,25 @@ _BLANK = "\N{NO-BREAK SPACE}"
 
 
 def listed(family: str) -> list[str]:
-    """A line for each member of a family."""
-    return [f"{one.name:<14} {one.summary}" for one in members(family)]
+    """The members of a family, each with its sentence."""
+    return aligned({one.name: one.summary for one in members(family)})
+
+
+def aligned(sentences: Mapping[str, str]) -> list[str]:
+    """Names in a column and their sentences in another one, which goes on in the next line at `WIDTH`."""
+    column = max(map(len, sentences)) + 2
+    return [
+        line
+        for name, sentence in sentences.items()
+        for line in textwrap.wrap(
+            sentence,
+            WIDTH,
+            initial_indent=name.ljust(column),
+            subsequent_indent=" " * column,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
 
 
 def tcp_lists() -> Iterator[str]:

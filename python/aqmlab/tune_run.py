@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from aqmlab import arguments, stats
 from aqmlab import measures as known_measures
-from aqmlab import stats
 from aqmlab.campaign import Account, Executor, Failure, Local
 from aqmlab.factors import Factor
 from aqmlab.measure import Measure
@@ -24,7 +24,7 @@ from aqmlab.scenario import Scenario
 from aqmlab.stats import Band, Interval
 from aqmlab.sweep import said
 from aqmlab.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from
-from aqmlab.tune import Answer, Goal, Tuner
+from aqmlab.tune import Answer, Goal, Tuner, beyond
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,12 +90,12 @@ class Tuning:
     """Measures that may be named beside those that the scenario has."""
 
     def __post_init__(self) -> None:
+        arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
+        arguments.names("against", self.against)
+        arguments.names("at", self.at)
+        for name, least in (("trials", 1), ("replications", 1), ("at_once", 1), ("fresh", 2)):
+            arguments.count(name, getattr(self, name), least)
         checked(self.scenario, self.factors)
-        for name in ("trials", "fresh", "at_once"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be 1 or more, is {getattr(self, name)}")
-        if self.fresh < 2:
-            raise ValueError("fresh: must be 2 or more, is 1: one run has no interval")
         _ = self.seeds, self.measures, self.judged, self.rivals, self.tuner()
 
     @property
@@ -167,6 +167,20 @@ class TuningResult:
     def feasible(self) -> int:
         """How many trials kept all limits."""
         return sum(answer.feasible for answer in self.answers)
+
+    @property
+    def nearest(self) -> Answer | None:
+        """If no trial kept all limits, the one that exceeds them by the least sum of shares, as the tuner
+        ranks them; `None` if a trial kept them, or if none has values."""
+        limits = self.tuning.limits
+        known = [one for one in self.answers if all(math.isfinite(one.measured[name]) for name in limits)]
+        if self.best is not None or not limits:
+            return None
+
+        def missed(one: Answer) -> float:
+            return sum(max(0.0, beyond(one.measured[name], band)) for name, band in limits.items())
+
+        return min(known, key=missed, default=None)
 
     @property
     def settings(self) -> Values:

@@ -136,6 +136,12 @@ def test_help_lists_commands_from_one_run_to_many(cli: Cli) -> None:
     assert names == list(ORDER)
 
 
+def test_help_has_a_short_form_and_completion_can_be_installed(cli: Cli) -> None:
+    for command in ([], ["run"], ["sweep", "run"], ["new", "queue"]):
+        assert cli(*command, "-h").stdout == cli(*command, "--help").stdout != ""
+    assert "--install-completion" in cli("-h").stdout
+
+
 def test_help_and_version_answer(cli: Cli) -> None:
     assert cli("--version").stdout == f"aqmlab {al.__version__}\n"
     for command in ([], ["run"], ["compare"], ["check"], ["list"], ["show"], ["study"], ["study", "run"]):

@@ -61,7 +61,7 @@ class _InOrder(typer.core.TyperGroup):
 app = typer.Typer(
     help="What a router's queue does to the traffic of real users.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     cls=_InOrder,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import aqmlab as al
 from aqmlab import study
 from aqmlab.catalog import base_profile, entries, families, members
 from aqmlab.cli import app
-from aqmlab.reference import allowed, describe, pages
+from aqmlab.reference import allowed, describe, listed, pages
 from aqmlab.scenario import flat
 
 NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
@@ -177,7 +178,7 @@ def test_a_family_lists_each_of_its_members_with_a_sentence_in_one_column(family
     lines = result.output.splitlines()
     begun = [line for line in lines if not line.startswith(" ")]
     assert [line.split()[0] for line in begun] == [one.name for one in members(family)]
-    assert max(map(len, lines)) <= 80
+    assert len(begun) == len(lines), "a pipe gets a line for each"
     column = max(len(one.name) for one in members(family)) + 2
     assert {len(line) - len(line[column:]) for line in lines} == {column}
     assert all(line[column - 1] == " " != line[column] for line in lines)
@@ -229,3 +230,13 @@ def test_every_default_of_a_queue_is_accepted_as_written() -> None:
         written = {row["name"]: row["default"] for row in one.parameters if row["default"] is not None}
         full = base.with_({"bottleneck.queue": {"kind": one.name, **written}})
         assert full.digest == base.with_({"bottleneck.queue": {"kind": one.name}}).digest
+
+
+def test_a_list_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = listed("queues")
+    assert max(map(len, lines)) <= 80
+    column = len("self-configuring-red") + 2
+    assert all(line[column - 1] == " " != line[column] for line in lines)
+    assert len(lines) > len(members("queues")), "long sentences go on in the next line"

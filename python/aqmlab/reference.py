@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +30,16 @@ def listed(family: str) -> list[str]:
 
 
 def aligned(sentences: Mapping[str, str]) -> list[str]:
-    """Names in a column and their sentences in another one, which goes on in the next line at `WIDTH`."""
+    """Names in a column and their sentences in another one. On a terminal a long sentence goes on in the next
+    line; a pipe gets a line for each name."""
     column = max(map(len, sentences)) + 2
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     return [
         line
         for name, sentence in sentences.items()
         for line in textwrap.wrap(
             sentence,
-            WIDTH,
+            max(width - 2, 2 * column),
             initial_indent=name.ljust(column),
             subsequent_indent=" " * column,
             break_long_words=False,

@@ -61,12 +61,12 @@ def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False
     `parameters` those in which the variants differ, too."""
     several = result.replications > 1
     _print_estimates(result, result.title, result.intervals(), result.variants, form)
+    if parameters:
+        _print_parameters(result, form)
     first, *others = result.variants
     if several and others:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
         _print_estimates(result, title, result.differences(), others, form)
-    if parameters:
-        _print_parameters(result, form)
     if form is not Form.TEXT:
         return
     if result.metric is Metric.RESPONSE_TIME:

@@ -262,4 +262,4 @@ def test_mangled_files_are_read_or_refused_but_never_break() -> None:
 def test_the_command_line_tells_what_is_missing_without_arguments() -> None:
     result = CliRunner().invoke(app, ["run"])
     assert result.exit_code == 2
-    assert "SCENARIO.toml" in result.output
+    assert "SCENARIO" in result.output

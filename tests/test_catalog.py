@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import aqmlab as al
 from aqmlab import study
 from aqmlab.catalog import base_profile, entries, families, members
 from aqmlab.cli import app
-from aqmlab.reference import allowed, describe, pages
+from aqmlab.reference import allowed, describe, listed, pages
 from aqmlab.scenario import flat
 
 NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
@@ -171,11 +172,18 @@ def test_a_name_that_is_nearly_right_is_put_right() -> None:
 
 
 @pytest.mark.parametrize("family", [family for family in families() if family != "tcp"])
-def test_a_family_lists_each_of_its_members_on_a_line(family: str) -> None:
+def test_a_family_lists_each_of_its_members_with_a_sentence_in_one_column(family: str) -> None:
     result = CliRunner().invoke(app, ["list", family])
     assert result.exit_code == 0
-    listed = [line.split()[0] for line in result.output.splitlines()]
-    assert listed == [one.name for one in members(family)]
+    lines = result.output.splitlines()
+    begun = [line for line in lines if not line.startswith(" ")]
+    assert [line.split()[0] for line in begun] == [one.name for one in members(family)]
+    assert len(begun) == len(lines), "a pipe gets a line for each"
+    column = max(len(one.name) for one in members(family)) + 2
+    assert {len(line) - len(line[column:]) for line in lines} == {column}
+    assert all(line[column - 1] == " " != line[column] for line in lines)
+    text = " ".join(line[column:] for line in lines)
+    assert all(" ".join(one.summary.split()) in text for one in members(family))
 
 
 def test_tcp_is_listed_in_four_groups_with_a_line_for_each_member() -> None:
@@ -188,13 +196,14 @@ def test_tcp_is_listed_in_four_groups_with_a_line_for_each_member() -> None:
         "Aliases of a pair",
         "Profiles",
     ]
-    listed = [[line.split()[0] for line in group[1:]] for group in groups[:4]]
+    begun = [[line for line in group[1:] if not line.startswith("   ")] for group in groups[:4]]
+    listed = [[line.split()[0] for line in group] for group in begun]
     keys = ("congestion-controls", "recoveries", "aliases", "profiles")
     wanted = [[one.name for one in members(key)] for key in keys]
     assert listed == wanted
-    ends = [line for group in groups[:4] for line in group[1:] if not line.endswith(".")]
-    assert ends == [], "sentences are whole"
-    assert not re.search(r"\([A-Z]\.$", result.output, re.MULTILINE)
+    text = " ".join(result.output.split())
+    lacking = [one.name for key in keys for one in members(key) if " ".join(one.summary.split()) not in text]
+    assert lacking == [], "sentences are whole"
 
 
 def test_studies_are_listed_beside_the_catalogue() -> None:
@@ -239,3 +248,13 @@ def test_every_default_of_a_queue_is_accepted_as_written() -> None:
         written = {row["name"]: row["default"] for row in one.parameters if row["default"] is not None}
         full = base.with_({"bottleneck.queue": {"kind": one.name, **written}})
         assert full.digest == base.with_({"bottleneck.queue": {"kind": one.name}}).digest
+
+
+def test_a_list_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = listed("queues")
+    assert max(map(len, lines)) <= 80
+    column = len("self-configuring-red") + 2
+    assert all(line[column - 1] == " " != line[column] for line in lines)
+    assert len(lines) > len(members("queues")), "long sentences go on in the next line"

@@ -120,7 +120,9 @@ def test_show_and_list_answer(cli: Cli) -> None:
     assert "max_p = 0.1" in shown.stdout
     assert "source: " in shown.stdout
     listed = cli("list", "queues")
-    assert {"drop-tail", "red", "shred"} <= {line.split()[0] for line in listed.stdout.splitlines()}
+    assert {"drop-tail", "red", "shred", "self-configuring-red"} <= {
+        line.split()[0] for line in listed.stdout.splitlines()
+    }
     for wrong, part in [("show shed", "shred"), ("list cats", "queues"), ("show xyzzy", "red")]:
         done = cli(*wrong.split())
         assert done.returncode == 2
@@ -134,6 +136,12 @@ def test_help_lists_commands_from_one_run_to_many(cli: Cli) -> None:
     assert names == list(ORDER)
 
 
+def test_help_has_a_short_form_and_completion_can_be_installed(cli: Cli) -> None:
+    for command in ([], ["run"], ["sweep", "run"], ["new", "queue"]):
+        assert cli(*command, "-h").stdout == cli(*command, "--help").stdout != ""
+    assert "--install-completion" in cli("-h").stdout
+
+
 def test_help_and_version_answer(cli: Cli) -> None:
     assert cli("--version").stdout == f"aqmlab {al.__version__}\n"
     for command in ([], ["run"], ["compare"], ["check"], ["list"], ["show"], ["study"], ["study", "run"]):
@@ -143,7 +151,8 @@ def test_help_and_version_answer(cli: Cli) -> None:
 
 
 def test_compare_prints_a_table_and_writes_plots_and_numbers(cli: Cli, small: Path, tmp_path: Path) -> None:
-    done = cli("compare", small, "--queues", "drop-tail,short,shred", "--replications", "3", "--out", "here")
+    words = ["--queues", "drop-tail,short,shred", "--replications", "3", "--out", "here", "--parameters"]
+    done = cli("compare", small, *words)
     assert done.returncode == 0, done.stderr
     for part in (
         "3 replications",
@@ -170,7 +179,7 @@ def test_compare_prints_a_table_and_writes_plots_and_numbers(cli: Cli, small: Pa
 
 
 def test_compare_takes_tcps_and_pairs_them_with_queues(cli: Cli, small: Path, tmp_path: Path) -> None:
-    words = ["--tcp", "reno/newreno, cubic/sack", "--replications", "2", "--out", "here"]
+    words = ["--tcp", "reno/newreno, cubic/sack", "--replications", "2", "--out", "here", "--parameters"]
     done = cli("compare", small, *words)
     assert done.returncode == 0, done.stderr
     for part in ("reno/newreno", "cubic/sack", "tcp.recovery.kind", "tcp.congestion_control.kind"):
@@ -210,6 +219,71 @@ def test_compare_prints_json_when_asked(cli: Cli, small: Path) -> None:
     assert found["replications"] == 2
     assert {row["queue"] for row in found["differences"]} == {"short"}
     assert found["failures"] == []
+
+
+def test_compare_draws_intervals_in_the_pictures_that_are_wanted(
+    cli: Cli, small: Path, tmp_path: Path
+) -> None:
+    words = ["--queues", "red,short", "--replications", "2", "--out", "here", "--pictures", "pdf"]
+    done = cli("compare", small, *words, "--chart", "web time, mean", "--width", "3.5in")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.name for path in (tmp_path / "here").iterdir()}
+    assert {"intervals-web-time-mean.pdf", "intervals-web-time-mean.csv", "cdf-web.pdf"} <= drawn
+    assert not any(name.endswith((".png", ".svg")) for name in drawn)
+    assert "limit" not in done.stdout, "parameters are printed with --parameters only"
+    for wrong, part in (
+        (["--chart", "web tim, mean"], "did you mean web time, mean"),
+        (["--pictures", "gif"], "--pictures: no picture is of the kind `gif`"),
+        (["--width", "3"], "--width 3: must be a number with in"),
+        (["--at", "bottlenek"], "did you mean bottleneck"),
+        (["--queues", "red,codle"], "no queue is named `codle`: did you mean codel"),
+    ):
+        done = cli("compare", small, "--queues", "red", "--out", "other", *wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert part in done.stderr, done.stderr
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "parts"),
+    [
+        ("markdown", ["| quantity | red | short |", "| --- | ---: | ---: |", "| utilisation (%) | "]),
+        ("latex", [r"\begin{tabular}{lrr}", r"quantity & red & short \\", r"utilisation (\%) & ", r"$\pm$"]),
+    ],
+)
+def test_compare_prints_tables_for_papers_and_pages(
+    form: str, parts: list[str], cli: Cli, small: Path
+) -> None:
+    done = cli("compare", small, "--queues", "red,short", "--replications", "2", "--table", form)
+    assert done.returncode == 0, done.stderr
+    for part in parts:
+        assert part in done.stdout
+    assert "Plots and numbers" not in done.stdout, "what is printed is the table alone"
+
+
+def test_compare_says_at_which_links_queues_are_replaced(cli: Cli, tmp_path: Path) -> None:
+    link = 'delay = "5ms"\nqueue = { kind = "red" }\n'
+    scenario = tmp_path / "two.toml"
+    scenario.write_text(
+        f'duration = "3s"\n[links.up]\nfrom = "a"\nto = "b"\nrate = "1Mbps"\n{link}'
+        f'[links.down]\nfrom = "b"\nto = "a"\nrate = "4Mbps"\n{link}'
+        '[traffic.files]\nkind = "ftp"\nfrom = "a"\nto = "b"\n'
+    )
+    words = ["compare", scenario, "--queues", "codel", "--replications", "1"]
+    done = cli(*words)
+    assert "Queues replaced at down, up (every managed link; --at LINK chooses)" in done.stdout
+    assert "links of different rates (down 4Mbps, up 1Mbps)" in done.stderr
+    done = cli(*words, "--at", "up")
+    assert "Queues replaced at up (unchanged: down)" in done.stdout
+    assert done.stderr == ""
+    assert json.loads(cli(*words, "--at", "up", "--json").stdout)["at"] == ["up"]
+    done = cli("plot", "queue-delay", scenario, "--queues", "codel", "--out", "delay.pdf")
+    assert "Queues replaced at down, up (every managed link" in done.stdout
+    assert (tmp_path / "delay.pdf").read_bytes().startswith(b"%PDF-")
+    done = cli("plot", "queue-delay", scenario, "--queues", "codel", "--at", "up", "--out", "delay.svg")
+    assert "Queues replaced at up (unchanged: down)" in done.stdout
+    done = cli("sweep", "run", scenario, "queue=codel,red", "--replications", "1", "--dry-run")
+    assert "the axis queue replaces the queues of down, up; an axis such as links.down.queue" in done.stderr
 
 
 def test_output_can_be_cut_off(small: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 from scipy.stats import sem, t
 
 import aqmlab as al
-from aqmlab.compare import with_queue
+from aqmlab import comparison_text
+from aqmlab.compare import quantities
 from aqmlab.comparison import Metric
+from aqmlab.queues import with_queue
 from aqmlab.response_times import QUANTILES
 
 
@@ -282,3 +286,110 @@ def test_only_parameters_that_differ_are_told(scenario: al.Scenario) -> None:
     trees = scenario.with_({"queues.short-leaf": tree("20p"), "queues.long-leaf": tree("50p")})
     found = al.compare(trees, ["short-leaf", "long-leaf"], replications=1)
     assert found.parameters == {"classes.all.queue.limit": {("short-leaf",): "20p", ("long-leaf",): "50p"}}
+
+
+def test_queues_are_replaced_at_the_links_that_are_named() -> None:
+    chosen = two_links()
+    found = al.compare(chosen, ["tiny", "codel"], at=["down"], replications=1)
+    assert found.at == ["down"]
+    assert found.replaced == "Queues replaced at down (unchanged: up)"
+    assert found.notes == []
+    assert found.queues["tiny"] == chosen.queues["tiny"]
+    same = chosen.with_({"links.down.queue": chosen.queues["tiny"]}).run()
+    row = found.values.filter(queue="tiny", quantity="up utilisation")
+    assert row["value"].to_list() == [100 * same.summary["links"]["up"]["utilisation"]]
+
+
+def test_a_comparison_says_that_all_of_several_links_get_the_queue() -> None:
+    found = al.compare(two_links(), ["tiny"], replications=1)
+    assert found.at == ["down", "up"]
+    assert found.replaced == "Queues replaced at down, up (every managed link; --at LINK chooses)"
+    (note,) = found.notes
+    assert "links of different rates (down 4Mbps, up 1Mbps)" in note
+    assert al.compare(two_links("1Mbps"), ["tiny"], replications=1).notes == []
+
+
+def test_a_comparison_of_tcps_replaces_no_queue() -> None:
+    found = al.compare(two_links(), tcps=["reno"], replications=1)
+    assert (found.at, found.replaced, found.notes) == ([], None, [])
+
+
+def test_a_link_that_is_not_managed_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"at: no managed link is named `downn`: did you mean down"):
+        al.compare(two_links(), ["tiny"], at=["downn"], replications=1)
+    with pytest.raises(ValueError, match="at: says where queues are replaced, and no queue is named"):
+        al.compare(two_links(), tcps=["reno"], at=["down"], replications=1)
+
+
+def test_arguments_of_the_wrong_kind_are_refused_by_name(scenario: al.Scenario) -> None:
+    wrong: list[tuple[str, Any, dict[str, Any]]] = [
+        (r'queues: must be a list of names, is \'red\': write \["red"\]', scenario, {"queues": "red"}),
+        ("scenario: must be a Scenario, is 'hello.toml': aqmlab.Scenario.load", "hello.toml", {}),
+        ("replications: must be a whole number of at least 1, is '2'", scenario, {"replications": "2"}),
+        ("replications: must be a whole number of at least 1, is True", scenario, {"replications": True}),
+        ("first_seed: must be a whole number of at least 0, is -1", scenario, {"first_seed": -1}),
+        ("metric: must be one of summary, response-time, is 'mean'", scenario, {"metric": "mean"}),
+        ("queues: must be a list of names, has 3", scenario, {"queues": ["red", 3]}),
+        ("tcps: must be a list of names, is 'reno'", scenario, {"tcps": "reno"}),
+    ]
+    for said, given, more in wrong:
+        with pytest.raises(ValueError, match=said):
+            al.compare(given, **({"queues": ["red"]} | more))
+
+
+def test_the_metric_may_be_a_word(scenario: al.Scenario) -> None:
+    found = al.compare(scenario, ["red"], replications=1, metric="response-time")  # type: ignore[arg-type]
+    assert found.metric is Metric.RESPONSE_TIME
+    assert all("response time" in name for name in found.values["quantity"])
+
+
+def test_a_quantity_is_drawn_with_its_intervals(scenario: al.Scenario) -> None:
+    found = al.compare(scenario, ["red", "short"], replications=3)
+    drawn = found.chart("utilisation")
+    assert drawn.table.equals(found.intervals().filter(quantity="utilisation"))
+    assert (drawn.kind, drawn.x, drawn.by, drawn.overlaid) == ("bars", "queue", "queue", True)
+    assert drawn.y_label == "utilisation (%)"
+    with pytest.raises(ValueError, match="no quantity is named `utilisatin`: did you mean utilisation"):
+        found.chart("utilisatin")
+    known = quantities(scenario)
+    assert set(found.values["quantity"]) <= set(known)
+    times = al.compare(scenario, ["red"], replications=1, metric=Metric.RESPONSE_TIME)
+    assert set(times.values["quantity"]) <= set(quantities(scenario, Metric.RESPONSE_TIME))
+
+
+def two_links(down: str = "4Mbps") -> al.Scenario:
+    link = {"delay": "5ms", "queue": {"kind": "red"}}
+    return al.Scenario.from_dict(
+        {
+            "duration": "5s",
+            "links": {
+                "up": {**link, "rate": "1Mbps", "from": "home", "to": "net"},
+                "down": {**link, "rate": down, "from": "net", "to": "home"},
+            },
+            "traffic": {
+                "upload": {"kind": "ftp", "from": "home", "to": "net"},
+                "download": {"kind": "ftp", "from": "net", "to": "home"},
+            },
+            "queues": {"tiny": {"kind": "drop-tail", "admits": "what-fits", "limit": "2p"}},
+        }
+    )
+
+
+def test_a_comparison_too_wide_for_the_terminal_has_a_row_for_each_queue(
+    scenario: al.Scenario, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queues = ["drop-tail", "red", "codel", "pie", "fq-codel", "short"]
+    found = al.compare(scenario, queues, replications=2)
+    comparison_text.show(found)
+    piped = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    comparison_text.show(found)
+    shown = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown, "nothing is cut off"
+    rows = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert rows[:6] == queues
+    assert any(line.startswith("│ utilisation (%)") for line in piped.splitlines())
+    cells = [cell.strip() for line in piped.splitlines() for cell in line.split("│")[2:-1]]
+    assert all(cell in shown for cell in cells)

@@ -9,8 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from aqmlab import plot
+from aqmlab import plot, plot_style
+from aqmlab.catalog import members
 from aqmlab.plot import Chart
+from aqmlab.plot_style import Look, colours, inches
 
 TABLE = pl.DataFrame(
     {
@@ -59,7 +61,7 @@ def test_bars_stand_at_the_heights_of_the_table() -> None:
 def test_a_queue_has_its_colour_in_every_chart() -> None:
     only = plot.draw(chart("curve", TABLE.filter(pl.col("queue") == "RED"))).axes[0]
     both = plot.draw(chart("curve")).axes[0]
-    assert only.lines[0].get_color() == both.lines[1].get_color() == plot.COLOURS["RED"]
+    assert only.lines[0].get_color() == both.lines[1].get_color() == plot_style.COLOURS["RED"]
 
 
 def test_axes_carry_their_labels_and_distributions_end_at_one() -> None:
@@ -139,3 +141,75 @@ def test_means_measured_elsewhere_are_marks_without_a_line() -> None:
     assert lines["RED (kernel)"].get_color() == lines["RED"].get_color()
     without = plot.draw(chart("line", table.drop("low", "high"), beside={"RED (kernel)": "RED"})).axes[0]
     assert [line.get_marker() for line in without.lines] == ["o", "D"]
+
+
+def test_a_chart_is_saved_as_pdf_whose_text_is_text(tmp_path: Path) -> None:
+    first, second = (
+        plot.save(chart("curve"), tmp_path / folder, "one", pictures=["pdf"]) for folder in ("a", "b")
+    )
+    assert sorted(first) == ["csv", "pdf"]
+    assert first["pdf"].read_bytes().startswith(b"%PDF-")
+    assert first["pdf"].read_bytes() == second["pdf"].read_bytes()
+    assert b"/FontFile2" in first["pdf"].read_bytes(), "letters are those of a font, not outlines"
+    svg = plot.save(chart("curve"), tmp_path, "two", pictures=["svg"])["svg"].read_text()
+    assert "load (%)</text>" in svg
+
+
+def test_every_path_that_is_returned_exists(tmp_path: Path) -> None:
+    paths = plot.save(chart("curve"), tmp_path, "one", pictures=["pdf", "png", "svg"])
+    assert all(path.is_file() for path in paths.values())
+    assert set(paths) == {"pdf", "png", "svg", "csv"}
+    for wrong, said in ((["gif"], "kind `gif`: there is svg, png, pdf"), ("pdf", r'write \["pdf"\]')):
+        with pytest.raises(ValueError, match=said):
+            plot.save(chart("curve"), tmp_path / "new", "one", pictures=wrong)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_width_is_that_of_the_picture_and_its_text_stays_legible() -> None:
+    import matplotlib as mpl
+
+    look = Look(width_in=3.5)
+    settings = look.settings(plot.natural_width(chart("curve")))
+    with mpl.rc_context(settings):
+        figure = plot.draw(chart("curve"), look)
+    assert figure.get_size_inches()[0] == 3.5
+    assert plot_style.SMALLEST_TYPE <= settings["font.size"] < 10.0
+    assert Look().settings(5.8)["font.size"] == 10.0
+    assert [round(inches(text), 3) for text in ("3.5in", "88.9 mm", "8.89cm", "252.945pt")] == [3.5] * 4
+
+
+@pytest.mark.parametrize("width", ["3.5", "wide", "-1in", "0in", "900cm"])
+def test_a_width_that_makes_no_sense_is_refused(width: str) -> None:
+    with pytest.raises(ValueError, match=f"--width {width}: must be "):
+        Look.parsed(width, None)
+
+
+def test_a_font_is_used_or_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    paths = plot.save(
+        chart("curve"), tmp_path, "one", pictures=["svg"], look=Look.parsed(None, "DejaVu Serif")
+    )
+    assert "DejaVu Serif" in paths["svg"].read_text()
+    with pytest.raises(
+        ValueError, match="--font DejaVu Serf: no such font is installed: did you mean DejaVu Serif"
+    ):
+        Look.parsed(None, "DejaVu Serf")
+
+
+def test_a_chart_shows_itself_in_a_notebook() -> None:
+    assert chart("curve")._repr_png_().startswith(b"\x89PNG")
+    assert "<svg" in chart("curve")._repr_svg_()
+
+
+def test_a_name_has_one_colour_whatever_is_drawn_beside() -> None:
+    assert colours(["codel"])["codel"] == colours(["red", "drop-tail", "codel"])["codel"]
+    alone = {name: colours([name])[name] for name in ("mine", "yours", "theirs")}
+    assert colours(["mine", "red"])["mine"] == alone["mine"]
+    many = [f"queue-{number}" for number in range(12)]
+    assert len(set(colours(many).values())) == len(many), "names of one chart are told apart"
+
+
+def test_queues_that_are_often_compared_differ_in_colour() -> None:
+    often = ["drop-tail", "red", "adaptive-red", "shred", "codel", "fq-codel", "cake", "cobalt"]
+    often += ["pie", "docsis-pie", "fq-pie", "dualpi2", "fq", "sfq", "blue"]
+    assert len({plot_style.COLOURS[name] for name in often}) == len(often)
+    assert set(often) <= {one.name for one in members("queues")}

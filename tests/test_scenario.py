@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,41 @@ def test_a_scenario_shows_itself_in_a_notebook(small: Path) -> None:
     shown = scenario._repr_html_()
     assert "<b>Scenario small</b>" in shown
     assert ">bottleneck.queue.min_th</td>" in shown and ">5p</td>" in shown
+
+
+def test_a_word_for_a_queue_stands_for_its_table_and_replaces_all_of_it(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    word = scenario.with_({"bottleneck.queue": "codel"})
+    assert word.given["bottleneck"]["queue"] == {"kind": "codel"}
+    assert word.digest == scenario.with_({"bottleneck.queue": {"kind": "codel"}}).digest
+    own = scenario.with_({"bottleneck.queue": "short", "bottleneck.queue.limit": "7p"})
+    assert own.effective["bottleneck"]["queue"]["limit"] == "7p"
+    assert own.queues["short"]["limit"] == "5p", "the alternative stays as it is"
+    policed = scenario.with_({"bottleneck.queue": "policer", "bottleneck.queue.queue": "pie"})
+    assert policed.effective["bottleneck"]["queue"]["queue"]["kind"] == "pie"
+    with pytest.raises(
+        al.ScenarioError, match=r"bottleneck\.queue: no queue is named `codle`: did you mean codel"
+    ):
+        scenario.with_({"bottleneck.queue": "codle"})
+    assert al.Scenario.load(small, settings_of(["bottleneck.queue=codel"])).digest == word.digest
+
+
+def test_arguments_of_the_wrong_type_are_named(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: scenario.with_(None), r"changes: must be a dictionary such as \{\"bottleneck"),  # type: ignore
+        (lambda: scenario.with_({3: 4}), "changes: keys must be texts, has 3"),  # type: ignore[dict-item]
+        (lambda: scenario.run(seed="1"), "seed: must be a whole number of at least 0, is '1'"),  # type: ignore
+        (lambda: scenario.run(seed=-1), "seed: must be a whole number of at least 0, is -1"),
+        (lambda: al.Scenario.from_dict("a"), "table: must be a dictionary such as"),  # type: ignore[arg-type]
+        (lambda: al.Scenario.load(3), "path: must be a file's path or a scenario's name, is 3"),  # type: ignore
+        (lambda: al.Scenario.load(small, ["a=1"]), "changes: must be a dictionary"),  # type: ignore[arg-type]
+    ]
+    for call, said in calls:
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_a_sweep_takes_its_scenario_first(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    assert len(al.Sweep(scenario, axes={"queue": ["red", "short"]})) == 2

@@ -29,6 +29,7 @@ from aqmlab import (
     sweep_run,
     sweep_text,
     sweep_why,
+    table_text,
 )
 from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
 from aqmlab.measure import Measure
@@ -77,11 +78,11 @@ def swept(sweep: Sweep, store: Store, **more: object) -> tuple[sweep_result.Swee
 def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> None:
     scenario = al.Scenario.load(small)
     for change, told in (
-        ({"scenario": str(small)}, "scenario: must not be str: aqmlab.Scenario.load"),
-        ({"axes": ["queue"]}, "axes: must not be list"),
+        ({"scenario": str(small)}, ": aqmlab.Scenario.load reads a file"),
+        ({"axes": ["queue"]}, "axes: must be a dictionary such as {"),
         ({"axes": {"queue": "red"}}, "axes.queue: must be a list of values, is 'red'"),
         ({"measures": "bottleneck.drops"}, "measures: must be a list of measures"),
-        ({"precision": {"relative": 0.1}}, "precision: must not be dict"),
+        ({"precision": {"relative": 0.1}}, "precision: must be a Stopping, is {"),
     ):
         with pytest.raises(ValueError) as error:
             Sweep(**{"scenario": scenario, "axes": {"queue": ["red"]}} | change)  # type: ignore[arg-type]
@@ -255,7 +256,10 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
     ("change", "told"),
     [
         (('scenario = "small.toml"', 'scenario = "none.toml"'), "none.toml: cannot be read"),
-        (("replications = 3", "replications = 0"), "replications: must be at least 1, is 0"),
+        (
+            ("replications = 3", "replications = 0"),
+            "replications: must be a whole number of at least 1",
+        ),
         (("replications = 3", 'replications = "3"'), "replications: must be a whole number"),
         (("replications", "replication"), "replication: is unknown: did you mean `replications`?"),
         (('"web.p90-time"', '"web.p90-tme"'), "no measure is named `web.p90-tme`: did you mean web.p90-time"),
@@ -309,7 +313,7 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
         (("[set]", '[measure.x]\nsql = ""\ndigits = 0\n[set]'), "measure.x.digits: must be at least 1"),
         (("to = 0.4, steps = 2", "to = inf, step = 1"), "axes.traffic.web.load: must be a number"),
         (("from = 0.2", "from = nan"), "axes.traffic.web.load: must be a number"),
-        (("replications = 3", "first_seed = -1"), "first_seed: must be 0 to"),
+        (("replications = 3", "first_seed = -1"), "first_seed: must be a whole number of at least 0"),
         (("below = 1.0", "below = 1.0\nwhere = 'lod < 1'"), "claims.0.where: "),
         (("below = 1.0", "below = 1.0\nwhere = 5"), "claims.0.where: must be text"),
         (("below = 1.0", "below = nan"), "claims.0.below: must be a number"),
@@ -857,16 +861,29 @@ def test_measures_of_a_scenario_without_axes_are_listed(cli: Cli, small: Path) -
     assert "bottleneck.utilisation" in done.stdout
 
 
+def test_a_sweep_is_shown_as_latex_and_drawn_as_pdf(file: Path, cli: Cli) -> None:
+    assert cli("sweep", "run", file, "--replications", "2").returncode == 0
+    words = ["sweep", "show", file, "--replications", "2"]
+    shown = cli(*words, "--table", "latex", "--plot", "charts", "--pictures", "pdf", "--width", "88mm")
+    assert shown.returncode == 0, shown.stderr
+    assert r"\begin{tabular}{" in shown.stdout
+    drawn = sorted(path.suffix for path in (file.parent / "charts").iterdir())
+    assert set(drawn) == {".csv", ".pdf"}
+    assert f"Drawn: {Path('charts')}" in shown.stdout
+    refused = cli(*words, "--width", "88mm")
+    assert (refused.returncode, refused.stderr) == (2, "aqmlab: --width: goes with --plot FOLDER\n")
+
+
 def test_a_table_wider_than_the_terminal_becomes_several_that_fit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     heads = ["queue", *(f"measure-{number}\n(ms)" for number in range(9))]
     rows = [["red", *["1.25 ± 0.10"] * 9], ["drop-tail", *["3.50 ± 0.20"] * 9]]
-    sweep_text.print_table("means", heads, rows, left=1)
+    table_text.print_table("means", heads, rows, left=1)
     piped = capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "60")
-    sweep_text.print_table("means", heads, rows, left=1)
+    table_text.print_table("means", heads, rows, left=1)
     shown = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
     assert len([line for line in piped.splitlines() if "drop-tail" in line]) == 1
     assert max(map(len, shown.splitlines())) <= 60
@@ -876,7 +893,7 @@ def test_a_table_wider_than_the_terminal_becomes_several_that_fit(
 
 
 def test_a_title_longer_than_its_table_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    sweep_text.print_table(
+    table_text.print_table(
         "A title that is longer than the table", ["queue", "drops"], [["red", "1"]], left=1
     )
     assert capsys.readouterr().out.splitlines()[0] == "A title that is longer than the table"

@@ -144,6 +144,9 @@ def test_where_no_trial_keeps_the_limits_nothing_is_judged(scenario: al.Scenario
     found = run_tuning(tuning(scenario, trials=5, limits={"probability": stats.above(2)}))
     assert found.best is None and found.verdict is None and found.settings == {}
     assert found.feasible == 0
+    assert found.nearest is not None
+    most = max(answer.measured["probability"] for answer in found.answers)
+    assert found.nearest.measured["probability"] == most
 
 
 @pytest.mark.parametrize(

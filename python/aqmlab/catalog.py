@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -72,20 +73,32 @@ def members(family: str) -> list[Entry]:
 
 def entries(name: str) -> list[Entry]:
     """The entries of this name, one of a family; raises `LookupError` that suggests the nearest names."""
-    from difflib import get_close_matches
+    from aqmlab.names import hint
 
     found = [one for one in catalog() if one.name == name]
     if found:
         return found
-    names = list(dict.fromkeys(one.name for one in catalog()))
-    near = get_close_matches(name, names, n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else f"there is {', '.join(names)}"
-    raise LookupError(f"nothing is named `{name}`: {hint}")
+    raise LookupError(f"nothing is named `{name}`: {hint(name, (one.name for one in catalog()))}")
 
 
 def entry(name: str) -> Entry:
     """The first entry of this name in the order of the catalogue; raises as [`entries`] does."""
     return entries(name)[0]
+
+
+def queue_table(own: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The table of a queue: that of this name in `own`, the `[queues]` of a scenario, or else a kind with its
+    defaults. Raises `ValueError`, which suggests the nearest names, if there is no such queue."""
+    from aqmlab.names import hint
+
+    kinds = [one.name for one in members("queues")]
+    if name not in own and name not in kinds:
+        raise ValueError(
+            f"no queue is named `{name}`: {hint(name, [*own, *kinds])} "
+            "(allowed: names of [queues] in the scenario, and kinds from `aqmlab list queues`)"
+        )
+    table: dict[str, Any] = own.get(name, {"kind": name})
+    return table
 
 
 def base_profile() -> Entry:

@@ -12,10 +12,11 @@ import typer
 
 from aqmlab import (
     __version__,
-    dask_options,
+    compare_cli,
     explore_cli,
     link_cli,
     live_cli,
+    new_cli,
     plot_cli,
     report_card_cli,
     store_cli,
@@ -25,18 +26,28 @@ from aqmlab import (
     tuning_cli,
 )
 from aqmlab._core import ScenarioError
-from aqmlab.comparison import Metric
-from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario, tell_files
+from aqmlab.dask_options import Jobs
+from aqmlab.options import (
+    INTERRUPTED,
+    STORE,
+    AsJson,
+    ReverseTies,
+    ScenarioFile,
+    Seed,
+    Settings,
+    StoreFolder,
+    load_scenario,
+    tell_files,
+)
 from aqmlab.scenario import ScenarioFileError
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link"),
     *("compare", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
-    *("list", "show"),
+    *("list", "show", "new"),
 )
-"""Commands as `--help` lists them: one run, comparisons, many runs, the reference."""
+"""Commands as `--help` lists them: one run, comparisons, many runs, the reference, extensions."""
 
 
 class _InOrder(typer.core.TyperGroup):
@@ -50,7 +61,7 @@ class _InOrder(typer.core.TyperGroup):
 app = typer.Typer(
     help="What a router's queue does to the traffic of real users.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     cls=_InOrder,
@@ -62,6 +73,8 @@ app.add_typer(plot_cli.app, name="plot")
 app.add_typer(live_cli.app, name="live")
 app.add_typer(sweep_cli.app, name="sweep")
 app.add_typer(store_cli.app, name="store")
+app.add_typer(new_cli.app, name="new")
+app.command("compare")(compare_cli.compare)
 app.command("report-card")(report_card_cli.report_card)
 app.command("explore")(explore_cli.explore)
 app.command("sensitivity")(tuning_cli.sensitivity)
@@ -73,11 +86,7 @@ USAGE = 2
 INTERRUPTION = "aqmlab: interrupted"
 """What is said then."""
 
-ScenarioPath = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file.")]
-Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder to write to.")]
-ReverseTies = Annotated[
-    bool, typer.Option("--reverse-ties", help="Turn the rule for simultaneous events upside down.")
-]
+Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder to write to.")]
 
 
 def main() -> None:
@@ -122,10 +131,10 @@ def about(
 
 @app.command()
 def run(
-    scenario: ScenarioPath,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")] = None,
+    scenario: ScenarioFile,
+    seed: Seed = None,
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     out: Out = None,
     reverse_ties: ReverseTies = False,
     watch: Annotated[
@@ -187,95 +196,9 @@ def run(
         print(f"\nTables and manifest are in {out}")
 
 
-@app.command()
-def compare(
-    scenario: ScenarioPath,
-    queues: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Queues, separated by commas: kinds, or [queues.NAME].")
-    ] = "",
-    tcp: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="TCPs, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias, from "
-            "`aqmlab list tcp`. Laid over the scenario's [tcp]; what a workload's own [traffic.NAME.tcp] "
-            "sets stays.",
-        ),
-    ] = "",
-    replications: Annotated[int, typer.Option(min=1, help="Runs of each variant.")] = 10,
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
-    settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")
-    ] = Path("out/compare"),
-    jobs: Jobs = None,
-    metric: Annotated[
-        Metric,
-        typer.Option(
-            help="What to compare: links, flows and transfers, or quantiles and crossings of response times.",
-        ),
-    ] = Metric.SUMMARY,
-    reverse_ties: ReverseTies = False,
-    store: StoreFolder = STORE,
-    dask: Dask = None,
-    dask_slurm: DaskSlurm = False,
-    dask_ssh: DaskSsh = None,
-    dask_workers: DaskWorkers = None,
-) -> None:
-    """Runs the same traffic with several queues, several TCPs, or each queue with each TCP."""
-    from aqmlab import comparison_text
-    from aqmlab.compare import compare as run_comparison
-    from aqmlab.metrics import finite
-    from aqmlab.store import Store
-
-    chosen = load_scenario(scenario, settings, reverse_ties)
-    of_queues, of_tcps = _names(queues), _names(tcp)
-    if not of_queues and not of_tcps:
-        raise ValueError("name what to compare: --queues, --tcp or both")
-    with (
-        Store(store) as kept,
-        dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
-    ):
-        result = run_comparison(
-            chosen,
-            of_queues,
-            tcps=of_tcps,
-            replications=replications,
-            first_seed=seed,
-            jobs=jobs,
-            metric=metric,
-            label="compare",
-            store=kept,
-            executor=executor,
-        )
-    written = comparison_text.write(result, out)
-    if as_json:
-        table = {
-            "queues": result.queues,
-            "tcps": result.tcps,
-            "replications": replications,
-            "intervals": finite(result.intervals().to_dicts()),
-            "differences": finite(result.differences().to_dicts()),
-            "crossings": comparison_text.crossings(result),
-            "failures": list(result.failures),
-        }
-        print(json.dumps(table, indent=2))
-    else:
-        comparison_text.show(result)
-        tell_files(written)
-    for failure in result.failures:
-        print(f"aqmlab: {failure}", file=sys.stderr)
-    if result.interrupted:
-        print("aqmlab: interrupted; the table holds the runs that were finished", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED)
-    if result.failures:
-        raise typer.Exit(1)
-
-
 @app.command("calibrate")
 def calibrate_(
-    scenario: ScenarioPath,
+    scenario: ScenarioFile,
     load: Annotated[float, typer.Option(help="The wanted load, as a share of the line: 0.9.")],
     vary: Annotated[
         list[str] | None,
@@ -291,7 +214,7 @@ def calibrate_(
     ] = None,
     replications: Annotated[int, typer.Option(min=2, help="Runs at each of three rates.")] = 5,
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
@@ -325,11 +248,11 @@ def calibrate_(
 
 @app.command("flow-level")
 def flow_level_(
-    scenario: ScenarioPath,
+    scenario: ScenarioFile,
     replications: Annotated[int, typer.Option(min=1, help="Runs, which differ in the seed.")] = 10,
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; by default the scenario's.")] = None,
+    seed: Seed = None,
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")
     ] = None,
@@ -354,7 +277,7 @@ def flow_level_(
 
 
 @app.command()
-def check(scenario: ScenarioPath, settings: Settings = None) -> None:
+def check(scenario: ScenarioFile, settings: Settings = None) -> None:
     """Checks a scenario and prints it with every default."""
     chosen = load_scenario(scenario, settings, False)
     print(json.dumps(chosen.effective, indent=2))
@@ -365,20 +288,28 @@ def list_(
     family: Annotated[
         str,
         typer.Argument(
-            help="queues, tcp (which is the next four), congestion-controls, recoveries, aliases, profiles, "
-            "traffic, distributions, edges, sections, flow-level, trace, trace-sources, tables or studies."
+            metavar="FAMILY",
+            help="One of queues, tcp (which is the next four together), congestion-controls, recoveries, "
+            "aliases, profiles, traffic, distributions, edges, sections, flow-level, trace, trace-sources, "
+            "tables, scenarios and studies.",
         ),
     ],
 ) -> None:
-    """Lists what there is of a family."""
-    from aqmlab import reference
+    """Lists the members of a family, such as all queues, each with a sentence."""
+    from aqmlab import packaged, reference
     from aqmlab.catalog import families
+    from aqmlab.names import hint
 
     if family == "studies":
         return study_cli.list_()
-    if family not in families():
-        raise ValueError(f"no family is named `{family}`: write one of {', '.join(families())}, studies")
-    print("\n".join(reference.tcp_lists() if family == "tcp" else reference.listed(family)))
+    if family == "scenarios":
+        lines = reference.aligned({name: packaged.summary(name) for name in packaged.names()})
+    elif family in families():
+        lines = list(reference.tcp_lists()) if family == "tcp" else reference.listed(family)
+    else:
+        known = [*families(), "scenarios", "studies"]
+        raise ValueError(f"no family is named `{family}`: {hint(family, known)}")
+    print("\n".join(lines))
 
 
 @app.command()
@@ -396,8 +327,3 @@ def show(
 def _fail(message: str) -> NoReturn:
     print(f"aqmlab: {message}", file=sys.stderr)
     sys.exit(USAGE)
-
-
-def _names(text: str) -> list[str]:
-    """The names of a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core
+from aqmlab import _core, arguments
 from aqmlab.comparison import Comparison, Metric, Variant
 from aqmlab.measure import Measure
+from aqmlab.queues import different_rates, links_for, replacement, with_queue
 from aqmlab.scenario import Scenario, flat
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ def compare(
     queues: Sequence[str] = (),
     *,
     tcps: Sequence[str] = (),
+    at: Sequence[str] = (),
     replications: int = 10,
     first_seed: int | None = None,
     jobs: int | None = None,
@@ -35,15 +38,18 @@ def compare(
     """Runs `scenario` with each of `queues`, each of `tcps` or each pair of both, `replications` times
     with common random numbers.
 
-    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. Every managed
-    link gets it. A TCP is a congestion control with a recovery, `CONTROL/RECOVERY`, or an alias
-    (`aqmlab list tcp`); it is laid over the scenario's `tcp` table, so what else that says, its `profile`
-    too, stays, and so does what a workload says in a `tcp` table of its own. Seeds count up from
-    `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
-    of response times, and the charts show where their distributions cross. With a `label` a bar
-    shows how far it is. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps
-    what is finished (`interrupted`). Runs that the `store` holds are not made again; others are made by
-    `executor`, or else on this machine.
+    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. It replaces the queue
+    of each managed link that `at` names; without `at`, that of every managed link. `Comparison.at` says
+    which, and `Comparison.notes` what to watch out for. A TCP is a congestion control with a recovery,
+    `CONTROL/RECOVERY`, or an alias (`aqmlab list tcp`); it is laid over the scenario's `tcp` table, so the
+    rest of that table stays, its `profile` included, and so does a workload's own `tcp` table. Seeds count up
+    from `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
+    of response times, and the charts show where their distributions cross. With a `label` a bar shows how far
+    the comparison is. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps the
+    finished runs (`interrupted`). Runs that the `store` holds are not made again; `executor` makes the
+    others, or else this machine.
+
+    Raises `ValueError`, which names the argument, before any run.
     """
     import polars as pl
 
@@ -51,24 +57,34 @@ def compare(
     from aqmlab.metrics import TIMED
     from aqmlab.store import Store
 
+    arguments.instance("scenario", scenario, Scenario, "aqmlab.Scenario.load reads a file")
+    queues, tcps, at = (
+        arguments.names(name, given) for name, given in (("queues", queues), ("tcps", tcps), ("at", at))
+    )
+    arguments.count("replications", replications, 1)
+    arguments.count_or_none("first_seed", first_seed, 0)
+    arguments.count_or_none("jobs", jobs, 1)
+    metric = arguments.word("metric", metric, Metric)
     if scenario.level != "packet":
         raise ValueError(
             f"{scenario.name} is of the level `{scenario.level}`: queues and TCPs are of `packet`"
         )
-    if replications < 1:
-        raise ValueError("replications must be at least 1")
     if not queues and not tcps:
-        raise ValueError("name at least one queue or one TCP")
-    if any(len(set(names)) != len(names) for names in (queues, tcps)):
-        raise ValueError("a queue or TCP is named twice: name each once")
+        raise ValueError("queues: name at least one queue, or one of tcps")
+    if at and not queues:
+        raise ValueError("at: says where queues are replaced, and no queue is named")
+    for name, listed in (("queues", queues), ("tcps", tcps), ("at", at)):
+        arguments.unique(name, listed)
+    links = links_for(scenario, at) if queues else []
     kept = scenario.effective["record"]["transfer_columns"]
     if kept and not set(kept) >= TIMED:
         raise ValueError(f"record.transfer_columns: a comparison needs {', '.join(sorted(TIMED))}")
     variants: dict[Variant, Scenario] = {(): scenario}
-    for change, names in ((with_queue, queues), (with_tcp, tcps)):
-        if names:
+    changes = ((partial(with_queue, at=links), queues), (with_tcp, tcps))
+    for change, wanted in changes:
+        if wanted:
             variants = {
-                (*so_far, name): change(one, name) for so_far, one in variants.items() for name in names
+                (*so_far, name): change(one, name) for so_far, one in variants.items() for name in wanted
             }
     factors = [factor for factor, names in (("queue", queues), ("tcp", tcps)) if names]
     seed = scenario.effective["seed"] if first_seed is None else first_seed
@@ -111,7 +127,7 @@ def compare(
         times.append(_labelled(store.frame(record, TIMES.key), run))
     words = dict.fromkeys(factors, str)
     return Comparison(
-        queues={names[0]: _queue_of(one) for names, one in variants.items()} if queues else {},
+        queues={names[0]: _queue_of(one, links[0]) for names, one in variants.items()} if queues else {},
         tcps={names[-1]: one.effective["tcp"] for names, one in variants.items()} if tcps else {},
         values=pl.DataFrame(values, schema={**words, **_VALUES}),
         times=pl.concat(times) if times else pl.DataFrame(schema={**words, **_TIMES}),
@@ -119,6 +135,9 @@ def compare(
         failures=tuple(map(str, account.failures)),
         interrupted=interrupted,
         metric=metric,
+        at=links if queues else [],
+        replaced=replacement(scenario, at) if queues else None,
+        notes=[note] if queues and (note := different_rates(scenario, at)) else [],
         edges={
             "/".join(names): list(one.effective["edges"])
             for names, one in variants.items()
@@ -131,34 +150,18 @@ _VALUES = {"seed": int, "quantity": str, "unit": str, "value": float}
 _TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
-def queue_named(scenario: Scenario | None, name: str) -> dict[str, Any]:
-    """The table of a queue: `queues.NAME` of the scenario, if there is one, or a kind with its defaults.
-    Raises `ValueError` if there is no such queue."""
-    from aqmlab.catalog import members
-
-    own = scenario.given.get("queues", {}) if scenario is not None else {}
-    kinds = [one.name for one in members("queues")]
-    if name not in own and name not in kinds:
-        raise ValueError(
-            f"no queue is named `{name}`: there is {', '.join([*own, *kinds])} "
-            f"(what [queues] of the scenario holds, and kinds)"
-        )
-    table: dict[str, Any] = own.get(name, {"kind": name})
-    return table
-
-
-def with_queue(scenario: Scenario, name: str) -> Scenario:
-    """The scenario with another queue at all its managed links: `queues.NAME` of the scenario, or a kind with
-    its defaults. Raises `ValueError` if there is no such queue."""
-    table = queue_named(scenario, name)
-    return scenario.with_(
-        {f"{place}.queue": table for place, link in scenario.links.values() if "queue" in link}
-    )
-
-
-def _queue_of(scenario: Scenario) -> dict[str, Any]:
-    queue: dict[str, Any] = next(link["queue"] for _, link in scenario.links.values() if "queue" in link)
+def _queue_of(scenario: Scenario, link: str) -> dict[str, Any]:
+    queue: dict[str, Any] = scenario.links[link][1]["queue"]
     return queue
+
+
+def quantities(scenario: Scenario, metric: Metric = Metric.SUMMARY) -> list[str]:
+    """The quantities that a comparison of a scenario can have."""
+    if metric is Metric.RESPONSE_TIME:
+        from aqmlab.response_times import QUANTILES
+
+        return [f"{name} response time, {one}" for name in scenario.effective["traffic"] for one in QUANTILES]
+    return [one.title for one in _told(scenario)]
 
 
 def with_tcp(scenario: Scenario, name: str) -> Scenario:

@@ -49,6 +49,12 @@ class Comparison:
     failures: Sequence[str] = field(default_factory=tuple)
     interrupted: bool = False
     metric: Metric = Metric.SUMMARY
+    at: Sequence[str] = ()
+    """The links whose queues were replaced."""
+    replaced: str | None = None
+    """A sentence that says so, if the scenario has several managed links."""
+    notes: Sequence[str] = ()
+    """What to watch out for: a sentence if the links of `at` have different rates."""
     edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By variant: the nodes that got an edge because its queue wants packets told short or long."""
 
@@ -169,6 +175,31 @@ class Comparison:
             log_x=True,
         )
         return {f"cdf-{traffic}": whole}
+
+    def chart(self, quantity: str) -> Chart:
+        """Mean and 95 % interval of a quantity: a bar for each variant. Raises `ValueError`, which suggests
+        the nearest names, if the comparison has no such quantity."""
+        import polars as pl
+
+        from aqmlab.names import hint
+        from aqmlab.plot import Chart
+
+        table = self.intervals().filter(pl.col("quantity") == quantity)
+        if table.is_empty():
+            known = self.values["quantity"].unique(maintain_order=True)
+            raise ValueError(f"no quantity is named `{quantity}`: {hint(quantity, known)}")
+        unit = table["unit"][0]
+        x, by = self.factors[0], self.factors[-1]
+        return Chart(
+            kind="bars",
+            table=table,
+            x=x,
+            y="mean",
+            by=by,
+            x_label=x if x == "queue" else "TCP",
+            y_label=f"{quantity} ({unit})" if unit else quantity,
+            overlaid=x == by,
+        )
 
     @cached_property
     def parameters(self) -> dict[str, dict[Variant, Any]]:

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aqmlab import table_text
 from aqmlab.comparison import Comparison, Metric, Variant
 from aqmlab.files import write_csv
+from aqmlab.plot_style import shown_of
+from aqmlab.table_text import Form
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.plot import Chart
+    from aqmlab.plot_style import Look
+
 WIDEST = 30
-"""Characters of a column. Numbers need less; a parameter that holds tables goes on in the next line."""
+"""Characters of a column of parameters; a longer one goes on in the next line."""
+
+HEAD = 16
+"""Characters of a heading of a quantity; a longer one goes on in the next line."""
 
 
-def write(result: Comparison, out: Path) -> list[Path]:
-    """Writes the tables and charts into `out`, and returns the files worth opening."""
+def write(
+    result: Comparison,
+    out: Path,
+    charts: Mapping[str, Chart],
+    *,
+    pictures: Sequence[str],
+    look: Look,
+) -> list[Path]:
+    """Writes the tables, the distributions of times and these `charts` by quantity into `out`, and returns
+    the files worth opening."""
     from aqmlab import plot
 
     out.mkdir(parents=True, exist_ok=True)
@@ -27,26 +45,38 @@ def write(result: Comparison, out: Path) -> list[Path]:
     written = [out / f"{name}.csv" for name in tables]
     for path, table in zip(written, tables.values(), strict=True):
         write_csv(path, table)
+    named = {
+        f"intervals-{re.sub(r'[^a-z0-9]+', '-', quantity.lower()).strip('-')}": chart
+        for quantity, chart in charts.items()
+    }
     for traffic in result.workloads:
-        for name, chart in result.charts(traffic).items():
-            written.append(plot.save(chart, out, name)["png"])
+        named |= result.charts(traffic)
+    for name, chart in named.items():
+        written.append(plot.save(chart, out, name, pictures=pictures, look=look)[shown_of(pictures)])
     return written
 
 
-def show(result: Comparison) -> None:
-    """Prints the means, the parameters that differ, and the differences from the first variant."""
+def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False) -> None:
+    """Prints the means, the differences from the first variant, and which queues were replaced; with
+    `parameters` those in which the variants differ, too."""
     several = result.replications > 1
-    _print_estimates(result, result.title, result.intervals(), result.variants, result.parameter_rows())
+    _print_estimates(result, result.title, result.intervals(), result.variants, form)
+    if parameters:
+        _print_parameters(result, form)
     first, *others = result.variants
     if several and others:
         title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
-        _print_estimates(result, title, result.differences(), others, ())
+        _print_estimates(result, title, result.differences(), others, form)
+    if form is not Form.TEXT:
+        return
     if result.metric is Metric.RESPONSE_TIME:
         for traffic in result.workloads:
             _print_crossings(result, traffic)
     for variant, nodes in result.edges.items():
         why = "short-flows, added because the queue wants packets told short or long"
         print(f"{variant}: edges at {', '.join(nodes)} ({why})")
+    if result.replaced:
+        print(result.replaced)
 
 
 def crossings(result: Comparison) -> list[dict[str, Any]]:
@@ -75,24 +105,28 @@ def _print_crossings(result: Comparison, traffic: str) -> None:
 
 
 def _print_estimates(
-    result: Comparison,
-    title: str,
-    estimates: pl.DataFrame,
-    variants: Sequence[Variant],
-    differing: Iterable[Sequence[str]],
+    result: Comparison, title: str, estimates: pl.DataFrame, variants: Sequence[Variant], form: Form
 ) -> None:
-    """A column for each variant, a row for each quantity, and below them the parameters."""
-    from rich.console import Console
-    from rich.table import Table
+    """A column for each variant and a row for each quantity. Where that is wider than the terminal, a row for
+    each variant, so that all of a quantity's values stand together."""
+    rows = list(result.estimate_rows(estimates, variants))
+    heads = ["quantity", *("\n".join(names) for names in variants)]
+    room = table_text.room() if form is Form.TEXT else None
+    left = 1
+    if room is not None and table_text.width_of(heads, rows) > room:
+        quantities, *cells = zip(*rows, strict=True)
+        heads = [*result.factors, *("\n".join(textwrap.wrap(one, HEAD)) for one in quantities)]
+        rows = [[*names, *of_variant] for names, of_variant in zip(variants, cells, strict=True)]
+        left = len(result.factors)
+    table_text.print_table(title, heads, rows, left=left, form=form)
 
-    table = Table(title=title)
-    table.add_column("quantity")
-    for names in variants:
-        table.add_column("\n".join(names), justify="right", max_width=WIDEST)
-    for row in result.estimate_rows(estimates, variants):
-        table.add_row(*row)
-    table.add_section()
-    for parameter in differing:
-        table.add_row(*parameter)
-    width = None if sys.stdout.isatty() else 48 + 26 * len(variants)
-    Console(width=width, highlight=False).print(table)
+
+def _print_parameters(result: Comparison, form: Form) -> None:
+    """A row for each parameter in which the variants differ."""
+    rows = [
+        [name, *("\n".join(textwrap.wrap(value, WIDEST)) for value in values)]
+        for name, *values in result.parameter_rows()
+    ]
+    if rows:
+        heads = ["parameter", *("\n".join(names) for names in result.variants)]
+        table_text.print_table("Parameters that differ", heads, rows, left=1, form=form)

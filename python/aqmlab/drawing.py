@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from aqmlab.plot import Chart, save
+from aqmlab.plot_style import AS_ON_A_PAGE, Look
 
 LEAST_CHARTS = 4
 """How many charts are worth a process: it takes as long to begin as one or two to draw."""
@@ -36,11 +37,13 @@ class Order:
     chart: Chart
     folder: Path
     name: str
+    pictures: tuple[str, ...] = ("svg", "png")
+    look: Look = AS_ON_A_PAGE
 
     def carry_out(self) -> Saved:
         """Draws it."""
         try:
-            return save(self.chart, self.folder, self.name)
+            return save(self.chart, self.folder, self.name, pictures=self.pictures, look=self.look)
         except Exception as problem:  # One chart must not hide the others.
             return f"{type(problem).__name__}: {problem}"
 

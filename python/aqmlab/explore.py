@@ -223,17 +223,18 @@ def _columns(one: Exploration) -> dict[str, Any]:
 
 
 def _axis(axis: Axis, points: Sequence[PointData]) -> dict[str, Any]:
-    from aqmlab.plot import colour
+    from aqmlab.plot_style import colours
 
     texts = [_text(value) for value in axis.values]
     places = {text: place for place, text in enumerate(texts)}
+    tints = colours(texts)
     return {
         "name": axis.name,
         "label": axis.label,
         "values": texts,
         "numbers": axis.numbers,
         "log": axis.log,
-        "colours": [colour(text, place) for place, text in enumerate(texts)],
+        "colours": [tints[text] for text in texts],
         "of": [places[_text(point.labels[axis.name])] for point in points],
     }
 

@@ -265,7 +265,7 @@ def _with_queues(scenario: "Scenario", down: str, up: str) -> "Scenario":
     the client, `up` before the line from the client; an empty name changes nothing. Raises `ValueError` if no
     queue has the name.
     """
-    from aqmlab.compare import queue_named
+    from aqmlab.queues import queue_named
 
     places = {"bottleneck.queue": down, "bottleneck.reverse.queue": up}
     changes = {place: queue_named(scenario, name) for place, name in places.items() if name}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aqmlab.measure import Measure, View, scaled
+from aqmlab.names import hint
 from aqmlab.packet_measures import packet_level, unrecorded
 
 if TYPE_CHECKING:
@@ -174,8 +175,6 @@ def named(
     Raises `ValueError`, which suggests the nearest names, if one does not exist for the scenario, or if the
     scenario does not record what it needs.
     """
-    from difflib import get_close_matches
-
     known = of_scenario(scenario) | dict(own or {})
     found: dict[str, Measure] = {}
     for name in names:
@@ -187,9 +186,7 @@ def named(
             needed = unrecorded(scenario, name)
             if needed:
                 raise ValueError(needed)
-            near = get_close_matches(name, known, n=3)
-            hint = f"did you mean {', '.join(near)}?" if near else f"there is {', '.join(known)}"
-            raise ValueError(f"no measure is named `{name}`: {hint}")
+            raise ValueError(f"no measure is named `{name}`: {hint(name, known)}")
         found |= {one: known[one] for one in matching}
     for one in found.values():
         _check_recorded(scenario, one)

@@ -8,11 +8,54 @@ from typing import Annotated
 import typer
 
 from aqmlab import _core
+from aqmlab.names import listed
+from aqmlab.plot_style import check_pictures
 from aqmlab.scenario import Scenario, settings_of
+
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file (TOML), `-` for standard input, or the name of a scenario that comes with "
+        "aqmlab (`aqmlab list scenarios`).",
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of the first run. By default that of the scenario.")
+]
 
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
+]
+
+ReverseTies = Annotated[
+    bool,
+    typer.Option(
+        "--reverse-ties",
+        help="Reverse the order of simultaneous events, to see whether results depend on it.",
+    ),
+]
+
+At = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="LINK,...",
+        help="Replace the queues of these links only. By default --queues replaces the queue of every link "
+        "that has one.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Pictures = Annotated[
+    str, typer.Option("--pictures", metavar="KIND,...", help="Kinds of pictures to write: svg, png, pdf.")
+]
+Width = Annotated[
+    str | None,
+    typer.Option(metavar="LENGTH", help="Width of pictures, such as 3.5in, 88mm or 252pt (a column)."),
+]
+Font = Annotated[
+    str | None, typer.Option(metavar="NAME", help='Font of pictures, such as "Times New Roman" or serif.')
 ]
 
 StoreFolder = Annotated[
@@ -29,6 +72,24 @@ INTERRUPTED = 130
 
 STORE = Path("out/store")
 """Where they are kept unless `--store` or AQMLAB_STORE says otherwise."""
+
+
+PICTURES = "svg,png"
+"""The pictures that are written unless `--pictures` names others."""
+
+
+def pictures_of(text: str) -> tuple[str, ...]:
+    """The kinds of pictures that `--pictures` names."""
+    found = tuple(dict.fromkeys(listed(text)))
+    check_pictures("--pictures", found)
+    if not found:
+        raise ValueError("--pictures: name at least one kind, such as pdf")
+    return found
+
+
+def links_of(at: Sequence[str] | None) -> list[str]:
+    """The links that `--at` names, once or several times, with commas or without."""
+    return list(dict.fromkeys(name for text in at or () for name in listed(text)))
 
 
 def load_scenario(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:

@@ -1,7 +1,8 @@
-"""One house style and eight kinds of chart.
+"""Eight kinds of chart.
 
-A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are an
-SVG, a PNG and a CSV of exactly what is drawn, the same bytes for the same table.
+A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are pictures
+(SVG, PNG, PDF) and a CSV of exactly what is drawn, the same bytes for the same table. Colours, type and sizes
+are those of `plot_style`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from aqmlab.files import write_bytes, write_csv
+from aqmlab.plot_style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,68 +25,11 @@ if TYPE_CHECKING:
 
 Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses"]
 
-COLOURS: Mapping[str, str] = {
-    "Drop Tail": "#0072B2",
-    "drop-tail": "#0072B2",
-    "RED": "#D55E00",
-    "red": "#D55E00",
-    "SHRED": "#009E73",
-    "shred": "#009E73",
-    "RIO-PS": "#882255",
-    "rio-ps": "#882255",
-    "ARED": "#E69F00",
-    "ARED+ECN": "#17807E",
-    "FIFO": "#0072B2",
-    "aqmlab": "#0072B2",
-    "Tail Drop": "#0072B2",
-    "Tail Drop, bytes": "#0072B2",
-    "Tail Drop, packets": "#56B4E9",
-    "Tail Drop + DS": "#009E73",
-    "RED + DS": "#CC79A7",
-    "FQ": "#117733",
-    "uncongested": "#6E6E6E",
-    "live": "#8C6BB1",
-    "simulated": "#E69F00",
-    "recorded": "#444444",
-}
-"""Colours of queues, the same in every figure, from the colour-blind safe set of Okabe and Ito; and of
-where runs are from."""
-
 MOST_IN_A_ROW = 5
 """Panels side by side."""
 
-_SPARE = ("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-
-_STYLE = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 10.0,
-    "axes.titlesize": 11.0,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 10.0,
-    "axes.labelcolor": "#333333",
-    "axes.edgecolor": "#9A9A9A",
-    "axes.linewidth": 0.8,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#E3E3E3",
-    "grid.linewidth": 0.7,
-    "xtick.color": "#555555",
-    "ytick.color": "#555555",
-    "xtick.labelsize": 9.0,
-    "ytick.labelsize": 9.0,
-    "legend.frameon": False,
-    "legend.fontsize": 9.0,
-    "lines.linewidth": 1.8,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "svg.fonttype": "path",
-    "svg.hashsalt": "aqmlab",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,34 +86,60 @@ class Chart:
     """Panels that stand one beneath another share their x and have a y axis each, which says this instead of
     `y_label`."""
 
+    def _repr_png_(self) -> bytes:
+        return drawn(self, ["png"])["png"]
+
+    def _repr_svg_(self) -> str:
+        return drawn(self, ["svg"])["svg"].decode()
+
 
 def save(
-    chart: Chart, folder: Path, name: str, *, pictures: Collection[str] = ("svg", "png")
+    chart: Chart,
+    folder: Path,
+    name: str,
+    *,
+    pictures: Collection[str] = ("svg", "png"),
+    look: Look = AS_ON_A_PAGE,
 ) -> dict[str, Path]:
-    """Writes `name.svg`, `name.png` and `name.csv` into `folder`, or fewer `pictures`."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
+    """Writes the chart into `folder` as `name.ENDING` for each of `pictures` (`svg`, `png`, `pdf`), and its
+    numbers as `name.csv`; returns the files by ending. In SVG and PDF text stays text. Raises `ValueError`
+    if there is no such picture or font, and writes nothing then."""
+    check_pictures("pictures", pictures)
     folder.mkdir(parents=True, exist_ok=True)
     paths = {ending: folder / f"{name}.{ending}" for ending in (*pictures, "csv")}
-    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = draw(chart)
-        # `Figure.savefig` would draw everything once more before, for the layout by itself.
-        if "svg" in paths:
-            picture = io.BytesIO()
-            canvas: Any = FigureCanvasSVG(figure)
-            canvas.print_svg(picture, metadata={"Date": None, "Creator": "aqmlab"})
-            write_bytes(paths["svg"], picture.getvalue())
-            figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
-        if "png" in paths:
-            picture = io.BytesIO()
-            figure.set_dpi(160)
-            canvas = FigureCanvasAgg(figure)
-            canvas.print_png(picture, metadata={"Software": "aqmlab"})
-            write_bytes(paths["png"], picture.getvalue())
+    for ending, picture in drawn(chart, pictures, look).items():
+        write_bytes(paths[ending], picture)
     write_csv(paths["csv"], chart.table)
     return paths
+
+
+def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) -> dict[str, bytes]:
+    """The chart as the contents of files, by ending."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    found = {}
+    with mpl.rc_context(look.settings(natural_width(chart))):  # type: ignore[arg-type]
+        figure = draw(chart, look)
+        # `Figure.savefig` would draw everything once more before, for the layout by itself.
+        for ending in (one for one in ENDINGS if one in pictures):
+            picture = io.BytesIO()
+            canvas: Any
+            if ending == "svg":
+                canvas = FigureCanvasSVG(figure)
+                canvas.print_svg(picture, metadata={"Date": None, "Creator": "aqmlab"})
+            elif ending == "pdf":
+                canvas = FigureCanvasPdf(figure)
+                canvas.print_pdf(picture, metadata={"CreationDate": None, "Creator": "aqmlab"})
+            else:
+                figure.set_dpi(160)
+                canvas = FigureCanvasAgg(figure)
+                canvas.print_png(picture, metadata={"Software": "aqmlab"})
+            figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
+            found[ending] = picture.getvalue()
+    return found
 
 
 def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
@@ -176,16 +147,34 @@ def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
     return [path for name, chart in charts.items() for path in save(chart, folder, name).values()]
 
 
-def draw(chart: Chart) -> Figure:
+def natural_width(chart: Chart) -> float:
+    """The inches from side to side of a chart whose width nobody chooses."""
+    columns = _columns(chart, len(_panels(chart)))
+    wide = bool(chart.beneath) or chart.kind == "marks"
+    return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
+
+
+def _panels(chart: Chart) -> list[Any]:
+    return [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
+
+
+def _columns(chart: Chart, panels: int) -> int:
+    """Panels side by side."""
+    return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
+
+
+def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     """The chart as a figure, in the style that is current."""
     from matplotlib.figure import Figure
 
-    panels = [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
+    panels = _panels(chart)
     is_column = bool(chart.beneath)
-    columns = 1 if is_column else len(panels) if len(panels) <= MOST_IN_A_ROW else 3
+    columns = _columns(chart, len(panels))
     lines = -(-len(panels) // columns)
-    width = 3.4 * columns if columns > 1 else 7.6 if is_column or chart.kind == "marks" else 5.8
-    height = 3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines
+    natural = natural_width(chart)
+    width = look.width_in or natural
+    # A narrower chart is lower, too, but not in proportion: its text does not shrink as much.
+    height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
     for unused in axes[len(panels) :]:
@@ -213,22 +202,18 @@ def draw(chart: Chart) -> Figure:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     labels = [name for name in chart.marks if name in shown] or list(shown)
-    if chart.panel == chart.by:  # The titles say it.
+    if chart.by in (chart.panel, chart.x):  # Titles, or the words below the bars, name the groups.
         return figure
-    in_a_row = 5 if width > 7 and chart.kind == "marks" else 4
-    columns = len(labels) if len(labels) <= in_a_row else 3
+    in_a_row = 5 if width > 7 and chart.kind == "marks" else max(2, min(4, int(width / 1.2)))
+    columns = len(labels) if len(labels) <= in_a_row else min(3, in_a_row)
     handles = [shown[label] for label in labels]
     figure.legend(handles, labels, loc="outside upper left", ncols=columns)
     return figure
 
 
-def colour(name: str, place: int) -> str:
-    """The colour of a line: fixed for queues, by its place for others."""
-    return COLOURS.get(name, _SPARE[place % len(_SPARE)])
-
-
 def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     here = [group for group in groups if group in table[chart.by]]
+    tints = colours(map(str, groups))
     for number, group in enumerate(groups):
         # Lines that have a panel each look alike: the titles tell them apart.
         place = 0 if chart.panel == chart.by else number
@@ -240,9 +225,9 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         x, y = rows[chart.x].to_numpy(), rows[chart.y].to_numpy()
         model = chart.beside.get(str(group))
         if model is not None:
-            _mark(axis, chart, rows, (str(group), colour(model, groups.index(model))))
+            _mark(axis, chart, rows, (str(group), tints[model]))
             continue
-        tint = colour(str(group), place)
+        tint = tints[str(groups[place])]
         marked = chart.kind == "line"
         # A queue's own line shows beneath lines of other things that may lie on it.
         crossed = not marked and any(str(other) not in COLOURS for other in groups)
@@ -315,10 +300,10 @@ def _dress_places(axis: Axes, chart: Chart) -> None:
 def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     from matplotlib.colors import to_rgba
 
-    width = 0.8 / max(1, len(groups))
+    width, tints = 0.8 / max(1, len(groups)), colours(map(str, groups))
     for place, group in enumerate(groups):
         model = chart.beside.get(str(group))
-        tint = colour(str(group), place) if model is None else colour(model, groups.index(model))
+        tint = tints[str(group) if model is None else model]
         inside = to_rgba(tint, 0.3) if model is None else "white"
         rows = table.filter(pl.col(chart.by) == group)
         boxes = [
@@ -351,6 +336,7 @@ def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
 
 def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     width = 0.62 if chart.overlaid else 0.8 / max(1, len(groups))
+    tints = colours(map(str, groups))
     for place, group in enumerate(groups):
         rows = table.filter(pl.col(chart.by) == group)
         at = _places(chart, rows, 0.0 if chart.overlaid else (place - (len(groups) - 1) / 2) * width)
@@ -363,7 +349,7 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
             y,
             width * 0.92,
             yerr=error,
-            color=colour(str(group), place),
+            color=tints[str(group)],
             label=str(group),
             error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
         )
@@ -371,8 +357,9 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
 
 
 def _ellipses(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    tints = colours(map(str, groups))
     for place, group in enumerate(groups):
-        tint, label = colour(str(group), place), str(group)
+        tint, label = tints[str(group)], str(group)
         rows = table.filter(pl.col(chart.by) == group)
         parts = {
             part: (some[chart.x].to_numpy(), some[chart.y].to_numpy())
@@ -449,7 +436,7 @@ def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
             xytext=(3, -3),
             textcoords="offset points",
             va="top",
-            fontsize=8,
+            fontsize="x-small",
             color="#666666",
         )
     for label, y in chart.levels.items():
@@ -461,6 +448,6 @@ def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
             xytext=(-3, 3),
             textcoords="offset points",
             ha="right",
-            fontsize=8,
+            fontsize="x-small",
             color="#666666",
         )

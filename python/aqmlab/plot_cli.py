@@ -1,19 +1,27 @@
 """The commands `aqmlab plot`: pictures of one run."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aqmlab.options import Settings, load_scenario, time_of
+from aqmlab.names import hint, listed
+from aqmlab.options import Font, ScenarioFile, Settings, Width, load_scenario, time_of
+from aqmlab.plot_style import ENDINGS, Look
 
 if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.plot import Chart
 
-app = typer.Typer(help="Pictures of one run.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Draws pictures of a run.", no_args_is_help=True, rich_markup_mode=None)
+
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="FILE.png, FILE.svg or FILE.pdf. By default a PNG in this folder."),
+]
 
 
 @app.command("time-sequence")
@@ -27,9 +35,9 @@ def plot_time_sequence(
         ),
     ],
     flow: Annotated[int, typer.Option(min=0, help="The number of the flow.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
-    ] = None,
+    out: Out = None,
+    width: Width = None,
+    font: Font = None,
     link: Annotated[
         str | None, typer.Option(metavar="NAME", help="Leave out what other links dropped.")
     ] = None,
@@ -38,13 +46,13 @@ def plot_time_sequence(
     """Draws what a flow sent and what was acknowledged over time; the numbers drawn are beside it, as CSV."""
     from aqmlab import time_sequence
 
-    path = _picture(out, f"time-sequence-{flow}")
+    path, look = _picture(out, f"time-sequence-{flow}"), Look.parsed(width, font)
     if run.is_dir():
         _refuse_settings(settings)
         tables: Mapping[str, pl.DataFrame] = time_sequence.load(run)
     else:
         tables = time_sequence.recorded(load_scenario(run, settings, False)).run().tables
-    _draw(time_sequence.of_tables(tables, flow, link=link), path)
+    _draw(time_sequence.of_tables(tables, flow, link=link), path, look)
 
 
 @app.command("gauge")
@@ -65,72 +73,84 @@ def plot_gauge(
     at: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Only this link's queue, or the edge at this node.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
-    ] = None,
+    out: Out = None,
+    width: Width = None,
+    font: Font = None,
     settings: Settings = None,
 ) -> None:
     """Draws what queues and edges show of their state over time; the numbers drawn are beside it, as CSV."""
     from aqmlab import gauges
 
-    path = _picture(out, f"gauge-{'-'.join(name)}")
+    path, look = _picture(out, f"gauge-{'-'.join(name)}"), Look.parsed(width, font)
     if run.is_dir():
         _refuse_settings(settings)
         samples = gauges.load(run)
     else:
         samples = load_scenario(run, settings, False).run().tables["gauges"]
-    _draw(gauges.chart(samples, *name, place=at), path)
+    _draw(gauges.chart(samples, *name, place=at), path, look)
 
 
 @app.command("queue-delay")
 def plot_queue_delay(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario file, which is run.")],
+    scenario: ScenarioFile,
     queues: Annotated[
         str,
         typer.Option(
-            metavar="NAME,...", help="Run it with each of these: kinds, or [queues.NAME]; by default its own."
+            metavar="NAME,...",
+            help="Queues to draw, separated by commas: kinds, or [queues.NAME] of the scenario. By default "
+            "the scenario's own. Each replaces the queue of every link that has one, unless --at names one.",
         ),
     ] = "",
     at: Annotated[
-        str | None, typer.Option(metavar="LINK", help="The link; by default the first one with a queue.")
+        str | None,
+        typer.Option(
+            metavar="LINK",
+            help="The link to draw, whose queue alone --queues then replaces. By default the first link with "
+            "a queue.",
+        ),
     ] = None,
     traffic: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Only what this workload sends; by default all of them."),
     ] = None,
     every: Annotated[str, typer.Option(metavar="TIME", help="Draw means of times so long.")] = "100ms",
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="FILE.png or FILE.svg; by default in this folder.")
-    ] = None,
+    out: Out = None,
+    width: Width = None,
+    font: Font = None,
     settings: Settings = None,
 ) -> None:
     """Draws how long packets waited over time, and where the rate of the line steps; the numbers drawn are
     beside it, as CSV."""
     from aqmlab import queue_delay
-    from aqmlab.compare import with_queue
+    from aqmlab.queues import different_rates, replacement, with_queue
 
     path, every_s = _picture(out, "queue-delay"), time_of("--every", every)
+    look, replaced_at = Look.parsed(width, font), [at] if at else []
     chosen = load_scenario(scenario, settings, False)
     links = queue_delay.links(chosen)
     link = at or next(iter(links))
     if link not in links:
-        raise LookupError(f"there is no link with a queue named `{link}`; there is {', '.join(links)}")
+        raise LookupError(f"no link with a queue is named `{link}`: {hint(link, links)}")
     workloads = list(chosen.effective["traffic"])
     if traffic not in (None, *workloads):
-        raise LookupError(f"there is no workload named `{traffic}`; there is {', '.join(workloads)}")
+        raise LookupError(f"no workload is named `{traffic}`: {hint(str(traffic), workloads)}")
     recorded = queue_delay.recorded(chosen, link)
-    names = [name.strip() for name in queues.split(",") if name.strip()]
-    variants = {name: with_queue(recorded, name) for name in names} or {chosen.name: recorded}
+    names = listed(queues)
+    variants = {name: with_queue(recorded, name, replaced_at) for name in names} or {chosen.name: recorded}
     runs = {name: one.run() for name, one in variants.items()}
     steps = queue_delay.rate_steps(chosen, link)
-    _draw(queue_delay.chart(runs, link, every_s=every_s, traffic=traffic, steps=steps), path)
+    _draw(queue_delay.chart(runs, link, every_s=every_s, traffic=traffic, steps=steps), path, look)
+    if names and (said := replacement(chosen, replaced_at)):
+        print(said)
+    if names and (note := different_rates(chosen, replaced_at)):
+        print(f"aqmlab: {note}", file=sys.stderr)
 
 
 def _picture(out: Path | None, name: str) -> Path:
     """The file of a picture, by default called so."""
     path = out or Path(f"{name}.png")
-    if path.suffix not in (".png", ".svg"):
-        raise ValueError(f"--out {path}: must end in .png or .svg")
+    if path.suffix.removeprefix(".") not in ENDINGS:
+        raise ValueError(f"--out {path}: must end in {', '.join(f'.{one}' for one in ENDINGS)}")
     return path
 
 
@@ -139,8 +159,8 @@ def _refuse_settings(settings: Sequence[str] | None) -> None:
         raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
 
 
-def _draw(chart: "Chart", path: Path) -> None:
+def _draw(chart: "Chart", path: Path, look: Look) -> None:
     from aqmlab import plot
 
-    written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")])
+    written = plot.save(chart, path.parent, path.stem, pictures=[path.suffix.removeprefix(".")], look=look)
     print("Plot and numbers: " + ", ".join(str(file) for file in written.values()))

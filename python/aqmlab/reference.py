@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,27 @@ _BLANK = "\N{NO-BREAK SPACE}"
 
 
 def listed(family: str) -> list[str]:
-    """A line for each member of a family."""
-    return [f"{one.name:<14} {one.summary}" for one in members(family)]
+    """The members of a family, each with its sentence."""
+    return aligned({one.name: one.summary for one in members(family)})
+
+
+def aligned(sentences: Mapping[str, str]) -> list[str]:
+    """Names in a column and their sentences in another one. On a terminal a long sentence goes on in the next
+    line; a pipe gets a line for each name."""
+    column = max(map(len, sentences)) + 2
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    return [
+        line
+        for name, sentence in sentences.items()
+        for line in textwrap.wrap(
+            sentence,
+            max(width - 2, 2 * column),
+            initial_indent=name.ljust(column),
+            subsequent_indent=" " * column,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
 
 
 def tcp_lists() -> Iterator[str]:

@@ -84,7 +84,7 @@ def report_card(
 
 
 def _tables(names: str, of: Path | None) -> dict[str, dict[str, Any]]:
-    from aqmlab.compare import queue_named
+    from aqmlab.queues import queue_named
     from aqmlab.report_card import network
     from aqmlab.scenario import Scenario
 

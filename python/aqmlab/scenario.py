@@ -5,16 +5,25 @@ from __future__ import annotations
 import copy
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from aqmlab import _core
+from aqmlab import _core, arguments
+from aqmlab.names import hint
+from aqmlab.packaged import is_name, located, names
 from aqmlab.run import Run
 
 Table = dict[str, Any]
+
+STANDARD_INPUT = "-"
+"""The path that stands for standard input."""
+
+_CHANGE = '{"bottleneck.queue.max_p": 0.2}'
+"""A change of a scenario, for messages."""
 
 
 class ScenarioFileError(ValueError):
@@ -49,13 +58,21 @@ class Scenario:
         cls, path: str | Path, changes: Mapping[str, Any] | None = None, *, changed_by: str = "--set"
     ) -> Scenario:
         """Reads a TOML file and the files it names (relative to itself), makes `changes` as `with_` does, and
-        checks everything.
+        checks everything. `path` may be the name of a scenario that comes with aqmlab, such as `hello`, or
+        `-` for standard input, whose files are relative to the current folder.
 
         Raises `ScenarioFileError`, which names the file, what changed it, the places, what is wrong and what
         is allowed.
         """
-        path = Path(path)
-        text = _read_text(path)
+        if not isinstance(path, str | Path):
+            raise ValueError(f"path: must be a file's path or a scenario's name, is {path!r}")
+        if changes is not None:
+            arguments.table("changes", changes, _CHANGE)
+        if str(path) == STANDARD_INPUT:
+            path, text = Path("standard input"), _read_standard_input()
+        else:
+            path = located(path)
+            text = _read_text(path)
         try:
             document = _core.Document.of_toml(text, str(path.parent))
             given: Table = json.loads(document.json)
@@ -76,6 +93,7 @@ class Scenario:
         cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None, name: str = "scenario"
     ) -> Scenario:
         """The scenario of a plain table of the form of a TOML file; `files` holds contents by name."""
+        arguments.table("table", table, '{"duration": "60s", ...}')
         return cls._read(plain(table), dict(files or {}), name)
 
     @classmethod
@@ -86,8 +104,11 @@ class Scenario:
     def with_(self, changes: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
         """A copy with the values at some dotted paths replaced: `{"bottleneck.queue.max_p": 0.2}`.
 
-        A table replaces a table whole; `None` removes. Raises `ScenarioError` if the result is wrong.
+        A table replaces a table whole, `None` removes, and a word for a queue
+        (`{"bottleneck.queue": "codel"}`) stands for the table of `[queues.NAME]`, or else for a kind with its
+        defaults. Raises `ScenarioError` if the result is wrong.
         """
+        arguments.table("changes", changes, _CHANGE)
         return self._read(changed(self.given, changes), {**self.files, **(files or {})}, self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -150,6 +171,7 @@ class Scenario:
         it is or stop it; in the main thread Ctrl-C stops it."""
         from aqmlab.parallel import interruptible
 
+        seed = arguments.count_or_none("seed", seed, 0)
         return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed)), watch)
 
     def _repr_html_(self) -> str:
@@ -203,11 +225,13 @@ def plain(table: Mapping[str, Any]) -> Table:
 
 
 def changed(given: Table, changes: Mapping[str, Any]) -> Table:
-    """A copy with the values at some dotted paths replaced; `None` removes."""
+    """A copy with the values at some dotted paths replaced; `None` removes, and a word for a queue stands for
+    its table."""
     given = copy.deepcopy(given)
     for path, value in changes.items():
         _check_plain(path, value)
-        _put(given, path, copy.deepcopy(value))
+        is_queue = path.rsplit(".", 1)[-1] == "queue" and isinstance(value, str)
+        _put(given, path, copy.deepcopy(_queue(given, path, value) if is_queue else value))
     return given
 
 
@@ -218,6 +242,16 @@ def is_given(given: Mapping[str, Any], path: str) -> bool:
     for key in parents:
         table = table.get(key) if isinstance(table, Mapping) else None
     return isinstance(table, Mapping) and last in table
+
+
+def _queue(given: Table, path: str, name: str) -> Table:
+    """The table of a queue that a change names."""
+    from aqmlab.catalog import queue_table
+
+    try:
+        return queue_table(given.get("queues", {}), name)
+    except ValueError as error:
+        raise _error(path, str(error)) from None
 
 
 def _put(table: Table, path: str, value: Any) -> None:
@@ -254,10 +288,22 @@ def _check_plain(place: str, value: Any) -> None:
         raise _error(place, f"`{value}` is a {type(value).__name__}, which no scenario holds")
 
 
+def _read_standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioFileError(f"standard input: byte {error.start}: is not UTF-8 text") from None
+
+
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ScenarioFileError(f"{path}: byte {error.start}: is not UTF-8 text") from None
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and is_name(path):
+            known = hint(str(path), names())
+            raise ScenarioFileError(
+                f"{path}: is no file, and no scenario that comes with aqmlab: {known}"
+            ) from None
         raise ScenarioFileError(f"{path}: cannot be read: {error.strerror}") from None

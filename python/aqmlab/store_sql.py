@@ -45,6 +45,7 @@ def query(store: Store, sql: str) -> Answer:
                 if everything or name.lower() in sql.lower():
                     _give(connection, name, make())
             connection.execute("SET lock_configuration = true")
+            _refuse_changes(connection, sql)
             answer = connection.execute(sql)
             if answer is None or answer.description is None:
                 raise QueryError("the query is empty: write, for example, SELECT * FROM runs")
@@ -54,6 +55,19 @@ def query(store: Store, sql: str) -> Answer:
             if "Table with name" in said:  # What DuckDB proposes then are tables of its own.
                 said = f"{said.partition(chr(10))[0]} There is {_listed(tables)}"
             raise QueryError(f"the query cannot be answered: {said}") from None
+
+
+def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Refuses statements that answer nothing, such as `DROP TABLE`: they would change copies of tables."""
+    import duckdb
+
+    answering = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.PRAGMA)
+    for statement in connection.extract_statements(sql):
+        if statement.type not in answering:
+            raise QueryError(
+                f"the query holds a statement of the kind {statement.type.name}: a store is only read; write "
+                "SELECT, for example SELECT * FROM runs"
+            )
 
 
 def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core, stats
+from aqmlab import _core, arguments, stats
 from aqmlab.measure import Measure
 from aqmlab.scenario import Scenario, _check_plain, changed, is_given
 
@@ -134,7 +134,7 @@ class Sweep:
     scenario is told by `scenario_of`, and by `run_sweep` before anything runs.
     """
 
-    scenario: Scenario
+    scenario: Scenario = field(kw_only=False)
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[str | Measure] = ("*",)
     name: str = "sweep"
@@ -154,8 +154,6 @@ class Sweep:
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        if self.replications < 1:
-            raise ValueError(f"replications: must be at least 1, is {self.replications}")
         if not self.name or not all(letter.isalnum() or letter in "-_." for letter in self.name):
             raise ValueError(f"name: may hold letters, digits, `-`, `_` and `.`, is {self.name!r}")
         if self.warm_up not in (None, MSER_5):
@@ -184,16 +182,17 @@ class Sweep:
 
     def _check_kinds(self) -> None:
         """Whoever writes Python has no file's reader to tell a name from a list of names."""
-        for field_, kind, remedy in (
-            ("scenario", Scenario, "aqmlab.Scenario.load reads a file"),
-            ("axes", Mapping, 'as {"queue": ["red", "drop-tail"]}'),
-            ("precision", Stopping | None, "aqmlab.sweep.Stopping with a rule of aqmlab.precision.Precision"),
-        ):
-            given = getattr(self, field_)
-            if not isinstance(given, kind):
-                raise ValueError(f"{field_}: must not be {type(given).__name__}: {remedy}")
-        if isinstance(self.measures, str):
+        arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
+        arguments.table("axes", self.axes, '{"queue": ["red", "drop-tail"]}')
+        if self.precision is not None:
+            remedy = "with a rule of aqmlab.precision.Precision"
+            arguments.instance("precision", self.precision, Stopping, remedy)
+        if isinstance(self.measures, str | Mapping) or not isinstance(self.measures, Sequence):
             raise ValueError(f"measures: must be a list of measures, is {self.measures!r}")
+        arguments.names("own_seeds", self.own_seeds)
+        arguments.names("tables", self.tables)
+        arguments.count("replications", self.replications, 1)
+        arguments.count_or_none("first_seed", self.first_seed, 0)
 
     @cached_property
     def _axes(self) -> tuple[Axis, ...]:
@@ -347,8 +346,6 @@ class Sweep:
                     table = applied(table, value)
                 elif axis.path in NAMED:
                     named.append((axis.path, str(value)))
-                elif axis.path.endswith(".queue") and isinstance(value, str):
-                    table = changed(table, {axis.path: _queue(self.scenario, value)})
                 else:
                     table = changed(table, {axis.path: value})
             if self.last is not None:
@@ -478,13 +475,8 @@ def _hashed(labels: Mapping[str, Value]) -> int:
     return int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big") >> 2
 
 
-def _queue(scenario: Scenario, name: str) -> dict[str, Any]:
-    from aqmlab.compare import queue_named
-
-    return queue_named(scenario, name)
-
-
 def _put_named(scenario: Scenario, path: str, name: str) -> Scenario:
-    from aqmlab.compare import with_queue, with_tcp
+    from aqmlab.compare import with_tcp
+    from aqmlab.queues import with_queue
 
     return with_queue(scenario, name) if path == "queue" else with_tcp(scenario, name)

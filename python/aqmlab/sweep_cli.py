@@ -12,8 +12,21 @@ import typer
 
 from aqmlab import dask_options
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import INTERRUPTED, STORE, StoreFolder, load_scenario
+from aqmlab.options import (
+    INTERRUPTED,
+    PICTURES,
+    STORE,
+    AsJson,
+    Font,
+    Pictures,
+    StoreFolder,
+    Width,
+    load_scenario,
+    pictures_of,
+)
+from aqmlab.plot_style import Look, shown_of
 from aqmlab.sweep_file import SweepFile, is_sweep, load
+from aqmlab.table_text import Form, TableForm
 
 if TYPE_CHECKING:
     from aqmlab.campaign import Executor
@@ -53,7 +66,6 @@ Baseline = Annotated[
     typer.Option(metavar="AXIS=VALUE", help="Also differences from points with this value, seed by seed."),
 ]
 Ratio = Annotated[bool, typer.Option("--ratio", help="With --baseline: ratios, not differences.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def _load(
@@ -66,6 +78,13 @@ def _load(
     found = load(file, overrides or (), replications=replications, measures=measures or (), tables=keep or ())
     for warning in found.sweep.scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
+    links = found.sweep.scenario.managed_links if "queue" in found.sweep.axes else []
+    if len(links) > 1:
+        print(
+            f"aqmlab: the axis queue replaces the queues of {', '.join(links)}; an axis such as "
+            f"{found.sweep.scenario.links[links[0]][0]}.queue replaces that of one link",
+            file=sys.stderr,
+        )
     return found
 
 
@@ -223,6 +242,7 @@ def _show(
     as_json: bool,
     measures: list[str] | tuple[str, ...],
     quantile: float | None = None,
+    form: Form = Form.TEXT,
 ) -> None:
     from aqmlab import sweep_claims, sweep_text
 
@@ -233,13 +253,13 @@ def _show(
     if as_json:
         print(json.dumps(sweep_text.table(result, judged, differences), indent=2))
         return
-    sweep_text.print_intervals(result, measures, quantile=quantile)
+    sweep_text.print_intervals(result, measures, quantile=quantile, form=form)
     if differences is not None:
         what = "Ratio to" if ratio else "Difference from"
         wanted = [result.measure(name) for name in measures] or list(result.measured)
         said = ",".join(f"{label}={value}" for label, value in baseline.items())
         title = f"{what} {said}, seed by seed, and its 95 % interval"
-        sweep_text.print_estimates(result, differences, wanted, title)
+        sweep_text.print_estimates(result, differences, wanted, title, form)
     sweep_text.print_judged(judged)
 
 
@@ -310,6 +330,10 @@ def show(
     panel: Annotated[
         str | None, typer.Option(metavar="AXIS", help="With --plot: with a panel for each value.")
     ] = None,
+    pictures: Pictures = PICTURES,
+    width: Width = None,
+    font: Font = None,
+    table: TableForm = Form.TEXT,
     store: StoreFolder = STORE,
 ) -> None:
     """Prints and draws what the store holds of a sweep, without running anything."""
@@ -318,7 +342,8 @@ def show(
 
     _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
     drawn = {"--log-y": log_y, "--distribution": distribution, "--x": x, "--by": by, "--panel": panel}
-    _need("--plot FOLDER", plot, drawn)
+    _need("--plot FOLDER", plot, drawn | {"--width": width, "--font": font})
+    kinds, look = pictures_of(pictures), Look.parsed(width, font)
     chosen = _load(file, overrides, replications, None)
     against = _labels(chosen.sweep, baseline)
     with Store(store, read_only=True) as kept:
@@ -329,7 +354,7 @@ def show(
     if csv:
         print(result.runs.write_csv(), end="")
     else:
-        _show(chosen, result, against, ratio, as_json, names, quantile)
+        _show(chosen, result, against, ratio, as_json, names, quantile, table)
     if plot is not None:
         from aqmlab import drawing, sweep_charts
 
@@ -340,12 +365,14 @@ def show(
             else sweep_charts.against_axis(result, name, x=x, by=by, panel=panel, log_y=log_y)
             for name in wanted
         }
-        orders = [drawing.Order(chart, plot, name.replace("/", "-")) for name, chart in charts.items()]
+        orders = [
+            drawing.Order(chart, plot, name.replace("/", "-"), kinds, look) for name, chart in charts.items()
+        ]
         for saved in drawing.save_each(orders):
             if isinstance(saved, str):
                 print(f"aqmlab: {saved}", file=sys.stderr)
             elif not (csv or as_json):
-                print(f"Drawn: {saved['png']}")
+                print(f"Drawn: {saved[shown_of(kinds)]}")
     wanted_runs = sum(one.wanted for one in result.enough)
     done = result.runs.filter(result.runs["status"] == "done").height
     if done < wanted_runs:

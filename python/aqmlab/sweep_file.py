@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
-from aqmlab.scenario import Scenario, ScenarioFileError, parse_setting
+from aqmlab.packaged import located
+from aqmlab.scenario import STANDARD_INPUT, Scenario, ScenarioFileError, parse_setting
 from aqmlab.sweep import Stopping, Sweep, Value
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def load(
 
     Raises `ScenarioFileError`, which names the file, the field, what is wrong and what is allowed.
     """
-    path = Path(path)
+    path = located(path)
     try:
         table = _read(path)
         if "scenario" not in table:
@@ -80,7 +81,7 @@ def load(
 def is_sweep(path: Path) -> bool:
     """Whether a file says a sweep; what is no TOML, or cannot be read, does not."""
     try:
-        return "scenario" in _read(path)
+        return str(path) != STANDARD_INPUT and "scenario" in _read(located(path))
     except ScenarioFileError:
         return False
 

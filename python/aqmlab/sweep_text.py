@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aqmlab import stats
 from aqmlab.measure import Measure
 from aqmlab.metrics import finite
+from aqmlab.table_text import Form, print_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,28 +19,30 @@ if TYPE_CHECKING:
     from aqmlab.sweep_estimate import Estimate
     from aqmlab.sweep_result import SweepResult
 
-ROWS = 60
-"""So many points are printed; of more, the first ones."""
-
-WIDE = 160
-"""Tables of more characters have their title at the left."""
-
 
 def print_intervals(
-    result: SweepResult, measures: Sequence[str] = (), *, quantile: float | None = None
+    result: SweepResult,
+    measures: Sequence[str] = (),
+    *,
+    quantile: float | None = None,
+    form: Form = Form.TEXT,
 ) -> None:
     """A row for each point, a column for each measure: mean and half its interval, or a quantile over
     replications and the ends of its interval."""
     wanted = [result.measure(name) for name in measures] if measures else list(result.measured)
     what = "Mean" if quantile is None else f"Quantile {quantile:g}"
     title = f"{what} and 95 % interval over {_counts(result)}"
-    print_estimates(result, result.intervals(quantile=quantile), wanted, title)
+    print_estimates(result, result.intervals(quantile=quantile), wanted, title, form)
     for doubt in result.doubts:
         print(f"aqmlab: {doubt}", file=sys.stderr)
 
 
 def print_estimates(
-    result: SweepResult, estimates: pl.DataFrame, measures: Sequence[Measure], title: str
+    result: SweepResult,
+    estimates: pl.DataFrame,
+    measures: Sequence[Measure],
+    title: str,
+    form: Form = Form.TEXT,
 ) -> None:
     """A row for each point, a column for each measure; no unit where they are ratios."""
     cells: dict[tuple[Any, ...], dict[str, str]] = {}
@@ -53,7 +56,8 @@ def print_estimates(
     rows = [
         [*map(_label, labels), *(found.get(name, "-") for name in names)] for labels, found in cells.items()
     ]
-    print_table(title, [*result.axes, *heads], rows, left=len(result.axes))
+    more = "aqmlab sweep show --csv has all runs"
+    print_table(title, [*result.axes, *heads], rows, left=len(result.axes), form=form, more=more)
 
 
 def print_judged(judged: Iterable[Judged]) -> None:
@@ -162,47 +166,6 @@ def _cell(row: Mapping[str, Any], digits: int) -> str:
 
 def _label(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
-    """A table whose first columns are words, `left` of them, and whose others are numbers.
-
-    What is too wide for the terminal becomes several tables, each with the words; a pipe gets one.
-    """
-    from rich.console import Console
-    from rich.table import Table
-
-    rows_shown = rows[:ROWS]
-    columns = list(zip(heads, *rows_shown, strict=True))
-    widths = [max(len(line) for text in column for line in text.split("\n")) + 3 for column in columns]
-    console = Console(width=None if sys.stdout.isatty() else sum(widths) + 1, highlight=False)
-    for number, part in enumerate(_fitting(widths, left, console.width)):
-        width = sum(widths[place] for place in part) + 1
-        # A centred title would be broken over a narrow table, and missed over a wide one.
-        above = number == 0 and len(title) <= width <= WIDE
-        if number == 0 and not above:
-            print(title)
-        shown = Table(title=title if above else None)
-        for place in part:
-            shown.add_column(heads[place], justify="left" if place < left else "right")
-        for row in rows_shown:
-            shown.add_row(*(row[place] for place in part))
-        console.print(shown)
-    if len(rows) > ROWS:
-        print(f"and {len(rows) - ROWS} points more: aqmlab sweep show --csv has all")
-
-
-def _fitting(widths: Sequence[int], left: int, room: int) -> Iterator[list[int]]:
-    """The columns of each of the tables that fit into `room`, all with the first `left`."""
-    words = list(range(left))
-    free = room - 1 - sum(widths[:left])
-    part: list[int] = []
-    for place in range(left, len(widths)):
-        if part and sum(widths[one] for one in part) + widths[place] > free:
-            yield [*words, *part]
-            part = []
-        part.append(place)
-    yield [*words, *part]
 
 
 def reasons(lines: Iterable[tuple[str, int]]) -> Iterator[str]:

@@ -95,7 +95,7 @@ class Tuner:
         if question.number not in self._open:
             raise ValueError(f"question {question.number} was not asked, or is answered already")
         _, trial = self._open.pop(question.number)
-        excesses = {name: _excess(known[name], band) for name, band in self._limits.items()}
+        excesses = {name: beyond(known[name], band) for name, band in self._limits.items()}
         exists = all(map(math.isfinite, [value, *(known[name] for name in self._limits)]))
         if exists:
             for name, excess in excesses.items():
@@ -124,7 +124,7 @@ def _suggested(trial: Any, factor: Factor) -> float | int | str:
     return factor.written(trial.suggest_float(factor.path, factor.low, factor.high, log=log))
 
 
-def _excess(value: float, band: Band) -> float:
+def beyond(value: float, band: Band) -> float:
     """How far a value lies outside its band, in shares of the limit: above zero if it does.
 
     Shares, as Optuna adds up how far several measures are beyond their limits.

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from aqmlab import arguments, stats
 from aqmlab import measures as known_measures
-from aqmlab import stats
 from aqmlab.campaign import Account, Executor, Failure, Local
-from aqmlab.compare import with_queue
 from aqmlab.factors import Factor
 from aqmlab.measure import Measure
+from aqmlab.queues import with_queue
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Band, Interval
 from aqmlab.sweep import said
 from aqmlab.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from
-from aqmlab.tune import Answer, Goal, Tuner
+from aqmlab.tune import Answer, Goal, Tuner, beyond
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,16 +84,18 @@ class Tuning:
     at_once: int = AT_ONCE
     also: Sequence[str] = ()
     against: Sequence[str] = ()
+    at: Sequence[str] = ()
+    """The links at which the queues of `against` stand; every managed link if it is empty."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
     """Measures that may be named beside those that the scenario has."""
 
     def __post_init__(self) -> None:
+        arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
+        arguments.names("against", self.against)
+        arguments.names("at", self.at)
+        for name, least in (("trials", 1), ("replications", 1), ("at_once", 1), ("fresh", 2)):
+            arguments.count(name, getattr(self, name), least)
         checked(self.scenario, self.factors)
-        for name in ("trials", "fresh", "at_once"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be 1 or more, is {getattr(self, name)}")
-        if self.fresh < 2:
-            raise ValueError("fresh: must be 2 or more, is 1: one run has no interval")
         _ = self.seeds, self.measures, self.judged, self.rivals, self.tuner()
 
     @property
@@ -128,7 +130,7 @@ class Tuning:
     def rivals(self) -> Mapping[str, Scenario]:
         """The scenario as it was, and with the queues that it is compared with, by name."""
         base = changed(self.scenario, {})
-        return {AS_IT_WAS: base} | {name: with_queue(base, name) for name in self.against}
+        return {AS_IT_WAS: base} | {name: with_queue(base, name, self.at) for name in self.against}
 
     def tuner(self) -> Tuner:
         """A tuner that was told nothing yet."""
@@ -165,6 +167,20 @@ class TuningResult:
     def feasible(self) -> int:
         """How many trials kept all limits."""
         return sum(answer.feasible for answer in self.answers)
+
+    @property
+    def nearest(self) -> Answer | None:
+        """If no trial kept all limits, the one that exceeds them by the least sum of shares, as the tuner
+        ranks them; `None` if a trial kept them, or if none has values."""
+        limits = self.tuning.limits
+        known = [one for one in self.answers if all(math.isfinite(one.measured[name]) for name in limits)]
+        if self.best is not None or not limits:
+            return None
+
+        def missed(one: Answer) -> float:
+            return sum(max(0.0, beyond(one.measured[name], band)) for name, band in limits.items())
+
+        return min(known, key=missed, default=None)
 
     @property
     def settings(self) -> Values:
@@ -212,7 +228,8 @@ class TuningResult:
         """The objective by trial: those within limits, those beyond, and the best so far."""
         import polars as pl
 
-        from aqmlab.plot import COLOURS, Chart, Mark
+        from aqmlab.plot import Chart, Mark
+        from aqmlab.plot_style import COLOURS
 
         better = operator.lt if self.tuning.goal == "minimise" else operator.gt
         best, rows = math.nan, []

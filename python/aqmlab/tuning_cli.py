@@ -12,7 +12,18 @@ import typer
 
 from aqmlab import dask_options
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.options import INTERRUPTED, STORE, Settings, StoreFolder, load_scenario, tell_files
+from aqmlab.names import listed
+from aqmlab.options import (
+    INTERRUPTED,
+    STORE,
+    AsJson,
+    At,
+    Settings,
+    StoreFolder,
+    links_of,
+    load_scenario,
+    tell_files,
+)
 
 if TYPE_CHECKING:
     from aqmlab.campaign import Failure
@@ -49,7 +60,6 @@ Seed = Annotated[
     typer.Option(min=0, help="First seed, which chooses what is tried, too; by default the scenario's."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and make none.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")]
 
 
@@ -162,9 +172,11 @@ def tune(
         typer.Option(
             metavar="NAME,...",
             help="Queues to compare with on the fresh seeds, beside the scenario as it was: kinds, or "
-            "[queues.NAME].",
+            "[queues.NAME] of the scenario. Each replaces the queue of every link that has one, unless --at "
+            "names links.",
         ),
     ] = "",
+    at: At = None,
     seed: Seed = None,
     settings: Settings = None,
     dry_run: DryRun = False,
@@ -180,6 +192,7 @@ def tune(
     """Looks for the values that minimise or maximise a measure within limits, and judges them on fresh
     seeds."""
     from aqmlab import tuning_text
+    from aqmlab.queues import replacement
     from aqmlab.store import Store
     from aqmlab.tune_run import Tuning, run_tuning
 
@@ -198,11 +211,14 @@ def tune(
         seed=seed,
         at_once=at_once,
         also=measure or (),
-        against=[name.strip() for name in against.split(",") if name.strip()],
+        against=listed(against),
+        at=links_of(at),
         own_measures=own,
     )
     if dry_run or not as_json:
         print(tuning_text.planned_tuning(tuning), flush=True)
+        if tuning.against and (said := replacement(scenario, tuning.at)):
+            print(said)
     if dry_run:
         return
     executor = dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers)

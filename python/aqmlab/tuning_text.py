@@ -15,7 +15,7 @@ from aqmlab.files import write_csv
 from aqmlab.metrics import finite
 from aqmlab.sensitivity_run import Plan, Sensitivity
 from aqmlab.sweep import said
-from aqmlab.sweep_text import print_table
+from aqmlab.table_text import print_table
 from aqmlab.trials import mean
 from aqmlab.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
 
@@ -166,7 +166,14 @@ def _searched(found: TuningResult) -> Iterator[str]:
         number, why = next(iter(found.problems.items()))
         yield f"{_count(refused, 'trial')} had no answer; trial {number + 1}: {why}"
     if found.best is None:
-        yield "Nothing found: no trial has an answer within the limits. Widen ranges, or relax limits."
+        yield "Nothing found: no trial keeps all limits. Widen the ranges of --vary, or relax the limits."
+        if found.nearest is not None:
+            missed = ", ".join(
+                f"{name} = {found.nearest.measured[name]:.4g} (limit {band})"
+                for name, band in tuning.limits.items()
+            )
+            yield f"Nearest to the limits: trial {found.nearest.question.number + 1}, with {missed}"
+            yield " ".join(f"--set {path}={value}" for path, value in found.nearest.question.values.items())
         return
     before = mean(found.before[objective.name])
     yield (
@@ -230,6 +237,15 @@ def tuning_table(found: TuningResult) -> dict[str, Any]:
             }
         )
         if found.best
+        else None,
+        "nearest": finite(
+            {
+                "trial": found.nearest.question.number + 1,
+                "values": dict(found.nearest.question.values),
+                "measured": dict(found.nearest.measured),
+            }
+        )
+        if found.nearest
         else None,
         "outcome": found.outcome(found.verdict) if found.verdict else None,
         "limits_on_fresh_seeds": {name: found.limit_verdict(name) for name in tuning.limits}

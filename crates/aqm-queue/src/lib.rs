@@ -21,8 +21,6 @@ mod codel;
 mod codel_core;
 mod curve;
 mod docsis_pie;
-#[cfg(test)]
-mod drop_front;
 mod drop_nth;
 mod drop_random;
 mod drop_tail;
@@ -64,6 +62,8 @@ mod stab;
 mod stage;
 mod start;
 mod tc;
+#[cfg(test)]
+mod template;
 pub mod testing;
 mod truesize;
 mod window_average;

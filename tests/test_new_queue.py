@@ -1,0 +1,81 @@
+"""`aqmlab new queue` writes a file and two lines, or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Cli
+
+from aqmlab import new_queue
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The part of a checkout that a new queue changes, in the folder of the test."""
+    sources = tmp_path / new_queue.SOURCES
+    sources.mkdir(parents=True)
+    for name in ("lib.rs", new_queue.TEMPLATE):
+        shutil.copy(ROOT / new_queue.SOURCES / name, sources)
+    return tmp_path
+
+
+def test_a_new_queue_is_a_file_and_two_lines(checkout: Path, cli: Cli) -> None:
+    sources = checkout / new_queue.SOURCES
+    before = (sources / "lib.rs").read_text().splitlines()
+    done = cli("new", "queue", "delay-limit")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "cargo test -p aqm-queue delay_limit" in done.stdout
+    after = (sources / "lib.rs").read_text().splitlines()
+    added = [line for line in after if line not in before]
+    assert added == ["mod delay_limit;", '        "delay-limit" => delay_limit,']
+    assert [line for line in after if line not in added] == before
+    modules = [line.split()[-1] for line in after if line.startswith(("mod ", "pub mod "))]
+    assert modules == sorted(modules), "rustfmt wants modules in order"
+    text = (sources / "delay_limit.rs").read_text()
+    assert text.startswith("//! Delay limit: drops packets")
+    assert "struct DelayLimit {" in text
+    assert "MyQueue" not in text and "My queue" not in text
+
+
+@pytest.mark.parametrize("name", ["delay-limit", "aaa", "zzz", "tempest"])
+def test_modules_stay_in_order_and_attributes_with_theirs(name: str, checkout: Path) -> None:
+    new_queue.write(name, checkout / "crates")
+    lines = (checkout / new_queue.SOURCES / "lib.rs").read_text().splitlines()
+    modules = [line.split()[-1] for line in lines if line.startswith(("mod ", "pub mod "))]
+    assert modules == sorted(modules)
+    assert lines[lines.index("mod template;") - 1] == "#[cfg(test)]"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("codel", "the name is taken"),
+        ("template", "the name is taken"),
+        ("codel-core", "the name is taken"),
+        ("Delay", "must be lower-case words"),
+        ("2q", "must be lower-case words"),
+        ("a/b", "must be lower-case words"),
+        ("loop", "is a word of Rust's own"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(
+    name: str, said: str, checkout: Path, cli: Cli
+) -> None:
+    sources = checkout / new_queue.SOURCES
+    before = {path.name: path.read_bytes() for path in sources.iterdir()}
+    done = cli("new", "queue", name)
+    assert done.returncode == 2
+    assert f"{name}: " in done.stderr and said in done.stderr
+    assert {path.name: path.read_bytes() for path in sources.iterdir()} == before
+
+
+def test_a_queue_is_written_once_and_in_a_checkout_only(checkout: Path, tmp_path: Path) -> None:
+    new_queue.write("delay-limit", checkout)
+    with pytest.raises(ValueError, match="the name is taken"):
+        new_queue.write("delay-limit", checkout)
+    with pytest.raises(ValueError, match="is not inside a checkout of aqmlab"):
+        new_queue.write("delay-limit", Path("/"))

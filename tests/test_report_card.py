@@ -124,7 +124,7 @@ def test_equal_room_is_the_same_number_of_full_packets_for_every_queue() -> None
     assert queues.with_room({"kind": "cake"}, 84)["memlimit"] == "193536B"
     assert queues.with_room({"kind": "shred"}, 84) == {"kind": "shred", "red": {"limit": "84p"}}
     assert [one["limit"] for one in queues.with_room({"kind": "gred"}, 84)["vqs"]] == ["126000B"] * 3
-    # A batch that is as large as the buffer would empty it.
+    # A batch of 64 would take half of the buffer.
     assert queues.with_room({"kind": "fq-codel"}, 84)["drop_batch"] == 1
     assert queues.with_room({"kind": "fq-codel"}, 10_240)["drop_batch"] == 64
 

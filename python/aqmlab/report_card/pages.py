@@ -15,6 +15,7 @@ from aqmlab.plot import save
 from aqmlab.report_card import tables
 from aqmlab.report_card.characterisation import Card, Characterisation
 from aqmlab.report_card.figures import ellipses
+from aqmlab.report_card.network import DROP_TAIL
 from aqmlab.report_card.properties import OVERVIEW
 from aqmlab.report_card.queues import EQUAL, SHIPPED
 from aqmlab.report_card.tables import Sheet
@@ -62,6 +63,17 @@ def overview(found: Characterisation) -> str:
         "",
         _wrapped(tables.method(found.values)),
         "",
+        *(
+            [
+                _wrapped(
+                    "Drop Tail with equal room is what the others are compared with. Its line has a word "
+                    "only where a queue is compared with itself."
+                ),
+                "",
+            ]
+            if DROP_TAIL in found.values.cards
+            else []
+        ),
         f"| Queue | {' | '.join(OVERVIEW)} |",
         f"| --- | {' | '.join('---' for _ in OVERVIEW)} |",
     ]

@@ -41,7 +41,8 @@ IN_MEMORY = frozenset({"cake"})
 """Kinds whose room is memory as Linux counts it, not bytes of packets."""
 
 BATCH, BATCH_LIMIT = 64, 10_240
-"""FQ-CoDel drops up to 64 packets at once where 10,240 have room (RFC 8290, section 4.1)."""
+"""FQ-CoDel drops up to 64 packets at once, but at most half of the longest queue, where 10,240 have room (RFC
+8290, section 4.1)."""
 
 ALWAYS_MARK = frozenset({"cake", "dualpi2"})
 """Kinds that mark every ECN-capable packet which they would drop, and have no parameter for that."""
@@ -88,7 +89,8 @@ def bounds(queue: Table, packets: int) -> dict[str, Any]:
     """The parameters that give a queue room for so many full packets, by path, each in its own unit.
 
     Raises `ValueError` if the kind has no such parameter. FQ-CoDel's batch is scaled with the room: a batch
-    of 64 of 84 packets would empty the buffer, and 64 of 10,240 is less than one of 84."""
+    takes up to half of the longest queue, of 84 packets as of 10,240, and 64 of 10,240 is less than one of
+    84."""
     kind = queue["kind"]
     found: dict[str, Any] = {}
     for path in ROOM_PARAMETERS.get(kind, ("limit",)):

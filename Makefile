@@ -16,7 +16,7 @@ DOCTOOLS := $(VENV)/.doctools
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.toml') Cargo.toml Cargo.lock rust-toolchain.toml
 OUT ?= out/shred-quick
 FUZZ_CASES ?= 100000
-REPLICATIONS ?= 10
+REPLICATIONS ?= 8
 
 # A virtual environment of somebody else's must not be mistaken for ours.
 unexport CONDA_PREFIX
@@ -87,7 +87,7 @@ studies: $(CORE)  ## Run every study in full, and write its results on its page.
 	$(PYTHON) -m aqmlab.study_pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
 
 .PHONY: cards
-cards: $(CORE)  ## Ask all queues what RFC 7928 asks, and write a page for each (REPLICATIONS=N: not 10 of each run).
+cards: $(CORE)  ## Measure all queues in the scenarios of RFC 7928 (REPLICATIONS=N: not 8 of each run).
 	$(BIN)/aqmlab report-card all --replications $(REPLICATIONS) --out out/report-cards --pages docs/report-cards
 
 .PHONY: docs

@@ -1,4 +1,4 @@
-"""Report cards: what is measured of a run, what fits a queue to a line, and that every section runs."""
+"""Report cards: measures of a run, the room of queues, words for intervals, and pages from values."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
-from aqmlab import report_card, stats, study
+from aqmlab import stats
+from aqmlab.catalog import members
+from aqmlab.cli import app
 from aqmlab.measure import View
-from aqmlab.report_card import measures, network, pages
-from aqmlab.report_card.experiments import SECTIONS, congesting
-from aqmlab.report_card.network import DOWN, DROP_TAIL
+from aqmlab.report_card import Characterisation, Values, measures, pages, parameters, queues, tables, values
+from aqmlab.report_card.characterisation import MARGIN, word
+from aqmlab.report_card.experiments import SECTIONS, congesting, parameter_experiment
+from aqmlab.report_card.network import DOWN, DROP_TAIL, room_of, scenario
+from aqmlab.report_card.properties import OVERVIEW, PROPERTIES
+from aqmlab.report_card.queues import EQUAL, NO_CARD, SHIPPED
+from aqmlab.report_card.report import render
 from aqmlab.scenario import Scenario
 
-TWO = {"red": {"kind": "red"}, "drr": {"kind": "drr"}}
+ROOT = Path(__file__).parent.parent
+TWO = {"codel": {"kind": "codel"}, "red": {"kind": "red"}}
 
 
 def test_every_measure_of_every_section_is_found_with_every_value_of_its_axes() -> None:
     for section in SECTIONS:
-        experiment = section.experiment(network.queues(TWO))
+        experiment = section.experiment(TWO, EQUAL) if section.refusal(TWO["red"], EQUAL) is None else None
+        experiment = experiment or section.experiment({"codel": TWO["codel"]}, EQUAL)
         sweep = experiment.sweep("quick")
         scenarios = {point.said: sweep.scenario_of(point) for point in sweep.points()}
         assert len({one.digest for one in scenarios.values()}) == len(scenarios), section.number
@@ -33,8 +42,20 @@ def test_every_measure_of_every_section_is_found_with_every_value_of_its_axes() 
         assert all(value is not None for value in found.values()), (section.number, found)
 
 
+def test_every_comparison_is_of_a_measure_that_its_section_has() -> None:
+    known = {one.number: {measure.name for measure in one.measures} for one in SECTIONS}
+    varied = parameter_experiment(TWO)
+    assert varied is not None
+    known[values.PARAMETERS] = {measure.name for measure in varied.measures}
+    for one in PROPERTIES:
+        for compared in one.compared:
+            for name in (*compared.measures, *filter(None, [compared.against])):
+                assert f"{measures.PREFIX}{name}" in known[compared.section], (one.name, name)
+    assert set(OVERVIEW) < {one.name for one in PROPERTIES}
+
+
 def test_waits_are_those_of_single_packets_and_fit_the_mean_of_the_link() -> None:
-    table = network.scenario(
+    table = scenario(
         {"long": {"kind": "ftp", "flows": 4}, "web": {"kind": "web", "load": 0.3}}, duration_s=30.0
     )
     run = Scenario.from_dict(table, name="waits").run(seed=3)
@@ -46,47 +67,160 @@ def test_waits_are_those_of_single_packets_and_fit_the_mean_of_the_link() -> Non
     assert set(by_traffic["traffic"]) == {"long", "web"}
 
 
-def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
-    rows = [(1.0, "enqueue"), (1.5, "drop"), (2.0, "enqueue"), (2.25, "start"), (3.0, "start")]
-    rows += [(4.0, "enqueue"), (4.5, "drop"), (5.0, "start")]
+def _run(rows: list[tuple[float, str, int, int]], flows: int = 1) -> SimpleNamespace:
+    """A run of which only events of packets at a link are known: time, event, flow and sequence number."""
     packets = pl.DataFrame(
         {
-            "time_s": [time for time, _ in rows],
-            "event": [event for _, event in rows],
+            "time_s": [time for time, *_ in rows],
+            "event": [event for _, event, _, _ in rows],
             "link": DOWN,
-            "flow": 0,
+            "flow": [flow for *_, flow, _ in rows],
             "backward": False,
-            "sequence_bytes": [0, 0, 0, 0, 1448, 2896, 2896, 2896],
+            "sequence_bytes": [sequence for *_, sequence in rows],
         }
     )
-
-    run = SimpleNamespace(
-        tables={"packets": packets, "flows": pl.DataFrame({"flow": [0], "traffic": ["long"]})},
+    return SimpleNamespace(
+        tables={
+            "packets": packets,
+            "flows": pl.DataFrame({"flow": list(range(flows)), "traffic": ["long"] * flows}),
+        },
         manifest={"scenario": {"warm_up": "0s", "duration": "10s"}},
     )
-    waits = measures.waits(run)
+
+
+def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
+    rows = [(1.0, "enqueue", 0, 0), (1.5, "drop", 0, 0), (2.0, "enqueue", 0, 0), (2.25, "start", 0, 0)]
+    rows += [(3.0, "start", 0, 1448)]
+    rows += [(4.0, "enqueue", 0, 2896), (4.5, "drop", 0, 2896), (5.0, "start", 0, 2896)]
+    # Lost behind this link: the packet goes to the line at once when it comes again.
+    rows += [(6.0, "enqueue", 0, 4344), (6.5, "start", 0, 4344), (7.0, "start", 0, 4344)]
+    # Two packets of one number wait: a SYN and the first data, say.
+    rows += [(8.0, "enqueue", 1, 0), (8.5, "enqueue", 1, 0), (9.0, "start", 1, 0), (9.25, "start", 1, 0)]
+    passed = measures.passages(_run(rows, flows=2))
     # What finds no packet that joined, or one that was dropped, went to the line at once.
-    assert waits["wait_s"].to_list() == [0.25, 0.0, 0.0]
+    waits = measures.waits(_run(rows, flows=2))["wait_s"].to_list()
+    assert waits == [0.25, 0.0, 0.0, 0.5, 0.0, 1.0, 0.75]
+    assert passed.filter("lost").select("arrived_s", "time_s").rows() == [(1.0, 1.5), (4.0, 4.5)]
 
 
-def test_a_queue_gets_the_room_of_drop_tail_where_it_can() -> None:
-    assert network.fitted({"kind": "red"}, "83p", "10Mbps") == {"kind": "red", "limit": "83p"}
-    assert network.fitted({"kind": "red", "limit": "30p"}, "83p", "10Mbps")["limit"] == "30p"
-    # PI holds 200 packets as it comes, and SHRED's limit is RED's.
-    assert network.fitted({"kind": "pi"}, "83p", "10Mbps") == {"kind": "pi"}
-    assert network.fitted({"kind": "shred"}, "83p", "10Mbps") == {"kind": "shred"}
-    assert network.buffer() == "84p"
+def test_loss_patterns_are_those_of_flows_in_the_order_of_arrival() -> None:
+    rows = []
+    for place, (flow, lost) in enumerate([(0, 1), (0, 1), (1, 0), (0, 0), (1, 1), (0, 0), (0, 1)]):
+        rows.append((1.0 + 0.03 * place, "drop" if lost else "start", flow, 1448 * place))
+    found = measures._of_losses(measures.passages(_run(rows, flows=2)))
+    # Flow 0 loses two packets in a row, then one; flow 1 one: four losses in three runs.
+    assert found["run"] == pytest.approx(4 / 3)
+    # Losses at 0, 30, 120 and 180 ms: two events of 100 ms, of one flow and of both.
+    assert found["synchronisation"] == pytest.approx(100 * (1 / 2 + 2 / 2) / 2)
+    assert found["gap"] == pytest.approx(60.0)
+    assert measures._of_losses(measures.passages(_run([(1.0, "start", 0, 0)]))) == {}
+
+
+def test_equal_room_is_the_same_number_of_full_packets_for_every_queue() -> None:
+    assert room_of() == 84
+    assert queues.with_room({"kind": "red"}, 84) == {"kind": "red", "limit": "84p"}
+    assert queues.with_room({"kind": "red", "limit": "30p"}, 84)["limit"] == "84p"
+    assert queues.with_room({"kind": "linux-red"}, 84)["limit"] == "126000B"
+    assert queues.with_room({"kind": "cake"}, 84)["memlimit"] == "193536B"
+    assert queues.with_room({"kind": "shred"}, 84) == {"kind": "shred", "red": {"limit": "84p"}}
+    assert [one["limit"] for one in queues.with_room({"kind": "gred"}, 84)["vqs"]] == ["126000B"] * 3
+    # A batch of 64 would take half of the buffer.
+    assert queues.with_room({"kind": "fq-codel"}, 84)["drop_batch"] == 1
+    assert queues.with_room({"kind": "fq-codel"}, 10_240)["drop_batch"] == 64
+
+
+def test_every_queue_has_the_equal_room_or_a_reason() -> None:
+    refused = {
+        name: why
+        for name, table in queues.every_kind().items()
+        if (why := values.room_refusal(table, EQUAL)) is not None
+    }
+    # PI holds 200 packets with its defaults, which 84 packets of room do not allow.
+    assert set(refused) == {"pi", "pisa", "pimc"}
+    assert all("q_ref" in why for why in refused.values())
+    assert all(values.room_refusal(table, SHIPPED) is None for table in queues.every_kind().values())
+
+
+def test_a_queue_holds_no_more_than_its_equal_room() -> None:
+    flood = scenario({"datagrams": {"kind": "udp", "rate": "30Mbps"}}, duration_s=4.0, warm_up_s=1.0)
+    for kind in ("drop-tail", "cake", "linux-red", "fq-codel", "fq", "drr", "dualpi2"):
+        table = queues.axis({kind: {"kind": kind}}, EQUAL)[kind](Scenario.from_dict(flood, name="f").given)
+        table["record"]["queue_every"] = "1ms"
+        run = Scenario.from_dict(table, name=kind).run(seed=1)
+        longest = run.tables["queue"].filter(pl.col("link") == DOWN)["length_packets"].max()
+        assert isinstance(longest, int) and longest <= room_of(), kind
 
 
 def test_a_queue_marks_where_its_parameter_allows_most() -> None:
-    assert network.with_ecn({"kind": "red"}) == {"kind": "red", "ecn": "always"}
-    assert network.with_ecn({"kind": "drop-tail"}) is None
-    assert network.with_ecn({"kind": "sfq"}) is None, "marks come with a RED for each flow"
+    assert queues.with_ecn({"kind": "red"}) == {"kind": "red", "ecn": "always"}
+    assert queues.with_ecn({"kind": "shred"}) == {"kind": "shred", "red": {"ecn": "always"}}
+    assert queues.with_ecn({"kind": "drop-tail"}) is None
+    assert queues.with_ecn({"kind": "sfq"}) is None, "marks come with a RED for each flow"
+    # These mark without a parameter that says so.
+    assert queues.with_ecn({"kind": "cake"}) == {"kind": "cake"}
+    assert queues.with_ecn({"kind": "dualpi2"}) == {"kind": "dualpi2"}
+
+
+def test_kinds_that_manage_no_queue_get_no_card_and_a_reason() -> None:
+    kinds = {one.name for one in members("queues")}
+    assert set(NO_CARD) < kinds
+    assert set(queues.every_kind()) == kinds - set(NO_CARD)
+    refused = CliRunner().invoke(app, ["report-card", "htb"])
+    assert isinstance(refused.exception, ValueError)
+    assert "`htb` gets no report card" in str(refused.exception)
+    assert "give the kind of a leaf" in str(refused.exception)
 
 
 def test_congestion_is_that_of_the_rfc() -> None:
     # S = 83.3 packets of path and 84 of buffer.
     assert [congesting(word) for word in ("mild", "medium", "heavy")] == [6, 14, 19]
+
+
+def test_main_parameters_are_varied_to_half_and_double() -> None:
+    found = parameters.variants({"kind": "codel"}, "10Mbps").tables
+    assert found["target at half"] == {"kind": "codel", "target": "2.5ms"}
+    assert found["interval at double"] == {"kind": "codel", "interval": "200ms"}
+    red = parameters.variants({"kind": "red", "min_th": "20p"}, "10Mbps").tables
+    assert red["min_th and max_th at half"] == {"kind": "red", "min_th": "10p", "max_th": "45p"}
+    pie = parameters.variants({"kind": "pie"}, "10Mbps")
+    assert "must be a multiple" in pie.refused["beta at double"]
+    # Its thresholds follow from the limit here, and half of a limit's default would be no half.
+    linux_red = parameters.variants({"kind": "linux-red", "limit": "100kB"}, "10Mbps")
+    assert set(linux_red.refused) == {"max"}
+    assert set(parameters.MAIN) == set(queues.every_kind()), "a kind without a main parameter, or none such"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "better", "expected"),
+    [
+        ([0.5, 0.52, 0.51], "less", "better"),
+        ([0.5, 0.52, 0.51], "more", "worse"),
+        ([0.5, 0.52, 0.51], "", "less"),
+        ([0.99, 1.01, 1.0], "less", "alike"),
+        # Different from 1 for sure, and by less than the margin.
+        ([1.04, 1.05, 1.06], "less", "alike"),
+        ([0.7, 1.4, 1.0], "less", "undecided"),
+        ([2.0], "less", "undecided"),
+    ],
+)
+def test_the_interval_of_the_ratio_decides_the_word(ratios: list[float], better: str, expected: str) -> None:
+    ours = [20 * one for one in ratios]
+    assert word(ours, [20.0] * len(ours), better=better) == expected
+
+
+def test_values_are_alike_up_to_the_ends_of_the_margin() -> None:
+    ratios = (1 / MARGIN - 0.01, 1 / MARGIN + 0.01, MARGIN - 0.01, MARGIN + 0.01)
+    found = [word([20.0 * one] * 3, [20.0] * 3, better="less") for one in ratios]
+    assert found == ["better", "alike", "alike", "worse"]
+
+
+def test_small_delays_are_alike_within_the_time_of_a_packet_and_zeros_have_no_ratio() -> None:
+    ours, theirs = [1.5, 1.6, 1.7], [1.0, 1.1, 1.2]
+    assert word(ours, theirs, better="less") == "worse"
+    assert word(ours, theirs, better="less", floor=1.2) == "alike"
+    assert word([0.0, 0.0], [0.0, 0.0], better="less") == "alike"
+    assert word([0.4, 0.5, 0.6], [0.0] * 3, better="less") == "worse"
+    assert word([0.0, 0.0, 0.6], [0.0] * 3, better="less") == "undecided"
 
 
 def test_an_ellipse_is_the_normal_distribution_of_its_points() -> None:
@@ -101,35 +235,83 @@ def test_an_ellipse_is_the_normal_distribution_of_its_points() -> None:
     assert stats.ellipse([]) == []
 
 
-def test_every_requirement_has_a_verdict_for_each_queue_and_a_line_on_its_card(tmp_path: Path) -> None:
-    made = report_card.report_card(TWO | {DROP_TAIL: {"kind": DROP_TAIL}})
-    assert [one.name for one in made.readings] == ["red", "drr"]
-    for claim in made.claims:
-        # Fair queueing by itself never marks.
-        marking = ["red"] if claim.id == "4.5 ecn" else ["red", "drr"]
-        assert [one.name for one in made.readings_of(claim)] == marking, claim.id
-    with pytest.raises(ValueError, match="beside drop-tail"):
-        report_card.report_card({DROP_TAIL: {"kind": DROP_TAIL}})
-
-
-def test_a_card_is_written_for_each_queue_and_a_table_over_all(tmp_path: Path) -> None:
-    short = {"duration": "12s", "warm_up": "2s"}
-    sections = [
-        dataclasses.replace(one, scenario={**one.scenario, **short})
+def _short(*numbers: str) -> list:
+    return [
+        dataclasses.replace(one, scenario={**one.scenario, "duration": "12s", "warm_up": "2s"})
         for one in SECTIONS
-        if one.number in ("5.1.1", "5.2")
+        if one.number in numbers
     ]
-    result = study.run(report_card.report_card(TWO, sections), tmp_path / "out", quick=True)
-    assert result.failures == ()
-    written = pages.write(result, tmp_path / "pages")
-    assert {path.name for path in (tmp_path / "pages").iterdir()} - {path.name for path in written} == {
-        "red.svg",
-        "drr.svg",
-    }
-    assert [path.name for path in written] == ["index.md", "red.md", "drr.md"]
-    overview = written[0].read_text(encoding="utf-8")
-    assert "| Queue | ✓ | ✗ | 5.1.1 delay | 5.1.1 goodput | 5.2 delay | 5.2 goodput |" in overview
-    card = written[1].read_text(encoding="utf-8")
-    assert card.count("| **5.") == 4
-    assert "| long: goodput (Mb/s) | symmetric |" in card
-    assert "](red.svg)" in card and "of 3 replications" in card
+
+
+def test_cards_are_drawn_from_values_that_a_file_keeps(tmp_path: Path) -> None:
+    some = {name: {"kind": name} for name in ("codel", "pi", DROP_TAIL)}
+    measured, failures = values.measure(
+        some, tmp_path / "out", replications=3, sections=_short("4.4", "4.5", "8.2.3")
+    )
+    assert failures == ()
+    assert measured.cards == ["codel", "drop-tail", "pi"]
+    written = pages.write(measured, tmp_path)
+    assert [path.name for path in written] == ["index.md", "codel.md", "drop-tail.md", "pi.md"]
+    kept = Values.read(tmp_path / values.FILE)
+    assert kept.frame.equals(measured.frame)
+    assert (kept.queues, kept.refused, kept.runs) == (measured.queues, measured.refused, measured.runs)
+
+    found = Characterisation(kept)
+    codel, drop_tail, pi = found.cards
+    by_name = {one.property.name: one for one in codel.findings}
+    assert set(by_name["queueing delay"].words(EQUAL)) == {"better"}
+    delay = by_name["queueing delay"].rows[0].cells[EQUAL]
+    assert delay.reference is not None and delay.ratio is not None
+    assert delay.ratio.value == pytest.approx(delay.value.value / delay.reference.value, rel=1e-6)
+    assert "Drop Tail's" in by_name["queueing delay"].rows[0].scenario
+    # Parameters are compared with the queue's own defaults, ECN with the same queue without.
+    assert {row.scenario for row in by_name["parameters"].rows} >= {"target at half", "interval at double"}
+    assert by_name["ECN"].rows[0].cells[EQUAL].reference is not None
+    # Drop Tail with equal room is what others are compared with, so only its other column has words.
+    own = {one.property.name: one for one in drop_tail.findings}
+    assert own["queueing delay"].words(EQUAL) == {}
+    assert set(own["queueing delay"].words(SHIPPED)) <= {"worse", "undecided"}
+    assert "ECN" not in own
+    assert list(pi.rooms) == [SHIPPED]
+    assert any("cannot have Drop Tail's room" in note and "q_ref" in note for note in pi.notes)
+
+    card = (tmp_path / "codel.md").read_text(encoding="utf-8")
+    words = " ".join(card.split())
+    assert "3 replications of each scenario" in words and "level 95 %" in words
+    assert '- **Equal room**: `limit = "84p"`' in card and "](codel.svg)" in card
+    index = written[0].read_text(encoding="utf-8")
+    assert f"| Queue | {' | '.join(OVERVIEW)} |" in index
+    assert [line.split(" |")[0] for line in index.splitlines() if line.startswith("| ")][2:] == [
+        "| codel",
+        "| drop-tail",
+        "| pi \\*",
+    ]
+    page = render(found)
+    assert '<h2 id="codel">' in page and "data:image/svg+xml" in page
+    assert all(one.property.about.replace("*", "").split("(")[0][:40] in page for one in codel.findings)
+    shown = tables.details(by_name["losses"])
+    assert shown.head == (
+        *("RFC 7928", "Scenario", "Measure", "Drop Tail"),
+        *("Equal room", "Equal room: ratio", "As shipped", "As shipped: ratio"),
+    )
+    assert all(len(row) == len(shown.head) for row in shown.rows)
+
+
+def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / values.FILE
+    pl.DataFrame({"value": [1.0]}).write_parquet(other)
+    with pytest.raises(ValueError, match="no values of report cards"):
+        Values.read(other)
+    with pytest.raises(ValueError, match="no values of report cards"):
+        Values.read(tmp_path / "missing.parquet")
+
+
+def test_a_table_of_another_queue_cannot_take_the_name_of_drop_tail(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="rename the table"):
+        values.measure({DROP_TAIL: {"kind": "red"}}, tmp_path, replications=2)
+
+
+def test_the_table_of_the_documentation_is_that_of_its_values() -> None:
+    folder = ROOT / "docs" / "report-cards"
+    found = Characterisation(Values.read(folder / values.FILE))
+    assert (folder / "index.md").read_text(encoding="utf-8") == pages.overview(found)

@@ -1,7 +1,7 @@
-"""The scenarios of RFC 7928, each an experiment whose last axis is the queue.
+"""The scenarios of RFC 7928, each an experiment with an axis of queues for each column of a card.
 
-Where the RFC leaves it open, as ns-3's suite of the same scenarios has it (round trips of 100 ms, windows
-of 3 segments at first, a short flow of 100 packets), on a line of 10 Mb/s."""
+Where the RFC leaves a number open, it is that of ns-3's suite of the same scenarios (round trips of 100 ms,
+first windows of 3 segments, a short flow of 100 packets), on a line of 10 Mb/s."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 
 from aqmlab.experiment import Experiment, Form
 from aqmlab.measure import Measure
-from aqmlab.report_card import network
+from aqmlab.report_card import network, parameters, queues
 from aqmlab.report_card.measures import several
 from aqmlab.report_card.network import DOWN, LINES, UP, Table, scenario
-from aqmlab.sweep import Changes, Value
+from aqmlab.report_card.queues import EQUAL, ROOMS, SHIPPED
+from aqmlab.sweep import Change, Changes, Value, applied
 
-SEEDS = 10
+SEEDS = 8
 QUICK_SEEDS = 3
 
 CUBIC = {"congestion_control": {"kind": "cubic"}}
@@ -52,6 +53,9 @@ NEAREST_MS = 4.0
 SHARES = {"mild": 0.036, "medium": 0.081, "heavy": 0.114}
 """Flows for each packet of the path and its buffer (sections 8.2.2 to 8.2.4)."""
 
+PROJECTED_LOSS = {"8.2.2": 0.1, "8.2.3": 0.5, "8.2.4": 1.0}
+"""Percent of packets that these flows are projected to lose (section 8.2.1), by section."""
+
 
 def congesting(word: str, rate_mbps: float = network.RATE_MBPS) -> int:
     """How many flows make congestion of this kind."""
@@ -76,15 +80,6 @@ def _second_round_trip(round_trip_ms: float) -> Table:
     return {"traffic.second.extra_delay": f"{extra:g}ms"}
 
 
-def _at_rate(rate_mbps: float) -> Callable[[Table], Table]:
-    def change(table: Table) -> Table:
-        flows = congesting("medium", rate_mbps)
-        made = scenario({"long": long(flows)}, rate_mbps=rate_mbps)
-        return {**table, **{key: made[key] for key in ("links", "traffic")}}
-
-    return change
-
-
 def _in_series() -> Table:
     """Senders A pass both routers, senders B the second only (section 10.2)."""
     table = scenario({}, packets=("first", "second"))
@@ -104,12 +99,14 @@ def _in_series() -> Table:
 
 def _with_ecn(table: Table) -> Table:
     for link in table["links"].values():
-        link["queue"] = network.with_ecn(link["queue"]) or link["queue"]
+        link["queue"] = queues.with_ecn(link["queue"]) or link["queue"]
     table["tcp"]["ecn"] = {"mode": "on"}
     return table
 
 
-ECN = Changes({"off": {}, "on": _with_ecn})
+WITHOUT_ECN, WITH_ECN = "without ECN", "with ECN"
+
+ECN = Changes({WITHOUT_ECN: {}, WITH_ECN: _with_ecn})
 """Whether senders and the queue use ECN."""
 
 PHASE_S = 20
@@ -134,7 +131,7 @@ def _users(count: int, phase: int) -> dict[str, Table]:
 
 
 FAST_MBPS, SLOW_MBPS = 100.0, 10.0
-"""Between what the capacity varies (section 8.2.6)."""
+"""The capacities between which the line varies (section 8.2.6)."""
 
 
 def _varying(phase: str, period: str) -> Table:
@@ -216,32 +213,96 @@ class Section:
     """A section of RFC 7928 and its scenario."""
 
     number: str
+    """That of the RFC, and a word after a hyphen where several scenarios share a section."""
     title: str
     scenario: Mapping[str, Any]
     measures: tuple[Measure, ...]
-    axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
-    """Beside that of the queue."""
+    axes: Mapping[str, Mapping[Value, Any]] = field(default_factory=dict)
+    """Axes beside that of the queue."""
     last: Mapping[str, Changes] = field(default_factory=dict)
     """Axes whose changes are made after the queue was chosen."""
     quick: Mapping[str, Sequence[Value]] | None = None
     """Values of axes in the quick form."""
+    rooms: tuple[str, ...] = ROOMS
+    """The columns of a card in which the scenario is measured."""
+    only_marking: bool = False
+    """Whether only queues that mark can stand in it."""
 
-    @property
-    def name(self) -> str:
-        """That of its experiment."""
-        return f"rfc7928-{self.number}"
+    def name(self, room: str) -> str:
+        """The name of its experiment in a column."""
+        return f"rfc7928-{self.number}-{room}"
 
-    def experiment(self, queues: Changes, seeds: int = SEEDS) -> Experiment:
-        """Its experiment with these queues, and so many seeds where it is not quick."""
+    def experiment(self, tables: Mapping[str, Table], room: str, seeds: int = SEEDS) -> Experiment:
+        """Its experiment with these queues in a column, and so many seeds in the full form."""
         return Experiment(
-            name=self.name,
+            name=self.name(room),
             title=self.title,
             scenario=self.scenario,
-            axes={**self.axes, "queue": queues, **self.last},
+            axes={**self.axes, "queue": queues.axis(tables, room), **self.last},
             measures=self.measures,
             seeds=seeds,
             quick=Form(seeds=min(seeds, QUICK_SEEDS), axes=self.quick or {}),
         )
+
+    def refusal(self, queue: Table, room: str) -> str | None:
+        """Why a queue cannot stand in this scenario with the room of a column; `None` if it can."""
+        if self.only_marking and queues.with_ecn(queue) is None:
+            return "it does not mark, or marks only with a further parameter"
+        try:
+            found = (
+                queues.refusal(queues.in_room(queue, room, packets), rate) for packets, rate in self._links
+            )
+            return next((why for why in found if why is not None), None)
+        except ValueError as problem:
+            return str(problem)
+
+    @property
+    def _links(self) -> set[tuple[int, str]]:
+        """The room and the rate of every managed link at every point."""
+        changes: list[Change] = [{}, *(change for axis in self.axes.values() for change in axis.values())]
+        tables = [applied(dict(self.scenario), change) for change in changes]
+        return {
+            (queues.packets_of(link["queue"]), link["rate"])
+            for table in tables
+            for link in table["links"].values()
+        }
+
+    @property
+    def packet_ms(self) -> float:
+        """The time that a full packet takes on the line (ms)."""
+        rate = next(iter(self.scenario["links"].values()))["rate"]
+        return 8e-3 * network.PACKET / float(rate.removesuffix("Mbps"))
+
+
+def parameter_experiment(tables: Mapping[str, Table], seeds: int = SEEDS) -> Experiment | None:
+    """Section 8.3: medium congestion, with each main parameter of each queue at half and at double; nothing
+    without such a queue. Its axis names queue and variant; the queues have the room of their defaults."""
+    rate = f"{network.RATE_MBPS:g}Mbps"
+    variants = {
+        f"{name}{VARIANT}{variant}": table
+        for name, queue in tables.items()
+        for variant, table in parameters.variants(queues.shipped(queue), rate).tables.items()
+    }
+    if not variants:
+        return None
+    medium = next(one for one in SECTIONS if one.number == "8.2.3")
+    return Experiment(
+        name=f"rfc7928-8.3-{SHIPPED}",
+        title="Medium congestion with each main parameter at half and at double",
+        scenario=medium.scenario,
+        axes={"queue": queues.axis(variants, SHIPPED)},
+        measures=several("long.delay", "long.goodput", "long.loss"),
+        seeds=seeds,
+        quick=Form(seeds=min(seeds, QUICK_SEEDS)),
+    )
+
+
+VARIANT = " with "
+"""Between the name of a queue and that of its variant."""
+
+
+def _bulk(*more: str) -> tuple[Measure, ...]:
+    return several("long.delay", "long.variation", "long.goodput", "long.loss", *more)
 
 
 SECTIONS = (
@@ -255,28 +316,23 @@ SECTIONS = (
             }
         ),
         axes={"line": LINES},
-        measures=several("small.goodput", "large.goodput", "small.loss", "large.loss"),
+        measures=several("small.loss", "large.loss", "small.goodput", "large.goodput"),
     ),
     Section(
         number="4.5",
         title="Two flows of different round trips, without and with ECN",
         scenario=_two_flows(),
-        axes={"round_trip_ms": Changes({one: _second_round_trip(one) for one in (20, 200)})},
+        axes={"round_trip": Changes({f"{one} ms": _second_round_trip(one) for one in (20, 200)})},
         last={"ecn": ECN},
-        measures=several(
-            *(
-                f"{who}.{what}"
-                for who in ("first", "second")
-                for what in ("loss", "marks", "delay", "goodput")
-            )
-        ),
+        only_marking=True,
+        measures=several("all.loss", "all.marks", "first.delay", "second.delay", "all.goodput"),
     ),
     Section(
         number="5.1.1",
         title="One NewReno flow",
         scenario=scenario({"long": long(tcp=window(3))}),
         axes={"line": LINES},
-        measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+        measures=_bulk(),
     ),
     Section(
         number="5.1.2",
@@ -289,69 +345,63 @@ SECTIONS = (
         ),
         axes={
             "line": LINES,
-            "first_window": Changes(
-                {3: {"traffic.short.tcp": window(3)}, 10: {"traffic.short.tcp": window(10)}}
-            ),
+            "first_window": Changes({f"IW {one}": {"traffic.short.tcp": window(one)} for one in (3, 10)}),
         },
-        measures=several("short.transfer", "short.transfer-p95", "long.goodput", "short.delay"),
+        measures=several("short.transfer", "short.start-up"),
     ),
     Section(
         number="5.2",
         title="One CUBIC flow",
         scenario=scenario({"long": long(tcp=CUBIC)}),
         axes={"line": LINES},
-        measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+        measures=_bulk(),
     ),
     Section(
         number="5.3a",
         title="Datagrams at 120 % of the line",
         scenario=scenario({"datagrams": {"kind": "udp", "rate": "12Mbps"}}),
         axes={"line": LINES},
-        measures=several("datagrams.delay", "datagrams.delay-p95", "datagrams.goodput", "datagrams.loss"),
+        measures=several("datagrams.delay", "datagrams.goodput"),
     ),
     Section(
         number="5.3b",
         title="One NewReno flow beside datagrams at 80 % of the line",
         scenario=scenario({"long": long(), "datagrams": {"kind": "udp", "rate": "8Mbps"}}),
         axes={"line": LINES},
-        measures=several(
-            "long.delay", "long.goodput", "datagrams.delay", "datagrams.goodput", "datagrams.loss"
-        ),
+        measures=several("long.goodput", "long.delay", "datagrams.goodput", "datagrams.delay"),
     ),
     Section(
         number="5.4",
         title="One NewReno flow beside one of LEDBAT",
         scenario=scenario({"long": long(), "background": long(tcp=LEDBAT)}),
         axes={"line": LINES},
-        measures=several(
-            *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
-            *("background.goodput", "background.loss"),
-        ),
+        measures=several("long.delay", "long.goodput", "background.goodput"),
+    ),
+    Section(
+        number="6",
+        title="One NewReno flow beside one CUBIC flow",
+        scenario=scenario({"long": long(), "cubic": long(tcp=CUBIC)}),
+        axes={"line": LINES},
+        measures=several("long.goodput", "cubic.goodput", "all.parity"),
     ),
     Section(
         number="6.2",
-        title="Two flows, one of 100 ms",
+        title="Two NewReno flows, one of 100 ms",
         scenario=_two_flows(),
-        axes={
-            "line": LINES,
-            "round_trip_ms": Changes({one: _second_round_trip(one) for one in ROUND_TRIPS_MS}),
-        },
-        measures=several(
-            "first.goodput", "second.goodput", "first.loss", "second.loss", "first.delay", "second.delay"
-        ),
-        quick={"round_trip_ms": (5, 560)},
+        axes={"round_trip": Changes({f"{one} ms": _second_round_trip(one) for one in ROUND_TRIPS_MS})},
+        measures=several("all.parity"),
+        quick={"round_trip": ("5 ms", "560 ms")},
     ),
     Section(
         number="7.2",
         title="Bursts: pages and datagrams, with and without video and a bulk transfer",
         scenario=scenario({"pages": _pages(1), "cbr": CBR, "film": FILM, "long": long()}),
-        axes={"line": LINES, "case": Changes({case: _only(*there) for case, there in CASES.items()})},
-        measures=several(
-            *("pages.page", "pages.page-p95", "pages.loss"),
-            *("cbr.delay", "cbr.delay-p95", "cbr.loss"),
-            *("film.bit-rate", "film.stalled", "long.goodput"),
-        ),
-        quick={"case": ("I", "IV")},
+        axes={
+            "line": LINES,
+            "case": Changes({f"case {case}": _only(*workloads) for case, workloads in CASES.items()}),
+        },
+        measures=several("pages.page", "cbr.delay", "cbr.variation", "film.bit-rate", "film.stalled"),
+        quick={"case": ("case I", "case IV")},
     ),
     *(
         Section(
@@ -359,7 +409,7 @@ SECTIONS = (
             title=f"{word.capitalize()} congestion",
             scenario=scenario({"long": long(congesting(word))}),
             axes={"line": LINES},
-            measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss", "long.jain"),
+            measures=_bulk("long.gap", "long.run", "long.synchronisation"),
         )
         for number, word in (("8.2.2", "mild"), ("8.2.3", "medium"), ("8.2.4", "heavy"))
     ),
@@ -375,10 +425,7 @@ SECTIONS = (
             duration_s=6.0 * PHASE_S,
         ),
         axes={"line": LINES},
-        measures=several(
-            *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
-            *(f"long.delay-phase-{place}" for place in range(6)),
-        ),
+        measures=_bulk(),
     ),
     Section(
         number="8.2.6",
@@ -387,17 +434,27 @@ SECTIONS = (
             {"long": long(congesting("mild", SLOW_MBPS))}, rate_mbps=FAST_MBPS, duration_s=6.0 * PHASE_S
         ),
         axes={"phase": CAPACITY},
-        measures=several(
-            *("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
-            *(f"long.delay-phase-{place}" for place in range(6)),
-        ),
+        measures=_bulk(),
     ),
-    Section(
-        number="8.3",
-        title="Medium congestion at other rates, nothing tuned",
-        scenario=scenario({"long": long(congesting("medium"))}),
-        axes={"rate_mbps": Changes({one: _at_rate(one) for one in (1.0, 10.0, 100.0)})},
-        measures=several("long.delay", "long.delay-p95", "long.goodput", "long.loss"),
+    *(
+        Section(
+            number=f"3.2-{word}",
+            title=f"Medium congestion with room for {told}",
+            scenario=scenario({"long": long(congesting("medium"))}, products=products),
+            measures=_bulk(),
+            rooms=(EQUAL,),
+        )
+        for word, told, products in (("little", "1/4 of the product", 0.25), ("much", "4 products", 4.0))
+    ),
+    *(
+        Section(
+            number=f"12-{word}",
+            title=f"Medium congestion at {rate:g} Mb/s",
+            scenario=scenario({"long": long(congesting("medium", rate))}, rate_mbps=rate),
+            measures=_bulk(),
+            rooms=(EQUAL,),
+        )
+        for word, rate in (("slow", 1.0), ("fast", 100.0))
     ),
     Section(
         number="9.1",
@@ -405,10 +462,13 @@ SECTIONS = (
         scenario=_mix(),
         axes={"line": LINES},
         measures=several(
-            *("calls.mos", "calls.least-mos", "calls.delay", "calls.delay-p95", "calls.loss"),
-            *("pages.page", "pages.page-p95", "cbr.delay", "cbr.delay-p95", "cbr.loss"),
-            *("film.bit-rate", "film.stalled"),
-            *(f"{who}.goodput" for who in ("long", "pages", "film", "cbr")),
+            "calls.least-mos",
+            "pages.page",
+            "cbr.delay",
+            "cbr.variation",
+            "film.bit-rate",
+            "film.stalled",
+            "all.goodput",
         ),
     ),
     Section(
@@ -422,15 +482,12 @@ SECTIONS = (
             packets=(DOWN, UP),
         ),
         axes={"line": LINES},
-        measures=several(
-            *(f"{way}.{what}" for way in ("down", "up") for what in ("delay", "goodput", "loss"))
-        ),
+        measures=several("down.delay", "up.delay", "down.goodput", "up.goodput"),
     ),
     Section(
         number="10.2",
         title="Two queues in series",
         scenario=_in_series(),
-        axes={},
-        measures=several(*(f"{who}.{what}" for who in ("a", "b") for what in ("delay", "goodput", "loss"))),
+        measures=several("a.delay", "b.delay", "a.goodput", "b.goodput"),
     ),
 )

@@ -1,77 +1,44 @@
-"""The figures of report cards: goodput against delay, an ellipse for each queue (RFC 7928, section 4)."""
+"""The figure of a card: goodput against delay, an ellipse for each column (RFC 7928, section 4)."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.experiment import Experiment
 from aqmlab.plot import Chart
-from aqmlab.publication import Figure
-from aqmlab.report_card.measures import of
-from aqmlab.runs import Results, number
-from aqmlab.study_charts import Draws
+from aqmlab.report_card.characterisation import Characterisation
+from aqmlab.report_card.experiments import SECTIONS
+from aqmlab.report_card.network import DROP_TAIL
+from aqmlab.report_card.queues import EQUAL, SHIPPED
 
-ELLIPSES: Mapping[str, Mapping[str, str]] = {
-    "5.1.1": {"long": "the flow"},
-    "5.2": {"long": "the flow"},
-    "5.3b": {"long": "TCP", "datagrams": "datagrams"},
-    "5.4": {"long": "NewReno"},
-    "8.2.2": {"long": "all flows"},
-    "8.2.3": {"long": "all flows"},
-    "8.2.4": {"long": "all flows"},
-    "8.2.6": {"long": "all flows"},
-    "9.2": {"down": "down", "up": "up"},
-    "10.2": {"a": "both queues", "b": "the second queue"},
-}
-"""By section, the workloads of which an ellipse is drawn, and what they are called."""
+PICTURED = ("5.1.1", "5.2", "8.2.3")
+"""The sections whose ellipses, on the symmetric line, stand on a card."""
 
 
-def figures(experiments: Mapping[str, Experiment]) -> tuple[Figure, ...]:
-    """The figures of these experiments, which are found by the numbers of their sections."""
-    return tuple(
-        Figure(
-            id=section,
-            title=f"{experiments[section].title} (RFC 7928, {section})",
-            caption="Goodput against mean queueing delay: the median of the runs, and the contour of one "
-            "standard "
-            "deviation of the normal distribution in two dimensions that fits them.",
-            chart=ellipses(experiments[section], workloads),
+def ellipses(found: Characterisation, queue: str) -> Chart | None:
+    """Goodput against mean delay, a panel for each scenario: the median of the runs, and the contour of one
+    standard deviation of the normal distribution that fits them. Nothing if no such scenario was run."""
+    series = {"drop-tail": (DROP_TAIL, EQUAL), "equal room": (queue, EQUAL), "as shipped": (queue, SHIPPED)}
+    if queue == DROP_TAIL:
+        del series["equal room"]
+    rows = [
+        (one.title, name, part, x, y)
+        for one in SECTIONS
+        if one.number in PICTURED
+        for name, (of, room) in series.items()
+        for part, x, y in stats.ellipse(
+            found.runs(of, room, one.number, "symmetric", ("long.delay", "long.goodput"))
         )
-        for section, workloads in ELLIPSES.items()
-        if section in experiments
+    ]
+    if not rows:
+        return None
+    return Chart(
+        kind="ellipses",
+        table=pl.DataFrame(rows, schema=["panel", "queue", "part", "delay_ms", "goodput_mbps"], orient="row"),
+        x="delay_ms",
+        y="goodput_mbps",
+        by="queue",
+        panel="panel",
+        x_label="mean queueing delay (ms)",
+        y_label="goodput (Mb/s)",
     )
-
-
-def ellipses(experiment: Experiment, workloads: Mapping[str, str]) -> Draws:
-    """Goodput against delay with an ellipse for each queue, and a panel for each workload and point of the
-    other axes."""
-
-    def draw(results: Results) -> Chart:
-        found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for row in results[experiment.name].rows:
-            said = [str(value) for label, value in row.labels.items() if label != "queue"]
-            for traffic, name in workloads.items():
-                panel = ", ".join([*said, *([name] if len(workloads) > 1 else [])])
-                point = number(row[of(traffic, "delay")]), number(row[of(traffic, "goodput")])
-                found.setdefault((panel, str(row.labels["queue"])), []).append(point)
-        rows = [
-            (panel, queue, part, x, y)
-            for (panel, queue), points in found.items()
-            for part, x, y in stats.ellipse(points)
-        ]
-        schema = ["panel", "queue", "part", "delay_ms", "goodput_mbps"]
-        return Chart(
-            kind="ellipses",
-            table=pl.DataFrame(rows, schema=schema, orient="row"),
-            x="delay_ms",
-            y="goodput_mbps",
-            by="queue",
-            panel="panel",
-            x_label="mean queueing delay (ms)",
-            y_label="goodput (Mb/s)",
-        )
-
-    return draw

@@ -1,10 +1,10 @@
-"""What the runs of a report card are reduced to: for each workload goodput, loss and how long its packets
-waited.
+"""The measures of report cards: for each workload its goodput, its losses and the waits of its packets.
 
-RFC 7928, section 2: goodput, loss ratio, one-way latency and its variation, completion times. Waits are
-those of single packets that carry data, from joining the queue of the link that data go over to leaving it;
-where they pass several such links, the means of all are added. What a call sounds like and what the viewers
-of a video see is what `calls.py` and `video.py` say."""
+RFC 7928, section 2: completion and start-up times of flows, loss ratio and loss patterns, loss
+synchronisation, goodput, one-way latency and its variation. Waits are those of single packets that carry
+data, from joining the queue of the link that data go over to leaving the queue; where packets pass several
+such links, the means of all are added. `calls.py` and `video.py` say how a call sounds and how a video
+plays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from aqmlab import calls, metrics, video
 from aqmlab.measure import Measure, Run
 
-VERSION = 4
+VERSION = 6
 
-PHASE_S, PHASES = 20.0, 6
-"""Waits are also told by phases of so many seconds, which come again after so many."""
+EVENT_S = 0.1
+"""How long a loss event lasts: the round trip of the cards' lines, within which no sender can respond."""
+
+ALL = "all"
+"""The word for all workloads together."""
 
 _KEY = ["link", "flow", "sequence_bytes"]
 
@@ -30,6 +34,13 @@ _KEY = ["link", "flow", "sequence_bytes"]
 def waits(run: Run) -> pl.DataFrame:
     """How long each packet of data waited that left a recorded link after the warm-up: `link`, `traffic`,
     `time_s`, `wait_s`."""
+    found = passages(run).filter(~pl.col("lost"))
+    return found.select("link", "traffic", "time_s", wait_s=pl.col("time_s") - pl.col("arrived_s"))
+
+
+def passages(run: Run) -> pl.DataFrame:
+    """Each packet of data that a recorded link sent or dropped after the warm-up: `link`, `flow`, `traffic`,
+    `arrived_s`, `time_s` of leaving the queue, and whether the packet was `lost`."""
     warm_up_s, _ = metrics.window(run.manifest)
     names = run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String))
     events = run.tables["packets"].filter(~pl.col("backward") & pl.col("link").is_not_null())
@@ -39,21 +50,48 @@ def waits(run: Run) -> pl.DataFrame:
         .select(*_KEY, "time_s", event=event)
         .sort([pl.col("link").to_physical(), "flow", "sequence_bytes", "time_s"], maintain_order=True)
     )
-    first = pl.struct(_KEY) != pl.struct(_KEY).shift(1)
-    # What is sent again has the same number: a packet that leaves is the one that joined last, and goes to
-    # the line at once if none did, or what joined was dropped.
-    came = (
-        pl.when(pl.col("event") == "enqueue")
-        .then(pl.col("time_s"))
-        .when(first.fill_null(True) | (pl.col("event") == "drop"))
-        .then(math.nan)
-        .forward_fill()
-    )
-    found = sorted_by_packet.with_columns(came_s=came).filter(pl.col("event") == "start")
-    found = found.filter(pl.col("time_s") >= warm_up_s).join(names, on="flow")
-    return found.select(
-        "link", "traffic", "time_s", wait_s=(pl.col("time_s") - pl.col("came_s")).fill_nan(0.0)
-    )
+    number = sorted_by_packet.select(pl.struct(_KEY).rle_id()).to_series().to_numpy()
+    joins = (sorted_by_packet["event"] == "enqueue").to_numpy()
+    arrived = _arrivals(sorted_by_packet["time_s"].to_numpy(), number, joins)
+    found = sorted_by_packet.with_columns(arrived_s=arrived).filter(pl.col("event") != "enqueue")
+    found = found.filter(pl.col("time_s") >= warm_up_s).join(names, on="flow", maintain_order="left")
+    return found.select("link", "flow", "traffic", "arrived_s", "time_s", lost=pl.col("event") == "drop")
+
+
+def _arrivals(
+    times_s: npt.NDArray[np.float64], number: npt.NDArray[Any], joins: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """When the packet of each row arrived, of rows that join a queue or leave: by number, and in order.
+
+    Packets of a flow may share a number: what is sent again, a SYN and the first data. Those that waited
+    leave in the order in which they joined; a packet that leaves while none of its number waits arrived as
+    it left."""
+    if not len(times_s):
+        return times_s
+    first = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
+    group = np.zeros(len(number), dtype=int)
+    group[first[1:]] = 1
+    group = np.cumsum(group)
+    joined, left = (_counted(rows, first, group) for rows in (joins, ~joins))
+    # How many left without having joined: the most by which those that left outnumber those that joined.
+    apart = group * (len(number) + 1)
+    direct = np.maximum.accumulate(np.maximum(left - joined, 0) + apart) - apart
+    before = np.r_[0, direct[:-1]]
+    before[first] = 0
+    waited = ~joins & (direct == before)
+    places = np.flatnonzero(joins)
+    joined_before: npt.NDArray[Any] = np.cumsum(joins)[first] - joins[first]
+    arrived = times_s.copy()
+    arrived[waited] = times_s[places[joined_before[group[waited]] + (left - direct)[waited] - 1]]
+    return arrived
+
+
+def _counted(
+    rows: npt.NDArray[np.bool_], first: npt.NDArray[Any], group: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """How many of these rows there are in the group of each row, up to the row."""
+    count = np.cumsum(rows)
+    return count - (count - rows)[first][group]
 
 
 def _of_run(run: Run) -> Mapping[str, Any]:
@@ -61,30 +99,42 @@ def _of_run(run: Run) -> Mapping[str, Any]:
     warm_up_s, _ = metrics.window(run.manifest)
     found: dict[str, Any] = {}
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
-    for (traffic,), rows in flows.group_by(["traffic"], maintain_order=True):
-        rates = rows["goodput_bps"].fill_null(0.0)
+    for traffic, rows in (*_by_traffic(flows), (ALL, flows)):
         found |= {
-            f"{traffic}.goodput": float(rates.sum()) / 1e6,
-            f"{traffic}.jain": float(metrics.jain_of(rates.sum(), (rates**2).sum(), rates.len())),
+            f"{traffic}.goodput": float(rows["goodput_bps"].fill_null(0.0).sum()) / 1e6,
             f"{traffic}.loss": 100 * metrics.drop_fraction(rows),
             f"{traffic}.marks": 100 * _share(rows["packets_marked"].sum(), rows["packets_sent"].sum()),
         }
-    for (traffic,), rows in waits(run).group_by(["traffic"], maintain_order=True):
+    rates = [found[f"{traffic}.goodput"] for traffic, _ in _by_traffic(flows)]
+    found[f"{ALL}.parity"] = _share(min(rates), max(rates))
+    passed = passages(run)
+    for traffic, rows in _by_traffic(passed):
         found |= {f"{traffic}.{what}": value for what, value in _of_waits(rows).items()}
-    for table in ("transfers", "pages"):
-        done = run.tables[table].with_columns(pl.col("traffic").cast(pl.String))
-        done = done.filter(pl.col("complete") & (pl.col("start_s") >= warm_up_s))
-        for (traffic,), rows in done.group_by(["traffic"], maintain_order=True):
-            times = rows["duration_s"].to_numpy()
-            word = table.removesuffix("s")
-            found |= {
-                f"{traffic}.{word}": float(times.mean()),
-                f"{traffic}.{word}-p95": float(np.quantile(times, 0.95)),
-            }
+        found |= {f"{traffic}.{what}": value for what, value in _of_losses(rows).items()}
+    transfers, pages = (
+        run.tables[table]
+        .with_columns(pl.col("traffic").cast(pl.String))
+        .filter(pl.col("complete") & (pl.col("start_s") >= warm_up_s))
+        for table in ("transfers", "pages")
+    )
+    for traffic, rows in _by_traffic(transfers):
+        found[f"{traffic}.transfer"] = rows["duration_s"].mean()
+        found[f"{traffic}.start-up"] = _milliseconds(rows["handshake_s"])
+    for traffic, rows in _by_traffic(pages):
+        found[f"{traffic}.page"] = rows["duration_s"].mean()
     for traffic, table in run.manifest["scenario"]["traffic"].items():
         if of_kind := APPLICATIONS.get(table["kind"]):
             found |= {f"{traffic}.{what}": value for what, value in of_kind(run, traffic, table).items()}
     return found
+
+
+def _milliseconds(seconds: pl.Series) -> float | None:
+    mean = seconds.mean()
+    return 1e3 * float(mean) if isinstance(mean, float) else None
+
+
+def _by_traffic(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    return [(str(key[0]), group) for key, group in rows.group_by("traffic", maintain_order=True)]
 
 
 def _of_calls(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, float]:
@@ -92,7 +142,7 @@ def _of_calls(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, flo
     delays = calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, warm_up_s)
     heard = calls.voices(delays, calls.CODECS[table["codec"]], metrics.seconds(table["every"]))
     scores = [one.mos for one in heard]
-    return {"mos": sum(scores) / len(scores), "least-mos": min(scores)} if scores else {}
+    return {"least-mos": min(scores)} if scores else {}
 
 
 def _of_video(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, float]:
@@ -110,54 +160,66 @@ APPLICATIONS: Mapping[str, Callable[[Run, str, Mapping[str, Any]], dict[str, flo
     "call": _of_calls,
     "video": _of_video,
 }
-"""What more is told of workloads of some kinds."""
+"""Further measures of workloads of some kinds."""
 
 
 def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
-    by_link = rows.group_by("link").agg(pl.col("wait_s").mean())
+    """The mean wait, and where packets pass one link only its variation (RFC 5481: PDV, the wait beyond the
+    least one)."""
+    left = rows.filter(~pl.col("lost")).with_columns(wait_s=pl.col("time_s") - pl.col("arrived_s"))
+    by_link = left.group_by("link").agg(pl.col("wait_s").mean())
     mean = {"delay": 1e3 * float(by_link["wait_s"].sum())}
-    if by_link.height > 1:
+    if by_link.height != 1:
         return mean
-    phases = rows.group_by((pl.col("time_s") / PHASE_S).cast(pl.Int64) % PHASES).agg(pl.col("wait_s").mean())
-    mean |= {f"delay-phase-{place}": 1e3 * wait for place, wait in phases.iter_rows()}
-    waits_s = rows["wait_s"].to_numpy()
-    median, p95, p99 = (1e3 * float(one) for one in np.quantile(waits_s, (0.5, 0.95, 0.99)))
-    return {
-        **mean,
-        "delay-p50": median,
-        "delay-p95": p95,
-        "delay-p99": p99,
-    }
+    waits_s = left["wait_s"].to_numpy()
+    return {**mean, "variation": 1e3 * float(np.quantile(waits_s, 0.95) - waits_s.min())}
+
+
+def _of_losses(rows: pl.DataFrame) -> dict[str, float]:
+    """Loss patterns of the packets that passed one link: nothing where none was lost, or several links drop.
+
+    Packets of a flow lost in a row are counted in the order in which they arrived at the queue. A loss event
+    begins with a loss that is in no event, and lasts `EVENT_S`."""
+    lost = rows.filter(pl.col("lost")).sort("arrived_s")
+    if lost.is_empty() or rows["link"].n_unique() != 1:
+        return {}
+    in_order = rows.sort("flow", "arrived_s", maintain_order=True)
+    follows = pl.col("lost").shift(1) & (pl.col("flow") == pl.col("flow").shift(1))
+    begins = pl.col("lost") & ~follows.fill_null(False)
+    runs = int(in_order.select(begins.sum()).item())
+    times_s, flows = lost["arrived_s"].to_numpy(), lost["flow"].to_numpy()
+    shares = []
+    first, count = 0, rows["flow"].n_unique()
+    while first < len(times_s):
+        last = int(np.searchsorted(times_s, times_s[first] + EVENT_S, side="right"))
+        shares.append(len(set(flows[first:last])) / count)
+        first = last
+    found = {"run": lost.height / runs, "synchronisation": 100 * math.fsum(shares) / len(shares)}
+    if lost.height > 1:
+        found["gap"] = 1e3 * float(np.median(np.diff(times_s)))
+    return found
 
 
 def _share(part: Any, whole: Any) -> float:
     return float(part) / float(whole) if whole else 0.0
 
 
-TOLD: Mapping[str, tuple[str, str]] = {
+TITLES: Mapping[str, tuple[str, str]] = {
     "goodput": ("goodput", "Mb/s"),
-    "jain": ("Jain's index of goodputs", ""),
+    "parity": ("lower goodput over the higher", ""),
     "loss": ("packets dropped", "%"),
     "marks": ("packets marked", "%"),
-    "delay": ("queueing delay, mean", "ms"),
-    "delay-p50": ("queueing delay, median", "ms"),
-    "delay-p95": ("queueing delay, 95th percentile", "ms"),
-    "delay-p99": ("queueing delay, 99th percentile", "ms"),
-    **{
-        f"delay-phase-{place}": (
-            f"queueing delay, mean, {place * PHASE_S:g} s to {(place + 1) * PHASE_S:g} s",
-            "ms",
-        )
-        for place in range(PHASES)
-    },
-    "transfer": ("completion time, mean", "s"),
-    "transfer-p95": ("completion time, 95th percentile", "s"),
-    "page": ("page time, mean", "s"),
-    "page-p95": ("page time, 95th percentile", "s"),
-    "mos": ("mean opinion score, both ends", ""),
-    "least-mos": ("mean opinion score where it sounds worse", ""),
+    "delay": ("mean queueing delay", "ms"),
+    "variation": ("95th percentile of delay variation", "ms"),
+    "gap": ("median interval between losses", "ms"),
+    "run": ("packets of a flow lost in a row", ""),
+    "synchronisation": ("flows that lose in a loss event", "%"),
+    "transfer": ("mean completion time", "s"),
+    "start-up": ("mean start-up time", "ms"),
+    "page": ("mean page time", "s"),
+    "least-mos": ("opinion score at the worse end", "MOS"),
     "bit-rate": ("bit rate", "Mb/s"),
-    "stalled": ("standing still", "s"),
+    "stalled": ("time stalled", "s"),
 }
 """What is measured of a workload, and its unit."""
 
@@ -165,16 +227,19 @@ TOLD: Mapping[str, tuple[str, str]] = {
 @cache
 def of(traffic: str, what: str) -> Measure:
     """A measure of a workload; raises `KeyError` if there is none of this name."""
-    title, unit = TOLD[what]
+    title, unit = TITLES[what]
     name = f"{traffic}.{what}"
     return Measure(
-        name=f"report-card.{name}",
+        name=f"{PREFIX}{name}",
         title=f"{traffic}: {title}",
         unit=unit,
         digits=3,
         version=VERSION,
         compute=lambda view: view.once(_of_run).get(name),
     )
+
+
+PREFIX = "report-card."
 
 
 def several(*names: str) -> tuple[Measure, ...]:

@@ -1,169 +1,126 @@
-"""Report cards as pages: a card for each queue, and a table over all of them. Written by
-`aqmlab report-card --pages FOLDER`, and never by hand.
-"""
+"""Report cards as pages of the documentation: a table over all queues, and a page for each.
+
+`aqmlab report-card --pages FOLDER` writes the values and the table, which are kept with the documentation.
+The pages of the queues are drawn from the values whenever the site is built (`docs/conf.py`)."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
-
-from aqmlab.campaign import version
-from aqmlab.experiment import Experiment
 from aqmlab.files import write_bytes, write_text
-from aqmlab.plot import Chart, save
-from aqmlab.publication import Judged, StudyResult
-from aqmlab.report_card.network import DROP_TAIL, LINES
-from aqmlab.report_claims import interval
-from aqmlab.sweep import said
+from aqmlab.plot import save
+from aqmlab.report_card import tables
+from aqmlab.report_card.characterisation import Card, Characterisation
+from aqmlab.report_card.figures import ellipses
+from aqmlab.report_card.network import DROP_TAIL
+from aqmlab.report_card.properties import OVERVIEW
+from aqmlab.report_card.queues import EQUAL, SHIPPED
+from aqmlab.report_card.tables import Sheet
+from aqmlab.report_card.values import FILE, Values
 
 WIDTH = 118
 
-SIGNS = {"holds": "✓", "fails": "✗", "undecided": "·"}
-"""What a table says of a verdict."""
+
+def write(values: Values, folder: Path) -> list[Path]:
+    """Writes the values, the table over all queues and the page of each queue; returns the pages."""
+    values.write(folder / FILE)
+    index = folder / "index.md"
+    write_text(index, overview(Characterisation(values)))
+    return [index, *draw(folder)]
 
 
-PICTURED = ("5.1.1", "5.2", "8.2.3")
-"""The sections whose ellipses, on the first line, stand on a card."""
-
-
-def write(result: StudyResult, folder: Path) -> list[Path]:
-    """Writes `index.md` and, for each queue, a page and a picture; returns the pages."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {"index": overview(result)}
-    for queue in _queues(result):
-        chart = ellipses(result, queue)
+def draw(folder: Path) -> list[Path]:
+    """Writes the page and the picture of each queue from the values in a folder; returns the pages."""
+    found = Characterisation(Values.read(folder / FILE))
+    pages = []
+    for one in found.cards:
+        chart = ellipses(found, one.queue)
         if chart is not None:
             with tempfile.TemporaryDirectory() as drawn:
-                picture = save(chart, Path(drawn), queue, pictures=("svg",))["svg"]
+                picture = save(chart, Path(drawn), one.queue, pictures=("svg",))["svg"]
                 write_bytes(folder / picture.name, picture.read_bytes())
-        texts[queue] = card(result, queue, pictured=chart is not None)
-    paths = [folder / f"{name}.md" for name in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        write_text(path, text)
-    return paths
+        pages.append(folder / f"{one.queue}.md")
+        write_text(pages[-1], page(found, one, pictured=chart is not None))
+    return pages
 
 
-def ellipses(result: StudyResult, queue: str) -> Chart | None:
-    """A queue's ellipses beside those of Drop Tail, a panel for each scenario; nothing if none was run."""
-    line = str(next(iter(LINES)))
-    charts = {one.figure.id: one.chart for one in result.drawn if one.figure.id in PICTURED}
-    titles = {section: one.title for section, one in _experiments(result).items()}
-    found = {section: chart for section, chart in charts.items() if chart is not None}
-    if not found:
-        return None
-    ours = pl.col("queue").is_in([DROP_TAIL, queue]) & (pl.col("panel") == line)
-    tables = [
-        chart.table.filter(ours).with_columns(panel=pl.lit(titles[section]))
-        for section, chart in found.items()
-    ]
-    return dataclasses.replace(next(iter(found.values())), table=pl.concat(tables))
-
-
-def _experiments(result: StudyResult) -> dict[str, Experiment]:
-    """By section."""
-    return {one.name.removeprefix("rfc7928-"): one for one in result.study.experiments}
-
-
-def _replications(result: StudyResult) -> str:
-    """How many there are of each scenario, and where more might decide."""
-    least = min(one.seeds for one in result.study.experiments)
-    most = max(len(seeds) for seeds in result.provenance["seeds"].values())
-    more = f", up to {most} where more might decide" if most > least and not result.quick else ""
-    return f"{min(least, most)} replications of each scenario{more}"
-
-
-def _queues(result: StudyResult) -> list[str]:
-    return [one.name for one in result.study.readings]
-
-
-def _judged(result: StudyResult, queue: str) -> list[Judged]:
-    return [one for one in result.judged if one.reading.name == queue]
-
-
-def overview(result: StudyResult) -> str:
-    """The table over all queues: a line for each, a column for each requirement."""
-    queues = _queues(result)
-    ids = [claim.id for claim in result.study.claims]
-    found = {
-        queue: {one.claim.id: SIGNS[one.evidence.verdict] for one in _judged(result, queue)}
-        for queue in queues
-    }
-    ranked = sorted(queues, key=lambda queue: (-list(found[queue].values()).count("✓"), queue))
+def overview(found: Characterisation) -> str:
+    """The table over all queues, by name: a line for each queue, a column for each property."""
     lines = [
         "# Report cards of all queues",
         "",
         _wrapped(
-            "Every queue discipline as it comes, in the scenarios of RFC 7928, beside Drop Tail with the "
-            f"same room: made by `aqmlab report-card all`, aqmlab {version()}, "
-            f"{_replications(result)}{', quick' if result.quick else ''}, "
-            f"{result.provenance['runs']:,} runs. ✓ the requirement is met, ✗ it is not, · the 95 % "
-            "interval does not decide, which more replications would change. [What is "
-            "asked](../guides/report-card.md) is told in words there; each queue's card has the numbers. "
-            "Queues come in the order of how many requirements they meet, which says nothing of what each is "
-            "good for."
+            "How each queue discipline behaves in the scenarios of RFC 7928, beside Drop Tail. The "
+            "RFC characterises and sets no limits, so this table holds words and no marks, and the "
+            "order is that of names. A cell lists every word that the scenarios of a property have;"
+            " the card of a queue has the scenarios and the numbers. Every queue has room for "
+            f"{tables.ROOM}; a star marks queues that cannot have this room, and have their "
+            "defaults. [The guide](../guides/report-card.md) describes scenarios and words."
         ),
         "",
-        f"| Queue | ✓ | ✗ | {' | '.join(ids)} |",
-        f"| --- | --- | --- | {' | '.join('---' for _ in ids)} |",
+        _wrapped(tables.method(found.values)),
+        "",
+        *(
+            [
+                _wrapped(
+                    "Drop Tail with equal room is what the others are compared with. Its line has a word "
+                    "only where a queue is compared with itself."
+                ),
+                "",
+            ]
+            if DROP_TAIL in found.values.cards
+            else []
+        ),
+        f"| Queue | {' | '.join(OVERVIEW)} |",
+        f"| --- | {' | '.join('---' for _ in OVERVIEW)} |",
     ]
-    for queue in ranked:
-        signs = [found[queue].get(id, "") for id in ids]
-        counts = f"{signs.count('✓')} | {signs.count('✗')}"
-        lines.append(f"| [{queue}]({queue}.md) | {counts} | {' | '.join(signs)} |")
-    lines += ["", "```{toctree}", ":hidden:", "", *ranked, "```", ""]
+    for card in found.cards:
+        room = EQUAL if EQUAL in card.rooms else SHIPPED
+        words = {one.property.name: ", ".join(one.words(room)) for one in card.findings}
+        star = "" if room == EQUAL else " \\*"
+        lines.append(f"| {card.queue}{star} | {' | '.join(words.get(name, '') for name in OVERVIEW)} |")
+    lines += ["", "```{toctree}", ":caption: Cards", ":glob:", "", "*", "```", ""]
     return "\n".join(lines)
 
 
-def card(result: StudyResult, queue: str, *, pictured: bool = False) -> str:
-    """The card of a queue: a line for each requirement, and what was measured beside Drop Tail."""
-    judged = _judged(result, queue)
-    counts = [one.evidence.verdict for one in judged]
+def page(found: Characterisation, card: Card, *, pictured: bool = False) -> str:
+    """The card of a queue."""
     lines = [
-        f"# {queue}",
+        f"# {card.queue}",
         "",
         _wrapped(
-            f"The report card of `{queue}` as it comes: it meets {counts.count('holds')} of {len(counts)} "
-            f"requirements, fails {counts.count('fails')}, and {counts.count('undecided')} stay undecided, "
-            f"of {_replications(result)}. A number is that of the part that "
-            "decides, with its 95 % interval; *over Drop Tail* is a ratio, seed by seed."
+            f"How `{card.queue}` behaves in the scenarios of RFC 7928. Drop Tail beside it has room "
+            f"for {tables.ROOM}, in both columns. {tables.method(found.values)}"
         ),
         "",
-        *([f"![Goodput against delay, {queue} beside Drop Tail]({queue}.svg)", ""] if pictured else []),
-        "| Requirement | | Found | Where |",
-        "| --- | --- | --- | --- |",
+        *(_room(title, parameters) for title, parameters in tables.rooms(card).items()),
+        "",
     ]
-    for one in judged:
-        found = one.evidence
-        number = interval(found) if not math.isnan(found.value) else ""
-        lines.append(
-            f"| **{one.claim.id}** {one.claim.statement} | {SIGNS[found.verdict]} | {number} | "
-            f"{said(found.where)} |"
-        )
-    lines += ["", "## What was measured", ""]
-    for table, frame in result.tables:
-        if isinstance(frame, pl.DataFrame) and queue in frame.columns:
-            lines += [f"### {table.title}", "", *_table(frame, queue), ""]
+    for note in card.notes:
+        lines += [_wrapped(note), ""]
+    if pictured:
+        lines += [f"![Goodput against delay, {card.queue} beside Drop Tail]({card.queue}.svg)", ""]
+    lines += ["## Summary", "", *_sheet(tables.summary(card)), ""]
+    for finding in card.findings:
+        lines += [f"## {finding.property.title}", "", _wrapped(finding.property.about), ""]
+        lines += [*_sheet(tables.details(finding)), ""]
     return "\n".join(lines)
 
 
-def _table(frame: pl.DataFrame, queue: str) -> Iterator[str]:
-    queues = [DROP_TAIL, queue]
-    first = frame.columns.index(DROP_TAIL)
-    columns = [*frame.columns[:first], *queues]
-    yield f"| {' | '.join(columns)} |"
-    yield f"| {' | '.join('---' for _ in columns)} |"
-    for row in frame.select(columns).iter_rows():
-        yield f"| {' | '.join(_cell(value) for value in row)} |"
+def _room(title: str, parameters: tuple[str, ...]) -> str:
+    """A column and its parameters as an item of a list."""
+    given = ", ".join(f"`{one}`" for one in parameters) or "every parameter at its default"
+    return _wrapped(f"- **{title}**: {given}")
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def _sheet(sheet: Sheet) -> Iterator[str]:
+    yield f"| {' | '.join(sheet.head)} |"
+    yield f"| {' | '.join('---' for _ in sheet.head)} |"
+    for row in sheet.rows:
+        yield f"| {' | '.join(one.said for one in row)} |"
 
 
 def _wrapped(text: str) -> str:

@@ -1,0 +1,129 @@
+"""The main parameters of queues, which section 8.3 of RFC 7928 asks to vary: each at half and at double.
+
+The RFC asks for a discussion of the stability of the control law and of the sensitivity to its parameters.
+A main parameter is one that the source of a discipline tells its users to choose, or a gain or a threshold
+of its control law. Sizes of tables, seeds and switches are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from aqmlab.report_card import queues
+from aqmlab.report_card.network import Table
+
+FACTORS: Mapping[str, float] = {"half": 0.5, "double": 2.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Main:
+    """A main parameter."""
+
+    paths: tuple[str, ...]
+    """More than one path where only all of them together make a gain or a pair of thresholds."""
+    base: Any = None
+    """The value that holds where the parameter is left out."""
+
+    @property
+    def name(self) -> str:
+        """Its paths in words."""
+        return " and ".join(self.paths)
+
+
+def _of(*names: str, **bases: Any) -> tuple[Main, ...]:
+    """Parameters by path; `a+b` are scaled together; `bases` have a value where they are left out."""
+    several = tuple(Main(paths=tuple(name.split("+"))) for name in names)
+    return (*several, *(Main(paths=(name,), base=base) for name, base in bases.items()))
+
+
+_FLOWS_ALONE = _of("limit")
+"""Fair queueing by itself has nothing but room to choose."""
+
+MAIN: Mapping[str, tuple[Main, ...]] = {
+    "adaptive-red": _of("target_delay", "interval", "alpha"),
+    "avq": _of("gamma", "alpha"),
+    "blue": _of("increment", "decrement", "freeze_time"),
+    "cake": _of("rtt"),
+    "choke": _of("probability", max="50p"),
+    "cobalt": _of("target", "interval"),
+    "codel": _of("target", "interval"),
+    "docsis-pie": _of("target"),
+    "drop-tail": _of("limit"),
+    "drr": _of("limit", "quantum"),
+    "dualpi2": _of("target", "coupling", tupdate="16ms", alpha=0.16, beta=3.2),
+    "fq": _of("quantum", "flow_limit"),
+    "fq-codel": _of("target", "interval", "quantum"),
+    "fq-pie": _of("target", "tupdate", "alpha", "beta"),
+    "gred": _of("vqs.min+vqs.max", "vqs.probability"),
+    "linux-red": _of("probability", max="100kB"),
+    "pfq": _FLOWS_ALONE,
+    "pi": _of("q_ref", "a+b", "interval"),
+    "pie": _of("target", "tupdate", "alpha", "beta"),
+    "pimc": _of("pi.q_ref", "pi.a+pi.b", "min_cwnd"),
+    "pisa": _of("pi.q_ref", "pi.a+pi.b", "window_weight"),
+    "red": _of("min_th+max_th", "max_p", "weight"),
+    "rem": _of("target", "gamma", "interval"),
+    "rio": _of("classes.min_th+classes.max_th", "classes.max_p", "weight"),
+    "rio-ps": _of("min_share", "long_max_share", "long_max_p", "weight"),
+    "rr": _FLOWS_ALONE,
+    "scfq": _FLOWS_ALONE,
+    "self-configuring-red": _of("red.min_th+red.max_th", "red.weight", "alpha"),
+    "sfb": _of("increment", "decrement", target="20p"),
+    "sfq": _of("depth", "quantum"),
+    "shred": _of("red.min_th+red.max_th", "red.max_p", "red.weight", "window_weight"),
+    "stfq": _FLOWS_ALONE,
+    "wfq": _FLOWS_ALONE,
+}
+"""By kind. `base` is the documented value that holds where the parameter is left out. Not here, because half
+or double is no meaningful value: `beta` of Adaptive RED (0.9 is a factor below 1) and of self-configuring RED
+(a factor above 1), `phi` of REM (a base above 1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variants:
+    """A queue with each main parameter at half and at double."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """By the name of the variant."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why a variant cannot be, by its name."""
+
+
+def variants(queue: Table, rate: str) -> Variants:
+    """The variants of a queue at a line of this rate."""
+    tables: dict[str, Table] = {}
+    refused: dict[str, str] = {}
+    for main in MAIN.get(queue["kind"], ()):
+        if main.base is not None and set(queue) != {"kind"} and main.name not in queue:
+            refused[main.name] = "is left out, and follows from other parameters"
+            continue
+        for word, factor in FACTORS.items():
+            made = queue
+            for path in main.paths:
+                made = queues.put(made, path, partial(_scaled, factor=factor, base=main.base))
+            name = f"{main.name} at {word}"
+            why = queues.refusal(made, rate)
+            if why is None:
+                tables[name] = made
+            else:
+                refused[name] = why
+    return Variants(tables=tables, refused=refused)
+
+
+def _scaled(value: Any, *, factor: float, base: Any) -> Any:
+    """A number, or a number with its unit, times a factor; whole numbers stay whole, and at least 1."""
+    value = base if value is None else value
+    if isinstance(value, str):
+        found = re.fullmatch(r"([\d.]+)([A-Za-z]+)", value)
+        if found is None:
+            raise ValueError(f"{value!r} is no number with a unit")
+        return f"{_in_unit(float(found[1]) * factor, found[2])}{found[2]}"
+    return max(1, round(value * factor)) if isinstance(value, int) else value * factor
+
+
+def _in_unit(number: float, unit: str) -> str:
+    """A number of a unit; packets and bytes are whole."""
+    return str(max(1, round(number))) if unit in ("p", "B") else f"{number:g}"

@@ -1,0 +1,207 @@
+"""The queues of report cards: which kinds get a card, how much room each has, and how each marks.
+
+A card has two columns. With *equal* room every queue can hold as many full packets as Drop Tail beside it.
+As *shipped* a queue has the room of its defaults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+from aqmlab import _core
+from aqmlab.catalog import members
+from aqmlab.report_card.network import DROP_TAIL, PACKET, RATE_MBPS, Table
+from aqmlab.sweep import Changes
+
+EQUAL, SHIPPED = "equal", "shipped"
+ROOMS = (EQUAL, SHIPPED)
+"""The columns of a card."""
+
+TRUESIZE = 2304
+"""Bytes of memory that Linux counts for a full packet of Ethernet (`skb->truesize`, see `truesize.rs`)."""
+
+SHIPPED_TABLES: Mapping[str, Table] = {DROP_TAIL: {"kind": DROP_TAIL, "limit": "1000p"}}
+"""Queues whose defaults here are those of a paper, as Linux ships them: an Ethernet device's queue holds
+1000 packets (`DEFAULT_TX_QUEUE_LEN`)."""
+
+ROOM_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "cake": ("memlimit",),
+    "fq": ("limit", "flow_limit"),
+    "gred": ("vqs.limit",),
+    "pimc": ("pi.limit",),
+    "pisa": ("pi.limit",),
+    "self-configuring-red": ("red.limit",),
+    "shred": ("red.limit",),
+}
+"""The parameters that bound the room of a kind; of any other kind the parameter `limit` does."""
+
+IN_MEMORY = frozenset({"cake"})
+"""Kinds whose room is memory as Linux counts it, not bytes of packets."""
+
+BATCH, BATCH_LIMIT = 64, 10_240
+"""FQ-CoDel drops up to 64 packets at once, but at most half of the longest queue, where 10,240 have room (RFC
+8290, section 4.1)."""
+
+ALWAYS_MARK = frozenset({"cake", "dualpi2"})
+"""Kinds that mark every ECN-capable packet which they would drop, and have no parameter for that."""
+
+NO_CARD: Mapping[str, str] = {
+    "ack-filter": "ack-filter removes acknowledgements and leaves congestion to the queue inside: measure a "
+    "scenario with and without the filter by `aqmlab compare`",
+    "ce-threshold": "ce-threshold marks ahead of a queue and manages no queue: give the kind of that queue",
+    "drop-nth": "drop-nth is an instrument that drops packets by number: measure with `aqmlab run`",
+    "drop-random": "drop-random is an instrument that drops packets by chance: measure with `aqmlab run`",
+    "htb": "htb is a shaper with classes, and its leaves manage the queues: give the kind of a leaf",
+    "policer": "policer has no queue to manage: measure a scenario with a policer by `aqmlab run`",
+}
+"""Kinds that are no queue management, and what to do instead."""
+
+
+def every_kind() -> dict[str, Table]:
+    """Every kind that gets a card, with its defaults, by name."""
+    kinds = sorted(one.name for one in members("queues") if one.name not in NO_CARD)
+    return {kind: {"kind": kind} for kind in kinds}
+
+
+def check(name: str, queue: Table) -> None:
+    """Raises `ValueError` if a queue gets no card."""
+    why = NO_CARD.get(queue["kind"])
+    if why is not None:
+        raise ValueError(f"`{name}` gets no report card: {why}")
+
+
+def shipped(queue: Table) -> Table:
+    """A queue as Linux or its source ships it."""
+    return SHIPPED_TABLES.get(queue["kind"], queue) if set(queue) == {"kind"} else queue
+
+
+def with_room(queue: Table, packets: int) -> Table:
+    """A queue with room for so many full packets. Raises `ValueError` as `bounds` does."""
+    made = queue
+    for path, value in bounds(queue, packets).items():
+        made = put(made, path, partial(_instead, value))
+    return made
+
+
+def bounds(queue: Table, packets: int) -> dict[str, Any]:
+    """The parameters that give a queue room for so many full packets, by path, each in its own unit.
+
+    Raises `ValueError` if the kind has no such parameter. FQ-CoDel's batch is scaled with the room: a batch
+    takes up to half of the longest queue, of 84 packets as of 10,240, and 64 of 10,240 is less than one of
+    84."""
+    kind = queue["kind"]
+    found: dict[str, Any] = {}
+    for path in ROOM_PARAMETERS.get(kind, ("limit",)):
+        row = _rows(kind).get(path)
+        if row is None:
+            raise ValueError(f"{kind} has no parameter `{path}`")
+        if kind in IN_MEMORY:
+            found[path] = f"{packets * TRUESIZE}B"
+        elif "p" in (row.get("units") or ()):
+            found[path] = f"{packets}p"
+        else:
+            found[path] = f"{packets * PACKET}B"
+    if kind == "fq-codel" and "drop_batch" not in queue:
+        found["drop_batch"] = max(1, BATCH * packets // BATCH_LIMIT)
+    return found
+
+
+def with_ecn(queue: Table) -> Table | None:
+    """A queue that marks where it may; `None` if it cannot mark, or only with a further parameter."""
+    kind = queue["kind"]
+    if kind in ALWAYS_MARK:
+        return queue
+    made = queue
+    paths = [path for path in _rows(kind) if path.split(".")[-1] == "ecn"]
+    for path in paths:
+        words = [choice["word"] for choice in _rows(kind)[path].get("choices") or ()]
+        # By convention the first word says no, and the last marks wherever that is allowed.
+        made = put(made, path, partial(_instead, words[-1] if words else True))
+    return made if paths and refusal(made, f"{RATE_MBPS:g}Mbps") is None else None
+
+
+def axis(tables: Mapping[str, Table], room: str) -> Changes:
+    """An axis of queues by name, which stand at every managed link with the room of a column."""
+
+    def at_every_link(queue: Table) -> Callable[[Table], Table]:
+        def change(table: Table) -> Table:
+            for link in table["links"].values():
+                if "queue" in link:
+                    link["queue"] = in_room(queue, room, packets_of(link["queue"]))
+            return table
+
+        return change
+
+    return Changes({name: at_every_link(table) for name, table in tables.items()})
+
+
+def in_room(queue: Table, room: str, packets: int) -> Table:
+    """A queue with the room of a column, where equal room is that of so many packets."""
+    return with_room(queue, packets) if room == EQUAL else shipped(queue)
+
+
+def packets_of(queue: Table) -> int:
+    """The room of the Drop Tail that a scenario has."""
+    return int(str(queue["limit"]).removesuffix("p"))
+
+
+def put(table: Table, path: str, change: Callable[[Any], Any]) -> Table:
+    """A table whose value at a dotted path is changed; of a list the value in each of its tables. Values
+    that the table leaves out are the kind's defaults."""
+    defaults = {name: row.get("default") for name, row in _rows(table["kind"]).items()}
+    return _put(table, path.split("."), "", defaults, change)
+
+
+def _instead(value: Any, _: Any) -> Any:
+    return value
+
+
+def _put(
+    table: Table, path: list[str], prefix: str, defaults: Mapping[str, Any], change: Callable[[Any], Any]
+) -> Table:
+    key, rest = path[0], path[1:]
+    here = f"{prefix}{key}"
+    value = table.get(key, defaults.get(here))
+    if not rest:
+        return {**table, key: change(value)}
+    if isinstance(value, list):
+        tables = [{name: given for name, given in one.items() if given is not None} for one in value]
+        return {**table, key: [_put(one, rest, f"{here}.", defaults, change) for one in tables]}
+    return {**table, key: _put(table.get(key, {}), rest, f"{here}.", defaults, change)}
+
+
+@cache
+def _rows(kind: str) -> Mapping[str, dict[str, Any]]:
+    """The parameters of a kind by dotted path, those of nested tables too."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(rows: Any, prefix: str) -> None:
+        for row in rows:
+            found[f"{prefix}{row['name']}"] = row
+            add(row.get("fields") or (), f"{prefix}{row['name']}.")
+
+    for one in members("queues"):
+        if one.name == kind:
+            add(one.parameters, "")
+    return found
+
+
+def refusal(queue: Table, rate: str) -> str | None:
+    """Why a queue cannot stand at a line of this rate; `None` if it can."""
+    return _refusal(json.dumps(queue), rate)
+
+
+@cache
+def _refusal(queue: str, rate: str) -> str | None:
+    table = {
+        "duration": "1s",
+        "bottleneck": {"rate": rate, "delay": "1ms", "queue": json.loads(queue)},
+        "traffic": {"one": {"kind": "ftp"}},
+    }
+    try:
+        _core.Document.of_json(json.dumps(table)).plan({})
+    except _core.ScenarioError as problem:
+        return str(problem).splitlines()[0]
+    return None

@@ -66,7 +66,7 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
                 "claimed": "below 1",
                 **found,
                 "seeds": 2,
-                "equal_within": None,
+                "known_to": None,
                 "measured": measured,
             }
         ],

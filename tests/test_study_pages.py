@@ -24,7 +24,7 @@ PART = {
     "value": 0.5,
     "interval": [0.45, 0.55],
     "seeds": 10,
-    "equal_within": None,
+    "known_to": None,
     "measured": "",
 }
 MADE_UP: dict[str, Any] = {

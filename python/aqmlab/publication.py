@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,8 @@ from aqmlab.campaign import Failure
 from aqmlab.experiment import Experiment
 from aqmlab.plot import Chart
 from aqmlab.rule import AnyRule
-from aqmlab.runs import Results
-from aqmlab.stats import Evidence
+from aqmlab.runs import Labels, Results
+from aqmlab.stats import LEVEL, Band, Evidence, Interval
 from aqmlab.sweep import Change, Value
 
 
@@ -102,6 +102,19 @@ AS_DECIDED = Variant(name="as decided", what="The main reading in the form of th
 
 
 @dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What equal systems show of a number that a claim is about: chance alone takes them so far apart."""
+
+    claim: str
+    band: Band
+    """What is claimed of the number."""
+    where: Labels
+    measured: Interval
+    equal: Interval
+    """The same estimate of systems that differ in their draws only."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A publication as experiments, figures and claims.
 
@@ -126,6 +139,8 @@ class Study:
     """Warnings worth printing, such as a warm-up that was too short."""
     variants: tuple[Variant, ...] = ()
     """Other answers that belong to no single decision, beside those of the decisions."""
+    floors: Callable[[Results], Iterable[Floor]] = lambda _: ()
+    """What equal systems show, for claims about distances."""
 
     def __post_init__(self) -> None:
         for what, ids in (
@@ -246,6 +261,9 @@ class StudyResult:
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]
     report: Path
+    floors: tuple[Floor, ...] = ()
+    level: float = LEVEL
+    """The level of each interval, but of those that allow for the number of parts."""
 
     @property
     def verdicts(self) -> dict[str, str]:

@@ -189,8 +189,13 @@ def deciding(found: Evidence) -> str:
 
 
 def interval(found: Evidence) -> str:
-    """The number of some evidence with its interval."""
-    return str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
+    """The number of some evidence with its interval, and what is special about the interval."""
+    text = str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
+    if found.median:
+        text += ", median"
+    if found.wider:
+        text += f" at {100 * found.level:.4g} %"
+    return text + (f", known to ±{found.known_to:.2g}" if math.isfinite(found.known_to) else "")
 
 
 def one_is_enough(rule: AnyRule) -> bool:

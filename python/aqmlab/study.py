@@ -30,6 +30,7 @@ from aqmlab.publication import (
     Claim,
     Drawn,
     Figure,
+    Floor,
     Judged,
     Reading,
     Study,
@@ -40,7 +41,7 @@ from aqmlab.publication import (
 )
 from aqmlab.rule import digest
 from aqmlab.runs import Results
-from aqmlab.stats import Evidence
+from aqmlab.stats import Evidence, Interval
 from aqmlab.store import Store
 from aqmlab.variable import measured
 
@@ -160,6 +161,8 @@ def run(
         ),
         failures=tuple(account.failures),
         warnings=tuple(_warn(study, results)),
+        floors=_floors(study, results),
+        level=study_seeds.level(looks),
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / "report.html",
     )
@@ -282,6 +285,13 @@ def _warn(study: Study, results: Results) -> list[str]:
         return [f"checks could not be made: {_named(problem)}"]
 
 
+def _floors(study: Study, results: Results) -> tuple[Floor, ...]:
+    try:
+        return tuple(study.floors(results))
+    except Exception:  # Nor what equal systems show; the table of it, if there is one, tells why.
+        return ()
+
+
 def _named(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
 
@@ -295,11 +305,22 @@ def records(result: StudyResult) -> dict[str, Any]:
         "version": version(),
         "results_version": _core.RESULTS_VERSION,
         "runs": result.provenance["runs"],
+        "level": _rounded(result.level),
         "claims": [_record(result.study, one) for one in result.judged],
         "variants": {
             variant.name: {one.id: _found(one.evidence) for one in verdicts}
             for variant, verdicts in result.sensitivity
         },
+        "floors": [
+            {
+                "claim": one.claim,
+                "where": dict(one.where),
+                "claimed": str(one.band),
+                "measured": _told(one.measured),
+                "equal": _told(one.equal),
+            }
+            for one in result.floors
+        ],
     }
 
 
@@ -321,7 +342,7 @@ def _record(study: Study, one: Judged) -> dict[str, Any]:
 
 
 def _part(part: Evidence) -> dict[str, Any]:
-    (equal,) = finite([part.equal_within])
+    (known_to,) = finite([part.known_to])
     return {
         "what": part.what,
         "context": part.context,
@@ -329,15 +350,27 @@ def _part(part: Evidence) -> dict[str, Any]:
         "claimed": "" if part.band is None else str(part.band),
         **_found(part),
         "seeds": part.count,
-        "equal_within": equal,
+        "known_to": known_to,
         "measured": part.measured,
         **({"one_of" if part.one_of else "all_of": [_part(one) for one in part.parts]} if part.parts else {}),
     }
 
 
 def _found(evidence: Evidence) -> dict[str, Any]:
-    value, *ends = finite([_rounded(one) for one in (evidence.value, evidence.low, evidence.high)])
-    return {"verdict": evidence.verdict, "value": value, "interval": None if None in ends else ends}
+    """A verdict with the number and the interval that decide: an end that is `None` is infinite. The level is
+    told where it is another than that of the whole file, and `median` where the number is none of means."""
+    return {
+        "verdict": evidence.verdict,
+        **_told(evidence),
+        **({"level": _rounded(evidence.level)} if evidence.wider else {}),
+        **({"median": True} if evidence.median else {}),
+    }
+
+
+def _told(found: Evidence | Interval) -> dict[str, Any]:
+    value, *ends = finite([_rounded(one) for one in (found.value, found.low, found.high)])
+    known = not (math.isnan(found.low) or math.isnan(found.high))
+    return {"value": value, "interval": ends if known else None}
 
 
 def _rounded(value: float) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aqmlab.stats import Interval
+from aqmlab.study_pages import interval_of
 
 CITATION = re.compile(r"\[([^\[\]]*\[[^\[\]]*\])\]\(([\w-]+)\.md\s+\"([^\"]+)\"\)")
 
@@ -49,10 +49,10 @@ def number(results: Mapping[str, Any], title: str) -> str:
         has = "; ".join(f'"{said(part)}"' for part in _parts(claims[0]["parts"]))
         raise ValueError(f'the citation "{title}" means {len(found)} numbers, of: {has}')
     (part,) = found
-    if part["interval"] is None:
+    interval = interval_of(part)
+    if interval is None:
         raise ValueError(f'the citation "{title}" is of a number without an interval')
-    low, high = part["interval"]
-    return str(Interval(value=part["value"], low=low, high=high, count=0))
+    return str(interval)
 
 
 def said(part: Mapping[str, Any]) -> str:

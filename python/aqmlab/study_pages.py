@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +44,14 @@ def page(text: str, results: Record, retired: Mapping[str, Mapping[str, str]]) -
 
 def block(results: Record, retired: Mapping[str, Mapping[str, str]]) -> str:
     """The results in Markdown: how they were made, the verdicts, every number, and what variants change."""
-    parts = [_made(results), _verdicts(results), _numbers(results), _variants(results), _retired(retired)]
+    parts = [
+        _made(results),
+        _verdicts(results),
+        _numbers(results),
+        _floors(results),
+        _variants(results),
+        _retired(retired),
+    ]
     return "\n".join(part for part in parts if part)
 
 
@@ -100,10 +108,25 @@ def _short(one: Record, with_interval: bool) -> str:
 
 
 def _number(found: Record) -> str:
+    if found["value"] is None:
+        return ""
+    interval = interval_of(found)
+    if interval is None:
+        return f"{found['value']:.4g} (no interval)"
+    return f"{interval}, median" if found.get("median") else str(interval)
+
+
+def interval_of(found: Record) -> Interval | None:
+    """The interval of a record, in which an end without bound is `None`; `None` if there is no interval."""
     if found["interval"] is None:
-        return "" if found["value"] is None else f"{found['value']:.4g}"
+        return None
     low, high = found["interval"]
-    return str(Interval(value=found["value"], low=low, high=high, count=0))
+    return Interval(
+        value=found["value"],
+        low=-math.inf if low is None else low,
+        high=math.inf if high is None else high,
+        count=0,
+    )
 
 
 def _numbers(results: Record) -> str:
@@ -160,10 +183,29 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
 
 def _at(part: Record) -> str:
     where = " ".join(f"{label} {value}" for label, value in part["where"].items())
-    equal = part["equal_within"]
-    close = "" if equal is None else f" (equal within {equal:.2g})"
+    wider = f" at {100 * part['level']:.4g} %" if "level" in part else ""
+    known_to = part["known_to"]
+    close = "" if known_to is None else f" (near the limit, known to ±{known_to:.2g})"
     mark = {"holds": "", "fails": " ✗", "undecided": " ?"}[part["verdict"]]
-    return f"{where + ': ' if where else ''}{_number(part)}{close}{mark}"
+    return f"{where + ': ' if where else ''}{_number(part)}{wider}{close}{mark}"
+
+
+def _floors(results: Record) -> str:
+    if not results.get("floors"):
+        return ""
+    said = [
+        _wrapped(
+            "How far apart equal systems are: the same estimate of two systems that differ in their random "
+            "draws only. A claim that asks for less than equal systems show cannot hold."
+        ),
+        "| Claim | Where | Measured | Equal systems | Claimed |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for one in results["floors"]:
+        where = ", ".join(f"{label} {value}" for label, value in one["where"].items())
+        numbers = f"{_number(one['measured'])} | {_number(one['equal'])}"
+        said.append(f"| {one['claim']} | {where} | {numbers} | {one['claimed']} |")
+    return "\n".join([*said, ""])
 
 
 def _variants(results: Record) -> str:

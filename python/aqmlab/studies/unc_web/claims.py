@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from aqmlab.experiment import Experiment
 from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Verdicts
+from aqmlab.publication import Claim, Floor, Verdicts
 from aqmlab.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
-from aqmlab.runs import Labels, Results
-from aqmlab.stats import Band, Interval
+from aqmlab.runs import Results
 from aqmlab.studies.shared import told
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import LEAST, apart, cdf, crosses, lags, lags_beyond, later, leads
@@ -95,16 +94,21 @@ _FLOORS = (
 """What claims say of distances, and the distance of equal systems, which chance alone takes apart."""
 
 
-def floors(results: Results) -> Iterator[tuple[str, Band, Labels, Interval, Interval]]:
-    """The claim, its band, where it is judged, what was measured there, and what equal systems show, wherever
-    both were run."""
+def floors(results: Results) -> Iterator[Floor]:
+    """What equal systems show, wherever they and the systems of the claim were run."""
     for claim, rule, alike in _FLOORS:
         equal = list(alike.points(results))
         for labels in rule.estimate.points(results):
             same = {label: labels[label] for label in alike.axes}
             if same in equal:
                 measured = rule.estimate.interval(results, labels)
-                yield claim, rule.band, labels, measured, alike.interval(results, same)
+                yield Floor(
+                    claim=claim,
+                    band=rule.band,
+                    where=labels,
+                    measured=measured,
+                    equal=alike.interval(results, same),
+                )
 
 
 _of_the_largest = per_seed(

@@ -98,9 +98,6 @@ class Decision:
     variants: tuple[Variant, ...] = ()
 
 
-AS_DECIDED = Variant(name="as decided", what="The main reading in the form of the variants.", change={})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Floor:
     """What equal systems show of a number that a claim is about: chance alone takes them so far apart."""
@@ -256,7 +253,7 @@ class StudyResult:
     drawn: tuple[Drawn, ...]
     tables: tuple[tuple[Table, pl.DataFrame | str], ...]
     sensitivity: tuple[tuple[Variant, Verdicts], ...]
-    """The verdicts under each variant; the first is as decided."""
+    """The verdicts under each variant."""
     failures: tuple[Failure, ...]
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]

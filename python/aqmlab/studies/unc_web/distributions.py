@@ -61,7 +61,7 @@ def slow(difference: Floats) -> int:
 
 
 def certain_crossings(
-    ours: Sequence[Any], theirs: Sequence[Any], level: float = stats.LEVEL
+    ours: Sequence[Any], theirs: Sequence[Any], *, level: float = stats.LEVEL
 ) -> list[Crossing]:
     """Where the two cross, each by at least a response in a hundred, with certainty of this level."""
     difference = differences(ours, theirs)
@@ -105,7 +105,7 @@ def lags_beyond(values: Values, level: float) -> Interval:
 def crosses(values: Values, level: float) -> Interval:
     """How often they cross with certainty of this level: a count, whose interval is a point."""
     ours, theirs = values
-    count = float(len(certain_crossings(ours, theirs, level)))
+    count = float(len(certain_crossings(ours, theirs, level=level)))
     return Interval(value=count, low=count, high=count, count=len(differences(*values)), level=level)
 
 

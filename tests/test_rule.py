@@ -220,6 +220,10 @@ def test_the_verdict_follows_from_the_intervals_that_are_shown() -> None:
     assert clear.verdict == "fails"
     assert (clear.low, clear.level) == (clear.parts[2].low, clear.parts[2].level)
     assert clear.parts[2].verdict == "fails"
+    somewhere = anywhere(every(short.estimate > 5, short.estimate > 6)).judge(made(lambda flows, _: 9.0))
+    assert {(inner.wider, round(inner.level, 4)) for one in somewhere.parts for inner in one.parts} == {
+        (True, 0.9833)
+    }
     everywhere = short.judge(made(lambda flows, _: 2.1))
     assert {one.level for one in everywhere.parts} == {0.95}, "all fail: each by the plain interval"
 

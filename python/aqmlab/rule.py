@@ -399,11 +399,10 @@ class Several:
         return found
 
     def _either(self, results: Results, level_of_parts: float, level: float) -> Evidence:
-        parts = (part for rule in self.rules for part in _best_first(rule, results, level_of_parts))
-        wider = level_of_parts > level
-        return stats.either(
-            *(replace(part, wider=wider or part.wider) for part in parts), level=level_of_parts
-        )
+        parts = [part for rule in self.rules for part in _best_first(rule, results, level_of_parts)]
+        if level_of_parts > level:
+            parts = list(map(_wider, parts))
+        return stats.either(*parts, level=level_of_parts)
 
     def level_of_parts(self, results: Results, level: float) -> float:
         """The level of the intervals by which each part is judged that may hold for all."""
@@ -446,7 +445,12 @@ def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Eviden
 
 def _at_level(part: Evidence, level: float) -> Evidence:
     """Evidence whose line says the level of its interval."""
-    return replace(part, measured=f"{part.measured} (at {100 * level:.4g} %)", wider=True)
+    return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
+
+
+def _wider(part: Evidence) -> Evidence:
+    """Evidence whose level, and that of its parts, allows for the number of parts."""
+    return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))
 
 
 def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:

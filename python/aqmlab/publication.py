@@ -136,8 +136,8 @@ class Study:
     """Warnings worth printing, such as a warm-up that was too short."""
     variants: tuple[Variant, ...] = ()
     """Other answers that belong to no single decision, beside those of the decisions."""
-    floors: Callable[[Results], Iterable[Floor]] = lambda _: ()
-    """What equal systems show, for claims about distances."""
+    floors: Callable[[Results, float], Iterable[Floor]] = lambda *_: ()
+    """What equal systems show, by intervals of a level, for claims about distances."""
 
     def __post_init__(self) -> None:
         for what, ids in (

@@ -67,12 +67,13 @@ class Interval:
         if not self.decided:
             return f"{self.value:.4g} (no interval from {self.count})"
         if math.isinf(self.half_width):
-            finite = [abs(self.value - end) for end in (self.low, self.high) if math.isfinite(end)]
-            places = decimals(finite[0] if finite else math.nan)
+            distances = [abs(self.value - end) for end in (self.low, self.high)]
+            places = decimals(min(distances))
         else:
             places = decimals(self.half_width)
-        low, high = (f"{end:.{places}f}".replace("inf", "∞") for end in (self.low, self.high))
-        return f"{self.value:.{places}f} [{low}, {high}]"
+        numbers = (self.value, self.low, self.high)
+        value, low, high = (f"{number:.{places}f}".replace("inf", "∞") for number in numbers)
+        return f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True, kw_only=True)

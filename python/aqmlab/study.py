@@ -179,7 +179,7 @@ def run(
         ),
         failures=tuple(account.failures),
         warnings=tuple(_warn(study, results)),
-        floors=_floors(study, results),
+        floors=_floors(study, results, level),
         level=level,
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / "report.html",
@@ -257,7 +257,7 @@ def judge(study: Study, path: Path) -> StudyResult:
         ),
         failures=(),
         warnings=tuple(other),
-        floors=_floors(study, found.main),
+        floors=_floors(study, found.main, found.level),
         level=found.level,
         provenance={"runs": sum(len(one.rows) for one in found.main.values()), "live": None},
         report=path,
@@ -346,9 +346,9 @@ def _warn(study: Study, results: Results) -> list[str]:
         return [f"checks could not be made: {_named(problem)}"]
 
 
-def _floors(study: Study, results: Results) -> tuple[Floor, ...]:
+def _floors(study: Study, results: Results, level: float) -> tuple[Floor, ...]:
     try:
-        return tuple(study.floors(results))
+        return tuple(study.floors(results, level))
     except Exception:  # Nor what equal systems show; the table of it, if there is one, tells why.
         return ()
 

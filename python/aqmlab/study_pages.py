@@ -122,16 +122,14 @@ def _by_claim(claims: Sequence[Record]) -> dict[str, list[Record]]:
 
 def _short(one: Record, with_interval: bool) -> str:
     if one["value"] is None:
-        return WORDS[one["verdict"]]
+        return f"{WORDS[one['verdict']]} {_number(one) if with_interval else ''}".rstrip()
     return f"{WORDS[one['verdict']]} {_number(one) if with_interval else format(one['value'], '.3g')}"
 
 
 def _number(found: Record) -> str:
-    if found["value"] is None:
-        return ""
     interval = interval_of(found)
     if interval is None:
-        return f"{found['value']:.4g} (no interval)"
+        return "" if found["value"] is None else f"{found['value']:.4g} (no interval)"
     return f"{interval}, median" if found.get("median") else str(interval)
 
 
@@ -178,7 +176,7 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
         if "all_of" in part:
             yield f"all of: {' and '.join(_lines(part['all_of']))}"
             continue
-        if part["value"] is None:
+        if part["value"] is None and part["interval"] is None:
             yield part["measured"]
             continue
         grouped.setdefault((part["context"], part["what"], part["claimed"]), []).append(part)

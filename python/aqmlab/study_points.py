@@ -98,5 +98,5 @@ def only(study: Study, ids: Sequence[str]) -> Study:
         ),
         answer=lambda _: [],
         checks=lambda _: [],
-        floors=lambda _: (),
+        floors=lambda *_: (),
     )

@@ -77,8 +77,9 @@ def _part(part: Evidence) -> dict[str, Any]:
 
 
 def _found(evidence: Evidence) -> dict[str, Any]:
-    """A verdict with the number and the interval that decide: an end that is `None` is infinite. The level is
-    told where it is another than that of the whole file, and `median` where the number is none of means."""
+    """A verdict with the number and the interval that decide: an end that is `None` is infinite, and so is the
+    value if there is an interval. The level is told where it is another than that of the whole file, and
+    `median` where the number is one."""
     return {
         "verdict": evidence.verdict,
         **_told(evidence),
@@ -99,12 +100,12 @@ def _rounded(value: float) -> float:
 
 
 def interval_of(found: Record) -> Interval | None:
-    """The interval of a record, in which an end without bound is `None`; `None` if there is no interval."""
+    """The interval of a record, in which `None` is an infinite end or value; `None` if there is none."""
     if found["interval"] is None:
         return None
     low, high = found["interval"]
     return Interval(
-        value=found["value"],
+        value=math.inf if found["value"] is None else found["value"],
         low=-math.inf if low is None else low,
         high=math.inf if high is None else high,
         count=0,

@@ -77,8 +77,8 @@ def _part(part: Evidence) -> dict[str, Any]:
 
 
 def _found(evidence: Evidence) -> dict[str, Any]:
-    """A verdict with the number and the interval that decide: an end that is `None` is infinite, and so is the
-    value if there is an interval. The level is told where it is another than that of the whole file, and
+    """A verdict with the number and the interval that decide: an end that is `None` is infinite, and so is
+    the value if there is an interval. The level is told where it is another than that of the whole file, and
     `median` where the number is one."""
     return {
         "verdict": evidence.verdict,

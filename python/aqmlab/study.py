@@ -13,7 +13,7 @@ import math
 import runpy
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,9 +152,12 @@ def run(
                 break
             counts = grown
             make(f"more seeds, look {look + 1}", _tasks(simulated, counts), here)
+        level = study_seeds.level(looks)
+        by_now = judged(study, study.claims, _collect(main, store, counts), level)
+        decided = {one.id for one in by_now if one.evidence.verdict != "undecided"}
         make("sensitivity", [task for one in variants for task in _tasks(one.plans, one.counts)], here)
         for look in range(1, looks):
-            grown_now = [one.grow(counts, store, looks) for one in variants]
+            grown_now = [one.grow(decided, counts, store, looks) for one in variants]
             if not any(grown_now):
                 break
             more = [task for one in variants for task in _tasks(one.plans, one.counts)]
@@ -163,7 +166,6 @@ def run(
             apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
             make("live", live_tasks, apart)
     results = _collect(main, store, counts)
-    level = study_seeds.level(looks)
     at = time.monotonic()
     drawn = _draw(study.figures, results, out / "figures", jobs)
     timing["figures"] = {"seconds": time.monotonic() - at}
@@ -209,9 +211,11 @@ class _Varied:
     claims: Sequence[tuple[Claim, Reading]]
     counts: Counts = field(default_factory=dict)
 
-    def grow(self, limits: Counts, store: Store, looks: int) -> bool:
-        """Asks for more seeds where a claim is open, up to those of the main runs; says whether there are."""
-        wanting = study_seeds.wanting(self.claims, _collect(self.plans, store, self.counts), looks)
+    def grow(self, decided: Collection[str], limits: Counts, store: Store, looks: int) -> bool:
+        """Asks for more seeds where a claim is open whose main verdict is decided, which this variant might
+        reverse, up to the seeds of the main runs; says whether there are more."""
+        claims = [one for one in self.claims if one[0].id + one[1].suffix in decided]
+        wanting = study_seeds.wanting(claims, _collect(self.plans, store, self.counts), looks)
         before = [len(one.tasks(self.counts)) for one in self.plans]
         self.counts = study_seeds.more(self.study, self.counts, wanting, limits)
         return before != [len(one.tasks(self.counts)) for one in self.plans]

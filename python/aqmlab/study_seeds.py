@@ -3,8 +3,9 @@
 There are looks at fixed numbers of seeds, each twice the last one. At each look all claims are judged by
 intervals of so high a level that those of all looks hold together with 95 % (Bonferroni; see `precision`).
 Points of which an undecided part of a claim is computed get more seeds at the next look, unless its interval
-is as narrow as the rule asks. Variants have the same looks, with as many seeds at a point as the main verdict
-has there in the end, and no more.
+is as narrow as the rule asks. Variants have the same looks, with at most as many seeds at a point as the main
+verdict has there in the end, and get more only for claims whose main verdict is decided: there alone they
+could reverse one.
 """
 
 from __future__ import annotations

@@ -94,6 +94,20 @@ def check_drop_functions(table: pl.DataFrame, *points: tuple[str, int, float]) -
         assert at[line, average] == pytest.approx(probability, abs=1e-9), (line, average)
 
 
+def check_verdict_follows(found: Evidence) -> None:
+    """The verdict of a claim follows from the verdicts of its parts as they are shown, and no other."""
+    if not found.parts:
+        return
+    several = {part.verdict for part in found.parts}
+    decisive, weak = ("holds", "fails") if found.one_of else ("fails", "holds")
+    if decisive in several:
+        assert found.verdict == decisive, found.measured
+    else:
+        assert found.verdict == ("undecided" if "undecided" in several else weak), found.measured
+    for part in found.parts:
+        check_verdict_follows(part)
+
+
 def check_result(result: StudyResult, *, figures: int) -> None:
     """A study that ran has all its figures and tables, a report, and for every part of a claim a number whose
     interval and band give the verdict; what is written down is what was found."""
@@ -102,6 +116,7 @@ def check_result(result: StudyResult, *, figures: int) -> None:
     broken = [(table.id, made) for table, made in result.tables if isinstance(made, str)]
     assert not broken, broken
     for one in result.judged:
+        check_verdict_follows(one.evidence)
         missing = [part.measured for part in one.evidence.parts if not math.isfinite(part.value)]
         assert not missing, one.id
         for part in _parts(one.evidence):

@@ -198,3 +198,51 @@ def test_one_of_many_parts_fails_for_all_only_by_an_interval_that_allows_for_the
     assert everywhere.verdict == "fails", "at all points, whatever their number"
     once = every(short.at({"flows": 3})).judge(made(lambda *_: 2 - 0.0025 + (half + wider) / 2))
     assert once.verdict == "fails", "of one part there is nothing to allow for"
+
+
+def test_the_verdict_follows_from_the_intervals_that_are_shown() -> None:
+    """One of three parts is outside of its band by the plain interval and not by that for three parts: the
+    latter is shown, with its level, and meets the band."""
+    half, wider = 0.00205, 0.0031
+    short = mean_of(tried[TIME].at(queue="red")) < 2
+    close = short.judge(made(lambda flows, _: 2 - 0.0025 + (half + wider) / 2 if flows == 3 else 1.0))
+    assert [(one.verdict, one.wider) for one in close.parts] == [
+        ("holds", False),
+        ("holds", False),
+        ("undecided", True),
+    ]
+    shown = close.parts[2]
+    assert shown.low < 2 < shown.high
+    assert shown.level == pytest.approx(1 - 0.05 / 3)
+    assert "at 98.33 %" in shown.measured
+    assert (close.low, close.high, close.level) == (shown.low, shown.high, shown.level)
+    clear = short.judge(made(lambda flows, _: 2.1 if flows == 3 else 1.0))
+    assert clear.verdict == "fails"
+    assert (clear.low, clear.level) == (clear.parts[2].low, clear.parts[2].level)
+    assert clear.parts[2].verdict == "fails"
+    somewhere = anywhere(every(short.estimate > 5, short.estimate > 6)).judge(made(lambda flows, _: 9.0))
+    assert {(inner.wider, round(inner.level, 4)) for one in somewhere.parts for inner in one.parts} == {
+        (True, 0.9833)
+    }
+    everywhere = short.judge(made(lambda flows, _: 2.1))
+    assert {one.level for one in everywhere.parts} == {0.95}, "all fail: each by the plain interval"
+
+
+def test_values_with_several_modes_are_judged_by_their_median() -> None:
+    bistable = {
+        "tried": Runs(
+            rows=tuple(
+                Row(
+                    labels={"flows": 1, "queue": "red"},
+                    seed=seed,
+                    values={"time": (1.0 if seed < 12 else 9.0) + seed / 1000, "loss": 0.0},
+                )
+                for seed in range(20)
+            ),
+            axes={"flows": LOADS, "queue": ("red", "drop-tail")},
+        )
+    }
+    found = (mean_of(tried[TIME].at(queue="red", flows=1)) < 3).judge(bistable)
+    assert found.median
+    assert found.value == pytest.approx(1.009)
+    assert found.verdict == "undecided", "the interval of the median reaches into the second group"

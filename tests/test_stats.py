@@ -188,6 +188,15 @@ def test_a_number_is_told_with_two_digits_of_its_uncertainty() -> None:
     assert str(interval(2.0, 2.0)) == "2.000 [2.000, 2.000]"
 
 
+def test_an_end_without_bound_is_shown() -> None:
+    open_ = Interval(value=4.29, low=1.48, high=math.inf, count=10)
+    assert str(open_) == "4.3 [1.5, ∞]"
+    assert stats.verdict(open_, stats.at_most(0.5)) == "fails"
+    assert str(Interval(value=math.inf, low=6.5, high=math.inf, count=10)) == "∞ [6.500, ∞]"
+    nothing = Interval(value=4.29, low=math.nan, high=math.nan, count=1)
+    assert stats.verdict(nothing, stats.at_most(0.5)) == "undecided"
+
+
 def test_evidence_says_what_was_measured_and_claimed() -> None:
     said = stats.judge("ratio", interval(0.8, 0.9), stats.within(0.7, 1.0)).measured
     assert said == "ratio 0.850 [0.800, 0.900], claimed in [0.7, 1]"

@@ -32,6 +32,7 @@ def test_a_study_writes_its_report_claims_and_figures(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {
         "report.html",
         "claims.json",
+        "values.parquet",
         "store",
         "figures",
     }
@@ -66,7 +67,7 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
                 "claimed": "below 1",
                 **found,
                 "seeds": 2,
-                "equal_within": None,
+                "known_to": None,
                 "measured": measured,
             }
         ],
@@ -91,8 +92,9 @@ def test_sensitivity_judges_again_and_leaves_the_main_verdicts_alone(tmp_path: P
         decisions=(Decision(question="Which?", decision="This.", reason="Why not.", variants=(slow,)),),
     )
     result = run(tmp_path, varied)
-    assert [variant.name for variant, _ in result.sensitivity] == ["as decided", "slow SHRED"]
-    assert [verdicts.of("C-1").verdict for _, verdicts in result.sensitivity] == ["holds", "fails"]
+    assert [variant.name for variant, _ in result.sensitivity] == ["slow SHRED"]
+    assert [verdicts.of("C-1").verdict for _, verdicts in result.sensitivity] == ["fails"]
+    assert [one.evidence.count for _, verdicts in result.sensitivity for one in verdicts] == [4]
     assert result.verdicts["C-1"] == "holds"
     # RED is the same under both.
     assert FakeScenario.made == 16 + 8

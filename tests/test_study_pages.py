@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from aqmlab import study, study_pages
+from aqmlab import study, study_citations, study_pages, study_values
 from aqmlab.rule import digest
 from aqmlab.studies import rules
 
@@ -24,7 +25,7 @@ PART = {
     "value": 0.5,
     "interval": [0.45, 0.55],
     "seeds": 10,
-    "equal_within": None,
+    "known_to": None,
     "measured": "",
 }
 MADE_UP: dict[str, Any] = {
@@ -51,8 +52,10 @@ MADE_UP: dict[str, Any] = {
         for reading, suffix, verdict in (("Reno", "", "holds"), ("SACK", "-sack", "fails"))
     ],
     "variants": {
-        "as decided": {"C-1": {"verdict": "holds", "value": 0.5, "interval": [0.4, 0.6]}},
+        "quick": {"C-1": {"verdict": "holds", "value": 0.5, "interval": [0.4, 0.6]}},
         "slow": {"C-1": {"verdict": "fails", "value": 1.5, "interval": [1.4, 1.6]}},
+        "slower": {"C-1": {"verdict": "fails", "value": 2.5, "interval": [2.4, 2.6]}},
+        "quicker": {"C-1-sack": {"verdict": "holds", "value": 0.3, "interval": [0.2, 0.4]}},
     },
 }
 TEXT = f"# Small\n\n{study_pages.BEGIN}\nstale\n{study_pages.END}\n\nIt takes 0.75 of it, 25.0 % less.\n"
@@ -67,7 +70,8 @@ def results(path: Path) -> dict[str, Any]:
 def test_a_page_has_the_results_of_its_full_run(path: Path) -> None:
     text = (FOLDER / f"{path.stem}.md").read_text(encoding="utf-8")
     name, form = study_pages.study_of(path.stem)
-    made = study_pages.page(text, results(path), {} if form else rules.retired(name))
+    retired, changes = ({}, []) if form else (rules.retired(name), rules.changes(name))
+    made = study_pages.page(text, results(path), retired, changes)
     assert text == made, "python -m aqmlab.study_pages docs/studies"
 
 
@@ -88,7 +92,7 @@ def test_results_are_of_a_full_run_judged_by_the_rules_of_today(path: Path) -> N
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_no_figure_in_the_prose_after_the_results_is_without_its_source(path: Path) -> None:
     text = (FOLDER / f"{path.stem}.md").read_text(encoding="utf-8")
-    assert study_pages.unfounded(text, results(path)) == []
+    assert study_citations.unfounded(text.partition(study_pages.END)[2], results(path)) == []
 
 
 def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round() -> None:
@@ -99,10 +103,60 @@ def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round(
     assert "load 0.5: 0.500 [0.450, 0.550], load 1.0: 0.750 [0.450, 0.550] ✗, claimed below 1" in " ".join(
         page.split()
     )
-    assert "Turned round are C-1 under slow." in page
+    assert "| main verdict | H |" in page
+    assert "| quick | H |" in page
+    assert "| slow | **F** |" in page
+    flat = " ".join(page.split())
+    assert (
+        "Reversed: C-1 (holds in the main verdict) fails under slow, slower; C-1-sack (fails in the main "
+        "verdict) holds under quicker." in flat
+    )
     assert "- **C-0**: It was two-sided." in page
     assert "1 234 runs" in page
     assert study_pages.page(page, MADE_UP, {"C-0": {"retired": "It was two-sided."}}) == page
+
+
+def test_a_page_says_how_many_verdicts_chance_alone_would_turn() -> None:
+    page = " ".join(study_pages.page(TEXT, MADE_UP, {}).split())
+    assert "there are 2" in page
+    assert "of the 2 verdicts here that say *holds* or *fails*, at most 0.1 are expected to be wrong" in page
+
+
+def test_an_interval_without_end_one_at_another_level_and_a_median_are_told() -> None:
+    open_, wider, median = (
+        {**PART, "interval": [0.45, None], "verdict": "fails"},
+        {**PART, "level": 0.99833, "verdict": "undecided", "known_to": 0.05},
+        {**PART, "median": True},
+    )
+    claims = [{**MADE_UP["claims"][0], "parts": [open_, wider, median]}]
+    page = " ".join(study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {}).split())
+    assert "load 0.5: 0.500 [0.450, ∞] ✗" in page
+    assert "load 0.5: 0.500 [0.450, 0.550] at 99.83 % (near the limit, known to ±0.05) ?" in page
+    assert "load 0.5: 0.500 [0.450, 0.550], median" in page
+
+
+def test_a_page_has_what_equal_systems_show_and_what_was_changed_under_an_id() -> None:
+    floor = {
+        "claim": "C-1",
+        "where": {"load": 80},
+        "claimed": "at most 0.005",
+        "measured": {"value": 0.001, "interval": [0.0005, 0.0015]},
+        "equal": {"value": 0.002, "interval": [-0.001, 0.005]},
+    }
+    change = {
+        "study": "small",
+        "claims": ["C-1"],
+        "field": "seeds",
+        "was": 40,
+        "is": 20,
+        "date": "2026-11-23",
+        "commit": "d17c584",
+        "why": "To spare runs.",
+    }
+    page = study_pages.page(TEXT, {**MADE_UP, "floors": [floor]}, {}, [change])
+    row = "| C-1 | load 80 | 0.00100 [0.00050, 0.00150] | 0.0020 [-0.0010, 0.0050] | at most 0.005 |"
+    assert row in page
+    assert "- **seeds** of C-1: from *40* to *20* (2026-11-23, d17c584). To spare runs." in page
 
 
 def test_parts_that_are_enough_one_by_one_are_told_from_those_that_must_hold_together() -> None:
@@ -141,8 +195,9 @@ def test_a_page_tells_when_one_part_is_enough_and_why_there_is_no_number() -> No
 
 
 def test_a_figure_in_prose_must_be_one_of_the_results() -> None:
-    assert study_pages.unfounded(TEXT, MADE_UP) == []
-    assert study_pages.unfounded(f"{TEXT}0.76 and 26.0 %", MADE_UP) == ["0.76", "26.0 %"]
+    prose = TEXT.partition(study_pages.END)[2]
+    assert study_citations.unfounded(prose, MADE_UP) == []
+    assert study_citations.unfounded(f"{prose}0.76 and 26.0 %", MADE_UP) == ["0.76", "26.0 %"]
 
 
 def test_a_page_without_marks_is_refused() -> None:
@@ -159,5 +214,8 @@ def test_results_of_a_quick_form_are_no_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"quick form: run the study in full"):
         study_pages.take(runs, pages, "abc")
     (runs / "small/claims.json").write_text(json.dumps(MADE_UP))
+    pl.DataFrame({"seed": [1]}).write_parquet(runs / "small/values.parquet", metadata={"study": "small"})
     study_pages.take(runs, pages, "abc")
     assert results(pages / "results/small.json") == {**MADE_UP, "commit": "abc"}
+    published = study_values.metadata_of(pages / "results/small.parquet")
+    assert published == {"study": "small", "commit": "abc"}

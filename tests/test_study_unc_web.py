@@ -28,6 +28,7 @@ from aqmlab.studies.unc_web.distributions import (
     differences,
     lags,
     later,
+    leads,
 )
 from aqmlab.studies.unc_web.experiments import (
     FULL_LOAD,
@@ -253,15 +254,19 @@ def test_w6_asks_for_a_lead_and_no_lag_that_counts(ecn: Curve, expected: str) ->
     assert verdict("W6.3", tail=DROPPING, ared=DROPPING, ecn=ecn) == expected
 
 
-def test_equal_systems_have_a_largest_distance_but_no_lag() -> None:
+def test_equal_systems_have_a_largest_distance_and_lag_and_no_lead() -> None:
     """Steps of chance in each seed: the largest of them is above zero, the one that others choose is not."""
     rng = np.random.default_rng(1)
-    lag, largest = [], []
+    lead, lag, largest = [], [], []
     for _ in range(100):
         noise = rng.normal(0.0, 0.02, size=(5, 2, 20)).repeat(10, axis=2)
-        lag.append(lags([list(noise[:, 0]), list(noise[:, 1])], 0.95).value)
+        both = [list(noise[:, 0]), list(noise[:, 1])]
+        lead.append(leads(both, 0.95).value)
+        lag.append(lags(both, 0.95))
         largest.append(float(np.abs(noise[:, 0] - noise[:, 1]).max(axis=1).mean()))
-    assert abs(np.mean(lag)) < 3 * np.std(lag) / 10
+    assert abs(np.mean(lead)) < 3 * np.std(lead) / 10
+    assert np.mean([one.value for one in lag]) > 0.01
+    assert np.mean([one.low <= 0 for one in lag]) >= 0.95
     assert np.mean(largest) > 0.05
 
 
@@ -284,7 +289,7 @@ def test_a_claim_below_what_equal_systems_show_is_told() -> None:
 
     found = {one.name: runs(one, {measures.CDF: cdf}) for one in (drop_tails, six_areds, two_areds)}
     found |= {one.name: made(one, lambda _: DROPPING)[1] for one in (drop_tail, adaptive_red)}
-    apart = {(claim, labels["load"]): alike.value for claim, _, labels, _, alike in floors(found)}
+    apart = {(one.claim, one.where["load"]): one.equal.value for one in floors(found)}
     assert apart.keys() >= {("W1", 50), ("W1", 70), ("W2", 80), ("W2", 105), ("W6.3", 90)}
     assert apart["W1", 50] == 0
     assert apart["W1", 70] == pytest.approx(0.2, abs=0.05)

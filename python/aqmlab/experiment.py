@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,7 +57,8 @@ class Experiment:
     """The most seeds that a point may get where verdicts hang on it (`study_seeds`)."""
     quick: Form = Form(seeds=3)
     varied: Form | None = None
-    """In what form variants are run; without one they are not."""
+    """In what form variants are run; without one they are not. It may leave out values of axes, and no more:
+    variants have the seeds and the durations of the main verdict, with which theirs are compared."""
     varied_quick: Form = Form()
     """What the quick form of the variants has less than `varied`."""
     live: bool = False
@@ -67,6 +68,11 @@ class Experiment:
     labels and the seed."""
 
     def __post_init__(self) -> None:
+        if self.varied is not None and (self.varied.seeds is not None or self.varied.changes):
+            raise ValueError(
+                f"{self.name}: varied may choose values of axes, but neither seeds nor changes: variants are "
+                "compared with the main verdict"
+            )
         forms: tuple[FormName, ...] = ("full", "quick")
         for form in (*forms, *(("varied", "varied-quick") if self.varied else ())):
             self.sweep(form)
@@ -197,6 +203,11 @@ class Planned:
     experiment: Experiment
     sweep: Sweep
     points: tuple[tuple[Labels, Callable[[int], Runnable]], ...]
+
+    def among(self, points: Collection[PointName]) -> Planned:
+        """The same, of some points only."""
+        kept = tuple(one for one in self.points if (self.experiment.name, tuple(one[0].values())) in points)
+        return replace(self, points=kept)
 
     def tasks(self, counts: Counts) -> list[tuple[Labels, Task]]:
         """The runs of all points, with their labels."""

@@ -114,5 +114,5 @@ def _distribution(found: Replications) -> Iterator[str]:
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:
-    ends = (factor * value for value in (interval.value, interval.low, interval.high))
-    return Interval(**dict(zip(("value", "low", "high"), ends, strict=True)), count=interval.count)
+    value, low, high = (factor * one for one in (interval.value, interval.low, interval.high))
+    return Interval(value=value, low=low, high=high, count=interval.count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,8 @@ from aqmlab.campaign import Failure
 from aqmlab.experiment import Experiment
 from aqmlab.plot import Chart
 from aqmlab.rule import AnyRule
-from aqmlab.runs import Results
-from aqmlab.stats import Evidence
+from aqmlab.runs import Labels, Results
+from aqmlab.stats import LEVEL, Band, Evidence, Interval
 from aqmlab.sweep import Change, Value
 
 
@@ -98,7 +98,17 @@ class Decision:
     variants: tuple[Variant, ...] = ()
 
 
-AS_DECIDED = Variant(name="as decided", what="The main reading in the form of the variants.", change={})
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What equal systems show of a number that a claim is about: chance alone takes them so far apart."""
+
+    claim: str
+    band: Band
+    """What is claimed of the number."""
+    where: Labels
+    measured: Interval
+    equal: Interval
+    """The same estimate of systems that differ in their draws only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +136,8 @@ class Study:
     """Warnings worth printing, such as a warm-up that was too short."""
     variants: tuple[Variant, ...] = ()
     """Other answers that belong to no single decision, beside those of the decisions."""
+    floors: Callable[[Results, float], Iterable[Floor]] = lambda *_: ()
+    """What equal systems show, by intervals of a level, for claims about distances."""
 
     def __post_init__(self) -> None:
         for what, ids in (
@@ -241,11 +253,14 @@ class StudyResult:
     drawn: tuple[Drawn, ...]
     tables: tuple[tuple[Table, pl.DataFrame | str], ...]
     sensitivity: tuple[tuple[Variant, Verdicts], ...]
-    """The verdicts under each variant; the first is as decided."""
+    """The verdicts under each variant."""
     failures: tuple[Failure, ...]
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]
     report: Path
+    floors: tuple[Floor, ...] = ()
+    level: float = LEVEL
+    """The level of each interval, but of those that allow for the number of parts."""
 
     @property
     def verdicts(self) -> dict[str, str]:

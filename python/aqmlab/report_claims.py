@@ -47,6 +47,7 @@ class Board:
         self.columns: tuple[Reading, ...] = result.study.readings if several else (Reading(name=""),)
         """The readings that verdicts differ by; a single one without name if there are none."""
         self.variants = tuple(variant for variant, _ in result.sensitivity)
+        self._main: dict[str, Verdict] = {one.id: one.evidence.verdict for one in result.judged}
         self._under: dict[str, list[tuple[Variant, Judged]]] = {}
         for variant, verdicts in result.sensitivity:
             for one in verdicts:
@@ -57,7 +58,7 @@ class Board:
         return [one for one in self.result.judged if one.claim.id == claim.id]
 
     def under(self, id: str) -> list[tuple[Variant, Judged]]:
-        """A verdict under each variant that tells of it, the first as decided."""
+        """A verdict under each variant that tells of it."""
         return self._under.get(id, [])
 
     def cells(self, claim: Claim) -> list[Cell]:
@@ -113,13 +114,13 @@ class Board:
         return [(variant.name, one) for variant, one in self.under(id)]
 
     def effect(self, one: Judged) -> Effect:
-        """What a variant does to a verdict."""
-        before, now = self._decided(one.id), one.evidence.verdict
+        """What a variant does to the main verdict."""
+        before, now = self._main[one.id], one.evidence.verdict
         return "same" if before == now else "turned" if {before, now} == {"holds", "fails"} else "other"
 
     def changes(self, claim: Claim) -> str:
         """Under how many variants a verdict on the claim is another one; empty if none tells of it."""
-        pairs = [pair for one in self.judged(claim) for pair in self.under(one.id)[1:]]
+        pairs = [pair for one in self.judged(claim) for pair in self.under(one.id)]
         names = {variant.name for variant, _ in pairs}
         other = {variant.name for variant, one in pairs if self.effect(one) != "same"}
         return (
@@ -142,19 +143,12 @@ class Board:
 
     def _by_variants(self, claim: Claim) -> Iterator[Dependence]:
         for judged in self.judged(claim):
-            turned = [
-                variant.name for variant, one in self.under(judged.id)[1:] if self.effect(one) == "turned"
-            ]
+            turned = [variant.name for variant, one in self.under(judged.id) if self.effect(one) == "turned"]
             if turned:
-                before, main = self._decided(judged.id), judged.evidence.verdict
+                before = judged.evidence.verdict
                 after = "fails" if before == "holds" else "holds"
-                form = "" if before == main else f"{main} in full; in the form of the variants "
-                text = f"{form}{before} as decided; {after} with {listed(turned)}"
+                text = f"{before} as decided; {after} with {listed(turned)}"
                 yield Dependence(claim=claim, id=judged.id, text=text)
-
-    def _decided(self, id: str) -> Verdict:
-        """What variants are compared with: the verdict as decided in their form."""
-        return self.under(id)[0][1].evidence.verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +183,13 @@ def deciding(found: Evidence) -> str:
 
 
 def interval(found: Evidence) -> str:
-    """The number of some evidence with its interval."""
-    return str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
+    """The number of some evidence with its interval, and what is special about the interval."""
+    text = str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
+    if found.median:
+        text += ", median"
+    if found.wider:
+        text += f" at {100 * found.level:.4g} %"
+    return text + (f", known to ±{found.known_to:.2g}" if math.isfinite(found.known_to) else "")
 
 
 def one_is_enough(rule: AnyRule) -> bool:

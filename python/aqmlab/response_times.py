@@ -76,21 +76,23 @@ def shares(times: Sequence[Floats], grid: Floats) -> Floats:
     return np.array([metrics.cdf(one, grid) for one in times]).reshape(len(times), grid.size)
 
 
-def crossings(first: Floats, second: Floats, grid: Floats, *, least: float = LEAST) -> list[Crossing]:
+def crossings(
+    first: Floats, second: Floats, grid: Floats, *, least: float = LEAST, level: float = LEVEL
+) -> list[Crossing]:
     """Where the distribution functions of two systems cross.
 
     `first` and `second` have a row for each replication (pairs: the same seed) and a column for each
-    value of `grid` (s). The order at a point is certain if the means differ by `least` or more and the 95 %
-    interval of the difference excludes zero (Student's t, pair by pair; with one replication the first
-    condition is all). A crossing lies between two neighbouring stretches of certain and opposite order, so
-    that the noise of curves that lie on each other gives none.
+    value of `grid` (s). The order at a point is certain if the means differ by `least` or more and the
+    interval of the difference, of this level, excludes zero (Student's t, pair by pair; with one replication
+    the first condition is all). A crossing lies between two neighbouring stretches of certain and opposite
+    order, so that the noise of curves that lie on each other gives none.
     """
     differences = first - second
     mean = differences.mean(axis=0)
     count = differences.shape[0]
     half = np.zeros_like(mean)
     if count > 1:
-        half = t_quantile(LEVEL, count - 1) * differences.std(axis=0, ddof=1) / math.sqrt(count)
+        half = t_quantile(level, count - 1) * differences.std(axis=0, ddof=1) / math.sqrt(count)
     certain = (np.abs(mean) >= least) & (np.abs(mean) > half)
     places = np.flatnonzero(certain)
     found = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aqmlab import stats
+from aqmlab import modality, stats
 from aqmlab.measure import with_unit
 from aqmlab.runs import Labels, Results
 from aqmlab.stats import Band, Evidence, Interval
@@ -30,8 +30,8 @@ from aqmlab.variable import (
     series,
 )
 
-EQUAL_RATIO = 0.01
-"""Ratios that are known to a hundredth and are not told apart from a limit are called equal to it."""
+RATIO_TOLERANCE = 0.01
+"""Ratios that are known to a hundredth and are not told apart from a limit get no more seeds."""
 
 Finds = Callable[[Sequence[Sequence[Any]], float], Interval]
 """From the values of some variables, each by seed, and a confidence level, to an interval."""
@@ -50,9 +50,8 @@ class Estimate:
     finds: Finds
     words: str
     """What it is, without where: `median object time, SHRED/RED`."""
-    equal_within: float = 0.0
-    """Half an interval below which it is called equal to the claimed limit: more runs would tell nothing of
-    use."""
+    tolerance: float = 0.0
+    """Half an interval that is narrow enough: more runs would tell nothing of use."""
     raw: bool = False
     """Whether `finds` is told what the measures are, lists and tables too, and not numbers."""
     version: int = 1
@@ -109,12 +108,11 @@ class Estimate:
 
     def is_known(self, interval: Interval) -> bool:
         """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
-        return interval.decided and interval.half_width <= self.equal_within
+        return interval.decided and interval.half_width <= self.tolerance
 
     def to_within(self, half: float) -> Estimate:
-        """The same, called equal to a limit from which it is not told apart if half its interval is no
-        wider than this: more seeds are not asked for."""
-        return replace(self, equal_within=half)
+        """The same, for which no more seeds are asked where half its interval is no wider than this."""
+        return replace(self, tolerance=half)
 
     def __lt__(self, limit: float) -> Rule:
         return Rule(estimate=self, band=stats.below(limit))
@@ -134,37 +132,37 @@ class Estimate:
 
 
 def mean_of(variable: Variable) -> Estimate:
-    """The mean of a variable over the seeds (Student's t)."""
+    """The mean of a variable over the seeds, or their median if they have several modes (`modality.mean`)."""
     return Estimate(
         how="mean",
         of=(variable,),
-        finds=lambda values, level: stats.mean_interval(values[0], level),
+        finds=lambda values, level: modality.mean(values[0], level),
         words=with_unit(variable.name, variable.unit),
     )
 
 
 def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
     """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
-    paired by seed (`stats.paired_ratio`)."""
+    paired by seed (`modality.paired_ratio`)."""
     ours, theirs = _both(ours, theirs, pair)
     return Estimate(
         how="ratio",
         of=(ours, theirs),
-        finds=lambda values, level: stats.paired_ratio(values[0], values[1], level),
+        finds=lambda values, level: modality.paired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
-        equal_within=EQUAL_RATIO,
+        tolerance=RATIO_TOLERANCE,
     )
 
 
 def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
     """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
-    different arrivals (`stats.unpaired_ratio`)."""
+    different arrivals (`modality.unpaired_ratio`)."""
     return Estimate(
         how="unpaired ratio",
         of=(ours, theirs),
-        finds=lambda values, level: stats.unpaired_ratio(values[0], values[1], level),
+        finds=lambda values, level: modality.unpaired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
-        equal_within=EQUAL_RATIO,
+        tolerance=RATIO_TOLERANCE,
     )
 
 
@@ -174,7 +172,7 @@ def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Val
     return Estimate(
         how="difference",
         of=(ours, theirs),
-        finds=lambda values, level: stats.paired_difference(values[0], values[1], level),
+        finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
         words=_compared(ours, theirs, " - ", ours.unit),
     )
 
@@ -309,8 +307,8 @@ class Rule:
         found = stats.judge(what, interval, self.band)
         if found.verdict == "undecided" and self.estimate.is_known(interval):
             half = interval.half_width
-            measured = f"{found.measured}, undecided: equal within {half:.2g}"
-            found = replace(found, equal_within=half, measured=measured)
+            measured = f"{found.measured}, undecided: near the limit, known to ±{half:.2g}"
+            found = replace(found, known_to=half, measured=measured)
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate
         return replace(
@@ -394,15 +392,17 @@ class Several:
         """
         if self.every:
             return _all_of(lambda at: self.parts(results, at), level)
-        found = self._either(results, self.level_of_parts(results, level))
+        found = self._either(results, self.level_of_parts(results, level), level)
         if found.verdict == "undecided":
-            plain = self._either(results, level)
+            plain = self._either(results, level, level)
             return plain if plain.verdict == "fails" else found
         return found
 
-    def _either(self, results: Results, level: float) -> Evidence:
-        parts = (part for rule in self.rules for part in _best_first(rule, results, level))
-        return stats.either(*parts, level=level)
+    def _either(self, results: Results, level_of_parts: float, level: float) -> Evidence:
+        parts = [part for rule in self.rules for part in _best_first(rule, results, level_of_parts)]
+        if level_of_parts > level:
+            parts = list(map(_wider, parts))
+        return stats.either(*parts, level=level_of_parts)
 
     def level_of_parts(self, results: Results, level: float) -> float:
         """The level of the intervals by which each part is judged that may hold for all."""
@@ -425,17 +425,32 @@ def failing_level(level: float, parts: Sequence[Evidence]) -> float:
 
 
 def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Evidence:
-    """Holds if all parts do; fails if all do, or one does by an interval that allows for their number."""
-    found = stats.together(*parts_at(level))
-    if found.verdict != "fails" or all(part.verdict == "fails" for part in found.parts):
-        return found
-    stricter = failing_level(level, found.parts)
-    surely = [part.verdict == "fails" for part in parts_at(stricter)]
-    if any(surely):
-        decides = found.parts[surely.index(True)]
-        return replace(decides, measured=found.measured, parts=found.parts, one_of=False)
-    told = f"{found.measured}; none of {len(surely)} parts fails at {100 * stricter:.4g} %"
-    return replace(found, verdict="undecided", measured=told)
+    """Holds if all parts do; fails if all do, or one does by an interval that allows for their number.
+
+    A part that would fail for all is shown with that wider interval, and by no other: so the verdict follows
+    from the intervals that are shown.
+    """
+    parts = parts_at(level)
+    failing = [part.verdict == "fails" for part in parts]
+    if all(failing) or not any(failing):
+        return stats.together(*parts)
+    stricter = failing_level(level, parts)
+    return stats.together(
+        *(
+            _at_level(wider, stricter) if fails else part
+            for part, wider, fails in zip(parts, parts_at(stricter), failing, strict=True)
+        )
+    )
+
+
+def _at_level(part: Evidence, level: float) -> Evidence:
+    """Evidence whose line says the level of its interval."""
+    return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
+
+
+def _wider(part: Evidence) -> Evidence:
+    """Evidence whose level, and that of its parts, allows for the number of parts."""
+    return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))
 
 
 def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:

@@ -50,6 +50,8 @@ class Interval:
     high: float
     count: int
     level: float = LEVEL
+    median: bool = False
+    """Whether it is of the median over replications, and not of the mean (`aqmlab.modality`)."""
 
     @property
     def decided(self) -> bool:
@@ -64,8 +66,14 @@ class Interval:
     def __str__(self) -> str:
         if not self.decided:
             return f"{self.value:.4g} (no interval from {self.count})"
-        places = decimals(self.half_width)
-        return f"{self.value:.{places}f} [{self.low:.{places}f}, {self.high:.{places}f}]"
+        if math.isinf(self.half_width):
+            distances = [abs(self.value - end) for end in (self.low, self.high)]
+            places = decimals(min(distances))
+        else:
+            places = decimals(self.half_width)
+        numbers = (self.value, self.low, self.high)
+        value, low, high = (f"{number:.{places}f}".replace("inf", "∞") for number in numbers)
+        return f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +107,12 @@ class Evidence:
     high: float = math.nan
     count: int = 0
     """Of how many replications the interval is."""
+    level: float = LEVEL
+    """The level of the interval, which is the one that decides."""
+    wider: bool = False
+    """Whether that level allows for the number of parts."""
+    median: bool = False
+    """Whether the number is a median over replications, as these have several modes."""
     what: str = ""
     """What the number is, without where: `mean object time, SHRED/RED`."""
     context: str = ""
@@ -107,8 +121,9 @@ class Evidence:
     """At which point of the axes that the rule leaves open."""
     band: Band | None = None
     """What is claimed of the number."""
-    equal_within: float = math.nan
-    """Half the interval of an undecided number that is known so well that it is called equal to the limit."""
+    known_to: float = math.nan
+    """Half the interval of an undecided number that is known as well as the rule asks: the number is near the
+    limit, and more runs would tell nothing of use."""
     parts: tuple[Evidence, ...] = ()
     one_of: bool = False
     """Whether one part that holds is enough."""
@@ -158,7 +173,7 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
     """Interval of the mean of `ours - theirs`, replication by replication."""
-    return _interval([a - b for a, b in _pairs(ours, theirs)], level)
+    return _interval([a - b for a, b in pairs(ours, theirs)], level)
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
@@ -168,18 +183,26 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
     section 6.3); a zero in a single replication does no harm, as it would to a mean of ratios. Of values none
     of which is negative the interval ends at zero.
     """
-    pairs = _pairs(ours, theirs)
-    divisor = sum(b for _, b in pairs)
-    if not pairs or divisor == 0:
-        return Interval(value=math.nan, low=math.nan, high=math.nan, count=len(pairs), level=level)
-    ratio = sum(a for a, _ in pairs) / divisor
-    mean_divisor = divisor / len(pairs)
-    spread = _interval([(a - ratio * b) / mean_divisor for a, b in pairs], level)
-    half = spread.half_width
+    both = pairs(ours, theirs)
+    residuals = ratio_residuals(both)
+    if not residuals:
+        return Interval(value=math.nan, low=math.nan, high=math.nan, count=len(both), level=level)
+    ratio = sum(a for a, _ in both) / sum(b for _, b in both)
+    half = _interval(residuals, level).half_width
     low = ratio - half
-    if low < 0 and all(a >= 0 and b >= 0 for a, b in pairs):
+    if low < 0 and all(a >= 0 and b >= 0 for a, b in both):
         low = 0.0
-    return Interval(value=ratio, low=low, high=ratio + half, count=len(pairs), level=level)
+    return Interval(value=ratio, low=low, high=ratio + half, count=len(both), level=level)
+
+
+def ratio_residuals(both: Sequence[tuple[float, float]]) -> list[float]:
+    """How far each pair is from the ratio of the means, over the mean divisor: the values of which the
+    interval of that ratio is made. Empty if there is no ratio."""
+    divisor = sum(b for _, b in both)
+    if not both or divisor == 0:
+        return []
+    ratio = sum(a for a, _ in both) / divisor
+    return [(a - ratio * b) * len(both) / divisor for a, b in both]
 
 
 def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
@@ -346,13 +369,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def judge(what: str, interval: Interval, band: Band) -> Evidence:
     """Evidence for one number: `what` it is, its interval, and the band claimed for it."""
+    number = f"{interval} (median over replications)" if interval.median else str(interval)
     return Evidence(
         verdict=verdict(interval, band),
-        measured=f"{what} {interval}, claimed {band}",
+        measured=f"{what} {number}, claimed {band}",
         value=interval.value,
         low=interval.low,
         high=interval.high,
         count=interval.count,
+        level=interval.level,
+        median=interval.median,
         what=what,
         band=band,
     )
@@ -375,11 +401,12 @@ def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
     """
     order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
     best = min(parts, key=lambda part: order[part.verdict])
-    said = f"the best of {len(parts)}" + (f", each at {100 * level:.4g} %" if level > LEVEL else "")
+    said = f"the best of {len(parts)}" + (f", each at {100 * level:.4g} %" if best.wider else "")
     return replace(best, measured=f"{best.measured} ({said})", parts=parts, one_of=True)
 
 
-def _pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:
+def pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:
+    """The pairs of which both values exist. Raises `ValueError` unless there are as many on both sides."""
     if len(ours) != len(theirs):
         raise ValueError(f"pairs need as many values on both sides, not {len(ours)} and {len(theirs)}")
     return [(a, b) for a, b in zip(ours, theirs, strict=True) if not (math.isnan(a) or math.isnan(b))]

@@ -13,23 +13,32 @@ import math
 import runpy
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from aqmlab import _core, drawing, live_runs, report, stats, study_seeds
+from aqmlab import (
+    drawing,
+    live_runs,
+    report,
+    stats,
+    study_points,
+    study_records,
+    study_seeds,
+    study_values,
+)
 from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
 from aqmlab.experiment import Counts, FormName, Planned, Prepare
 from aqmlab.files import write_csv, write_text
-from aqmlab.metrics import finite
 from aqmlab.plot import Chart
 from aqmlab.publication import (
-    AS_DECIDED,
     Claim,
     Drawn,
     Figure,
+    Floor,
     Judged,
     Reading,
     Study,
@@ -38,11 +47,9 @@ from aqmlab.publication import (
     Variant,
     Verdicts,
 )
-from aqmlab.rule import digest
 from aqmlab.runs import Results
 from aqmlab.stats import Evidence
 from aqmlab.store import Store
-from aqmlab.variable import measured
 
 
 def load(name: str, *, live: bool = False, today: bool = False) -> Study:
@@ -92,8 +99,11 @@ def run(
     jobs: int | None = None,
     prepare: Prepare | None = None,
     executor: Executor | None = None,
+    claims: Sequence[str] = (),
 ) -> StudyResult:
-    """Runs a study and writes `report.html`, `claims.json`, `figures/` and the folder `store` into `out`.
+    """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
+    `store` into `out`. With `claims` only these are judged, by the runs that they need, without figures,
+    tables and variants; raises `KeyError` if there is no such claim.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
     `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
@@ -103,11 +113,14 @@ def run(
     """
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    main = _plan(study, "quick" if quick else "full", None, prepare)
-    variants = [
-        (variant, _plan(study, "varied-quick" if quick else "varied", variant, prepare))
-        for variant in ((AS_DECIDED, *study.all_variants) if study.all_variants else ())
-    ]
+    form: FormName = "quick" if quick else "full"
+    main = _plan(study, form, None, prepare)
+    if claims:
+        study = study_points.only(study, claims)
+        needed = study_points.needed_by(study, study.claims, form)
+        names = {one.name for one in study.experiments}
+        main = [planned.among(needed) for planned in main if planned.experiment.name in names]
+    variants = _varied(study, quick, prepare)
     store = Store(out / "store")
     here = executor or Local(jobs=jobs)
     live = [planned for planned in main if planned.experiment.live]
@@ -127,45 +140,132 @@ def run(
         made = account.made - before
         timing[label] = {"runs": total, "made now": made, "seconds": time.monotonic() - at}
 
+    pairs = [(claim, reading) for claim in study.claims for reading in study.readings_of(claim)]
     counts: Counts = {}
     looks = 1 if quick or live else study_seeds.LOOKS
     with store:
         make("main runs", _tasks(simulated, counts), here)
         for look in range(1, looks):
-            grown = study_seeds.more(
-                study, counts, study_seeds.wanting(study, _collect(main, store, counts), looks)
-            )
+            open_points = study_seeds.wanting(pairs, _collect(main, store, counts), looks)
+            grown = study_seeds.more(study, counts, open_points)
             if grown == counts:
                 break
             counts = grown
             make(f"more seeds, look {look + 1}", _tasks(simulated, counts), here)
-        make("sensitivity", [task for _, plans in variants for task in _tasks(plans, {})], here)
+        level = study_seeds.level(looks)
+        by_now = judged(study, study.claims, _collect(main, store, counts), level)
+        decided = {one.id for one in by_now if one.evidence.verdict != "undecided"}
+        make("sensitivity", [task for one in variants for task in _tasks(one.plans, one.counts)], here)
+        for look in range(1, looks):
+            grown_now = [one.grow(decided, counts, store, looks) for one in variants]
+            if not any(grown_now):
+                break
+            more = [task for one in variants for task in _tasks(one.plans, one.counts)]
+            make(f"sensitivity, look {look + 1}", more, here)
         if live:
             apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
             make("live", live_tasks, apart)
     results = _collect(main, store, counts)
-    told = varied_claims(study, quick)
     at = time.monotonic()
     drawn = _draw(study.figures, results, out / "figures", jobs)
     timing["figures"] = {"seconds": time.monotonic() - at}
     result = StudyResult(
         study=study,
         quick=quick,
-        judged=judged(study, study.claims, results, study_seeds.level(looks)),
+        judged=judged(study, study.claims, results, level),
         drawn=drawn,
         tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
         sensitivity=tuple(
-            (variant, judged(study, told, _collect(plans, store, {}), varied=True))
-            for variant, plans in variants
+            (one.variant, judged_under(one.claims, _collect(one.plans, store, one.counts), level))
+            for one in variants
         ),
         failures=tuple(account.failures),
         warnings=tuple(_warn(study, results)),
+        floors=_floors(study, results, level),
+        level=level,
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / "report.html",
     )
-    write_text(out / "claims.json", json.dumps(records(result), indent=2, ensure_ascii=False) + "\n")
+    parts = [
+        study_values.Part(plans=main, counts=counts),
+        *(
+            study_values.Part(plans=one.plans, counts=one.counts, variant=one.variant.name)
+            for one in variants
+        ),
+    ]
+    study_values.write(out / study_values.FILE, study, parts, store, level, quick=quick)
+    write_text(
+        out / "claims.json", json.dumps(study_records.records(result), indent=2, ensure_ascii=False) + "\n"
+    )
     write_text(result.report, report.render(result))
     return result
+
+
+@dataclass(kw_only=True)
+class _Varied:
+    """The runs of a variant, and the claims that are judged by them."""
+
+    study: Study
+    variant: Variant
+    plans: Sequence[Planned]
+    claims: Sequence[tuple[Claim, Reading]]
+    counts: Counts = field(default_factory=dict)
+
+    def grow(self, decided: Collection[str], limits: Counts, store: Store, looks: int) -> bool:
+        """Asks for more seeds where a claim is open whose main verdict is decided, which this variant might
+        reverse, up to the seeds of the main runs; says whether there are more."""
+        claims = [one for one in self.claims if one[0].id + one[1].suffix in decided]
+        wanting = study_seeds.wanting(claims, _collect(self.plans, store, self.counts), looks)
+        before = [len(one.tasks(self.counts)) for one in self.plans]
+        self.counts = study_seeds.more(self.study, self.counts, wanting, limits)
+        return before != [len(one.tasks(self.counts)) for one in self.plans]
+
+
+def _varied(study: Study, quick: bool, prepare: Prepare | None) -> list[_Varied]:
+    if not study.all_variants:
+        return []
+    varied = study_points.varied(study, quick=quick)
+    needed = {point for _, _, points in varied for point in points}
+    form: FormName = "varied-quick" if quick else "varied"
+    return [
+        _Varied(
+            study=study,
+            variant=variant,
+            plans=[planned.among(needed) for planned in _plan(study, form, variant, prepare)],
+            claims=[(claim, reading) for claim, reading, _ in varied],
+        )
+        for variant in study.all_variants
+    ]
+
+
+def judge(study: Study, path: Path) -> StudyResult:
+    """Judges the claims of a study from the published values of its runs (`study_values`), without a run: the
+    same verdicts, with no figures and tables. Raises `ValueError` if the file is of another study."""
+    found = study_values.read(path, study)
+    varied = [(claim, reading) for claim, reading, _ in study_points.varied(study, quick=found.quick)]
+    by_name = {one.name: one for one in study.all_variants}
+    other = (
+        [f"{found.other_scenarios} points were run of other scenarios than the study has today"]
+        if found.other_scenarios
+        else []
+    )
+    return StudyResult(
+        study=study,
+        quick=found.quick,
+        judged=judged(study, study.claims, found.main, found.level),
+        drawn=(),
+        tables=(),
+        sensitivity=tuple(
+            (by_name[name], judged_under(varied, results, found.level))
+            for name, results in found.variants.items()
+        ),
+        failures=(),
+        warnings=tuple(other),
+        floors=_floors(study, found.main, found.level),
+        level=found.level,
+        provenance={"runs": sum(len(one.rows) for one in found.main.values()), "live": None},
+        report=path,
+    )
 
 
 def _plan(study: Study, form: FormName, variant: Variant | None, prepare: Prepare | None) -> list[Planned]:
@@ -185,31 +285,20 @@ def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Results:
 # Judging
 
 
-def judged(
-    study: Study,
-    claims: Sequence[Claim],
-    results: Results,
-    level: float = stats.LEVEL,
-    *,
-    varied: bool = False,
-) -> Verdicts:
-    """The evidence for claims, for each reading of the study, by intervals of this level. `varied` leaves out
-    readings of other runs, which no variant changes, and those for which no variant is run."""
-    return Verdicts(
-        Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
-        for claim in claims
-        for reading in study.readings_of(claim)
-        if not varied or _is_varied(reading, claim, results)
+def judged(study: Study, claims: Sequence[Claim], results: Results, level: float = stats.LEVEL) -> Verdicts:
+    """The evidence for claims, for each reading of the study, by intervals of this level."""
+    return judged_under(
+        [(claim, reading) for claim in claims for reading in study.readings_of(claim)], results, level
     )
 
 
-def _is_varied(reading: Reading, claim: Claim, results: Results) -> bool:
-    axes = [results[one.name].axes for variable in claim.rule.variables for one in variable.experiments]
-    return reading.runs is None and all(
-        value in of_one[label]
-        for of_one in axes
-        for label, value in reading.labels.items()
-        if label in of_one
+def judged_under(
+    several: Sequence[tuple[Claim, Reading]], results: Results, level: float = stats.LEVEL
+) -> Verdicts:
+    """The evidence for claims, each for a reading."""
+    return Verdicts(
+        Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
+        for claim, reading in several
     )
 
 
@@ -219,27 +308,6 @@ def _judge(claim: Claim, reading: Reading, results: Results, level: float) -> Ev
         return claim.rule.at(reading.labels).judge(found, level)
     except Exception as problem:  # A claim that cannot be judged must not hide the others.
         return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
-
-
-def varied_claims(study: Study, quick: bool) -> list[Claim]:
-    """The claims that variants can tell something of: the values that they choose are run there, too."""
-    form: FormName = "varied-quick" if quick else "varied"
-    axes = {
-        one.name: {axis.label: tuple(axis.values) for axis in one.sweep(form).all_axes}
-        for one in study.experiments
-        if one.varied
-    }
-
-    def told(claim: Claim) -> bool:
-        leaves = [leaf for variable in claim.rule.variables for leaf in measured(variable)]
-        return all(
-            leaf.experiment.name in axes
-            and all(value in axes[leaf.experiment.name][label] for label, value in leaf.chosen.items())
-            and all(set(some) & set(axes[leaf.experiment.name][label]) for label, some in leaf.fewer.items())
-            for leaf in leaves
-        )
-
-    return [claim for claim in study.claims if told(claim)]
 
 
 def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int | None) -> tuple[Drawn, ...]:
@@ -282,67 +350,15 @@ def _warn(study: Study, results: Results) -> list[str]:
         return [f"checks could not be made: {_named(problem)}"]
 
 
+def _floors(study: Study, results: Results, level: float) -> tuple[Floor, ...]:
+    try:
+        return tuple(study.floors(results, level))
+    except Exception:  # Nor what equal systems show; the table of it, if there is one, tells why.
+        return ()
+
+
 def _named(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
-
-
-def records(result: StudyResult) -> dict[str, Any]:
-    """What is written of a study's verdicts."""
-    return {
-        "study": result.study.name,
-        "quick": result.quick,
-        "live": any(one.live for one in result.study.experiments),
-        "version": version(),
-        "results_version": _core.RESULTS_VERSION,
-        "runs": result.provenance["runs"],
-        "claims": [_record(result.study, one) for one in result.judged],
-        "variants": {
-            variant.name: {one.id: _found(one.evidence) for one in verdicts}
-            for variant, verdicts in result.sensitivity
-        },
-    }
-
-
-def _record(study: Study, one: Judged) -> dict[str, Any]:
-    parts = one.evidence.parts or (one.evidence,)
-    return {
-        "id": one.id,
-        "claim": one.claim.id,
-        "reading": one.reading.name,
-        "statement": one.claim.statement,
-        "source": one.claim.source,
-        "origin": one.claim.origin,
-        "rule": study.rule_of(one.claim).text,
-        "digest": digest(one.claim.rule.definition),
-        **_found(one.evidence),
-        "one_is_enough": one.evidence.one_of,
-        "parts": [_part(part) for part in parts],
-    }
-
-
-def _part(part: Evidence) -> dict[str, Any]:
-    (equal,) = finite([part.equal_within])
-    return {
-        "what": part.what,
-        "context": part.context,
-        "where": dict(part.where),
-        "claimed": "" if part.band is None else str(part.band),
-        **_found(part),
-        "seeds": part.count,
-        "equal_within": equal,
-        "measured": part.measured,
-        **({"one_of" if part.one_of else "all_of": [_part(one) for one in part.parts]} if part.parts else {}),
-    }
-
-
-def _found(evidence: Evidence) -> dict[str, Any]:
-    value, *ends = finite([_rounded(one) for one in (evidence.value, evidence.low, evidence.high)])
-    return {"verdict": evidence.verdict, "value": value, "interval": None if None in ends else ends}
-
-
-def _rounded(value: float) -> float:
-    """Six significant digits, which no reader misses, and which are the same on every machine."""
-    return float(f"{value:.6g}")
 
 
 def _provenance(

@@ -1,4 +1,4 @@
-"""Intervals that prose cites: links whose text is a number of a full run, written anew from its results.
+"""Numbers in prose: citations of intervals, written anew from full runs, and figures without a source.
 
 A citation is a Markdown link to a page of results, whose title says which number is meant: the claim with its
 reading, and behind a colon words that are in one of the claim's parts only, apart by semicolons. Without a
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aqmlab.stats import Interval
+from aqmlab.study_records import Record, interval_of
 
 CITATION = re.compile(r"\[([^\[\]]*\[[^\[\]]*\])\]\(([\w-]+)\.md\s+\"([^\"]+)\"\)")
 
@@ -49,10 +49,10 @@ def number(results: Mapping[str, Any], title: str) -> str:
         has = "; ".join(f'"{said(part)}"' for part in _parts(claims[0]["parts"]))
         raise ValueError(f'the citation "{title}" means {len(found)} numbers, of: {has}')
     (part,) = found
-    if part["interval"] is None:
+    interval = interval_of(part)
+    if interval is None:
         raise ValueError(f'the citation "{title}" is of a number without an interval')
-    low, high = part["interval"]
-    return str(Interval(value=part["value"], low=low, high=high, count=0))
+    return str(interval)
 
 
 def said(part: Mapping[str, Any]) -> str:
@@ -72,3 +72,30 @@ def _parts(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield from _parts(inner)
         else:
             yield part
+
+
+def unfounded(prose: str, results: Record) -> list[str]:
+    """The figures in the prose of a page which are in none of its results: with two decimal places or more,
+    or percentages with one."""
+    known = [
+        number
+        for one in [
+            *results["claims"],
+            *(f for found in results["variants"].values() for f in found.values()),
+        ]
+        for part in (one, *one.get("parts", ()))
+        for number in (part["value"], *(part["interval"] or ()))
+        if number is not None
+    ]
+    told = json.dumps(results, ensure_ascii=False)
+    found = []
+    for figure, percent in re.findall(r"(?<![\w.])(\d+\.\d+)(\s?%)?", prose):
+        places = len(figure.partition(".")[2])
+        if places < 2 and not percent:
+            continue
+        several = known + (
+            [100 * one for one in known] + [100 * abs(1 - one) for one in known] if percent else []
+        )
+        if not any(f"{abs(one):.{places}f}" == figure for one in several) and figure not in told:
+            found.append(figure + percent)
+    return found

@@ -51,6 +51,13 @@ def run(
         Literal["paper", "today"],
         typer.Option("--queues", help="`today` puts today's queues beside the paper's, by the same claims."),
     ] = "paper",
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Only this claim, by the runs that it needs, without figures and variants; may be repeated.",
+        ),
+    ] = None,
     dask: Dask = None,
     dask_slurm: DaskSlurm = False,
     dask_ssh: DaskSsh = None,
@@ -59,12 +66,14 @@ def run(
     """Runs a study: figures, tables, claims with verdicts, and a report."""
     # Runs and figures take all cores: more threads of polars' would only take turns with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from aqmlab import study, study_text
+    from aqmlab import study, study_points, study_text
 
     today = queues == "today"
     if live and today:
         raise typer.BadParameter("a study has a live form or one with today's queues, not both in one")
     chosen = study.load(name, live=live, today=today)
+    if claim:
+        study_points.only(chosen, claim)
     if live:
         live_cli.prepare()
     folder = (
@@ -74,7 +83,7 @@ def run(
     )
     try:
         with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
-            result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor)
+            result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor, claims=claim or ())
     except KeyboardInterrupt:
         print(
             f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
@@ -87,3 +96,46 @@ def run(
     print(f"\nReport: {result.report}")
     if result.failures:
         raise typer.Exit(1)
+
+
+@app.command("judge")
+def judge(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A study, as `aqmlab study list` has them, or a Python file with one."
+        ),
+    ],
+    values: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The values of its runs; by default docs/studies/results/NAME.parquet, or else those in the "
+            "folder of the last run, out/NAME/values.parquet.",
+        ),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="The study's live form.")] = False,
+    queues: Annotated[
+        Literal["paper", "today"], typer.Option("--queues", help="`today` is the form with today's queues.")
+    ] = "paper",
+) -> None:
+    """Judges a study again from the published values of its runs, without a run."""
+    from aqmlab import study, study_text, study_values
+
+    today = queues == "today"
+    if live and today:
+        raise typer.BadParameter("a study has a live form or one with today's queues, not both in one")
+    chosen = study.load(name, live=live, today=today)
+    page = f"{Path(name).stem}{'-live' if live else ''}{'-today' if today else ''}"
+    places = [Path("docs/studies/results") / f"{page}.parquet", Path("out") / page / study_values.FILE]
+    path = values or next((one for one in places if one.exists()), None)
+    if path is None or not path.exists():
+        tried = ", ".join(map(str, [path] if path else places))
+        raise ValueError(f"there are no values of {page}: looked for {tried}; `aqmlab study run` makes them")
+    result = study.judge(chosen, path)
+    study_text.print_verdicts(result)
+    for warning in result.warnings:
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    about = study_values.metadata_of(path)
+    commit = f", commit {about['commit'][:12]}" if "commit" in about else ""
+    print(f"\nJudged from {path}: results version {about['results_version']}{commit}")

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aqmlab.files import write_text
-from aqmlab.stats import Interval
+from aqmlab.study_records import Record, interval_of
 
 WIDTH = 118
 FORMS = ("live", "today")
@@ -29,21 +28,33 @@ BEGIN, END = "<!-- results of the full study, generated -->", "<!-- end of the r
 ORIGINS = {"paper": "the source's", "sheet": "our reading of it", "ours": "ours beyond it"}
 WORDS = {"holds": "**holds**", "fails": "**fails**", "undecided": "undecided"}
 
-Record = Mapping[str, Any]
 
-
-def page(text: str, results: Record, retired: Mapping[str, Mapping[str, str]]) -> str:
+def page(
+    text: str,
+    results: Record,
+    retired: Mapping[str, Mapping[str, str]],
+    changes: Sequence[Record] = (),
+) -> str:
     """A page with the results in place of those that stand there. Raises `ValueError` if it has no marks."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the marks {BEGIN} and {END} are missing")
-    return f"{before}{BEGIN}\n\n{block(results, retired)}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{block(results, retired, changes)}\n{END}{after}"
 
 
-def block(results: Record, retired: Mapping[str, Mapping[str, str]]) -> str:
-    """The results in Markdown: how they were made, the verdicts, every number, and what variants change."""
-    parts = [_made(results), _verdicts(results), _numbers(results), _variants(results), _retired(retired)]
+def block(results: Record, retired: Mapping[str, Mapping[str, str]], changes: Sequence[Record] = ()) -> str:
+    """The results in Markdown: how they were made, the verdicts, every number, what variants change, and what
+    was changed of rules and plans."""
+    parts = [
+        _made(results),
+        _verdicts(results),
+        _numbers(results),
+        _floors(results),
+        _variants(results),
+        _retired(retired),
+        _changed(changes),
+    ]
     return "\n".join(part for part in parts if part)
 
 
@@ -59,9 +70,25 @@ def _made(results: Record) -> str:
     name, form = study_of(page_of(results))
     options = {"live": " --live", "today": " --queues today"}
     command = f"aqmlab study run {name}{''.join(options[one] for one in form)}"
+    return (
+        _wrapped(
+            f"Made by `{command}`, results version {version}, commit {commit}: {runs} runs. Verdicts by "
+            f"whose the claim is: {counts}. A claim that is judged for several systems counts for each of "
+            "them."
+        )
+        + "\n"
+        + _family(claims)
+    )
+
+
+def _family(claims: Sequence[Record]) -> str:
+    """How many verdicts chance alone would turn."""
+    decided = sum(one["verdict"] != "undecided" for one in claims)
     return _wrapped(
-        f"Made by `{command}`, results version {version}, commit {commit}: {runs} "
-        f"runs. Of the claims, {counts}. A claim that is judged for several systems counts for each of them."
+        f"Each verdict is judged at 95 %, and there are {len(claims)}. Chance makes a verdict wrong in at "
+        "most one case of twenty, and comes near that only where the true value lies at the limit: of the "
+        f"{decided} verdicts here that say *holds* or *fails*, at most {0.05 * len(claims):.2g} are expected "
+        "to be wrong by chance."
     )
 
 
@@ -95,15 +122,15 @@ def _by_claim(claims: Sequence[Record]) -> dict[str, list[Record]]:
 
 def _short(one: Record, with_interval: bool) -> str:
     if one["value"] is None:
-        return WORDS[one["verdict"]]
+        return f"{WORDS[one['verdict']]} {_number(one) if with_interval else ''}".rstrip()
     return f"{WORDS[one['verdict']]} {_number(one) if with_interval else format(one['value'], '.3g')}"
 
 
 def _number(found: Record) -> str:
-    if found["interval"] is None:
-        return "" if found["value"] is None else f"{found['value']:.4g}"
-    low, high = found["interval"]
-    return str(Interval(value=found["value"], low=low, high=high, count=0))
+    interval = interval_of(found)
+    if interval is None:
+        return "" if found["value"] is None else f"{found['value']:.4g} (no interval)"
+    return f"{interval}, median" if found.get("median") else str(interval)
 
 
 def _numbers(results: Record) -> str:
@@ -112,11 +139,13 @@ def _numbers(results: Record) -> str:
     of = f" of {main}" if others else ""
     file = f"results/{page_of(results)}.json"
     rest = f" Those of the others are in `{file}`." if others else ""
-    said = [
-        _wrapped(
-            f"Every number{of}, with the interval that all looks at the runs hold together with 95 %.{rest}"
-        )
-    ]
+    looks = (
+        "Intervals are of 95 %; one that allows for the number of parts has its level behind it."
+        if results["live"]
+        else "Intervals allow for up to four interim looks (98.75 % each, 95 % together); one that allows "
+        "for the number of parts, too, has its level behind it."
+    )
+    said = [_wrapped(f"All numbers{of}. {looks}{rest}")]
     for one in _of_main(results):
         enough = "one is enough: " if one["one_is_enough"] else ""
         told = enough + "; ".join(_lines(one["parts"]))
@@ -147,7 +176,7 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
         if "all_of" in part:
             yield f"all of: {' and '.join(_lines(part['all_of']))}"
             continue
-        if part["value"] is None:
+        if part["value"] is None and part["interval"] is None:
             yield part["measured"]
             continue
         grouped.setdefault((part["context"], part["what"], part["claimed"]), []).append(part)
@@ -160,35 +189,75 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
 
 def _at(part: Record) -> str:
     where = " ".join(f"{label} {value}" for label, value in part["where"].items())
-    equal = part["equal_within"]
-    close = "" if equal is None else f" (equal within {equal:.2g})"
+    wider = f" at {100 * part['level']:.4g} %" if "level" in part else ""
+    known_to = part["known_to"]
+    close = "" if known_to is None else f" (near the limit, known to ±{known_to:.2g})"
     mark = {"holds": "", "fails": " ✗", "undecided": " ?"}[part["verdict"]]
-    return f"{where + ': ' if where else ''}{_number(part)}{close}{mark}"
+    return f"{where + ': ' if where else ''}{_number(part)}{wider}{close}{mark}"
+
+
+def _floors(results: Record) -> str:
+    if not results.get("floors"):
+        return ""
+    said = [
+        _wrapped(
+            "How far apart equal systems are: the same estimate of two systems that differ in their random "
+            "draws only. A claim that asks for less than equal systems show cannot hold."
+        ),
+        "| Claim | Where | Measured | Equal systems | Claimed |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for one in results["floors"]:
+        where = ", ".join(f"{label} {value}" for label, value in one["where"].items())
+        numbers = f"{_number(one['measured'])} | {_number(one['equal'])}"
+        said.append(f"| {one['claim']} | {where} | {numbers} | {one['claimed']} |")
+    return "\n".join([*said, ""])
 
 
 def _variants(results: Record) -> str:
     variants = results["variants"]
     if not variants:
         return ""
-    (_, decided), *others = variants.items()
-    ids = [one["id"] for one in _of_main(results) if one["id"] in decided]
+    told = {id for found in variants.values() for id in found}
+    main = {one["id"]: one["verdict"] for one in _of_main(results) if one["id"] in told}
     said = [
-        "The same claims under other readings of what the source leaves open, with fewer seeds; the first "
-        "line is as decided. H holds, F fails, U undecided."
+        "The same claims under other readings of what the source leaves open. The first line has the main "
+        "verdicts, and a letter is bold where a variant has another one. H holds, F fails, U undecided; a "
+        "variant is not run for claims without a letter."
     ]
-    rows = ["| Variant | " + " | ".join(ids) + " |", "| --- | " + " | ".join("---" for _ in ids) + " |"]
-    for name, found in (("as decided", decided), *others):
-        letters = [found[id]["verdict"][0].upper() if id in found else "" for id in ids]
-        rows.append(f"| {name} | {' | '.join(letters)} |")
-    turned = [
-        f"{id} under {name}"
-        for name, found in others
-        for id in decided
-        if id in found and {found[id]["verdict"], decided[id]["verdict"]} == {"holds", "fails"}
-    ]
-    if turned:
-        said.append(f"Turned round are {', '.join(turned)}.")
+    rows = ["| Variant | " + " | ".join(main) + " |", "| --- | " + " | ".join("---" for _ in main) + " |"]
+    rows.append(f"| main verdict | {' | '.join(verdict[0].upper() for verdict in main.values())} |")
+    for name, found in variants.items():
+        rows.append(f"| {name} | {' | '.join(_letter(found.get(id), main[id]) for id in main)} |")
+    reversed_ = _reversals(results)
+    if reversed_:
+        several = (
+            f"{id} ({main} in the main verdict) {now} under {', '.join(names)}"
+            for id, main, now, names in reversed_
+        )
+        said.append(f"Reversed: {'; '.join(several)}.")
+    else:
+        said.append("No verdict is reversed.")
     return "\n".join([_wrapped(" ".join(said)), *rows, ""])
+
+
+def _letter(found: Record | None, main: str) -> str:
+    if found is None:
+        return ""
+    letter = found["verdict"][0].upper()
+    return letter if found["verdict"] == main else f"**{letter}**"
+
+
+def _reversals(results: Record) -> list[tuple[str, str, str, list[str]]]:
+    """The claims, in any reading, that hold in the main verdict and fail under a variant, or the other way
+    round: the id, both verdicts, and the variants."""
+    reversed_: dict[tuple[str, str, str], list[str]] = {}
+    for one in results["claims"]:
+        for name, found in results["variants"].items():
+            now = found[one["id"]]["verdict"] if one["id"] in found else ""
+            if {one["verdict"], now} == {"holds", "fails"}:
+                reversed_.setdefault((one["id"], one["verdict"], now), []).append(name)
+    return [(*key, names) for key, names in reversed_.items()]
 
 
 def _retired(retired: Mapping[str, Mapping[str, str]]) -> str:
@@ -199,39 +268,25 @@ def _retired(retired: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join([*said, ""])
 
 
+def _changed(changes: Sequence[Record]) -> str:
+    if not changes:
+        return ""
+    said = ["Changed while the rules and their ids stayed:", ""]
+    for one in changes:
+        which = f" of {', '.join(one['claims'])}" if one["claims"] else ""
+        told = (
+            f"- **{one['field']}**{which}: from *{one['was']}* to *{one['is']}* ({one['date']}, "
+            f"{one['commit']}). {one['why']}"
+        )
+        said.append(_wrapped(told, "  ").rstrip())
+    return "\n".join([*said, ""])
+
+
 def _wrapped(text: str, indent: str = "") -> str:
     return (
         textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
         + "\n"
     )
-
-
-def unfounded(text: str, results: Record) -> list[str]:
-    """The figures in the prose of a page after its results which are in none of them: with two decimal places
-    or more, or percentages with one."""
-    _, _, after = text.partition(END)
-    known = [
-        number
-        for one in [
-            *results["claims"],
-            *(f for found in results["variants"].values() for f in found.values()),
-        ]
-        for part in (one, *one.get("parts", ()))
-        for number in (part["value"], *(part["interval"] or ()))
-        if number is not None
-    ]
-    told = json.dumps(results, ensure_ascii=False)
-    found = []
-    for figure, percent in re.findall(r"(?<![\w.])(\d+\.\d+)(\s?%)?", after):
-        places = len(figure.partition(".")[2])
-        if places < 2 and not percent:
-            continue
-        several = known + (
-            [100 * one for one in known] + [100 * abs(1 - one) for one in known] if percent else []
-        )
-        if not any(f"{abs(one):.{places}f}" == figure for one in several) and figure not in told:
-            found.append(figure + percent)
-    return found
 
 
 def study_of(page: str) -> tuple[str, dict[str, bool]]:
@@ -246,8 +301,10 @@ def page_of(results: Record) -> str:
 
 
 def take(runs: Path, folder: Path, commit: str) -> None:
-    """Takes the verdicts of full runs, `RUNS/NAME/claims.json`, as the results of the pages in a folder.
-    Raises `ValueError` if one is of a quick form."""
+    """Takes the verdicts of full runs, `RUNS/NAME/claims.json`, as the results of the pages in a folder, and
+    the values of these runs, `values.parquet`, beside them. Raises `ValueError` if one is of a quick form."""
+    from aqmlab import study_values
+
     for path in sorted(folder.glob("*.md")):
         made = runs / path.stem / "claims.json"
         if made.exists():
@@ -256,6 +313,9 @@ def take(runs: Path, folder: Path, commit: str) -> None:
                 raise ValueError(f"{made}: is of the quick form: run the study in full")
             (folder / "results").mkdir(exist_ok=True)
             write_text(folder / "results" / f"{path.stem}.json", _as_json({**results, "commit": commit}))
+            study_values.publish(
+                made.with_name(study_values.FILE), folder / "results" / f"{path.stem}.parquet", commit
+            )
 
 
 def _as_json(results: Record) -> str:
@@ -294,8 +354,8 @@ def main() -> None:
         results = json.loads(path.read_text(encoding="utf-8"))
         written = options.folder / f"{path.stem}.md"
         name, form = study_of(path.stem)
-        retired = {} if form else rules.retired(name)
-        write_text(written, page(written.read_text(encoding="utf-8"), results, retired))
+        retired, changes = ({}, []) if form else (rules.retired(name), rules.changes(name))
+        write_text(written, page(written.read_text(encoding="utf-8"), results, retired, changes))
         print(written)
     for written in sorted(options.folder.glob("*.md")):
         before = written.read_text(encoding="utf-8")

@@ -3,7 +3,9 @@
 There are looks at fixed numbers of seeds, each twice the last one. At each look all claims are judged by
 intervals of so high a level that those of all looks hold together with 95 % (Bonferroni; see `precision`).
 Points of which an undecided part of a claim is computed get more seeds at the next look, unless its interval
-is narrower than what the rule calls equal.
+is as narrow as the rule asks. Variants have the same looks, with at most as many seeds at a point as the main
+verdict has there in the end, and get more only for claims whose main verdict is decided: there alone they
+could reverse one.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from aqmlab import stats
-from aqmlab.experiment import Counts
-from aqmlab.publication import Study
+from aqmlab.experiment import Counts, Experiment
+from aqmlab.publication import Claim, Reading, Study
 from aqmlab.rule import AnyRule, Several, failing_level
 from aqmlab.runs import PointName, Results
 from aqmlab.variable import points_used
@@ -31,15 +33,14 @@ def level(looks: int) -> float:
     return stats.simultaneous_level(stats.LEVEL, looks)
 
 
-def wanting(study: Study, results: Results, looks: int) -> Points:
-    """The points of which more seeds would help to decide."""
+def wanting(claims: Iterable[tuple[Claim, Reading]], results: Results, looks: int) -> Points:
+    """The points of which more seeds would help to decide claims, each for a reading."""
     found: Points = set()
-    for claim in study.claims:
-        for reading in study.readings_of(claim):
-            if reading.runs is None:
-                # A claim that cannot be judged gets no seeds: its verdict tells why.
-                with suppress(Exception):
-                    found |= _wanting(claim.rule.at(reading.labels), results, level(looks))
+    for claim, reading in claims:
+        if reading.runs is None:
+            # A claim that cannot be judged gets no seeds: its verdict tells why.
+            with suppress(Exception):
+                found |= _wanting(claim.rule.at(reading.labels), results, level(looks))
     return found
 
 
@@ -77,12 +78,21 @@ def _of_parts(rule: AnyRule, results: Results, level: float, failing: float) -> 
     return found
 
 
-def more(study: Study, counts: Counts, points: Iterable[PointName]) -> dict[PointName, int]:
-    """Twice as many seeds for some points, as far as their experiment allows."""
+def more(
+    study: Study, counts: Counts, points: Iterable[PointName], limits: Counts | None = None
+) -> dict[PointName, int]:
+    """Twice as many seeds for some points, as far as their experiment allows, or up to `limits`: a point
+    without one gets none."""
     by_name = {one.name: one for one in study.experiments}
     grown = dict(counts)
     for point in points:
         experiment = by_name[point[0]]
-        before = counts.get(point, experiment.seeds)
-        grown[point] = min(GROWTH * before, max(experiment.most_seeds, experiment.seeds))
+        limit = most(experiment) if limits is None else limits.get(point, experiment.seeds)
+        grown[point] = max(min(GROWTH * counts.get(point, experiment.seeds), limit), experiment.seeds)
     return grown
+
+
+def most(experiment: Experiment) -> int:
+    """The most seeds that a point of an experiment may get."""
+    largest = int(experiment.seeds * GROWTH ** (LOOKS - 1))
+    return min(largest, max(experiment.most_seeds, experiment.seeds))

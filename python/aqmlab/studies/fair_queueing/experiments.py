@@ -141,7 +141,6 @@ def of_plot(plot: Plot) -> dict[str, Any]:
 
 NEWRENO = {"recovery": ("NewReno",)}
 SHORT = {"duration": "100s"}
-LONG = {"duration": "320s"}
 
 COMPARED: dict[str, Any] = {
     "measures": measures.LINK,
@@ -165,7 +164,7 @@ one = Experiment(
         "recovery": RECOVERY,
     },
     **COMPARED,
-    varied=Form(axes={**NEWRENO, "background": (FLOWS,)}, changes=LONG),
+    varied=Form(axes={**NEWRENO, "background": (FLOWS,)}),
     varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes=SHORT),
 )
 
@@ -180,7 +179,7 @@ several = Experiment(
         "recovery": RECOVERY,
     },
     **COMPARED,
-    varied=Form(axes={**NEWRENO, "flows": ("HighSpeed + Reno",)}, changes=LONG),
+    varied=Form(axes={**NEWRENO, "flows": ("HighSpeed + Reno",)}),
     varied_quick=Form(seeds=2, axes={"buffer": (625,)}, changes=SHORT),
 )
 

@@ -176,8 +176,7 @@ DECISIONS = (
     ),
     Decision(
         question="Length",
-        decision="4000 s, of which the first 2000 s are warm-up; sensitivity runs and those of the laws of "
-        "L_t half of that.",
+        decision="4000 s, of which the first 2000 s are warm-up.",
         reason="As published. The mean time of short files does not depend on which half of a run is "
         "measured, which a table shows.",
     ),

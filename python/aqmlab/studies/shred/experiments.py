@@ -111,7 +111,7 @@ web_only = Experiment(
     scenario=dumbbell(web=web(1.0)),
     axes={"queue": QUEUE_OR_NONE},
     measures=measures.WEB,
-    varied=Form(seeds=5),
+    varied=Form(),
     varied_quick=Form(seeds=3, axes={"queue": QUEUES}),
 )
 
@@ -144,7 +144,7 @@ web_mixed = Experiment(
     scenario=dumbbell(web=web(0.7), ftp=FTP),
     axes={"traffic.web.load": LOADS, "queue": QUEUE_OR_NONE},
     measures=measures.WEB,
-    varied=Form(seeds=5, axes={"load": (0.5, 0.7, 0.8)}),
+    varied=Form(),
     varied_quick=Form(seeds=3, axes={"load": (0.5, 0.7)}),
 )
 
@@ -173,8 +173,8 @@ ftp_mixed = Experiment(
     axes={"flows": flows(0, 5, 10, 20, 30, 40), "queue": QUEUE_OR_NONE},
     measures=measures.WEB,
     quick=Form(seeds=3, axes={"flows": (0, 10, 20, 40)}),
-    varied=Form(seeds=5, axes={"flows": (10, 40)}),
-    varied_quick=Form(seeds=3),
+    varied=Form(),
+    varied_quick=Form(seeds=3, axes={"flows": (10, 40)}),
 )
 
 ftp_only = Experiment(
@@ -184,7 +184,7 @@ ftp_only = Experiment(
     axes={"traffic.ftp.flows": tuple(range(10, 101, 10)), "queue": QUEUE},
     measures=measures.FTP,
     quick=Form(seeds=3, axes={"flows": (10, 40, 70, 100)}),
-    varied=Form(seeds=5, axes={"flows": (10, 40, 100)}),
+    varied=Form(),
     varied_quick=Form(seeds=3, axes={"flows": (10, 40)}),
 )
 

@@ -13,7 +13,7 @@ from aqmlab.studies.unc_web import STUDY as PAPER
 from aqmlab.studies.unc_web import experiments as paper
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import LEAST, lags, leads
-from aqmlab.studies.unc_web.experiments import QUICK_PAIRS, VARIED_PAIRS, lasting
+from aqmlab.studies.unc_web.experiments import QUICK_PAIRS, SHORT_PAIRS, lasting
 from aqmlab.studies.unc_web.measures import WAYS
 from aqmlab.study_tables import overview
 from aqmlab.sweep import Change, Changes, Value
@@ -41,7 +41,7 @@ web = replace(
     paper.drop_tail,
     name="today",
     title="Web traffic both ways",
-    scenario={**paper.both_ways(paper.DROP_TAIL), "duration": lasting(VARIED_PAIRS)},
+    scenario={**paper.both_ways(paper.DROP_TAIL), "duration": lasting(SHORT_PAIRS)},
     axes={"queue": QUEUE, "load": paper.loads(*LOADS)},
     seeds=10,
     quick=Form(seeds=3, axes={"load": (HIGH,)}, changes={"duration": lasting(QUICK_PAIRS)}),

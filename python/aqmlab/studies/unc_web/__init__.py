@@ -31,10 +31,10 @@ def _checks(results: Results) -> list[str]:
         if not still
     ]
     by_chance = [
-        f"Noise floor, {claim}, {said(labels)}: equal systems are {alike} apart, and {band} is claimed: "
-        "chance alone goes beyond."
-        for claim, band, labels, _, alike in floors(results)
-        if alike.value > band.high
+        f"Noise floor, {one.claim}, {said(one.where)}: equal systems are {one.equal} apart, and {one.band} "
+        "is claimed: chance alone goes beyond."
+        for one in floors(results)
+        if one.equal.value > one.band.high
     ]
     unsettled = [
         f"{labels['load']} %"
@@ -66,4 +66,5 @@ STUDY = Study(
     ),
     answer=answer,
     checks=_checks,
+    floors=floors,
 )

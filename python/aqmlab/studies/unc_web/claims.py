@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from aqmlab.experiment import Experiment
 from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Verdicts
+from aqmlab.publication import Claim, Floor, Verdicts
 from aqmlab.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
-from aqmlab.runs import Labels, Results
-from aqmlab.stats import Band, Interval
+from aqmlab.runs import Results
+from aqmlab.stats import LEVEL
 from aqmlab.studies.shared import told
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import LEAST, apart, cdf, crosses, lags, lags_beyond, later, leads
@@ -37,7 +37,8 @@ NEAR = 0.002
 """Half an interval of a distance of two distributions that tells all that two equal systems leave to tell."""
 
 NO_LAG = 0.005
-"""A lag that is none: more than that of equal systems, which is 0.001 at most in runs of full length."""
+"""A lag that is none: more than that of equal systems. In five runs of full length their largest mean lag is
+0.0005 at 80 % load and 0.0011 at 105 %."""
 
 
 def _reno(variable: Variable, loads: Sequence[int]) -> Variable:
@@ -95,16 +96,21 @@ _FLOORS = (
 """What claims say of distances, and the distance of equal systems, which chance alone takes apart."""
 
 
-def floors(results: Results) -> Iterator[tuple[str, Band, Labels, Interval, Interval]]:
-    """The claim, its band, where it is judged, what was measured there, and what equal systems show, wherever
-    both were run."""
+def floors(results: Results, level: float = LEVEL) -> Iterator[Floor]:
+    """What equal systems show, wherever they and the systems of the claim were run."""
     for claim, rule, alike in _FLOORS:
         equal = list(alike.points(results))
         for labels in rule.estimate.points(results):
             same = {label: labels[label] for label in alike.axes}
             if same in equal:
-                measured = rule.estimate.interval(results, labels)
-                yield claim, rule.band, labels, measured, alike.interval(results, same)
+                measured = rule.estimate.interval(results, labels, level)
+                yield Floor(
+                    claim=claim,
+                    band=rule.band,
+                    where=labels,
+                    measured=measured,
+                    equal=alike.interval(results, same, level),
+                )
 
 
 _of_the_largest = per_seed(

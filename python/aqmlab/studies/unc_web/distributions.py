@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from aqmlab import stats
+from aqmlab import bands, modality, stats
 from aqmlab.response_times import Crossing, Floats, crossings, zero_between
 from aqmlab.runs import Labels, Results
 from aqmlab.stats import Interval
@@ -60,10 +60,12 @@ def slow(difference: Floats) -> int:
     return first + int(difference.mean(axis=0)[first:].argmin()) if difference.size else 0
 
 
-def certain_crossings(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Crossing]:
-    """Where the two cross, each by at least a response in a hundred."""
+def certain_crossings(
+    ours: Sequence[Any], theirs: Sequence[Any], *, level: float = stats.LEVEL
+) -> list[Crossing]:
+    """Where the two cross, each by at least a response in a hundred, with certainty of this level."""
     difference = differences(ours, theirs)
-    return crossings(difference, np.zeros_like(difference), GRID, least=LEAST)
+    return crossings(difference, np.zeros_like(difference), GRID, least=LEAST, level=level)
 
 
 def crossing_times(difference: Floats) -> list[float]:
@@ -83,36 +85,27 @@ def apart(*curves: Sequence[float]) -> float:
 
 
 def leads(values: Values, level: float) -> Interval:
-    """By how much the first is ahead where it is so most."""
-    return _of_others(differences(*values), quick, level)
+    """By how much the first is ahead at the time that the other seeds choose: for *somewhere more than*."""
+    return bands.chosen_by_others(differences(*values), quick, level)
 
 
 def lags(values: Values, level: float) -> Interval:
-    """By how much the first is behind where it is so most."""
+    """By how much the first is behind where it is so most: for *nowhere more than*."""
     ours, theirs = values
-    return leads((theirs, ours), level)
+    return bands.largest(differences(theirs, ours), level)
 
 
 def lags_beyond(values: Values, level: float) -> Interval:
-    """By how much the first is behind beyond where it is ahead."""
+    """By how much the first is behind beyond where it is ahead, at the time that the other seeds choose: for
+    *somewhere more than*."""
     ours, theirs = values
-    return _of_others(differences(theirs, ours), lambda others: slow(-others), level)
-
-
-def _of_others(difference: Floats, pick: Callable[[Floats], int], level: float) -> Interval:
-    """The difference of each seed at the place that is picked of all the others.
-
-    Where a seed may pick for itself, the largest of many differences is above zero though nothing differs.
-    """
-    if len(difference) < 2:
-        return stats.mean_interval([], level)
-    places = [pick(np.delete(difference, seed, axis=0)) for seed in range(len(difference))]
-    return stats.mean_interval([float(difference[seed, place]) for seed, place in enumerate(places)], level)
+    return bands.chosen_by_others(differences(theirs, ours), lambda others: slow(-others), level)
 
 
 def crosses(values: Values, level: float) -> Interval:
-    """How often they cross with certainty."""
-    count = float(len(certain_crossings(*values)))
+    """How often they cross with certainty of this level: a count, whose interval is a point."""
+    ours, theirs = values
+    count = float(len(certain_crossings(ours, theirs, level=level)))
     return Interval(value=count, low=count, high=count, count=len(differences(*values)), level=level)
 
 
@@ -120,6 +113,6 @@ def later(values: Values, level: float) -> Interval:
     """When the first crosses the last over when the second does, of the seeds that all have."""
     known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
     first, second, base = ([seed[place] for seed in known] for place in range(3))
-    return stats.paired_ratio(
+    return modality.paired_ratio(
         crossing_times(differences(first, base)), crossing_times(differences(second, base)), level
     )

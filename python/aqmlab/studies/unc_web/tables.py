@@ -125,8 +125,15 @@ _MET = {"holds": "they meet it", "fails": "it cannot be met", "undecided": "they
 
 def _floor(results: Results) -> pl.DataFrame:
     rows = [
-        (claim, said(labels), str(measured), str(alike), str(band), _MET[stats.verdict(alike, band)])
-        for claim, band, labels, measured, alike in floors(results)
+        (
+            one.claim,
+            said(one.where),
+            str(one.measured),
+            str(one.equal),
+            str(one.band),
+            _MET[stats.verdict(one.equal, one.band)],
+        )
+        for one in floors(results)
     ]
     schema = ["claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it"]
     return pl.DataFrame(rows, schema=schema, orient="row")

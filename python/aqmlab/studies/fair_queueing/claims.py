@@ -368,7 +368,7 @@ CLAIMS = (
 
 
 def answer(found: Verdicts) -> list[str]:
-    """Is fair queueing feasible? In words, from the verdicts."""
+    """Is fair queueing feasible, and does it free the transport? In words, from the verdicts."""
 
     def each(id: str) -> str:
         said = (f"{reading.name} {told(found, id + reading.suffix)}" for reading in READINGS)

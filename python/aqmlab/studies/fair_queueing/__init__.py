@@ -1,4 +1,4 @@
-"""Fair queueing and congestion control (J. Roberts with J. Augé: a talk, Hamilton Institute, September 2005).
+"""Fair queueing and congestion control (J. Roberts with J. Augé: a talk of September 2005).
 
 Question: if routers enforce fair sharing flow by flow, are end systems free to use any transport, and is
 the number of flows that a router must schedule small whatever the rate of its link?

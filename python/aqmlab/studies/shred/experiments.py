@@ -9,6 +9,9 @@ from aqmlab.studies.shared import constant
 from aqmlab.studies.shred import measures
 from aqmlab.sweep import Changes
 
+MSS = "934B"
+"""Of data in a packet of 974 B, slide 17."""
+
 WARM_UP_S = 20.0
 DURATION_S = 160.0
 
@@ -97,7 +100,7 @@ def dumbbell(*, drops: bool = False, queue_every: str = "0s", **traffic: dict[st
         "warm_up": f"{WARM_UP_S:g}s",
         "bottleneck": {"rate": "10Mbps", "delay": "60ms", "queue": DISCIPLINES["Drop Tail"]},
         "access": {"rate": "100Mbps", "delay": "1ms"},
-        "tcp": {"profile": "ns-2.35", "connection": {"mss": "934B"}, "receiver": {"window": 10_000}},
+        "tcp": {"profile": "ns-2.35", "connection": {"mss": MSS}, "receiver": {"window": 10_000}},
         "traffic": traffic,
         "record": {"drops": drops, "queue_every": queue_every},
     }

@@ -86,6 +86,7 @@ studies: $(CORE)  ## Run every study in full, and write its results on its page.
 	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; \
 	    $(BIN)/aqmlab study run "$$study" --queues today --out "out/$$study-today"; done
 	$(PYTHON) -m aqmlab.study_pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
+	$(PYTHON) -m aqmlab.study_images docs/studies --take out --commit "$$(git rev-parse HEAD)"
 	$(PYTHON) -m aqmlab.study_costs docs/studies/repeating.md --take out
 
 .PHONY: cards

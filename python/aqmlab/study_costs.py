@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -62,7 +63,7 @@ def row(page: str, folder: Path, processor: str) -> str | None:
         count = f"{store.runs().height:,}".replace(",", " ")
     name, form = study_of(page)
     command = f"aqmlab study run {name}{''.join(OPTIONS[one] for one in form)}"
-    return f"| [{page}]({page}.md) | `{command}` | {count} | {cpu_s / 60:.0f} | {processor} |"
+    return f"| [{page}]({page}.md) | `{command}` | {count} | {math.ceil(cpu_s / 60)} | {processor} |"
 
 
 def processor() -> str:

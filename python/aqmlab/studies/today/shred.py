@@ -27,7 +27,7 @@ QUEUES = tuple(QUEUE)
 LOAD = 0.7
 """Of the Web beside FTP flows: what the talk's figures 4a and 4b show."""
 
-_VARIED: dict[str, Any] = {"varied": Form(seeds=5), "varied_quick": Form(seeds=2)}
+_VARIED: dict[str, Any] = {"varied": Form(), "varied_quick": Form(seeds=2)}
 
 web_only = replace(
     paper.web_only, axes={"queue": QUEUE_OR_NONE}, quick=Form(seeds=3), name="today-web-only", **_VARIED

@@ -83,8 +83,11 @@ bench-live: $(FULL_CORE)  ## Measure how exact and how fast live runs are on thi
 .PHONY: studies
 studies: $(CORE)  ## Run every study in full, and write its results on its page.
 	$(PYTHON) -c 'from aqmlab.studies import STUDIES; print(*STUDIES, sep="\n")' | while read -r study; do \
-	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; done
+	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; \
+	    $(BIN)/aqmlab study run "$$study" --queues today --out "out/$$study-today"; done
 	$(PYTHON) -m aqmlab.study_pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
+	$(PYTHON) -m aqmlab.study_images docs/studies --take out --commit "$$(git rev-parse HEAD)"
+	$(PYTHON) -m aqmlab.study_costs docs/studies/repeating.md --take out
 
 .PHONY: cards
 cards: $(CORE)  ## Measure all queues in the scenarios of RFC 7928 (REPLICATIONS=N: not 8 of each run).

@@ -81,6 +81,7 @@ FOREIGN = re.compile(
     | \bcolor_scheme\b                        # Playwright
     | \.acknowledgment_number\b                # etherparse
     | \.analyze\b                              # SALib
+    | \.quantize\b | \boptimize(?==)           # Pillow
     | scroll-behavior | (?:(?:text-align|align-items):\s*|["'])center\b
     """
 )

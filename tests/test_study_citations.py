@@ -77,7 +77,9 @@ def test_every_sentence_of_the_answers_cites_an_interval() -> None:
     text = (FOLDER / "which-queue.md").read_text(encoding="utf-8")
     answers = text[text.index("## ") :]
     prose = [
-        part for part in re.split(r"\n\s*\n|\n- ", answers) if not part.lstrip().startswith(("#", "|", "```"))
+        part
+        for part in re.split(r"\n\s*\n|\n- ", answers)
+        if not part.lstrip().startswith(("#", "|", "```", "!"))
     ]
     sentences = [one for part in prose for one in re.split(r"(?<=[.?])\s+(?=[A-Z])", part.strip()) if one]
     assert len(sentences) > 10

@@ -334,6 +334,34 @@ def test_ri_9_and_ri_10_ask_for_the_same(factor: float, verdict: str) -> None:
     assert of_burst("RI-10", values).verdict == verdict
 
 
+@pytest.mark.parametrize(("tcp_s", "datagrams", "verdict"), [(24.0, 130, "holds"), (24.0, 160, "fails")])
+def test_a_printed_pair_asks_for_one_start_with_both_numbers(
+    tcp_s: float, datagrams: float, verdict: str
+) -> None:
+    """At another start either number is there, but not both: that is no pair."""
+
+    def of(at: Labels, there: float, first: float, others: float) -> float:
+        return {7: there, 0: first}.get(at["start"], others)
+
+    values = {
+        measures.TCP_TIME: lambda at, seed: of(at, tcp_s, 24.5, 40) + noise(seed) / 10,
+        measures.DATAGRAMS: lambda at, seed: of(at, datagrams, 240, 127) + noise(seed),
+    }
+    assert of_burst("RI-11", values).verdict == verdict
+
+
+@pytest.mark.parametrize(("slowest_s", "verdict"), [(24.0, "holds"), (26.0, "fails")])
+def test_means_are_to_lie_inside_the_axis_at_every_start(slowest_s: float, verdict: str) -> None:
+    values = {measures.ELAPSED: lambda at, seed: (slowest_s if at["start"] == 2 else 12) + noise(seed) / 10}
+    assert of_third("RI-14", values).verdict == verdict
+
+
+@pytest.mark.parametrize(("every", "verdict"), [(1000, "holds"), (2, "fails")])
+def test_hardly_a_run_is_to_take_longer_than_the_boxes_reach(every: int, verdict: str) -> None:
+    values = {measures.ELAPSED: lambda at, seed: 60 if seed % every == 0 else 12}
+    assert of_third("RI-16", values).verdict == verdict
+
+
 def test_a_replication_that_was_not_done_is_left_out_of_every_start() -> None:
     def broken(at: Labels, seed: int) -> float:
         return math.nan if (at["start"], seed) == (2, 3) else 10 + number(at["start"]) + noise(seed)

@@ -66,7 +66,7 @@ def run(
     """Runs a study: figures, tables, claims with verdicts, and a report."""
     # Runs and figures take all cores: more threads of polars' would only take turns with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from aqmlab import study, study_points, study_text
+    from aqmlab import study, study_costs, study_points, study_text
 
     today = queues == "today"
     if live and today:
@@ -82,7 +82,10 @@ def run(
         / f"{Path(name).stem}{'-live' if live else ''}{'-today' if today else ''}{'-quick' if quick else ''}"
     )
     try:
-        with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
+        with (
+            dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+            study_costs.counted(folder),
+        ):
             result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor, claims=claim or ())
     except KeyboardInterrupt:
         print(

@@ -2,7 +2,7 @@
 
 How many flows have a packet in a fair scheduler? A. Kortebi, L. Muscariello, S. Oueslati and J. Roberts,
 "Evaluating the number of active flows in a scheduler realizing fair statistical bandwidth sharing", 2005,
-found hundreds while tens of thousands are in progress; S. Oueslati and J. Roberts, "Fair queueing and
+found hundreds while tens of thousands are in progress; J. Roberts with J. Augé, "Fair queueing and
 congestion control", 2005, say at most 500 below a load of 0.9. A flow is *active* while a packet of it
 waits, and *in progress* from its first packet to its last.
 """

@@ -49,9 +49,9 @@ parameters! {
     /// The link of a scenario at flow level.
     pub struct Link {
         /// How fast it sends.
-        pub capacity: Rate = Rate::from_bps(50_000_000), "Oueslati & Roberts talk";
+        pub capacity: Rate = Rate::from_bps(50_000_000), "Roberts & Augé talk";
         /// How the flows in progress share it.
-        pub discipline: Discipline = Discipline::ProcessorSharing, "Oueslati & Roberts talk: fair sharing";
+        pub discipline: Discipline = Discipline::ProcessorSharing, "Roberts & Augé talk: fair sharing";
     }
 }
 
@@ -66,11 +66,11 @@ parameters! {
         pub flows: f64 = 1.0, "ours: Poisson flows";
         /// The gaps between the arrivals of sessions; their mean follows from the load or the rate.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
-            "Oueslati & Roberts talk: Poisson flows";
+            "Roberts & Augé talk: Poisson flows";
         /// How large flows are.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "ours: 100 packets of the size in Oueslati & Roberts' talk";
+            "ours: 100 packets of the size in Roberts & Augé's talk";
         /// From the end of a flow to the next one of its session.
         pub think_time: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "ours";

@@ -1,5 +1,5 @@
 //! A made-up trace with the published properties of one: the OC-48 link of the Abilene network that the talk
-//! of S. Oueslati and J. Roberts, "Fair queueing and congestion control", 2005, shows: 16 % utilisation,
+//! of J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, shows: 16 % utilisation,
 //! flow rates between 10 kb/s and 10 Mb/s, about 7000 flows in progress.
 //!
 //! Ours, where the source is silent:
@@ -31,19 +31,19 @@ parameters! {
         /// How long the trace is.
         pub duration: Span = Span::from_millis(60_000), "ours";
         /// The rate of the line it is as if taken from.
-        pub line_rate: Rate = OC48, "Oueslati & Roberts talk: OC-48";
+        pub line_rate: Rate = OC48, "Roberts & Augé talk: OC-48";
         /// The share of that line that it fills on average.
-        pub utilisation: f64 = 0.16, "Oueslati & Roberts talk";
+        pub utilisation: f64 = 0.16, "Roberts & Augé talk";
         /// How many flows are in progress on average.
-        pub flows: f64 = 7000.0, "Oueslati & Roberts talk";
+        pub flows: f64 = 7000.0, "Roberts & Augé talk";
         /// The rate of the slowest flow.
-        pub slowest: Rate = Rate::from_bps(10_000), "Oueslati & Roberts talk";
+        pub slowest: Rate = Rate::from_bps(10_000), "Roberts & Augé talk";
         /// The rate of the fastest flow.
-        pub fastest: Rate = Rate::from_bps(10_000_000), "Oueslati & Roberts talk";
+        pub fastest: Rate = Rate::from_bps(10_000_000), "Roberts & Augé talk";
         /// How large flows are.
         pub sizes: distributions::Config = flow_sizes(), "ours";
         /// Bytes of a packet, but for the last of a flow.
-        pub packet: Size = Size::from_bytes(1000), "Oueslati & Roberts talk, packets of the simulations";
+        pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }
 }
 

@@ -1,6 +1,6 @@
 //! The scenario of a replay, as read: every check that needs no file is made here.
 //!
-//! The question: S. Oueslati and J. Roberts, "Fair queueing and congestion control", 2005, and A. Kortebi,
+//! The question: J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, and A. Kortebi,
 //! L. Muscariello, S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler
 //! realizing fair statistical bandwidth sharing", SIGMETRICS 2005: real packets go through a scheduler, at
 //! the rate of their link and at lower rates. What is dropped or late here does not slow the senders down:
@@ -26,7 +26,7 @@ parameters! {
     /// hardly anything is lost: a trace does not slow down.
     pub struct Settings {
         /// How fast the line sends.
-        pub rate: Rate = OC48, "Oueslati & Roberts talk: OC-48";
+        pub rate: Rate = OC48, "Roberts & Augé talk: OC-48";
         /// Of the trace, replay the first part that is so long. Left out: all of it.
         pub duration: Option<Span> = None, "ours";
         /// The beginning of the trace that is not measured.

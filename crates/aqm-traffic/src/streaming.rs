@@ -1,8 +1,8 @@
 //! Streaming: flows of datagrams that come and go. Each sends what it has at its peak rate, whatever becomes of
 //! it, as the flows of `service = "streaming"` do at flow level.
 //!
-//! The background of S. Oueslati & J. Roberts' talk "Is fair queueing feasible?", 2005: "Poisson flows" with
-//! a peak rate of 1 Mb/s. Together they are the input of a fluid queue that M/G/∞ modulates.
+//! The background of J. Roberts' talk with J. Augé, "Fair queueing and congestion control", 2005: "Poisson
+//! flows" with a peak rate of 1 Mb/s. Together they are the input of a fluid queue that M/G/∞ modulates.
 //!
 //! Ours, where the source is silent: the sizes (bytes on the wire), equal gaps between datagrams, the first datagram as soon as
 //! the flow comes, and a last one as short as what is left. At equal moments the older flow sends first.
@@ -22,16 +22,16 @@ parameters! {
     /// Streaming: flows of datagrams come at random moments and send at a peak rate until they have sent all.
     pub struct Config {
         /// What all flows together send, as a share of the bottleneck's rate.
-        pub load: f64 = 0.5, "Oueslati & Roberts talk: half of the link";
+        pub load: f64 = 0.5, "Roberts & Augé talk: half of the link";
         /// The peak rate: what a flow sends, headers included.
-        pub rate: Rate = Rate::from_bps(1_000_000), "Oueslati & Roberts talk";
+        pub rate: Rate = Rate::from_bps(1_000_000), "Roberts & Augé talk";
         /// How much a flow sends, headers included.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
             "ours: the talk does not say";
         /// The gaps between the starts of flows; their mean follows from the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
-            "Oueslati & Roberts talk: Poisson flows";
+            "Roberts & Augé talk: Poisson flows";
         /// Bytes of a datagram on the wire, headers included; the last of a flow may be shorter.
         pub packet: Size = Size::from_bytes(1000), "as `udp`";
         /// When the gap before the first flow begins.

@@ -1,4 +1,4 @@
-"""Is fair queueing feasible? (S. Oueslati and J. Roberts: a talk of 2005.)
+"""Fair queueing and congestion control (J. Roberts with J. Augé: a talk of September 2005).
 
 Question: if routers enforce fair sharing flow by flow, are end systems free to use any transport, and is
 the number of flows that a router must schedule small whatever the rate of its link?
@@ -35,8 +35,9 @@ def _checks(results: Results) -> list[str]:
 
 STUDY = Study(
     name="fair-queueing",
-    title="Is fair queueing feasible?",
-    paper="S. Oueslati, J. Roberts: Is fair queueing feasible? A talk, 2005. In writing: Buffer Sizing "
+    title="Fair queueing and congestion control",
+    paper="J. Roberts, joint work with J. Augé: Fair queueing and congestion control. A talk, Workshop on "
+    "Congestion Control, Hamilton Institute, September 2005. In writing: J. Augé, J. Roberts: Buffer Sizing "
     "for Elastic Traffic, NGI 2006.",
     question="If routers share their links fairly flow by flow, are end systems free to use any transport, "
     "and is the number of flows to be scheduled small whatever the rate of the link?",

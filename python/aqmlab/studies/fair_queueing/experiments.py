@@ -195,9 +195,13 @@ baseline = Experiment(
 
 windows = Experiment(
     name="windows",
-    title="Four flows, 625 packets, from 20 s to 100 s",
+    title="One flow or four, 625 packets, from 20 s to 100 s",
     scenario=link(POISSON_PACKETS, duration=f"{SHOWN_S}s"),
-    axes={"flows": flows("4 Reno", "4 HighSpeed"), "bottleneck.queue": queues(625), "recovery": RECOVERY},
+    axes={
+        "flows": flows("1 HighSpeed", "4 Reno", "4 HighSpeed"),
+        "bottleneck.queue": queues(625),
+        "recovery": RECOVERY,
+    },
     measures=measures.LINK,
     seeds=20,
     quick=Form(seeds=3, axes=NEWRENO),

@@ -313,7 +313,7 @@ FIGURES = (
         title="Four flows in the runs that the talk plots",
         caption="Jain's index of four flows from 20 s to 100 s, 625 packets; means and 95 % intervals.",
         chart=line(
-            windows[measures.JAIN],
+            windows[measures.JAIN].among(flows=("4 Reno", "4 HighSpeed")),
             kind="bars",
             x="flows",
             by="queue",

@@ -26,7 +26,6 @@ from aqmlab.studies.helsinki.experiments import (
     INITIAL_BYTES,
     ONE_CLASS,
     PACKETS,
-    PLOTTED_STARTS,
     RED,
     SYSTEMS,
     TAIL_DROP,
@@ -35,6 +34,7 @@ from aqmlab.studies.helsinki.experiments import (
     burst,
     third,
 )
+from aqmlab.studies.helsinki.numbers import at_plotted_starts, numbers_of
 from aqmlab.variable import Variable, per_seed
 
 RED_TO_TAIL_DROP = (RED, TAIL_DROP)
@@ -137,9 +137,8 @@ def _proportion(third: float, fastest: float, slowest: float) -> float | None:
 
 
 def claims_of(third: Experiment, burst: Experiment) -> tuple[Claim, ...]:
-    """The claims of the study, on the runs of two experiments."""
-    plotted = tuple(start for start in PLOTTED_STARTS if start in third.values("start"))
-    of_third = {one: third[one].among(start=plotted) for one in third.measures}
+    """The sentences of the talk, on the runs of two experiments."""
+    of_third = at_plotted_starts(third)
     elapsed, handshake = of_third[measures.ELAPSED], of_third[measures.HANDSHAKE]
     lost, others_lost, taken = (of_third[one].at(queue=TAIL_DROP) for one in measures.WHILE_ACTIVE[:3])
     fast, slow = (of_third[one].averaged("start") for one in (measures.FASTEST, measures.SLOWEST))
@@ -287,7 +286,7 @@ def claims_of(third: Experiment, burst: Experiment) -> tuple[Claim, ...]:
     )
 
 
-CLAIMS = claims_of(third, burst)
+CLAIMS = (*claims_of(third, burst), *numbers_of(third, burst))
 
 NOT_OF_THE_KERNEL = {
     "RI-5": "of lock-out the kernel's means are known, without their replications",

@@ -252,7 +252,7 @@ burst_traces = _experiment(
     title="Second test case, single runs",
     scenario=remembering(WITH_BURST, "file") | {"tcp": OLD},
     axes={
-        "unit": only(UNIT, PACKETS),
+        "unit": only(UNIT, BYTES),
         "queue": only(QUEUE, TAIL_DROP),
         "traffic.voice.start": starts(2, 7, 16),
     },

@@ -238,7 +238,7 @@ FIGURES = (
     Figure(
         id="burst-examples",
         title="A TCP flow beside UDP that starts at different moments",
-        caption="linux-2.4, one class, Tail Drop with a limit in packets, first replication; what both "
+        caption="linux-2.4, one class, Tail Drop with a limit in bytes, first replication; what both "
         "flows get is in the table of example runs.",
         chart=sequences(
             {f"UDP from {start} s": (burst_traces, {"start": start}) for start in (2, 7, 16)},

@@ -182,8 +182,8 @@ DECISIONS = (
     ),
     Decision(
         question="Margins",
-        decision="Not worse is at most 5 % slower (MI-6, MI-12.2), half a percent less goodput in Exp 1 "
-        "(MI-10.2) and 2 % in Exp 2 (MI-12.2), 0.02 of Jain's index (MI-8), 2 % more drops and marks "
+        decision="Not worse is at most 5 % slower (MI-6, MI-12.3), half a percent less goodput in Exp 1 "
+        "(MI-10.2) and 2 % in Exp 2 (MI-12.3), 0.02 of Jain's index (MI-8), 2 % more drops and marks "
         "(MI-11.2).",
         reason="Nothing is published. Each is a fraction of what short flows gain.",
     ),

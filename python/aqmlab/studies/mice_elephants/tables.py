@@ -166,7 +166,7 @@ _recalled = _goodput.law(lambda runs, queue: RECALLED.get(runs, {}).get(queue), 
 
 
 def _laws(results: Results) -> pl.DataFrame:
-    """MI-12.2 under each law of the threshold, with where the threshold went."""
+    """MI-12.3 under each law of the threshold, with where the threshold went."""
     axes = {"mix": "files", "law": "law of L_t"}
     of_both = (measures.RESPONSE, measures.GOODPUT, measures.MEAN_QUEUE)
     ratios = [ratio(exp_2_laws[one], queue=(RIO_PS, "RED")) for one in of_both]
@@ -177,7 +177,7 @@ def _laws(results: Results) -> pl.DataFrame:
         for point in table.select(*axes.values()).iter_rows()
     ]
     went = listed({label_of(one): one for one in edge}, *axes, heads=axes, tell=_packets)(results)
-    return table.with_columns(pl.Series("MI-12.2", verdicts)).join(went, on=list(axes.values()))
+    return table.with_columns(pl.Series("MI-12.3", verdicts)).join(went, on=list(axes.values()))
 
 
 def settled(active: Sequence[float]) -> float:
@@ -311,7 +311,7 @@ TABLES = (
     Table(
         id="exp-2-laws",
         title="Exp 2 by the law of L_t: is RIO-PS as good as RED?",
-        caption="MI-12.2 judged again on runs of half the length, those of the sensitivity analysis. Where "
+        caption="MI-12.3 judged again on runs of half the length, those of the sensitivity analysis. Where "
         "all files are long, nearly all active flows are, and a law that wants three short ones for each "
         "raises L_t until about half of all packets pass for short: they meet the milder line, and the queue "
         "gets longer than under RED. With L_t fixed at 20 packets nearly all packets are long, and what long "

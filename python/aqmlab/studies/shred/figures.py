@@ -13,7 +13,7 @@ from aqmlab.publication import Figure
 from aqmlab.runs import Labels, Row
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.shred import measures
-from aqmlab.studies.shred.claims import mixed, normalised, share_beyond
+from aqmlab.studies.shred.claims import TALK_ACTIVE, mixed, normalised, share_beyond
 from aqmlab.studies.shred.experiments import (
     DISCIPLINES,
     QUEUES,
@@ -32,9 +32,6 @@ from aqmlab.studies.shred.experiments import (
 from aqmlab.study_charts import Draws, line
 from aqmlab.study_query import Query, joined, of_runs, query, stacked
 from aqmlab.variable import Measured, Variable, per_seed
-
-TALK_ACTIVE = 140
-"""Active flows at 100 % Web load, on slides 21 and 22."""
 
 RATIOS = (0.25, 0.5, 1.0, 1.5, 2.0)
 """Windows over the average window at which SHRED's drop function is drawn."""

@@ -135,7 +135,7 @@ def _answer(found: Verdicts) -> list[str]:
 
 STUDY = Study(
     name="fair-queueing-today",
-    title=f"{PAPER.title} With the queues of today",
+    title=f"{PAPER.title}, with the queues of today",
     paper=PAPER.paper,
     question="Do today's queues make the transport protocol harmless?",
     experiments=(one, several),

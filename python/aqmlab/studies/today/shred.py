@@ -4,9 +4,10 @@ SHRED, and do they harm anybody?"""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from aqmlab.experiment import Form
-from aqmlab.publication import Claim, Figure, Study, Table, Verdicts
+from aqmlab.publication import Claim, Decision, Figure, Study, Table, Variant, Verdicts
 from aqmlab.rule import AnyRule, difference, every, ratio
 from aqmlab.studies.shred import STUDY as PAPER
 from aqmlab.studies.shred import experiments as paper
@@ -16,7 +17,7 @@ from aqmlab.studies.shred.figures import cdf, tail
 from aqmlab.studies.today.queues import at, counted, readings
 from aqmlab.study_charts import line
 from aqmlab.study_tables import overview
-from aqmlab.sweep import Changes
+from aqmlab.sweep import Change, Changes
 from aqmlab.variable import Variable
 
 QUEUE = Changes({**paper.QUEUE, **at("bottleneck")})
@@ -26,29 +27,31 @@ QUEUES = tuple(QUEUE)
 LOAD = 0.7
 """Of the Web beside FTP flows: what the talk's figures 4a and 4b show."""
 
+_VARIED: dict[str, Any] = {"varied": Form(), "varied_quick": Form(seeds=2)}
+
 web_only = replace(
-    paper.web_only, axes={"queue": QUEUE_OR_NONE}, quick=Form(seeds=3), varied=None, name="today-web-only"
+    paper.web_only, axes={"queue": QUEUE_OR_NONE}, quick=Form(seeds=3), name="today-web-only", **_VARIED
 )
 web_mixed = replace(
     paper.web_mixed,
     name="today-web-mixed",
     axes={"traffic.web.load": (0.5, LOAD), "queue": QUEUE_OR_NONE},
     quick=Form(seeds=3, axes={"load": (LOAD,)}),
-    varied=None,
+    **_VARIED,
 )
 ftp_mixed = replace(
     paper.ftp_mixed,
     name="today-ftp-mixed",
     axes={"flows": paper.flows(10, 40), "queue": QUEUE_OR_NONE},
     quick=Form(seeds=3, axes={"flows": (10,)}),
-    varied=None,
+    **_VARIED,
 )
 ftp_only = replace(
     paper.ftp_only,
     name="today-ftp-only",
     axes={"traffic.ftp.flows": (10, 40), "queue": QUEUE},
     quick=Form(seeds=3, axes={"flows": (10,)}),
-    varied=None,
+    **_VARIED,
 )
 
 EXPERIMENTS = (web_only, web_mixed, ftp_mixed, ftp_only)
@@ -136,6 +139,33 @@ CLAIMS = (
     ),
 )
 
+
+def _senders(**ecn: str) -> Change:
+    """TCP of Linux 6.1 in packets of the same size."""
+    return {"tcp": {"profile": "linux-6", "connection": {"mss": paper.MSS}, **({"ecn": ecn} if ecn else {})}}
+
+
+DECISIONS = (
+    Decision(
+        question="Senders",
+        decision="Those of the study: Reno of ns-2.35, an initial window of 2, no SACK, no ECN.",
+        reason="With the study's senders today's queues stand beside the paper's in the paper's own setting. "
+        "What senders of today change is asked by variants.",
+        variants=(
+            Variant(
+                name="linux-6 senders",
+                what="TCP of Linux 6.1: CUBIC, SACK, RACK and an initial window of 10, without ECN.",
+                change=_senders(),
+            ),
+            Variant(
+                name="linux-6 senders with ECN",
+                what="The same with ECN, so that queues which mark as they come may do so.",
+                change=_senders(mode="on"),
+            ),
+        ),
+    ),
+)
+
 FIGURES = (
     Figure(
         id="cdf-alone",
@@ -204,7 +234,7 @@ STUDY = Study(
     figures=FIGURES,
     tables=TABLES,
     claims=CLAIMS,
-    decisions=(),
+    decisions=DECISIONS,
     answer=_answer,
     readings=readings(),
 )

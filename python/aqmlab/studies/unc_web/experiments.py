@@ -230,6 +230,6 @@ drop_tails = _alike(
     "drop-tails", "Drop Tail with jitter, twice", DROP_TAIL, PLOTTED, FULL_PACKET, draws=(0, 1)
 )
 six_areds = _alike("six-areds", "Adaptive RED, six times", ADAPTIVE_RED, (50, 60, 70), draws=tuple(range(6)))
-two_areds = _alike("two-areds", "Adaptive RED, twice", ADAPTIVE_RED, (80, 90, 105), unit=UNITS, draws=(0, 1))
+two_areds = _alike("two-areds", "Adaptive RED, twice", ADAPTIVE_RED, PLOTTED, unit=UNITS, draws=(0, 1))
 
 EXPERIMENTS = (calibration, drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)

@@ -231,7 +231,7 @@ TABLES = (
     Table(
         id="floor",
         title="How far apart equal systems are",
-        caption="What W1, W2 and W6.3 measure, beside the same of equal systems: Adaptive RED six times and "
+        caption="What W1, W2 and W6.4 measure, beside the same of equal systems: Adaptive RED six times and "
         "twice on the same traffic with other draws, and Drop Tail twice, whose hosts take up to a packet's "
         "time. For W1 equal systems count in packets.",
         table=_floor,

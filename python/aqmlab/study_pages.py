@@ -34,20 +34,27 @@ def page(
     results: Record,
     retired: Mapping[str, Mapping[str, str]],
     changes: Sequence[Record] = (),
+    awaiting: Sequence[str] = (),
 ) -> str:
     """A page with the results in place of those that stand there. Raises `ValueError` if it has no marks."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the marks {BEGIN} and {END} are missing")
-    return f"{before}{BEGIN}\n\n{block(results, retired, changes)}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{block(results, retired, changes, awaiting)}\n{END}{after}"
 
 
-def block(results: Record, retired: Mapping[str, Mapping[str, str]], changes: Sequence[Record] = ()) -> str:
-    """The results in Markdown: how they were made, the verdicts, every number, what variants change, and what
-    was changed of rules and plans."""
+def block(
+    results: Record,
+    retired: Mapping[str, Mapping[str, str]],
+    changes: Sequence[Record] = (),
+    awaiting: Sequence[str] = (),
+) -> str:
+    """The results in Markdown: how they were made, which claims await a run, the verdicts, every number, what
+    variants change, and what was changed of rules and plans."""
     parts = [
         _made(results),
+        _awaiting(awaiting),
         _verdicts(results),
         _numbers(results),
         _floors(results),
@@ -78,6 +85,24 @@ def _made(results: Record) -> str:
         )
         + "\n"
         + _family(claims)
+    )
+
+
+def awaiting_run(results: Record) -> list[str]:
+    """The claims of a study that have no verdict in these results, because they are newer than the run."""
+    from aqmlab import study
+
+    name, form = study_of(page_of(results))
+    judged = {one["claim"] for one in results["claims"]}
+    return [claim.id for claim in study.load(name, **form).claims if claim.id not in judged]
+
+
+def _awaiting(claims: Sequence[str]) -> str:
+    if not claims:
+        return ""
+    return _wrapped(
+        f"**Newer than this run**, and without a verdict until the next full run: {', '.join(claims)}. The "
+        "claims that they replace are judged below by their old rules."
     )
 
 
@@ -355,7 +380,8 @@ def main() -> None:
         written = options.folder / f"{path.stem}.md"
         name, form = study_of(path.stem)
         retired, changes = ({}, []) if form else (rules.retired(name), rules.changes(name))
-        write_text(written, page(written.read_text(encoding="utf-8"), results, retired, changes))
+        text = written.read_text(encoding="utf-8")
+        write_text(written, page(text, results, retired, changes, awaiting_run(results)))
         print(written)
     for written in sorted(options.folder.glob("*.md")):
         before = written.read_text(encoding="utf-8")

@@ -78,10 +78,7 @@ CLAIMS = (
         source="slide 8, which found that the slow pay",
         origin="ours",
         figures=("load-80", "load-105"),
-        rule=statistic(
-            "largest lag behind Drop Tail", lags, _cdf, _cdf.at(queue="Drop Tail")
-        )
-        < LEAST,
+        rule=statistic("largest lag behind Drop Tail", lags, _cdf, _cdf.at(queue="Drop Tail")) < LEAST,
     ),
     Claim(
         id="T-W9",

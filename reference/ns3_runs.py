@@ -189,8 +189,7 @@ def _ftp_causes(name: str, condition: str, runs: list[dict[str, Any]]) -> tuple[
         causes.append(Cause(why=PHASES, switch="jitter in both", again=again))
     grown = data.ns3_reruns("loss-state").get(condition)
     if grown:
-        changes = host_changes(runs[0]["job"])
-        again = ftp_case(name, grown, changes=changes)
+        again = ftp_case(name, grown, changes=host_changes(runs[0]["job"]))
         causes.append(Cause(why=LOSS_STATE, switch="each ACK opens the window", again=again, same_runs=True))
     if runs[0]["sack"] == 0:
         options = options_of(runs[0]["job"])

@@ -41,11 +41,11 @@ MEAN_BAND = 0.01
 """The band of the mean time: what those few transfers change that take another time."""
 SEEDS = 4
 STEP_S = 10
-BEST_EFFORT = {"kind": "cake", "diffserv": "besteffort", "flows": "flows"}
+BEST_EFFORT = {"kind": "cake", "start": "fresh", "diffserv": "besteffort", "flows": "flows"}
 QUEUES: Mapping[str, Mapping[str, Any]] = {
     "cake": BEST_EFFORT,
-    "fq_codel": {"kind": "fq-codel"},
-    "fq_codel_300": {"kind": "fq-codel", "quantum": "300B"},
+    "fq_codel": {"kind": "fq-codel", "start": "fresh"},
+    "fq_codel_300": {"kind": "fq-codel", "start": "fresh", "quantum": "300B"},
     "cake_noecn": BEST_EFFORT,
 }
 """The queues of runs by their name in the record; without ECN where it says so."""

@@ -78,8 +78,8 @@ NO_SACK = (
     "it is wrong was not looked for"
 )
 LOSS_STATE = (
-    "the acknowledgement that ends the state after a time-out opens no window in ns-3.37 (RFC 5681, 3.1: each "
-    "one opens the window), which costs a sender a round trip after each time-out"
+    "the acknowledgement that ends the state after a time-out opens no window in ns-3.37 (RFC 5681, 3.1: "
+    "each one opens the window), which costs a sender a round trip after each time-out"
 )
 """What `reference/ns3/src/switches.cc` takes away with `GROW=1`."""
 NS2_QUEUES = {"pfifo": "droptail", "redg": "redg"}

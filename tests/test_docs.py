@@ -99,6 +99,10 @@ def matches(shown: str, line: str) -> bool:
     return re.fullmatch(".*".join(parts), line.rstrip()) is not None
 
 
+def words_in_common(shown: str, line: str) -> int:
+    return sum(one == other for one, other in zip(shown.split(), line.split(), strict=False))
+
+
 def missing(step: Step, output: str) -> dict[str, str | None]:
     """The shown lines that the output lacks, and the printed lines that differ in numbers only."""
     lines, found, at = output.splitlines(), {}, 0
@@ -107,8 +111,9 @@ def missing(step: Step, output: str) -> dict[str, str | None]:
             continue
         place = next((k for k in range(at, len(lines)) if matches(shown, lines[k])), None)
         if place is None:
-            like = (k for k in range(at, len(lines)) if masked(lines[k]) == masked(shown))
-            place = next(like, None)
+            like = [k for k in range(at, len(lines)) if masked(lines[k]) == masked(shown)]
+            # Of rows that differ in numbers only, the one with the same labels, which may be numbers.
+            place = max(like, key=lambda k: words_in_common(shown, lines[k]), default=None)
             found[shown] = None if place is None else lines[place].rstrip()
         at = at if place is None else place + 1
     return found

@@ -130,8 +130,8 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     often = chosen.with_({"duration": "60s"})
     assert queue_delay.rate_steps(often, "bottleneck") == []
     for arguments, said in [
-        (["--at", "middle"], "no link with a queue named `middle`; there is bottleneck"),
-        (["--traffic", "two"], "no workload named `two`; there is one"),
+        (["--at", "middle"], "no link with a queue is named `middle`: there is bottleneck"),
+        (["--traffic", "two"], "no workload is named `two`: there is one"),
         (["--every", "0s"], "--every must be more than 0s"),
         (["--every", "3Mbps"], "--every 3Mbps: is no time"),
     ]:

@@ -54,6 +54,7 @@ NO_CARD: Mapping[str, str] = {
     "drop-nth": "drop-nth is an instrument that drops packets by number: measure with `aqmlab run`",
     "drop-random": "drop-random is an instrument that drops packets by chance: measure with `aqmlab run`",
     "htb": "htb is a shaper with classes, and its leaves manage the queues: give the kind of a leaf",
+    "stab": "stab counts other sizes of packets before the queue inside: give the kind of that queue",
     "policer": "policer has no queue to manage: measure a scenario with a policer by `aqmlab run`",
 }
 """Kinds that are no queue management, and what to do instead."""

@@ -186,6 +186,29 @@ def test_a_value_without_effect_at_any_point_is_refused(small: Path) -> None:
         sweep_run.plan(sweep, store)
 
 
+def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path, small: Path) -> None:
+    written = tmp_path / "bad.toml"
+    written.write_text(
+        f"""scenario = "{small}"
+colour = "red"
+first_seed = "x"
+measures = ["web.p90-tme", "web.mean-tme"]
+[axes]
+"traffic.web.load" = {{ from = 0.1 }}
+"bottleneck.rate" = ["1Mbps"]
+[[claims]]
+measure = "web.p90-time"
+belw = 1
+"""
+    )
+    with pytest.raises(ScenarioFileError) as raised:
+        sweep_file.load(written)
+    lines = [line.strip() for line in str(raised.value).splitlines()[1:]]
+    places = [line.partition(":")[0] for line in lines]
+    measures = ["no measure is named `web.p90-tme`", "no measure is named `web.mean-tme`"]
+    assert places == ["colour", "axes.traffic.web.load.to", "first_seed", "claims.0.belw", *measures]
+
+
 def test_other_mistakes_at_a_point_are_told_beside_values_without_effect(small: Path) -> None:
     sweep = Sweep(scenario=with_pie(small), axes={**ECN_GRID, "bottleneck.queue.target": ["0s"]})
     with pytest.raises(ValueError, match=r"queue\.target: must be at least 1us"):

@@ -8,6 +8,7 @@ held before among its own, finds the old runs.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core, arguments, stats
 from aqmlab.measure import Measure
+from aqmlab.mistakes import Mistakes
 from aqmlab.scenario import Scenario, _check_plain, changed, is_given
 
 if TYPE_CHECKING:
@@ -154,29 +156,48 @@ class Sweep:
 
     def __post_init__(self) -> None:
         self._check_kinds()
+        mistakes = Mistakes()
+        for check in (self._check_name, self._check_warm_up, self._check_axes, self._check_seed):
+            mistakes.attempt(check)
+        axes = mistakes.attempt(lambda: self._axes, ())
+        wanted = mistakes.attempt(lambda: self.wanted, ())
+        if axes:
+            mistakes.attempt(self._check_points)
+        if wanted:
+            mistakes.attempt(self._check_precision)
+        if axes and wanted:
+            mistakes.attempt(self._check_names)
+        mistakes.finish()
+
+    def _check_name(self) -> None:
         if not self.name or not all(letter.isalnum() or letter in "-_." for letter in self.name):
             raise ValueError(f"name: may hold letters, digits, `-`, `_` and `.`, is {self.name!r}")
+
+    def _check_warm_up(self) -> None:
         if self.warm_up not in (None, MSER_5):
             raise ValueError(
                 f'warm_up: must be "{MSER_5}", is {self.warm_up!r}: a time is a change of the base'
             )
+        if self.warm_up and self.scenario.level != "packet":
+            raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
+
+    def _check_axes(self) -> None:
         if not self.axes:
             raise ValueError(
                 'axes: there is none: write one, such as "bottleneck.rate" = ["5Mbps", "10Mbps"]'
             )
-        if self.warm_up and self.scenario.level != "packet":
-            raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
         for path in NAMED.keys() & self.axes:
             if not isinstance(self.axes[path], Changes) and self.scenario.level != "packet":
                 raise ValueError(
                     f"axes.{path}: {NAMED[path]} by name is for the level packet, this is "
                     f"{self.scenario.level}: write the path of a value"
                 )
+
+    def _check_seed(self) -> None:
         if not 0 <= self._first_seed < MOST_SEED:
             raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1}, is {self._first_seed}")
-        _ = self._axes, self.wanted, self.labels
-        self._check_precision()
-        self._check_names()
+
+    def _check_points(self) -> None:
         if self.labels.height == 0:
             raise ValueError(f"where: no point is left by {self.where!r}")
 
@@ -233,6 +254,10 @@ class Sweep:
 
         own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
         names = [one.name if isinstance(one, Measure) else one for one in self.measures]
+        mistakes = Mistakes()
+        for name in names:
+            mistakes.attempt(functools.partial(measures.named, self.scenario, [name], own))
+        mistakes.finish()
         found = measures.named(self.scenario, names, own)
         whole = measures.tables(self._known_tables())
         lone = self.replications == 1 and self.precision is None

@@ -6,6 +6,7 @@ a command line gives it an axis.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
+from aqmlab.mistakes import Mistakes
 from aqmlab.packaged import located
 from aqmlab.scenario import STANDARD_INPUT, Scenario, ScenarioFileError, parse_setting
 from aqmlab.sweep import Stopping, Sweep, Value
@@ -107,32 +109,52 @@ def _of_table(
     measures: Sequence[str],
     tables: Sequence[str],
 ) -> SweepFile:
-    _check_keys("", table, KEYS)
-    changes = dict(_of("set", table, dict, {}))
-    axes = {one: _values(f"axes.{one}", given) for one, given in _of("axes", table, dict, {}).items()}
+    mistakes = Mistakes()
+    attempt = mistakes.attempt
+    attempt(lambda: _check_keys("", table, KEYS))
+    changes = dict(attempt(lambda: _of("set", table, dict, {}), {}))
+    axes: dict[str, Any] = {}
+    for one, given in attempt(lambda: _of("axes", table, dict, {}), {}).items():
+        values = attempt(functools.partial(_values, f"axes.{one}", given))
+        if values is not None:
+            axes[one] = values
     written = {path: list(values) for path, values in axes.items()}
-    _override(axes, changes, overrides)
+    attempt(lambda: _override(axes, changes, overrides))
+    attempt(lambda: _check_replications(table, replications))
+    scenario = attempt(lambda: _scenario(table, path, changes))
+    own = attempt(lambda: _own_measures(_of("measure", table, dict, {})), {})
+    fields: dict[str, Any] = {
+        "name": attempt(lambda: _of("name", table, str, path.stem), path.stem),
+        "replications": attempt(lambda: replications or _of("replications", table, int, 10), 10),
+        "first_seed": attempt(lambda: _of("first_seed", table, int, None), None),
+        "measures": attempt(
+            lambda: (*(measures or _texts("measures", table, ("*",))), *_needed(table)), ("*",)
+        ),
+        "zipped": attempt(lambda: _groups(_of("zip", table, list, [])), ()),
+        "where": attempt(lambda: _of("where", table, str, None), None),
+        "own_seeds": attempt(lambda: _texts("own_seeds", table, ()), ()),
+        "tables": attempt(lambda: tuple(tables) or _texts("tables", table, ()), ()),
+        "warm_up": attempt(lambda: _of("warm_up", table, str, None), None),
+        "precision": attempt(lambda: _precision(_of("precision", table, dict, None)), None),
+    }
+    claims = attempt(lambda: _of("claims", table, list, []), [])
+    for number, claim in enumerate(claims):
+        attempt(functools.partial(_check_claim, number, claim))
+    sweep: Any = None
+    if scenario is not None and (axes or not mistakes):
+        sweep = attempt(lambda: Sweep(scenario=scenario, axes=axes, own_measures=own, **fields))
+    mistakes.finish()
+    return SweepFile(sweep=sweep, claims=_claims(sweep, written, claims), path=path)
+
+
+def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) -> Scenario:
+    base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
+    return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+
+
+def _check_replications(table: Mapping[str, Any], replications: int | None) -> None:
     if replications is not None and "precision" in table:
         raise ValueError("--replications: precision says how many there are: change its least and most")
-    base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
-    scenario = Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
-    own = _own_measures(_of("measure", table, dict, {}))
-    sweep = Sweep(
-        scenario=scenario,
-        axes=axes,
-        name=_of("name", table, str, path.stem),
-        replications=replications or _of("replications", table, int, 10),
-        first_seed=_of("first_seed", table, int, None),
-        measures=(*(measures or _texts("measures", table, ("*",))), *_needed(table)),
-        own_measures=own,
-        zipped=_groups(_of("zip", table, list, [])),
-        where=_of("where", table, str, None),
-        own_seeds=_texts("own_seeds", table, ()),
-        tables=tuple(tables) or _texts("tables", table, ()),
-        warm_up=_of("warm_up", table, str, None),
-        precision=_precision(_of("precision", table, dict, None)),
-    )
-    return SweepFile(sweep=sweep, claims=_claims(sweep, written, _of("claims", table, list, [])), path=path)
 
 
 def _needed(table: Mapping[str, Any]) -> list[str]:
@@ -353,12 +375,19 @@ def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence
         axis.label: list(dict.fromkeys([*axis.values, *written.get(axis.path, ())]))
         for axis in sweep.all_axes
     }
+    mistakes = Mistakes()
     found = []
     for number, table in enumerate(tables):
-        field = f"claims.{number}"
-        _check_keys(f"{field}.", table, Claim.KEYS)
-        found.append(Claim.read(field, table, sweep, values))
-    return tuple(found)
+        read = functools.partial(Claim.read, f"claims.{number}", table, sweep, values)
+        found.append(mistakes.attempt(read))
+    mistakes.finish()
+    return tuple(claim for claim in found if claim is not None)
+
+
+def _check_claim(number: int, table: Any) -> None:
+    from aqmlab.sweep_claims import Claim
+
+    _check_keys(f"claims.{number}.", table, Claim.KEYS)
 
 
 def _check_keys(before: str, table: Mapping[str, Any], allowed: Sequence[str]) -> None:
@@ -366,11 +395,14 @@ def _check_keys(before: str, table: Mapping[str, Any], allowed: Sequence[str]) -
 
     if not isinstance(table, Mapping):
         raise ValueError(f"{before.removesuffix('.')}: must be a table, is {table!r}")
+    unknown = []
     for key in table:
         if key not in allowed:
             near = get_close_matches(key, allowed, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(allowed)}"
-            raise ValueError(f"{before}{key}: is unknown: {hint}")
+            unknown.append(f"{before}{key}: is unknown: {hint}")
+    if unknown:
+        raise ValueError("\n".join(unknown))
 
 
 _KINDS = {

@@ -258,3 +258,9 @@ def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) 
         assert done.returncode == 2
         assert told in done.stderr
         assert not (tmp_path / "none.csv").exists()
+
+
+def test_a_rate_without_a_unit_is_refused_with_an_example(cli: Cli) -> None:
+    done = cli("link", "generate", "--rate", "6", "--out", "none.csv")
+    assert done.returncode == 2
+    assert "--rate 6: is no rate: write for example 6Mbps" in done.stderr

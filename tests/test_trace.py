@@ -27,6 +27,7 @@ SIZES = {"kind": "power-law", "minimum": "4kB", "maximum": "1MB"}
 SOURCE = {"kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "sizes": SIZES}
 SMALL = {"level": "trace", "rate": "20Mbps", "source": SOURCE}
 
+HELLO = Path(__file__).parent.parent / "scenarios/hello.toml"
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios" / "trace").glob("*.toml"))
 
 
@@ -188,6 +189,7 @@ def test_what_is_no_trace_is_refused_in_a_line(cli: Cli, tmp_path: Path) -> None
         ("active-flows", strange): "strange.pcap: is neither a capture",
         ("active-flows", tmp_path / "none.pcap"): "none.pcap: cannot be read",
         ("active-flows", strange, "--rate", "25"): "rate: `25` has no unit",
+        ("active-flows", HELLO, "--rate", "5Mbps"): "hello.toml: is of the level `packet`, no trace",
         ("active-flows", strange, "--queue", "lottery"): "queue.kind: unknown kind",
         ("generate", "--out", "a.txt"): "must end in .pcap or .csv",
         ("generate", "--out", "a.pcap", "--utilisation", "2"): "source.utilisation: must be above 0",

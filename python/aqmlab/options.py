@@ -116,8 +116,8 @@ def quantity_of(option: str, text: str, unit: str, wanted: str) -> float:
     """The value that an option says, in this base unit."""
     try:
         value, found = _core.quantity(text)
-    except _core.ScenarioError as problem:
-        raise ValueError(f"{option}: {problem}") from None
+    except _core.ScenarioError:
+        raise ValueError(f"{option} {text}: is no {wanted}") from None
     if found != unit:
         raise ValueError(f"{option} {text}: is no {wanted}")
     return value

@@ -166,7 +166,9 @@ def replicate(
     from aqmlab.store import Store
 
     if scenario.level != "flow":
-        raise ValueError(f'{scenario.name} is of the level `{scenario.level}`: write level = "flow"')
+        raise ValueError(
+            f"{scenario.name}: is of the level `{scenario.level}`, not `flow`: run it with `aqmlab run`"
+        )
     first = scenario.effective["seed"] if first_seed is None else first_seed
     seeds = tuple(range(first, first + replications))
     sampled = scenario.with_({"record.flows": False, "seed": 1})

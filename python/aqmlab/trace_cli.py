@@ -2,13 +2,14 @@
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from aqmlab.options import Settings, tell_files
-from aqmlab.scenario import Scenario, settings_of
+from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
 
 app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,9 +38,16 @@ def trace_active_flows(
     changes = settings_of(settings or [])
     if file.suffix == ".toml":
         given = {"rate": rate, "queue": None if queue is None else {"kind": queue}}
-        chosen = Scenario.load(file, {key: one for key, one in given.items() if one is not None} | changes)
-        if chosen.level != "trace":
-            raise ValueError(f"{file}: is of the level `{chosen.level}`, no trace: run it with `aqmlab run`")
+        try:
+            chosen = Scenario.load(
+                file, {key: one for key, one in given.items() if one is not None} | changes
+            )
+        except ScenarioFileError:
+            # Options for traces are unknown keys of a network: the level is what is wrong.
+            with suppress(ScenarioFileError):
+                _check_level(file, Scenario.load(file))
+            raise
+        _check_level(file, chosen)
     else:
         chosen = trace.of_file(file, rate=rate, queue=queue, changes=changes)
     found = watched(lambda watch: chosen.run(seed, watch=watch), _core.Watch(), "trace")
@@ -80,3 +88,8 @@ def trace_generate(
     chosen = trace.generated(given | settings_of(settings or []))
     written = watched(lambda watch: trace.write(chosen, out, watch=watch), _core.Watch(), "generate")
     print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in written.items()))
+
+
+def _check_level(file: Path, scenario: Scenario) -> None:
+    if scenario.level != "trace":
+        raise ValueError(f"{file}: is of the level `{scenario.level}`, no trace: run it with `aqmlab run`")

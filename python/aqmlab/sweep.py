@@ -254,11 +254,14 @@ class Sweep:
 
         own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
         names = [one.name if isinstance(one, Measure) else one for one in self.measures]
-        mistakes = Mistakes()
-        for name in names:
-            mistakes.attempt(functools.partial(measures.named, self.scenario, [name], own))
-        mistakes.finish()
-        found = measures.named(self.scenario, names, own)
+        try:
+            found = measures.named(self.scenario, names, own)
+        except ValueError:
+            mistakes = Mistakes()
+            for name in names:
+                mistakes.attempt(functools.partial(measures.named, self.scenario, [name], own))
+            mistakes.finish()
+            raise
         whole = measures.tables(self._known_tables())
         lone = self.replications == 1 and self.precision is None
         return (*found, *(more for one in found for more in measures.batched(one) if lone), *whole)

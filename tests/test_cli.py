@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -110,7 +111,7 @@ def test_run_writes_every_table_and_the_manifest(cli: Cli, small: Path, tmp_path
 def test_what_check_prints_is_the_same_scenario(cli: Cli, small: Path, profile: str) -> None:
     done = cli("check", small, "--set", f"tcp.profile={profile}")
     assert done.returncode == 0, done.stderr
-    again = al.Scenario.from_dict(json.loads(done.stdout))
+    again = al.Scenario.from_dict(tomllib.loads(done.stdout))
     assert again.digest == al.Scenario.load(small).with_({"tcp.profile": profile}).digest
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 import aqmlab as al
 from aqmlab.scenario import ScenarioFileError, parse_setting, settings_of
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_a_file_becomes_a_scenario_with_every_default_filled_in(small: Path) -> None:
@@ -30,6 +33,22 @@ def test_the_effective_scenario_is_the_same_scenario(small: Path, profile: str) 
     again = al.Scenario.from_dict(scenario.effective)
     assert again.effective == scenario.effective
     assert again.digest == scenario.digest
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+def test_the_scenario_in_full_as_toml_is_the_same_scenario(path: Path) -> None:
+    scenario = al.Scenario.load(path).with_({"tcp.profile": "ns-2.35"})
+    again = al.Scenario.from_dict(tomllib.loads(scenario.to_toml()), files=scenario.files)
+    assert again.effective == scenario.effective
+    assert again.digest == scenario.digest
+
+
+def test_a_parameter_without_its_default_is_none(small: Path) -> None:
+    scenario = al.Scenario.load(small)
+    assert "max_retries = 15\n" in scenario.to_toml()
+    patient = scenario.with_({"tcp.connection.max_retries": "none"})
+    assert 'max_retries = "none"\n' in patient.to_toml()
+    assert patient.digest != scenario.digest
 
 
 def test_a_default_written_out_does_not_change_the_digest_and_a_changed_value_does(small: Path) -> None:

@@ -278,9 +278,8 @@ def flow_level_(
 
 @app.command()
 def check(scenario: ScenarioFile, settings: Settings = None) -> None:
-    """Checks a scenario and prints it with every default."""
-    chosen = load_scenario(scenario, settings, False)
-    print(json.dumps(chosen.effective, indent=2))
+    """Checks a scenario and prints it as TOML, with every default."""
+    print(load_scenario(scenario, settings, False).to_toml(), end="")
 
 
 @app.command("list")

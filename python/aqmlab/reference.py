@@ -115,7 +115,9 @@ def allowed(row: dict[str, Any]) -> str:
         title = families()[row["family"]].title
         one = f"table with a `kind`: any {title}"
     form = _SEVERAL[row.get("several")].format(one)
-    return f"{form}; may be left out" if row["optional"] else form
+    if not row["optional"]:
+        return form
+    return f"{form}; may be left out" if row.get("default") is None else f'{form}, or "none"'
 
 
 _SEVERAL = {

@@ -126,6 +126,15 @@ class Scenario:
         full: Table = json.loads(self.plan.effective)
         return full
 
+    def to_toml(self) -> str:
+        """The scenario in full as TOML, which reads back as the same scenario: a parameter without a value is
+        left out, or is `"none"` where its default is a value."""
+        from aqmlab import toml_writer
+
+        short = _core.Document.of_toml(toml_writer.written(self.effective), "")
+        filled = json.loads(short.plan(dict(self.files)).effective)
+        return toml_writer.written(_with_none(self.effective, filled))
+
     @cached_property
     def derived(self) -> dict[str, dict[str, dict[str, Any]]]:
         """What its queues choose by themselves, such as a threshold that follows from the rate of the line,
@@ -187,6 +196,15 @@ def _made_again(given: Table, files: dict[str, str], name: str) -> Scenario:
 
 def _json(given: Table) -> str:
     return json.dumps(given, allow_nan=False)
+
+
+def _with_none(value: Any, filled: Any) -> Any:
+    """A value of a scenario in full, with the word `none` for each `None` that `filled` has as a value."""
+    if isinstance(value, Mapping):
+        return {key: _with_none(inner, filled[key]) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_none(inner, other) for inner, other in zip(value, filled, strict=True)]
+    return "none" if value is None and filled is not None else value
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -29,7 +29,8 @@ def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
+        given = {key: one for key, one in value.items() if one is not None}
+        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in given.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):

@@ -178,6 +178,15 @@ mod tests {
     }
 
     #[test]
+    fn none_is_no_value_unless_it_is_a_value() {
+        assert_eq!(Option::<Span>::read(json!("none")).unwrap(), None);
+        assert_eq!(Option::<u32>::read(json!("none")).unwrap(), None);
+        assert_eq!(Option::<String>::read(json!("none")).unwrap().as_deref(), Some("none"));
+        assert!(Option::<u32>::read(json!("nought")).is_err());
+        assert!(u32::read(json!("none")).is_err());
+    }
+
+    #[test]
     fn all_mistakes_are_told_each_at_its_place_and_unknown_keys_first() {
         let found = problems(json!({
             "colour": "sky-bleu",

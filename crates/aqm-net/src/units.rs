@@ -49,8 +49,8 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..split], text[split..].trim())
 }
 
-/// Reads `text` as a number and one of the units of a quantity; `example` is shown when the unit is missing. The value
-/// is returned in the base unit.
+/// Reads `text` as a number and one of the units of a quantity; `example` is shown when it does not begin with a number.
+/// The value is returned in the base unit.
 pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, String> {
     let text = text.trim();
     let (number, unit) = split(text);
@@ -59,7 +59,7 @@ pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, Strin
         .parse()
         .map_err(|_| format!("`{text}` is not a number with a unit, such as `{example}`"))?;
     if unit.is_empty() {
-        return Err(format!("`{text}` has no unit: write for example `{example}`"));
+        return Err(format!("`{text}` has no unit: add one of {}", names(T::SCALE)));
     }
     let Some((_, factor)) = T::SCALE.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("`{text}`: unknown unit `{unit}`, expected {}", names(T::SCALE)));

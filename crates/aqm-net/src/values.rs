@@ -40,12 +40,23 @@ pub trait Parameter: Serialize + Sized {
     fn read(value: Value) -> Result<Self, ConfigErrors>;
 }
 
+/// The word for no value, because TOML has no null: a parameter whose default is a value needs it.
+const NONE: &str = "none";
+
 impl<T: Parameter> Parameter for Option<T> {
     fn schema() -> Schema {
         Schema { optional: true, ..T::schema() }
     }
     fn read(value: Value) -> Result<Self, ConfigErrors> {
-        if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
+        if value.is_null() {
+            return Ok(None);
+        }
+        let is_none = value == NONE;
+        // A type that reads the word itself, such as a name, keeps it.
+        match T::read(value) {
+            Err(_) if is_none => Ok(None),
+            read => read.map(Some),
+        }
     }
 }
 

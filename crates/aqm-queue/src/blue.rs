@@ -68,6 +68,13 @@ choices! {
     }
 }
 
+impl Config {
+    /// The first instant that is more than `freeze_time` after an update.
+    fn thawed(&self, update: Instant) -> Instant {
+        update + self.freeze_time + Span::from_nanos(1)
+    }
+}
+
 /// The shortest freeze time: whoever returns after a long idle time must catch up with every one.
 const SHORTEST: Span = Span::from_nanos(10_000);
 
@@ -89,9 +96,14 @@ impl Build for Config {
         let problem = format_args!("must be below limit, {limit}, or it is never passed");
         errors.check(threshold.is_none_or(is_met), "threshold", problem);
         errors.finish(())?;
-        let last = [Some(Instant::START).filter(|_| !self.start.is_settled()); 2];
-        let idle_since = None;
-        Ok(Box::new(Blue { config: self.clone(), fifo: Fifo::new(limit), p: 0.0, last, idle_since }))
+        let thawed = if self.start.is_settled() { Instant::START } else { self.thawed(Instant::START) };
+        Ok(Box::new(Blue {
+            config: self.clone(),
+            fifo: Fifo::new(limit),
+            p: 0.0,
+            thawed: [thawed; 2],
+            idle_since: None,
+        }))
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -118,8 +130,8 @@ struct Blue {
     fifo: Fifo,
     /// `p_m`.
     p: f64,
-    /// The last increment, and the last decrement; `None` long before the run.
-    last: [Option<Instant>; 2],
+    /// From when on the last increment keeps no update waiting, and the last decrement.
+    thawed: [Instant; 2],
     /// Since when nothing waits and nothing is sent, if the end of that counts.
     idle_since: Option<Instant>,
 }
@@ -167,20 +179,20 @@ impl QueueDiscipline for Blue {
 }
 
 impl Blue {
-    /// The last update that keeps one of this kind waiting.
-    fn last(&self, way: usize) -> Option<Instant> {
+    /// From when on an update of this kind can come.
+    fn thawed(&self, way: usize) -> Instant {
         match self.config.freeze {
-            Freeze::Shared => self.last[UP].max(self.last[DOWN]),
-            Freeze::Separate => self.last[way],
+            Freeze::Shared => self.thawed[UP].max(self.thawed[DOWN]),
+            Freeze::Separate => self.thawed[way],
         }
     }
 
     /// A loss, or an idle line, at `now`.
     fn update(&mut self, way: usize, now: Instant) {
-        if self.last(way).is_some_and(|last| now.since(last) <= self.config.freeze_time) {
+        if now < self.thawed(way) {
             return;
         }
-        self.last[way] = Some(now);
+        self.thawed[way] = self.config.thawed(now);
         let moved = if way == UP { self.p + self.config.increment } else { self.p - self.config.decrement };
         self.p = moved.clamp(0.0, 1.0);
     }
@@ -188,12 +200,10 @@ impl Blue {
     /// Makes the decrements of an idle time that ends at `now`.
     fn end_idle(&mut self, now: Instant) {
         let Some(since) = self.idle_since.take() else { return };
-        // An update comes a nanosecond after `freeze_time`, since it takes more than that.
-        let step = self.config.freeze_time + Span::from_nanos(1);
-        let mut at = self.last(DOWN).map_or(since, |last| since.max(last + step));
+        let mut at = since.max(self.thawed(DOWN));
         while at <= now && self.p > 0.0 {
             self.update(DOWN, at);
-            at += step;
+            at = self.config.thawed(at);
         }
     }
 }

@@ -332,19 +332,23 @@ impl LinuxRed {
 
     /// Carries out what was decided: `true` if `packet` has joined the queue.
     fn carry_out(&mut self, reason: Option<Reason>, mut packet: Packet, cx: &mut Context<'_>) -> bool {
-        let marks = reason.filter(|reason| self.may_mark(packet.ecn, *reason));
-        let drops = reason.filter(|reason| marks.is_none() && !self.spares(*reason));
-        self.counts.chosen += u64::from(reason.is_some());
-        self.counts.marked += u64::from(marks.is_some());
-        self.counts.early += u64::from(drops.is_some());
-        let refused = drops.or_else(|| (!self.fifo.has_room_for(&packet)).then_some(Reason::Overflow));
-        if let Some(reason) = refused {
-            self.counts.pdrop += u64::from(reason == Reason::Overflow);
-            cx.drop(packet, reason);
-            return false;
+        if let Some(reason) = reason {
+            self.counts.chosen += 1;
+            if self.may_mark(packet.ecn, reason) {
+                self.counts.marked += 1;
+                if self.fifo.has_room_for(&packet) {
+                    cx.mark(&mut packet, reason);
+                }
+            } else if !self.spares(reason) {
+                self.counts.early += 1;
+                cx.drop(packet, reason);
+                return false;
+            }
         }
-        if let Some(reason) = marks {
-            cx.mark(&mut packet, reason);
+        if !self.fifo.has_room_for(&packet) {
+            self.counts.pdrop += 1;
+            cx.drop(packet, Reason::Overflow);
+            return false;
         }
         self.fifo.push(packet);
         true

@@ -53,7 +53,7 @@ MAIN: Mapping[str, tuple[Main, ...]] = {
     "docsis-pie": _of("target"),
     "drop-tail": _of("limit"),
     "drr": _of("limit", "quantum"),
-    "dualpi2": _of("target", "coupling", tupdate="16ms", alpha=0.16, beta=3.2),
+    "dualpi2": _of("coupling", target="15ms", tupdate="16ms", alpha=0.16, beta=3.2),
     "fq": _of("quantum", "flow_limit"),
     "fq-codel": _of("target", "interval", "quantum"),
     "fq-pie": _of("target", "tupdate", "alpha", "beta"),

@@ -35,8 +35,7 @@ parameters! {
         pub threshold_rule: ThresholdRule = ThresholdRule::Steered, "Guo & Matta 2001: dynamic; the rule is ours";
         /// The wanted number of active short flows for each active long one (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
-        /// The silence after which a flow is forgotten (`T_u`). Never if null, or a time longer
-        /// than the run.
+        /// The silence after which a flow is forgotten (`T_u`). `none`: never.
         pub expiry: Option<Span> = Some(Span::from_millis(1000)), "Guo & Matta 2001, table III";
         /// When silent flows are found.
         pub purge: Purge = Purge::AtScans, "Guo & Matta 2001, as we read it";

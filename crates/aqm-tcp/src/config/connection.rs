@@ -113,11 +113,11 @@ parameters! {
         pub close: Close = Close::Fin, "RFC 9293, 3.6";
         /// How the acknowledgement travels of the FIN that makes an end close, too.
         pub fin_ack: FinAck = FinAck::WithData, "RFC 9293, 3.10.7.4: it may go with data; ours for a FIN";
-        /// How often a SYN is sent again before the sender gives up; for ever if left out. With few, transfers fail
+        /// How often a SYN is sent again before the sender gives up; `none`: for ever. With few, transfers fail
         /// where losses are heavy.
         pub max_syn_retries: Option<u32> = Some(7), "RFC 1122, 4.2.3.5: at least 3 minutes";
-        /// How often data is sent again by the timer, with no progress, before the sender gives up; for ever if
-        /// left out.
+        /// How often data is sent again by the timer, with no progress, before the sender gives up; `none`: for
+        /// ever.
         pub max_retries: Option<u32> = Some(15), "Linux `tcp_retries2`; RFC 1122: at least 100 s";
     }
 }

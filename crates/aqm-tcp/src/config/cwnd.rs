@@ -85,8 +85,8 @@ parameters! {
         pub initial_ssthresh: Option<f64> = None, "RFC 5681, 3.1: arbitrarily high";
         /// First `ssthresh` if a SYN or its answer was lost, in segments; as without loss if left out.
         pub ssthresh_after_syn_loss: Option<f64> = None, "RFC 5681 asks for none";
-        /// The most that one acknowledgement counts where the window grows (`L`), in segments; all that it tells
-        /// has arrived if left out, which answers an acknowledgement of many segments with a burst.
+        /// The most that one acknowledgement counts where the window grows (`L`), in segments; `none`: all that it
+        /// acknowledges, which answers an acknowledgement of many segments with a burst.
         pub abc_limit: Option<f64> = Some(1.0), "RFC 5681, 3.1: at most SMSS; RFC 3465: 2";
         /// What the window does while part of it is unused. One that grows all the same says nothing of the
         /// path, and what is written later leaves as a burst.

@@ -95,7 +95,7 @@ parameters! {
         /// Retransmission time-out before any sample, so also that of the first SYN. Below the round trip every
         /// SYN is sent twice, and the first window is that after a loss.
         pub initial: Span = Span::from_millis(1000), "RFC 6298, 2.1";
-        /// Time-out of the first data if a SYN timed out; the backed-off one if left out.
+        /// Time-out of the first data if a SYN timed out; `none`: the backed-off one.
         pub after_syn_loss: Option<Span> = Some(Span::from_millis(3000)), "RFC 6298, 5.7";
         /// The least time-out. Below the delay of delayed acknowledgements (`receiver.delayed_ack_timer`) and the
         /// variation of the queue the timer runs out though nothing is lost.

@@ -93,7 +93,7 @@ struct Statistics {
 impl<const N: usize> QueueDiscipline for Fq<N> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let band = self.band_of(packet.label);
-        if self.bands[usize::from(band)].packets >= self.limit {
+        if self.waiting(band) >= self.limit {
             self.bands[usize::from(band)].drops += 1;
             return cx.drop(packet, Reason::Overflow);
         }
@@ -114,10 +114,13 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
             }
             state.idle_since = Instant::NEVER;
             self.idle.remove(flow);
-            self.bands[usize::from(state.band)].new.push_back(flow, ());
+            let last_band = if Self::HAS_BANDS { usize::from(state.band) } else { 0 };
+            self.bands[last_band].new.push_back(flow, ());
         }
-        state.band = band;
-        self.bands[usize::from(band)].packets += 1;
+        if Self::HAS_BANDS {
+            state.band = band;
+            self.bands[usize::from(band)].packets += 1;
+        }
         self.packets.push(flow, packet, cx.now);
     }
 
@@ -160,9 +163,11 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
                     }
                 }
                 state.credit -= i64::from(packet.bytes);
-                let band = self.band_of(packet.label);
-                self.bands[usize::from(band)].packets -= 1;
-                self.bands[self.served].credit -= i64::from(packet.bytes);
+                if Self::HAS_BANDS {
+                    let band = self.band_of(packet.label);
+                    self.bands[usize::from(band)].packets -= 1;
+                    self.bands[self.served].credit -= i64::from(packet.bytes);
+                }
                 if let Some(pace) = self.pace {
                     self.rest(flow, pace, packet.bytes, cx.now);
                 }
@@ -275,6 +280,12 @@ impl<const N: usize> Fq<N> {
         self.band_of_label.get(usize::from(label)).copied().unwrap_or(self.priomap[0])
     }
 
+    /// The packets of `band` that wait.
+    #[inline]
+    fn waiting(&self, band: u8) -> u64 {
+        if Self::HAS_BANDS { self.bands[usize::from(band)].packets } else { self.packets.backlog().packets }
+    }
+
     /// Whether a packet that arrives passes all flows by (`fq_fastpath_check`). Without a rate no flow rests.
     #[inline]
     fn takes_fast_path(&self) -> bool {
@@ -380,7 +391,7 @@ impl<const N: usize> Fq<N> {
     /// Puts `flow`, the first of its list, at the end of the old ones of its band.
     #[inline]
     fn end_turn(&mut self, flow: u32, is_new: bool) {
-        let own = usize::from(self.states[flow as usize].band);
+        let own = if Self::HAS_BANDS { usize::from(self.states[flow as usize].band) } else { 0 };
         if is_new || own != self.served {
             self.bands[self.served].list(is_new).remove(flow);
             self.bands[own].old.push_back(flow, ());

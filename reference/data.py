@@ -6,12 +6,14 @@ import csv
 import gzip
 import importlib.util
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 HERE = Path(__file__).resolve().parent
 NS2 = HERE / "ns2"
@@ -83,27 +85,46 @@ def background(seed: int, segment: int) -> str:
     return "".join(f"{start:.9f} {segment * packets}\n" for start, packets in made)
 
 
-@lru_cache(maxsize=32)
-def conversations(direction: int, seed: int) -> str:
+SYN_TIMEOUT_US = 3_000_000
+"""After so long FullTcp sends a SYN again, the next time after twice as long (`rtxcur_init_`)."""
+
+
+def conversations(
+    direction: int, seed: int, *, lost: float = 0.0, servers: Sequence[int] | None = None
+) -> str:
     """The connections of scenario D at load 0.9, one way, as `replay` reads them.
 
     ns-2 draws how long a server thinks anew in each run; here with `seed`, from the law of PackMime-HTTP.
-    And it draws the delay on a server's side when the SYN gets there, so the SYNs lost before decide which
-    connection gets which: here they are dealt out by a shuffle.
+    DelayBox has one list of delays on the servers' side, and gives the next one to each connection whose
+    first SYN arrives. So the SYNs that the queue drops decide which connection has which delay. Here each SYN
+    is lost with the chance `lost`, and sent again when ns-2 sends it again. `servers` are other delays in
+    microseconds, in the order in which the connections start.
     """
     chance = np.random.default_rng([direction, seed])
-    ours = []
+    starts, requests, responses, clients, recorded = _connections(direction)
+    if servers is None:
+        arrivals = starts + clients
+        repeats = chance.geometric(1 - lost, arrivals.size) - 1
+        with_losses = arrivals + SYN_TIMEOUT_US * (2**repeats - 1)
+        dealt = np.empty_like(recorded)
+        dealt[np.argsort(with_losses, kind="stable")] = recorded[np.argsort(arrivals, kind="stable")]
+        servers = dealt.tolist()
+    thinks = 1 / np.maximum(10.0, 305 * chance.weibull(0.63, starts.size))
+    columns = zip(starts, responses, requests, thinks, clients, servers, strict=True)
+    return "".join(
+        f"{start / 1e6:.6f},{response},{request},{think:.6f},{client / 1e6:.6f},{server / 1e6:.6f}\n"
+        for start, response, request, think, client, server in columns
+    )
+
+
+@lru_cache(maxsize=2)
+def _connections(direction: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """Start, bytes of request and of response, and delay of client and server, times in microseconds."""
     start = 0
+    found = []
     for row in rows("d_packmime_schedule_load90"):
         start += int(row["gap_us"])
         if int(row["direction"]) == direction:
-            ours.append((start, row))
-    servers = chance.permutation([int(row["server_us"]) for _, row in ours])
-    lines = []
-    for (start, row), server in zip(ours, servers, strict=True):
-        think = 1 / max(10.0, 305 * chance.weibull(0.63))
-        lines.append(
-            f"{start / 1e6:.6f},{row['response_bytes']},{row['request_bytes']},"
-            f"{think:.6f},{int(row['client_us']) / 1e6:.6f},{server / 1e6:.6f}\n"
-        )
-    return "".join(lines)
+            sizes = int(row["request_bytes"]), int(row["response_bytes"])
+            found.append((start, *sizes, int(row["client_us"]), int(row["server_us"])))
+    return tuple(np.array(found).T)

@@ -5,8 +5,8 @@ The settings are those of `scenarios/reference/d.toml`. Beyond them:
   twenty runs, each with connections of its own.
 - At load 0.9 twenty runs more meet the very connections that ns-2 drew, with their sizes and delays
   (`replay`), and stand beside all of its runs, for Reno up to six of a queue. What differs from run to run is
-  what ns-2 draws anew, too: the server's delays, what RED draws, and the phase of the clock, of which here
-  all flows of a run have one.
+  what differs between runs of ns-2: how long servers think, which SYNs are lost and so which connection gets
+  which server's delay, what RED draws, and the phase of the clock, of which here all flows of a run have one.
 - Responses count whose request was sent from 40 s to 220 s and that are done by the end at 240 s; their
   classes are by size. Quantiles of a class come from the shares below fixed times, on both sides.
 - The order of the queues is judged in pairs: where all but one in a hundred of our runs put the same queue
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,9 @@ CONNECTIONS = 129.0
 REPLAYED = "0.9"
 """The load whose connections are known."""
 TCPS = ("Reno", "Sack")
+
+WORKLOADS = {"to_left": ("right", "left"), "to_right": ("left", "right")}
+"""The sides of server and client. SYNs of the first workload go to the right, of the second to the left."""
 
 LINES = {"fwd": "rightward", "rev": "leftward"}
 CLASSES = {"all": (0, None), "rsp<=1460": (0, 1460), "1461-10220": (1460, 10220), ">10220": (10220, None)}
@@ -100,13 +104,13 @@ def _case(
     causes: tuple[Cause, ...] = (),
 ) -> Case:
     def jobs() -> list[Job]:
-        numbers = range(1, seeds + 1)
-        scenarios = [_scenario(load, tcp, seed, replayed=replayed) for seed in numbers]
-        return [
-            Job(scenario=one.with_(_queue(one, queue)), seed=seed, measure=measures)
-            for queue in theirs
-            for seed, one in zip(numbers, scenarios, strict=True)
-        ]
+        found = []
+        for queue, runs in theirs.items():
+            lost = syns_lost(queue, runs)
+            for seed in range(1, seeds + 1):
+                one = replayed_scenario(tcp, seed, lost=lost) if replayed else drawn_scenario(load, tcp, seed)
+                found.append(Job(scenario=one.with_(queue_changes(one, queue)), seed=seed, measure=measures))
+        return found
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
         ours = {queue: measured[at * seeds : (at + 1) * seeds] for at, queue in enumerate(theirs)}
@@ -197,25 +201,51 @@ def measures(run: Run) -> Measures:
     return values
 
 
-def _scenario(load: str, tcp: str, seed: int, *, replayed: bool) -> Scenario:
-    scenario = Scenario.load(data.SCENARIOS / "d.toml")
-    changes: dict[str, object] = {"tcp.rto.tick_phase": f"{500 * (seed % SEEDS)}us"}
-    if tcp == "Sack":
-        changes["tcp.recovery.kind"] = "sack"
-    workloads = {"to_left": ("right", "left"), "to_right": ("left", "right")}
-    if not replayed:
-        rate = CONNECTIONS * float(load)
-        changes |= {f"traffic.{name}.connections_per_second": rate for name in workloads}
-        return scenario.with_(changes)
+def syns_lost(queue: str, runs: Sequence[Recorded]) -> dict[int, float]:
+    """By direction the share of SYNs that a queue of ns-2 dropped.
+
+    That is the share of all packets. Queues that count bytes hardly ever drop a SYN of 40 bytes.
+    """
+    shares = [
+        0.0 if "bytes" in queue else fmean(float(run[f"drop_frac_{way}"]) for run in runs) for way in LINES
+    ]
+    return dict(enumerate(shares, 1))
+
+
+def drawn_scenario(load: str, tcp: str, seed: int) -> Scenario:
+    """Connections as PackMime-HTTP draws them at this load."""
+    scenario, rate = _scenario(tcp, seed), CONNECTIONS * float(load)
+    return scenario.with_({f"traffic.{name}.connections_per_second": rate for name in WORKLOADS})
+
+
+def replayed_scenario(
+    tcp: str,
+    seed: int,
+    *,
+    lost: Mapping[int, float] | None = None,
+    servers: Mapping[int, Sequence[int]] | None = None,
+) -> Scenario:
+    """The connections that ns-2 drew, with the share of SYNs lost or the servers' delays, by direction."""
+    scenario = _scenario(tcp, seed)
+    changes: dict[str, object] = {}
     files = dict(scenario.files)
-    for direction, (name, (server, client)) in enumerate(workloads.items(), 1):
+    for direction, (name, (server, client)) in enumerate(WORKLOADS.items(), 1):
         file = f"{name}_{seed}.csv"
-        files[file] = data.conversations(direction, seed)
+        losses, given = lost[direction] if lost else 0.0, servers[direction] if servers else None
+        files[file] = data.conversations(direction, seed, lost=losses, servers=given)
         changes[f"traffic.{name}"] = {"kind": "replay", "file": file, "from": server, "to": client}
     return scenario.with_(changes, files=files)
 
 
-def _queue(scenario: Scenario, queue: str) -> Changes:
+def _scenario(tcp: str, seed: int) -> Scenario:
+    changes: dict[str, object] = {"tcp.rto.tick_phase": f"{500 * (seed % SEEDS)}us"}
+    if tcp == "Sack":
+        changes["tcp.recovery.kind"] = "sack"
+    return Scenario.load(data.SCENARIOS / "d.toml").with_(changes)
+
+
+def queue_changes(scenario: Scenario, queue: str) -> Changes:
+    """A recorded queue at both links, with what it needs of the senders."""
     changes: dict[str, object] = {f"links.{link}.queue": scenario.queues[queue] for link in LINES.values()}
     return changes | ({"tcp.ecn.mode": "on"} if "ecn" in queue else {})
 

@@ -135,9 +135,19 @@ def test_the_conversations_are_those_that_ns_2_drew() -> None:
     assert [lines[0][:3] for lines in both] == [["0.000000", "2856", "436"], ["0.000000", "317", "428"]]
     again = data.conversations(1, 2).splitlines()[0].split(",")
     assert (again[:3], again[4]) == (both[0][0][:3], both[0][0][4]), "the server's times are drawn anew"
-    assert again[3] != both[0][0][3] and again[5] != both[0][0][5]
-    far = [sorted(line.split(",")[5] for line in data.conversations(1, seed).splitlines()) for seed in (1, 2)]
-    assert far[0] == far[1], "its delays are the same, dealt out otherwise"
+    assert again[3] != both[0][0][3]
+    far = [
+        [line.split(",")[5] for line in data.conversations(1, 1, lost=lost).splitlines()]
+        for lost in (0, 0.04)
+    ]
+    assert far[0][:4] == ["0.036202", "0.030386", "0.003453", "0.004124"], (
+        "without a loss the order is the list's"
+    )
+    assert sorted(far[0]) == sorted(far[1]), "lost SYNs change who has which delay"
+    same = sum(one == other for one, other in zip(*far, strict=True)) / len(far[0])
+    assert 0 < same < 0.2, "a SYN that is lost moves all those that arrive before it is repeated"
+    given = data.conversations(1, 1, servers=range(len(far[0]))).splitlines()
+    assert [line.split(",")[5] for line in given[:2]] == ["0.000000", "0.000001"]
     thinks = [float(line[3]) for line in both[0]]
     # One over a Weibull variable of shape 0.63 and scale 305, at most 0.1 s: 11.1 % are at the bound.
     assert max(thinks) == 0.1 and 0.10 < sum(think == 0.1 for think in thinks) / len(thinks) < 0.12

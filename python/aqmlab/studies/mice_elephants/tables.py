@@ -311,7 +311,7 @@ TABLES = (
     Table(
         id="exp-2-laws",
         title="Exp 2 by the law of L_t: is RIO-PS as good as RED?",
-        caption="MI-12.3 judged again on runs of half the length, those of the sensitivity analysis. Where "
+        caption="MI-12.3 judged again on the runs of the sensitivity analysis. Where "
         "all files are long, nearly all active flows are, and a law that wants three short ones for each "
         "raises L_t until about half of all packets pass for short: they meet the milder line, and the queue "
         "gets longer than under RED. With L_t fixed at 20 packets nearly all packets are long, and what long "

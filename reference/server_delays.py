@@ -1,0 +1,134 @@
+"""Scenario D at load 0.9 with the delay that ns-2 gave to each server, beside ns-2's runs of the same delays.
+
+DelayBox has one list of delays on the servers' side, and gives the next one to each connection whose first
+SYN arrives. The SYNs that the queue drops decide which connection gets which delay. Here ns-2 runs again and
+writes down when the first packet of each connection enters and leaves the box of its server; the same
+connections then meet our queue with those delays. Beside it stand runs with the delays as `scenario_d.py`
+deals them, and with the delays shuffled.
+
+    python reference/server_delays.py --tcp Sack --queues ared aredecn --draws 6
+
+Needs ns2 (Debian's package), about a minute of one core for each run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import data
+import scenario_d
+from judge import Measures
+
+SCRIPT = data.NS2 / "scripts" / "scen_d.tcl"
+SHOWN = ("drop_frac_fwd", "drop_frac_rev", "rsp_median_ms", "rsp_mean_ms")
+"""What is compared: the share of packets dropped each way, and the time of responses."""
+REPEATS = 3
+"""Runs of ours with delays that are dealt or shuffled beside each run with the delays of ns-2."""
+
+
+def main() -> int:
+    """Runs both simulators and prints how far ours is from ns-2 with each way to deal the delays."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tcp", choices=scenario_d.TCPS, default="Sack")
+    parser.add_argument("--queues", nargs="+", default=["ared", "aredecn"], metavar="QUEUE")
+    parser.add_argument("--draws", type=int, default=6, help="runs of ns-2 behind each queue")
+    parser.add_argument("--jobs", type=int, default=2, help="how many runs at once")
+    options = parser.parse_args()
+    wanted = list(product(options.queues, range(1, options.draws + 1)))
+    with ThreadPoolExecutor(options.jobs) as pool:
+        pairs = list(pool.map(lambda one: compare(options.tcp, *one), wanted))
+    print(f"{options.tcp}, load 0.9: ours over ns-2 less 1, in %, mean and standard error")
+    print(f"{'queue':12} {'quantity':16} {'ns-2':>10} {'its delays':>14} {'dealt':>14} {'shuffled':>14}")
+    for queue in options.queues:
+        own = [pair for (name, _), pair in zip(wanted, pairs, strict=True) if name == queue]
+        for what in SHOWN:
+            theirs = np.array([pair[0][what] for pair in own])
+            given, dealt, shuffled = (
+                _difference([pair[which][what] for pair in own], theirs) for which in (1, 2, 3)
+            )
+            print(f"{queue:12} {what:16} {theirs.mean():10.5g} {given:>14} {dealt:>14} {shuffled:>14}")
+    return 0
+
+
+def compare(tcp: str, queue: str, draws: int) -> tuple[Measures, ...]:
+    """A run of ns-2, one of ours with its servers' delays, and the mean of some with each other way."""
+    with tempfile.TemporaryDirectory() as folder:
+        theirs, lost, servers = reference_run(tcp, queue, draws, Path(folder))
+    given = [ours(tcp, queue, draws, servers=servers)]
+    seeds = range(REPEATS * draws, REPEATS * (draws + 1))
+    dealt = [ours(tcp, queue, seed, lost=lost) for seed in seeds]
+    shuffled = [ours(tcp, queue, seed, servers=shuffle(servers, seed)) for seed in seeds]
+    means = ({what: fmean(one[what] for one in runs) for what in SHOWN} for runs in (given, dealt, shuffled))
+    return theirs, *means
+
+
+def shuffle(servers: Mapping[int, Sequence[int]], seed: int) -> dict[int, list[int]]:
+    """The same delays for other connections."""
+    chance = np.random.default_rng(seed)
+    return {direction: chance.permutation(delays).tolist() for direction, delays in servers.items()}
+
+
+def reference_run(
+    tcp: str, queue: str, draws: int, folder: Path
+) -> tuple[Measures, dict[int, float], dict[int, list[int]]]:
+    """A run of ns-2, the share of SYNs that it dropped and its servers' delays (us), both by direction."""
+    words = ["q", queue, "tcp", tcp, "load", "0.9", "draws", str(draws)]
+    words += ["rspout", str(folder / "responses"), "syns", str(folder / "syn")]
+    process = subprocess.run(["ns", str(SCRIPT), *words], capture_output=True, text=True, check=True)
+    printed = next(line for line in process.stdout.splitlines() if line.startswith("RESULT "))
+    result = json.loads(printed.removeprefix("RESULT "))
+    responses = np.vstack(
+        [np.loadtxt(folder / f"responses.{direction}", usecols=range(4)) for direction in (1, 2)]
+    )
+    starts = responses[:, 0] - responses[:, 3] / 1000
+    counted = (starts >= scenario_d.REQUESTS_FROM) & (starts < scenario_d.REQUESTS_BEFORE)
+    times = responses[counted, 3]
+    values = {f"drop_frac_{way}": float(result[f"drop_frac_{way}"]) for way in scenario_d.LINES}
+    values |= {"rsp_mean_ms": float(times.mean()), "rsp_median_ms": float(np.median(times))}
+    recorded = {name: repr(value) for name, value in values.items()}
+    servers = {direction: servers_of(folder, direction) for direction in (1, 2)}
+    return values, scenario_d.syns_lost(queue, [recorded]), servers
+
+
+def servers_of(folder: Path, direction: int) -> list[int]:
+    """How long the box of each server held the first packet of its connection, in microseconds."""
+    started, entered, left = (_firsts(folder / f"syn.{direction}.{name}") for name in ("start", "in", "out"))
+    delays = {flow: round(1e6 * (left[flow] - entered[flow])) for flow in left}
+    # A connection whose SYN never got through has none, and needs none.
+    return [delays.get(flow, 0) for flow in sorted(started, key=started.__getitem__)]
+
+
+def _firsts(path: Path) -> dict[str, float]:
+    """When the first packet of each flow passed."""
+    return {flow: float(time) for time, flow in (line.split() for line in path.read_text().splitlines())}
+
+
+def ours(tcp: str, queue: str, seed: int, **delays: Any) -> Measures:
+    """A run of ours with delays of the servers as `replayed_scenario` takes them."""
+    scenario = scenario_d.replayed_scenario(tcp, seed, **delays)
+    return scenario_d.measures(scenario.with_(scenario_d.queue_changes(scenario, queue)).run(seed=seed))
+
+
+def _difference(ours: Sequence[float], theirs: npt.NDArray[np.float64]) -> str:
+    """The mean of the ratios less 1 and its standard error, in percent."""
+    less = 100 * (np.array(ours) / theirs - 1)
+    return f"{less.mean():.1f} ± {less.std(ddof=1) / np.sqrt(less.size):.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

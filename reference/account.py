@@ -69,10 +69,12 @@ GROUPS = {
     ),
     "ns-3, scenarios A and B: NewReno with and without SACK, HighSpeed and CUBIC; Drop Tail, RED, "
     "RED gentle, Adaptive RED, deficit round robin": r"ns3 (?!\S+ (codel|fqcodel|pie|fqpie|cobalt)\b)",
-    "Linux: datagrams at fixed instants through HTB and a FIFO, RED with a light and with a heavy weight": (
+    "Linux: datagrams at fixed instants through HTB and RED with a light and with a heavy weight": (
         r"linux open_"
     ),
-    "Linux: the same through today's queues: packet by packet where there is no chance": r"linux today ",
+    "Linux: the same through a FIFO and today's queues: packet by packet where there is no chance": (
+        r"linux today "
+    ),
     "Linux: four Reno flows through pfifo, RED, CoDel, FQ-CoDel, PIE and CAKE, four of CUBIC through RED": (
         r"linux (tcp|bulk)_"
     ),

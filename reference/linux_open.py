@@ -1,9 +1,8 @@
 """Open loops through the HTB of the Linux 6.1 kernel, at a band of 5 %: datagrams at fixed instants, to which
 nobody answers, so every difference is that of the queues.
 
-Behind HTB a FIFO knows no chance: the same packets must be lost, give or take one place, since the kernel's
-clock moves by 256 ns with each look, and but for as many as it sent of its own among them (HTB counted 3387
-packets sent, of which 3382 are ours). RED draws, so one run of the kernel is one more draw beside ours.
+RED draws, so one run of the kernel is one more draw beside ours. The FIFO is in `linux_open_today.py`, with
+all that draws nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ MEASURES = (
     Quantity(name="max_delay_ms", share=BAND),
     Quantity(name="first_drop", share=BAND),
 )
-PLACES = Quantity(name="drops in the recorded places", share=0.0, floor=5.0, note="give or take one place")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,38 +47,24 @@ class Fates:
 
 
 def cases() -> list[Case]:
-    """A FIFO, and RED with a light and a heavy weight."""
-    return [
-        _case("pfifo", "open_pfifo", seeds=2),
-        _case("red", "open_red", seeds=SEEDS),
-        _case("red_wq10", "open_red_wq10", seeds=SEEDS),
-    ]
+    """RED with a light and a heavy weight."""
+    return [_case("red", "open_red"), _case("red_wq10", "open_red_wq10")]
 
 
-def _case(queue: str, result: str, *, seeds: int) -> Case:
+def _case(queue: str, result: str) -> Case:
     name = f"linux {result}"
 
     def jobs() -> list[Job]:
         scenario = Scenario.load(data.SCENARIOS / "linux-open.toml")
         changed = scenario.with_({"links.line.queue.classes.all.queue": scenario.queues[queue]})
-        return [Job(scenario=changed, seed=seed, measure=_fates) for seed in range(1, seeds + 1)]
+        return [Job(scenario=changed, seed=seed, measure=_fates) for seed in range(1, SEEDS + 1)]
 
     def judge(measured: Sequence[Fates]) -> list[Row]:
         theirs = recorded(data.linux_text(result))
         told, ours = theirs.measures(), [fates.measures() for fates in measured]
-        rows = [among(name, one, told[one.name], [run[one.name] for run in ours]) for one in MEASURES]
-        if queue == "pfifo":
-            all_of_them = float(len(theirs.dropped))
-            near = [all_of_them - _elsewhere(theirs, fates) for fates in measured]
-            rows.append(among(name, PLACES, all_of_them, near))
-        return rows
+        return [among(name, one, told[one.name], [run[one.name] for run in ours]) for one in MEASURES]
 
     return Case(name=name, jobs=jobs, judge=judge)
-
-
-def _elsewhere(theirs: Fates, ours: Fates) -> float:
-    near = {place for number in theirs.dropped for place in (number - 1, number, number + 1)}
-    return float(sum(number not in near for number in ours.dropped))
 
 
 def recorded(lines: Sequence[str]) -> Fates:

@@ -1,5 +1,5 @@
-"""Open loops of today's queues through the HTB of the Linux 6.1 kernel: datagrams at fixed instants, to which
-nobody answers, so every difference is that of the queues.
+"""Open loops of a FIFO and of today's queues through the HTB of the Linux 6.1 kernel: datagrams at fixed
+instants, to which nobody answers, so every difference is that of the queues.
 
 What knows no chance is compared packet by packet: as many packets must be dropped or marked, and the same,
 give or take one place, since the kernel's clock moves by 256 ns with each look. (Two runs of the kernel's
@@ -130,6 +130,7 @@ class Loop:
 
 
 LOOPS = (
+    Loop("open_pfifo.txt", "pfifo", EARLY),
     Loop("open_codel.txt", "codel", EARLY),
     Loop("open_codel_ecn.txt", "codel-ecn", EARLY_ECT),
     Loop("open_codel_ce.csv", "codel-ce", ONE_ECT),

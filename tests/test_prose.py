@@ -124,7 +124,7 @@ def long_lines(text: str) -> Iterator[int]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith("```"):
             within = not within
-        wide = line.startswith("|") and len(re.findall(r"(?<!\\)\|", line)) > 4
+        wide = line.lstrip().startswith("|") and len(re.findall(r"(?<!\\)\|", line)) > 4
         if len(line) > WIDTH and not within and not wide:
             yield number
 

@@ -13,6 +13,7 @@ import typer
 from aqmlab import (
     __version__,
     compare_cli,
+    completion,
     explore_cli,
     link_cli,
     live_cli,
@@ -26,6 +27,7 @@ from aqmlab import (
     tuning_cli,
 )
 from aqmlab._core import ScenarioError
+from aqmlab.command_help import Commands, OrderedCommands, add_examples
 from aqmlab.dask_options import Jobs
 from aqmlab.options import (
     INTERRUPTED,
@@ -41,39 +43,22 @@ from aqmlab.options import (
 )
 from aqmlab.scenario import ScenarioFileError
 
-ORDER = (
-    *("run", "live", "check", "plot", "trace", "link"),
-    *("compare", "report-card", "flow-level", "calibrate", "study"),
-    *("sweep", "explore", "sensitivity", "tune", "store"),
-    *("list", "show", "new"),
-)
-"""Commands as `--help` lists them: one run, comparisons, many runs, the reference, extensions."""
-
-
-class _InOrder(typer.core.TyperGroup):
-    """Commands in that order, wherever they were added."""
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Their names."""
-        return sorted(super().list_commands(ctx), key=ORDER.index)
-
-
 app = typer.Typer(
-    help="What a router's queue does to the traffic of real users.",
+    help="Shows what a router's queue does to the traffic of real users.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    cls=_InOrder,
+    cls=OrderedCommands,
 )
-app.add_typer(study_cli.app, name="study")
-app.add_typer(trace_cli.app, name="trace")
-app.add_typer(link_cli.app, name="link")
-app.add_typer(plot_cli.app, name="plot")
-app.add_typer(live_cli.app, name="live")
-app.add_typer(sweep_cli.app, name="sweep")
-app.add_typer(store_cli.app, name="store")
-app.add_typer(new_cli.app, name="new")
+app.add_typer(study_cli.app, name="study", cls=Commands)
+app.add_typer(trace_cli.app, name="trace", cls=Commands)
+app.add_typer(link_cli.app, name="link", cls=Commands)
+app.add_typer(plot_cli.app, name="plot", cls=Commands)
+app.add_typer(live_cli.app, name="live", cls=Commands)
+app.add_typer(sweep_cli.app, name="sweep", cls=Commands)
+app.add_typer(store_cli.app, name="store", cls=Commands)
+app.add_typer(new_cli.app, name="new", cls=Commands)
 app.command("compare")(compare_cli.compare)
 app.command("report-card")(report_card_cli.report_card)
 app.command("explore")(explore_cli.explore)
@@ -288,6 +273,7 @@ def list_(
         str,
         typer.Argument(
             metavar="FAMILY",
+            autocompletion=completion.family,
             help="One of queues, tcp (which is the next four together), congestion-controls, recoveries, "
             "aliases, profiles, traffic, distributions, edges, sections, flow-level, trace, trace-sources, "
             "tables, scenarios and studies.",
@@ -314,13 +300,21 @@ def list_(
 @app.command()
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A queue, a traffic, a table, as `list` has them.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=completion.shown,
+            help="A queue, a traffic, a table, as `list` has them.",
+        ),
     ],
 ) -> None:
     """Prints a name's parameters, defaults, units and sources."""
     from aqmlab.reference import describe
 
     print(describe(name))
+
+
+add_examples(app)
 
 
 def _fail(message: str) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aqmlab import dask_options
+from aqmlab import completion, dask_options
 from aqmlab.comparison import Metric
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.names import hint, listed
@@ -40,6 +40,7 @@ def compare(
         str,
         typer.Option(
             metavar="NAME,...",
+            autocompletion=completion.several_of("queues"),
             help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each "
             "replaces the queue of every link that has one, unless --at names links.",
         ),
@@ -49,6 +50,7 @@ def compare(
         str,
         typer.Option(
             metavar="NAME,...",
+            autocompletion=completion.several_of("aliases"),
             help="TCPs to compare, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias; "
             "`aqmlab list tcp` lists them. They change the scenario's [tcp]; a workload's own "
             "[traffic.NAME.tcp] stays as it is.",

@@ -12,7 +12,7 @@ from aqmlab.files import write_text
 from aqmlab.options import quantity_of, time_of
 
 app = typer.Typer(
-    help="Recorded links, and made-up ones, as lines.", no_args_is_help=True, rich_markup_mode=None
+    help="Imports recorded links, and generates synthetic ones.", no_args_is_help=True, rich_markup_mode=None
 )
 
 HAS = "\nA scenario has this line with:\n\n"

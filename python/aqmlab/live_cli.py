@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aqmlab import _core
+from aqmlab import _core, completion
 from aqmlab.live import NotLive
 from aqmlab.options import Settings
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aqmlab.scenario import Scenario
 
 app = typer.Typer(
-    help="The same queues in front of real Linux TCP and real programs, in real time.",
+    help="Puts the same queues in front of real Linux TCP and real programs, in real time.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -288,14 +288,21 @@ def shell(
     queue: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="The queue to the client: a kind, or [queues.NAME] of the scenario."
+            metavar="NAME",
+            autocompletion=completion.one_of("queues"),
+            help="The queue to the client: a kind, or [queues.NAME] of the scenario.",
         ),
     ] = "",
     up_rate: Annotated[
         str, typer.Option(help="The line's rate from the client; by default that to the client.")
     ] = "",
     up_queue: Annotated[
-        str, typer.Option(metavar="NAME", help="The queue from the client; without a scenario drop-tail.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completion.one_of("queues"),
+            help="The queue from the client; without a scenario drop-tail.",
+        ),
     ] = "",
     server: Annotated[str, typer.Option(metavar="COMMAND", help="The server's command.")] = "",
     seed: Seed = None,

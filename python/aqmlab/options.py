@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aqmlab import _core
+from aqmlab import _core, completion
 from aqmlab.names import listed
 from aqmlab.plot_style import check_pictures
 from aqmlab.scenario import Scenario, settings_of
@@ -16,6 +16,7 @@ ScenarioFile = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO",
+        autocompletion=completion.scenario,
         help="A scenario file (TOML), `-` for standard input, or the name of a scenario that comes with "
         "aqmlab (`aqmlab list scenarios`).",
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aqmlab import completion
 from aqmlab.names import hint, listed
 from aqmlab.options import Font, ScenarioFile, Settings, Width, load_scenario, time_of
 from aqmlab.plot_style import ENDINGS, Look
@@ -97,6 +98,7 @@ def plot_queue_delay(
         str,
         typer.Option(
             metavar="NAME,...",
+            autocompletion=completion.several_of("queues"),
             help="Queues to draw, separated by commas: kinds, or [queues.NAME] of the scenario. By default "
             "the scenario's own. Each replaces the queue of every link that has one, unless --at names one.",
         ),

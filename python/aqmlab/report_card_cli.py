@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aqmlab import dask_options
+from aqmlab import completion, dask_options
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.options import INTERRUPTED
 
@@ -23,6 +23,7 @@ def report_card(
         str,
         typer.Argument(
             metavar="QUEUE[,QUEUE...]",
+            autocompletion=completion.several_of("queues"),
             help="Kinds of queue, as `aqmlab list queues` has them, or names of [queues] of --of; "
             f"`{EVERY}` for every kind that gets a card.",
         ),

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from aqmlab.store_record import RunRecord
 
 app = typer.Typer(
-    help="What was run and is kept, in one folder.", no_args_is_help=True, rich_markup_mode=None
+    help="Lists, checks, exports and removes runs that a store keeps.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -7,11 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from aqmlab import dask_options, live_cli
+from aqmlab import completion, dask_options, live_cli
 from aqmlab.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers
 from aqmlab.options import INTERRUPTED
 
-app = typer.Typer(help="Published studies, run and judged.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Runs published studies and judges their claims.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("list")
@@ -28,7 +30,9 @@ def run(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="A study, as `aqmlab study list` has them, or a Python file with one."
+            metavar="NAME",
+            autocompletion=completion.one_of("studies"),
+            help="A study, as `aqmlab study list` has them, or a Python file with one.",
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
@@ -106,7 +110,9 @@ def judge(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="A study, as `aqmlab study list` has them, or a Python file with one."
+            metavar="NAME",
+            autocompletion=completion.one_of("studies"),
+            help="A study, as `aqmlab study list` has them, or a Python file with one.",
         ),
     ],
     values: Annotated[

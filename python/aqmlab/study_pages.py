@@ -172,12 +172,32 @@ def _numbers(results: Record) -> str:
     )
     said = [_wrapped(f"All numbers{of}. {looks}{rest}")]
     for one in _of_main(results):
-        enough = "one is enough: " if one["one_is_enough"] else ""
-        told = enough + "; ".join(_lines(one["parts"]))
+        table: list[str] = []
+        if one["one_is_enough"] and all("all_of" in part for part in one["parts"]):
+            told, table = _combinations(one["parts"])
+        else:
+            told = ("one is enough: " if one["one_is_enough"] else "") + "; ".join(_lines(one["parts"]))
         sentence = f"*{one['statement'].rstrip('.')}* ({one['source']})"
         told = f"- **{one['id']}** {one['verdict']}: {sentence}. {told[:1].upper()}{told[1:]}."
         said.append(_wrapped(told, "  ").rstrip())
+        said += table
     return "\n".join([*said, ""])
+
+
+def _combinations(parts: Sequence[Record]) -> tuple[str, list[str]]:
+    """Alternatives of which each asks for several numbers: a sentence, and tables with a row for each."""
+    contexts = [part["context"].split(", ") for part in parts]
+    shared = [words for words in contexts[0] if all(words in context for context in contexts)]
+    tables: dict[tuple[str, ...], list[str]] = {}
+    for part, context in zip(parts, contexts, strict=True):
+        heads = (f"{number['what']}, claimed {number['claimed']}" for number in part["all_of"])
+        where = ", ".join(words for words in context if words not in shared)
+        row = f"  | {where} | {' | '.join(_at(number) for number in part['all_of'])} | {part['verdict']} |"
+        tables.setdefault(("Where", *heads, "Row"), []).append(row)
+    lines = []
+    for heads_of, rows in tables.items():
+        lines += ["", f"  | {' | '.join(heads_of)} |", f"  | {' | '.join('---' for _ in heads_of)} |", *rows]
+    return f"one row is enough, and asks for all of its numbers. {', '.join(shared)}", [*lines, ""]
 
 
 def _readings(results: Record) -> list[str]:

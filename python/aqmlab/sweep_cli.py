@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aqmlab.sweep_result import SweepResult
 
 app = typer.Typer(
-    help="A scenario along axes, with replications: run, resumed, judged.",
+    help="Runs a scenario along axes, with replications, and judges its claims.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -11,7 +11,9 @@ import typer
 from aqmlab.options import Settings, tell_files
 from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
 
-app = typer.Typer(help="Traces, replayed through a queue.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Replays traces through a queue, and generates traces.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("active-flows")

@@ -153,7 +153,8 @@ DECISIONS = (
     Decision(
         question="Growing links",
         decision="Rate, buffer, number of flows and TCP transfers times 1, 4 and 16; peak rates stay.",
-        reason="The talk says only that the number of active flows does not increase with the rate of the link.",
+        reason="The talk says only that the number of active flows does not increase with the rate of the "
+        "link.",
     ),
     Decision(
         question="O(100) packets, and 500 flows",

@@ -194,8 +194,8 @@ DECISIONS = (
     Decision(
         question="Distance of two distributions",
         decision="Of systems that are to be alike (W1, W2), the largest over time of each seed. Of one that "
-        "is to lead, that of each seed at the time where the mean of all other seeds is largest, with Student's t "
-        "over seeds. A lag is judged by a band that holds at all times at once.",
+        "is to lead, that of each seed at the time where the mean of all other seeds is largest, with "
+        "Student's t over seeds. A lag is judged by a band that holds at all times at once.",
         reason="The first is never too small: the table of equal systems shows how large it is by chance. A "
         "seed that chose its own time would find a lead where there is none.",
     ),
@@ -207,10 +207,10 @@ DECISIONS = (
     ),
     Decision(
         question="ECN beats dropping",
-        decision="At 80 and 105 %, the loads of the slide: nowhere behind by more than half a response in a hundred, and "
-        "somewhere ahead by more than one.",
-        reason="The mean lag of equal systems is less than half of that, as their table shows. The intervals of "
-        "equal systems reach beyond it, so chance alone can leave the claim undecided.",
+        decision="At 80 and 105 %, the loads of the slide: nowhere behind by more than half a response in a "
+        "hundred, and somewhere ahead by more than one.",
+        reason="The mean lag of equal systems is less than half of that, as their table shows. The intervals "
+        "of equal systems reach beyond it, so chance alone can leave the claim undecided.",
     ),
     Decision(
         question="Several losses of one window",

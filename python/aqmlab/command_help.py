@@ -1,0 +1,95 @@
+"""How `--help` looks: lists of commands in whole sentences, and an example of each command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+EXAMPLES: Mapping[str, str] = {
+    "run": "aqmlab run hello --set bottleneck.rate=5Mbps --out results",
+    "live check": "aqmlab live check",
+    "live run": "aqmlab live run real-tcp --pcap packets.pcapng",
+    "live agree": "aqmlab live agree --queues codel --loads 4 --tcp cubic",
+    "live watch": "aqmlab live watch",
+    "live shell": "aqmlab live shell --rate 10Mbps --queue codel --server 'iperf3 -s' -- iperf3 -c server",
+    "check": "aqmlab check hello --set bottleneck.rate=5Mbps",
+    "plot time-sequence": "aqmlab plot time-sequence hello --flow 0 --out flow.svg",
+    "plot gauge": "aqmlab plot gauge red-uplink --name average --out average.svg",
+    "plot queue-delay": "aqmlab plot queue-delay rate-steps --queues codel,pie --out delay.svg",
+    "trace active-flows": "aqmlab trace active-flows capture.pcap --rate 100Mbps",
+    "trace generate": "aqmlab trace generate --duration 10s --out packets.pcap.gz",
+    "link import": "aqmlab link import cake-autorate.log.gz --direction upload --out uplink.rates.csv",
+    "link generate": "aqmlab link generate --rate 12Mbps --out phone.trace",
+    "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
+    "report-card": "aqmlab report-card codel,pie --quick",
+    "flow-level": "aqmlab flow-level scenarios/flow-level/elastic.toml --replications 5",
+    "calibrate": "aqmlab calibrate packmime --load 0.9",
+    "study list": "aqmlab study list",
+    "study run": "aqmlab study run shred --quick",
+    "study judge": "aqmlab study judge shred",
+    "sweep run": "aqmlab sweep run red-uplink bottleneck.queue.max_p=0.02,0.1,0.5 --replications 5",
+    "sweep retry": "aqmlab sweep retry scenarios/sweeps/uplink.toml --jobs 2",
+    "sweep show": "aqmlab sweep show scenarios/sweeps/uplink.toml --measure bottleneck.drops",
+    "sweep why": "aqmlab sweep why scenarios/sweeps/uplink.toml --points",
+    "sweep adopt": "aqmlab sweep adopt scenarios/sweeps/uplink.toml",
+    "sweep measures": "aqmlab sweep measures hello",
+    "explore": "aqmlab explore --store out/store --out explore.html",
+    "sensitivity": "aqmlab sensitivity red-uplink --vary bottleneck.queue.max_p=0.01..0.5 "
+    "--measure call.delay",
+    "tune": "aqmlab tune red-uplink --vary bottleneck.queue.max_p=0.01..0.5 --minimise call.delay",
+    "store ls": "aqmlab store ls --store out/store",
+    "store show": "aqmlab store show 3f9a:1 --toml",
+    "store verify": "aqmlab store verify",
+    "store gc": "aqmlab store gc --dry-run",
+    "store compact": "aqmlab store compact",
+    "store export": "aqmlab store export runs.csv --sweep uplink",
+    "store sql": "aqmlab store sql 'SELECT count(*) FROM runs'",
+    "list": "aqmlab list queues",
+    "show": "aqmlab show codel",
+    "new queue": "aqmlab new queue delay-limit",
+}
+"""An example of each command, by its path."""
+
+ORDER = (
+    *("run", "live", "check", "plot", "trace", "link"),
+    *("compare", "report-card", "flow-level", "calibrate", "study"),
+    *("sweep", "explore", "sensitivity", "tune", "store"),
+    *("list", "show", "new"),
+)
+"""Commands as `--help` lists them: one run, comparisons, many runs, the reference, extensions."""
+
+
+class Commands(typer.core.TyperGroup):
+    """A group whose help lists its commands by their first sentences, in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the list."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(command)) for name, command in commands if command])
+
+
+class OrderedCommands(Commands):
+    """All commands, in the order of `ORDER`, wherever they were added."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
+def add_examples(app: typer.Typer, group: str = "") -> None:
+    """Puts the example of each command of `app`, the group of this name, behind its help."""
+    for command in app.registered_commands:
+        name = command.name or (command.callback.__name__ if command.callback else "")
+        command.epilog = f"\b\nExample:\n  {EXAMPLES[f'{group} {name}'.strip()]}"
+    for inner in app.registered_groups:
+        if inner.typer_instance:
+            add_examples(inner.typer_instance, inner.name or "")
+
+
+def _first_sentence(command: Any) -> str:
+    text = " ".join((command.help or "").split())
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]

@@ -85,29 +85,25 @@ def background(seed: int, segment: int) -> str:
     return "".join(f"{start:.9f} {segment * packets}\n" for start, packets in made)
 
 
-SYN_TIMEOUT_US = 3_000_000
-"""After so long FullTcp sends a SYN again, the next time after twice as long (`rtxcur_init_`)."""
-
-
 def conversations(
-    direction: int, seed: int, *, lost: float = 0.0, servers: Sequence[int] | None = None
+    direction: int, seed: int, *, arrivals: Sequence[int] | None = None, servers: Sequence[int] | None = None
 ) -> str:
     """The connections of scenario D at load 0.9, one way, as `replay` reads them.
 
     ns-2 draws how long a server thinks anew in each run; here with `seed`, from the law of PackMime-HTTP.
     DelayBox has one list of delays on the servers' side, and gives the next one to each connection whose
-    first SYN arrives. So the SYNs that the queue drops decide which connection has which delay. Here each SYN
-    is lost with the chance `lost`, and sent again when ns-2 sends it again. `servers` are other delays in
-    microseconds, in the order in which the connections start.
+    first SYN arrives. So the SYNs that the queue drops decide which connection has which delay. `arrivals`
+    are the moments at which the first SYN of each connection gets through; left out, none is dropped.
+    `servers` are other delays. Both are in microseconds, in the order in which the connections start.
     """
     chance = np.random.default_rng([direction, seed])
-    starts, requests, responses, clients, recorded = _connections(direction)
+    starts, requests, responses, clients, recorded = connections(direction)
     if servers is None:
-        arrivals = starts + clients
-        repeats = chance.geometric(1 - lost, arrivals.size) - 1
-        with_losses = arrivals + SYN_TIMEOUT_US * (2**repeats - 1)
+        undropped = starts + clients
         dealt = np.empty_like(recorded)
-        dealt[np.argsort(with_losses, kind="stable")] = recorded[np.argsort(arrivals, kind="stable")]
+        dealt[np.argsort(undropped if arrivals is None else arrivals, kind="stable")] = recorded[
+            np.argsort(undropped, kind="stable")
+        ]
         servers = dealt.tolist()
     thinks = 1 / np.maximum(10.0, 305 * chance.weibull(0.63, starts.size))
     columns = zip(starts, responses, requests, thinks, clients, servers, strict=True)
@@ -118,7 +114,7 @@ def conversations(
 
 
 @lru_cache(maxsize=2)
-def _connections(direction: int) -> tuple[npt.NDArray[np.int64], ...]:
+def connections(direction: int) -> tuple[npt.NDArray[np.int64], ...]:
     """Start, bytes of request and of response, and delay of client and server, times in microseconds."""
     start = 0
     found = []

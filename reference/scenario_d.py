@@ -18,8 +18,8 @@ The settings are those of `scenarios/reference/d.toml`. Beyond them:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ import polars as pl
 import data
 from aqmlab.run import Run
 from aqmlab.scenario import Scenario
-from case import Case, Cause, Changes, Job
+from case import Case, Cause, Changes, Job, Measured
 from judge import HELD_OUT, PERCENTILES, Measures, Quantity, Recorded, Row, exact, of_runs
 
 SEEDS = 20
@@ -46,6 +46,12 @@ WORKLOADS = {"to_left": ("right", "left"), "to_right": ("left", "right")}
 LINES = {"fwd": "rightward", "rev": "leftward"}
 CLASSES = {"all": (0, None), "rsp<=1460": (0, 1460), "1461-10220": (1460, 10220), ">10220": (10220, None)}
 """Sizes of responses in bytes: above the first, up to the second."""
+SYN_TIMEOUT_US = 3_000_000
+"""After so long FullTcp sends a SYN again, the next time after twice as long (`rtxcur_init_`)."""
+FIRST_SYN_WITHIN_US, NEXT_SYN_WITHIN_US = 250, 20_000
+"""How late a SYN comes to the queue: the first after the access link, sooner than any ACK, which takes a
+round trip of 280; the next ones, which the clock of 10 ms sends, up to two ticks."""
+
 SHARES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9}
 
 CONNECTIONS_DRAWN = (
@@ -104,13 +110,16 @@ def _case(
     causes: tuple[Cause, ...] = (),
 ) -> Case:
     def jobs() -> list[Job]:
-        found = []
-        for queue, runs in theirs.items():
-            lost = syns_lost(queue, runs)
-            for seed in range(1, seeds + 1):
-                one = replayed_scenario(tcp, seed, lost=lost) if replayed else drawn_scenario(load, tcp, seed)
-                found.append(Job(scenario=one.with_(queue_changes(one, queue)), seed=seed, measure=measures))
-        return found
+        job, scenario = (Replayed, replayed_scenario(tcp)) if replayed else (Job, drawn_scenario(load, tcp))
+        return [
+            job(
+                scenario=at_phase(scenario, seed).with_(queue_changes(scenario, queue)),
+                seed=seed,
+                measure=measures,
+            )
+            for queue in theirs
+            for seed in range(1, seeds + 1)
+        ]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
         ours = {queue: measured[at * seeds : (at + 1) * seeds] for at, queue in enumerate(theirs)}
@@ -201,47 +210,87 @@ def measures(run: Run) -> Measures:
     return values
 
 
-def syns_lost(queue: str, runs: Sequence[Recorded]) -> dict[int, float]:
-    """By direction the share of SYNs that a queue of ns-2 dropped.
-
-    That is the share of all packets. Queues that count bytes hardly ever drop a SYN of 40 bytes.
-    """
-    shares = [
-        0.0 if "bytes" in queue else fmean(float(run[f"drop_frac_{way}"]) for run in runs) for way in LINES
-    ]
-    return dict(enumerate(shares, 1))
-
-
-def drawn_scenario(load: str, tcp: str, seed: int) -> Scenario:
+def drawn_scenario(load: str, tcp: str) -> Scenario:
     """Connections as PackMime-HTTP draws them at this load."""
-    scenario, rate = _scenario(tcp, seed), CONNECTIONS * float(load)
-    return scenario.with_({f"traffic.{name}.connections_per_second": rate for name in WORKLOADS})
+    rate = CONNECTIONS * float(load)
+    return _scenario(tcp).with_({f"traffic.{name}.connections_per_second": rate for name in WORKLOADS})
 
 
-def replayed_scenario(
-    tcp: str,
-    seed: int,
-    *,
-    lost: Mapping[int, float] | None = None,
-    servers: Mapping[int, Sequence[int]] | None = None,
+def replayed_scenario(tcp: str) -> Scenario:
+    """The connections that ns-2 drew, from files that `with_connections` writes."""
+    traffic = {
+        f"traffic.{name}": {"kind": "replay", "file": f"{name}.csv", "from": server, "to": client}
+        for name, (server, client) in WORKLOADS.items()
+    }
+    return with_connections(_scenario(tcp), 0, changes=traffic)
+
+
+def with_connections(
+    scenario: Scenario, seed: int, *, changes: Changes | None = None, **delays: Mapping[int, Sequence[int]]
 ) -> Scenario:
-    """The connections that ns-2 drew, with the share of SYNs lost or the servers' delays, by direction."""
-    scenario = _scenario(tcp, seed)
-    changes: dict[str, object] = {}
-    files = dict(scenario.files)
-    for direction, (name, (server, client)) in enumerate(WORKLOADS.items(), 1):
-        file = f"{name}_{seed}.csv"
-        losses, given = lost[direction] if lost else 0.0, servers[direction] if servers else None
-        files[file] = data.conversations(direction, seed, lost=losses, servers=given)
-        changes[f"traffic.{name}"] = {"kind": "replay", "file": file, "from": server, "to": client}
-    return scenario.with_(changes, files=files)
+    """The connections that ns-2 drew, with `arrivals` or `servers` of `data.conversations` by direction."""
+    files = {
+        f"{name}.csv": data.conversations(
+            direction, seed, **{which: by_direction[direction] for which, by_direction in delays.items()}
+        )
+        for direction, name in enumerate(WORKLOADS, 1)
+    }
+    return scenario.with_(changes or {}, files={**scenario.files, **files})
 
 
-def _scenario(tcp: str, seed: int) -> Scenario:
-    changes: dict[str, object] = {"tcp.rto.tick_phase": f"{500 * (seed % SEEDS)}us"}
-    if tcp == "Sack":
-        changes["tcp.recovery.kind"] = "sack"
-    return Scenario.load(data.SCENARIOS / "d.toml").with_(changes)
+def at_phase(scenario: Scenario, seed: int) -> Scenario:
+    """The phase of the clock of this run."""
+    return scenario.with_({"tcp.rto.tick_phase": f"{500 * (seed % SEEDS)}us"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed(Job):
+    """A run of the connections that ns-2 drew, whose servers' delays are dealt out as ns-2 deals them.
+
+    Which SYNs the queue drops is not known before, so each run is made twice. The first one, whose delays are
+    dealt as if no SYN were dropped, shows when the first SYN of each connection gets through.
+    """
+
+    def __call__(self) -> Measured:
+        first = with_connections(self.scenario, self.seed).with_({"record.drops": True})
+        arrivals = syn_arrivals(first.run(seed=self.seed))
+        return self.measure(with_connections(self.scenario, self.seed, arrivals=arrivals).run(seed=self.seed))
+
+
+def syn_arrivals(run: Run) -> dict[int, list[int]]:
+    """When the first SYN of each connection gets through the queue, in microseconds, by direction.
+
+    A dropped packet is a SYN if it came when the client opened the connection, or when it repeated a SYN.
+    """
+    drops = run.tables["drops"].with_columns(pl.col("link").cast(pl.String))
+    flows = run.transfers.select("flow", pl.col("traffic").cast(pl.String), "start_s")
+    found = {}
+    for direction, (name, link) in enumerate(zip(WORKLOADS, LINES.values(), strict=True), 1):
+        starts, _, _, clients, _ = data.connections(direction)
+        numbers = flows.filter(pl.col("traffic") == name).sort("start_s", "flow")["flow"].to_list()
+        dropped: dict[int, list[float]] = {}
+        for flow, time in drops.filter(pl.col("link") == link).select("flow", "time_s").rows():
+            dropped.setdefault(flow, []).append(1e6 * time)
+        sent = (starts + clients).tolist()
+        found[direction] = [
+            _got_through(at, dropped.get(flow, [])) for at, flow in zip(sent, numbers, strict=True)
+        ]
+    return found
+
+
+def _got_through(sent: int, dropped: Sequence[float]) -> int:
+    """When a SYN got through that was first sent then, if these packets of its connection were dropped."""
+    wait, within = SYN_TIMEOUT_US, FIRST_SYN_WITHIN_US
+    for time in dropped:
+        if not 0 <= time - sent < within:
+            break
+        sent, wait, within = sent + wait, 2 * wait, NEXT_SYN_WITHIN_US
+    return sent
+
+
+def _scenario(tcp: str) -> Scenario:
+    recovery = {"tcp.recovery.kind": "sack"} if tcp == "Sack" else {}
+    return Scenario.load(data.SCENARIOS / "d.toml").with_(recovery)
 
 
 def queue_changes(scenario: Scenario, queue: str) -> Changes:

@@ -3,8 +3,8 @@
 DelayBox has one list of delays on the servers' side, and gives the next one to each connection whose first
 SYN arrives. The SYNs that the queue drops decide which connection gets which delay. Here ns-2 runs again and
 writes down when the first packet of each connection enters and leaves the box of its server; the same
-connections then meet our queue with those delays. Beside it stand runs with the delays as `scenario_d.py`
-deals them, and with the delays shuffled.
+connections then meet our queue with those delays, and with the same delays shuffled. (`scenario_d.py` knows
+no run of ns-2: there the SYNs that our own queue drops decide.)
 
     python reference/server_delays.py --tcp Sack --queues ared aredecn --draws 6
 
@@ -23,7 +23,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +34,8 @@ from judge import Measures
 SCRIPT = data.NS2 / "scripts" / "scen_d.tcl"
 SHOWN = ("drop_frac_fwd", "drop_frac_rev", "rsp_median_ms", "rsp_mean_ms")
 """What is compared: the share of packets dropped each way, and the time of responses."""
-REPEATS = 3
-"""Runs of ours with delays that are dealt or shuffled beside each run with the delays of ns-2."""
+SHUFFLES = 3
+"""Runs of ours with shuffled delays beside each run with the delays of ns-2."""
 
 
 def main() -> int:
@@ -53,28 +52,30 @@ def main() -> int:
     with ThreadPoolExecutor(options.jobs) as pool:
         pairs = list(pool.map(lambda one: compare(options.tcp, *one), wanted))
     print(f"{options.tcp}, load 0.9: ours over ns-2 less 1, in %, mean and standard error")
-    print(f"{'queue':12} {'quantity':16} {'ns-2':>10} {'its delays':>14} {'dealt':>14} {'shuffled':>14}")
+    print(f"{'queue':12} {'quantity':16} {'ns-2':>10} {'its delays':>14} {'shuffled':>14}")
     for queue in options.queues:
         own = [pair for (name, _), pair in zip(wanted, pairs, strict=True) if name == queue]
         for what in SHOWN:
             theirs = np.array([pair[0][what] for pair in own])
-            given, dealt, shuffled = (
-                _difference([pair[which][what] for pair in own], theirs) for which in (1, 2, 3)
-            )
-            print(f"{queue:12} {what:16} {theirs.mean():10.5g} {given:>14} {dealt:>14} {shuffled:>14}")
+            given, shuffled = (_difference([pair[which][what] for pair in own], theirs) for which in (1, 2))
+            print(f"{queue:12} {what:16} {theirs.mean():10.5g} {given:>14} {shuffled:>14}")
     return 0
 
 
 def compare(tcp: str, queue: str, draws: int) -> tuple[Measures, ...]:
-    """A run of ns-2, one of ours with its servers' delays, and the mean of some with each other way."""
+    """A run of ns-2, one of ours with its servers' delays, and the mean of some with them shuffled."""
     with tempfile.TemporaryDirectory() as folder:
-        theirs, lost, servers = reference_run(tcp, queue, draws, Path(folder))
-    given = [ours(tcp, queue, draws, servers=servers)]
-    seeds = range(REPEATS * draws, REPEATS * (draws + 1))
-    dealt = [ours(tcp, queue, seed, lost=lost) for seed in seeds]
-    shuffled = [ours(tcp, queue, seed, servers=shuffle(servers, seed)) for seed in seeds]
-    means = ({what: fmean(one[what] for one in runs) for what in SHOWN} for runs in (given, dealt, shuffled))
-    return theirs, *means
+        theirs, servers = reference_run(tcp, queue, draws, Path(folder))
+    base = scenario_d.replayed_scenario(tcp)
+    base = base.with_(scenario_d.queue_changes(base, queue))
+
+    def ours(seed: int, delays: Mapping[int, Sequence[int]]) -> Measures:
+        scenario = scenario_d.with_connections(scenario_d.at_phase(base, seed), seed, servers=delays)
+        return scenario_d.measures(scenario.run(seed=seed))
+
+    seeds = range(SHUFFLES * draws, SHUFFLES * (draws + 1))
+    shuffled = [ours(seed, shuffle(servers, seed)) for seed in seeds]
+    return theirs, ours(draws, servers), {what: fmean(one[what] for one in shuffled) for what in SHOWN}
 
 
 def shuffle(servers: Mapping[int, Sequence[int]], seed: int) -> dict[int, list[int]]:
@@ -83,10 +84,8 @@ def shuffle(servers: Mapping[int, Sequence[int]], seed: int) -> dict[int, list[i
     return {direction: chance.permutation(delays).tolist() for direction, delays in servers.items()}
 
 
-def reference_run(
-    tcp: str, queue: str, draws: int, folder: Path
-) -> tuple[Measures, dict[int, float], dict[int, list[int]]]:
-    """A run of ns-2, the share of SYNs that it dropped and its servers' delays (us), both by direction."""
+def reference_run(tcp: str, queue: str, draws: int, folder: Path) -> tuple[Measures, dict[int, list[int]]]:
+    """A run of ns-2, and by direction the delays of its servers (us), in the order of the starts."""
     words = ["q", queue, "tcp", tcp, "load", "0.9", "draws", str(draws)]
     words += ["rspout", str(folder / "responses"), "syns", str(folder / "syn")]
     process = subprocess.run(["ns", str(SCRIPT), *words], capture_output=True, text=True, check=True)
@@ -100,9 +99,7 @@ def reference_run(
     times = responses[counted, 3]
     values = {f"drop_frac_{way}": float(result[f"drop_frac_{way}"]) for way in scenario_d.LINES}
     values |= {"rsp_mean_ms": float(times.mean()), "rsp_median_ms": float(np.median(times))}
-    recorded = {name: repr(value) for name, value in values.items()}
-    servers = {direction: servers_of(folder, direction) for direction in (1, 2)}
-    return values, scenario_d.syns_lost(queue, [recorded]), servers
+    return values, {direction: servers_of(folder, direction) for direction in (1, 2)}
 
 
 def servers_of(folder: Path, direction: int) -> list[int]:
@@ -116,12 +113,6 @@ def servers_of(folder: Path, direction: int) -> list[int]:
 def _firsts(path: Path) -> dict[str, float]:
     """When the first packet of each flow passed."""
     return {flow: float(time) for time, flow in (line.split() for line in path.read_text().splitlines())}
-
-
-def ours(tcp: str, queue: str, seed: int, **delays: Any) -> Measures:
-    """A run of ours with delays of the servers as `replayed_scenario` takes them."""
-    scenario = scenario_d.replayed_scenario(tcp, seed, **delays)
-    return scenario_d.measures(scenario.with_(scenario_d.queue_changes(scenario, queue)).run(seed=seed))
 
 
 def _difference(ours: Sequence[float], theirs: npt.NDArray[np.float64]) -> str:

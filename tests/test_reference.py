@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
@@ -136,17 +137,21 @@ def test_the_conversations_are_those_that_ns_2_drew() -> None:
     again = data.conversations(1, 2).splitlines()[0].split(",")
     assert (again[:3], again[4]) == (both[0][0][:3], both[0][0][4]), "the server's times are drawn anew"
     assert again[3] != both[0][0][3]
-    far = [
-        [line.split(",")[5] for line in data.conversations(1, 1, lost=lost).splitlines()]
-        for lost in (0, 0.04)
+    starts, *_, clients, listed = data.connections(1)
+    undropped = starts + clients
+    arrivals = undropped.copy()
+    arrivals[1] += 3_000_000
+    dealt = [
+        np.array([round(1e6 * float(line.split(",")[5])) for line in lines.splitlines()])
+        for lines in (data.conversations(1, 1), data.conversations(1, 1, arrivals=arrivals))
     ]
-    assert far[0][:4] == ["0.036202", "0.030386", "0.003453", "0.004124"], (
-        "without a loss the order is the list's"
-    )
-    assert sorted(far[0]) == sorted(far[1]), "lost SYNs change who has which delay"
-    same = sum(one == other for one, other in zip(*far, strict=True)) / len(far[0])
-    assert 0 < same < 0.2, "a SYN that is lost moves all those that arrive before it is repeated"
-    given = data.conversations(1, 1, servers=range(len(far[0]))).splitlines()
+    assert (dealt[0] == listed).all(), "without a dropped SYN"
+    later = (undropped > undropped[1]) & (undropped < arrivals[1])
+    assert (dealt[0] == dealt[1])[~later & (undropped != undropped[1])].all()
+    before = np.argsort(undropped, kind="stable")
+    moved = before[later[before]]
+    assert (dealt[1][moved[1:]] == listed[moved[:-1]]).all(), "each has the delay of the one before"
+    given = data.conversations(1, 1, servers=range(len(starts))).splitlines()
     assert [line.split(",")[5] for line in given[:2]] == ["0.000000", "0.000001"]
     thinks = [float(line[3]) for line in both[0]]
     # One over a Weibull variable of shape 0.63 and scale 305, at most 0.1 s: 11.1 % are at the bound.

@@ -42,9 +42,8 @@ GROUPS = {
     "CUBIC's short transfers beside long ones": (HELD_OUT + r"linux (bulk|mice)_"),
     "The same through CoDel, FQ-CoDel, PIE and CAKE; run before, as the delay of SACK and the answer to "
     "marks were put right": HELD_OUT + r"linux today (bulk|mice)_",
-    "ns-2, scenario D's connections at load 0.9 behind Adaptive RED as it sets itself for 5 ms": (
-        HELD_OUT + r"d "
-    ),
+    "ns-2, scenario D's connections at load 0.9 behind Adaptive RED as it sets itself for 5 ms; run before, "
+    "as the deal of servers' delays was put right": HELD_OUT + r"d ",
     "ns-2, micro: one Reno, NewReno or SACK flow event by event and window by window; RED's average": (
         r"micro (reno|newreno|sack1|red) "
     ),

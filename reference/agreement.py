@@ -117,16 +117,19 @@ def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:
     ):
         task = progress.add_task("reference", total=sum(map(len, made)))
 
-        def run(job: Job) -> Measured:
+        def counted(job: Job) -> Measured:
             measured = job()
             progress.advance(task)
             return measured
 
-        pending = [[pool.submit(run, job) for job in some] for some in made]
+        def experiment(some: Sequence[Job]) -> list[Measured]:
+            return list(pool.map(lambda job: job(), some))
+
+        pending = [[pool.submit(counted, job) for job in some] for some in made]
         try:
             for case, futures in zip(cases, pending, strict=True):
                 measured = [future.result() for future in futures]
-                rows += with_causes(case, measured, lambda some: list(pool.map(Job.__call__, some)))
+                rows += with_causes(case, measured, experiment)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise

@@ -41,6 +41,7 @@ MEAN_BAND = 0.01
 """The band of the mean time: what those few transfers change that take another time."""
 SEEDS = 4
 STEP_S = 10
+COLLAPSE = "a queue that grows without end, where each difference is enlarged"
 BEST_EFFORT = {"kind": "cake", "start": "fresh", "diffserv": "besteffort", "flows": "flows"}
 QUEUES: Mapping[str, Mapping[str, Any]] = {
     "cake": BEST_EFFORT,
@@ -78,7 +79,7 @@ def replay_case(name: str, seeds: int = SEEDS) -> Case:
         rows = early_rows(name, measured)
         for place, theirs in enumerate(recorded_queues(name)):
             what = f"mean queue, {STEP_S * place} to {STEP_S * (place + 1)} s"
-            quantity = Quantity(name=what, judged=False)
+            quantity = Quantity(name=what, judged=False, note=COLLAPSE)
             rows.append(independent(title, quantity, [theirs], [run.queues[place] for run in measured]))
         return rows
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ import scenario_b
 import scenario_c
 import scenario_d
 from aqmlab.scenario import Scenario
-from case import Case, Cause
+from case import Case, Cause, Job
 from judge import HELD_OUT, Quantity, Row
 
 PAIR = ([1.0, 1.01, 0.99, 1.0, 1.02], [1.001, 1.0, 1.02, 0.99, 1.01])
@@ -603,6 +604,28 @@ def test_a_cause_may_break_no_more_rows_than_chance_would() -> None:
     sharp = [replace(row, chance=1e-4) for row in broken]
     first, *_ = with_cause([miss(), *noisy], [same("quantity"), *sharp])
     assert not first.explained and "refused" in first.note
+
+
+def test_an_experiment_runs_each_job_as_the_job_says() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Twice(Job):
+        def __call__(self) -> str:
+            return "twice"
+
+    scenario = Scenario.load(data.SCENARIOS / "a-ftp.toml")
+    met: list[str] = []
+
+    def judged(measured: Sequence[str]) -> list[Row]:
+        met.extend(measured)
+        return [same("quantity") if measured else miss()]
+
+    jobs = [Twice(scenario=scenario, seed=1, measure=lambda run: run)]
+    again = Case(name="again", jobs=lambda: jobs, judge=judged)
+    case = Case(
+        name="case", jobs=list, judge=judged, causes=(Cause(why="why", switch="switch", again=again),)
+    )
+    [row] = agreement.compare([case])
+    assert row.explained and met == ["twice"]
 
 
 def test_an_experiment_on_another_case_is_an_error() -> None:

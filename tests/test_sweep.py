@@ -21,9 +21,9 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import (
+    claim_tables,
     progress,
     sweep_charts,
-    sweep_claims,
     sweep_file,
     sweep_result,
     sweep_run,
@@ -284,7 +284,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
             "replications: must be a whole number of at least 1",
         ),
         (("replications = 3", 'replications = "3"'), "replications: must be a whole number"),
-        (("replications", "replication"), "replication: is unknown: did you mean `replications`?"),
+        (("replications", "replication"), "replication: is unknown: did you mean replications"),
         (('"web.p90-time"', '"web.p90-tme"'), "no measure is named `web.p90-tme`: did you mean web.p90-time"),
         (('"web.p90-time"', '"ftp.p90-time"'), "no measure is named `ftp.p90-time`"),
         (('short"', 'purple"'), "no queue is named `purple`"),
@@ -297,7 +297,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("replications = 3", 'zip = [["queue", "delay"]]'), "zipped: no axis is `delay`"),
         (("replications = 3", 'tables = ["flow"]'), "tables: no table is named `flow`"),
         (("replications = 3", "[measure.x]\nunit = 's'"), "measure.x.sql: is missing"),
-        (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean `below`?"),
+        (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean below?"),
         (
             ('["short", "red"]', '["short", "blue"]'),
             "claims.0.ratio: queue is never 'blue': it takes red, short",
@@ -439,10 +439,12 @@ def test_values_are_those_of_single_runs_and_differences_are_paired(file: Path, 
         for queue in ("red", "short")
     }
     assert differences["mean"][0] == pytest.approx((pair["short"] - pair["red"]).mean())
-    (judged,) = sweep_claims.judge(chosen.claims, result)
-    assert judged.level == pytest.approx(0.975)
-    assert [one.labels for one in judged.judgements] == [{"load": 0.2}, {"load": 0.4}]
-    assert judged.claim.rule == "bottleneck.utilisation: short/red is below 1"
+    (judged,) = claim_tables.judge(chosen.claims, result)
+    assert [(one.level, one.where) for one in judged.evidence.parts] == [
+        (0.95, {"load": 0.2}),
+        (0.95, {"load": 0.4}),
+    ]
+    assert judged.claim.rule.text == "sweep, at each load: utilisation, short/red below 1"
 
 
 def test_a_measure_of_ones_own_is_made_by_python_or_sql_and_only_when_it_is_new(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 
 def hint(name: str, known: Iterable[str], *, most: int = 3) -> str:
@@ -14,6 +15,19 @@ def hint(name: str, known: Iterable[str], *, most: int = 3) -> str:
     if near:
         return f"did you mean {', '.join(near)}?"
     return f"there is {', '.join(names)}" if names else "there is none"
+
+
+def check_keys(place: str, table: Any, allowed: Collection[str]) -> None:
+    """Raises `ValueError` unless it is a table of these keys alone: a line for each key that is unknown.
+
+    `place` is where the table stands in its file: `claims.0`, or nothing for the file itself.
+    """
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{place}: must be a table, is {table!r}")
+    before = f"{place}." if place else ""
+    unknown = [f"{before}{key}: is unknown: {hint(key, allowed)}" for key in table if key not in allowed]
+    if unknown:
+        raise ValueError("\n".join(unknown))
 
 
 def listed(text: str) -> list[str]:

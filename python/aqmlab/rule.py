@@ -25,6 +25,7 @@ from aqmlab.variable import (
     axes_of,
     common_values,
     measured,
+    points_used,
     product,
     seeds_of,
     series,
@@ -55,6 +56,8 @@ class Estimate:
     raw: bool = False
     """Whether `finds` is told what the measures are, lists and tables too, and not numbers."""
     version: int = 1
+    condition: str = ""
+    """SQL over labels that holds where it is judged."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -64,7 +67,8 @@ class Estimate:
     @property
     def context(self) -> str:
         """Where it is estimated: `Web-mixed, load = 0.7`."""
-        return _context(self.of, _common(self.of))
+        told = _context(self.of, _common(self.of))
+        return f"{told}, where {self.condition}" if self.condition else told
 
     @property
     def definition(self) -> Any:
@@ -74,6 +78,7 @@ class Estimate:
             "version": self.version,
             "axes": {label: [str(value) for value in self._all_values(label)] for label in self.axes},
             "of": [variable.definition for variable in self.of],
+            **({"where": self.condition} if self.condition else {}),
         }
 
     def _all_values(self, label: str) -> Sequence[Value]:
@@ -84,6 +89,12 @@ class Estimate:
         """The same where some axes have these values."""
         return replace(self, of=all_at(self.of, labels))
 
+    def where(self, condition: str) -> Estimate:
+        """The same, judged only where labels meet a condition in SQL: `load > 0.5 AND queue = 'red'`."""
+        return replace(
+            self, condition=f"({self.condition}) AND ({condition})" if self.condition else condition
+        )
+
     def spread(self) -> Estimate:
         """The same at each point of the axes along which it is of means; itself if it is of none."""
         of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
@@ -91,7 +102,17 @@ class Estimate:
 
     def points(self, results: Results) -> Iterator[Labels]:
         """The labels at which it is judged, as far as the form that was run has them."""
-        return product({label: self.values_of(label, results) for label in self.axes})
+        every_point = product({label: self.values_of(label, results) for label in self.axes})
+        found = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
+        return self._meeting(list(found)) if self.condition else found
+
+    def _meeting(self, points: Sequence[Labels]) -> Iterator[Labels]:
+        """The points whose labels, with those that were chosen of the first variable, meet the condition."""
+        import polars as pl
+
+        if points:
+            table = pl.DataFrame([{**self.of[0].chosen, **labels} for labels in points]).with_row_index("at")
+            yield from (points[at] for at in table.filter(pl.sql_expr(self.condition))["at"])
 
     def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
         """The values of an axis at which it is judged, as far as the form that was run has them."""
@@ -115,20 +136,24 @@ class Estimate:
         return replace(self, tolerance=half)
 
     def __lt__(self, limit: float) -> Rule:
-        return Rule(estimate=self, band=stats.below(limit))
+        return self.in_band(stats.below(limit))
 
     def __gt__(self, limit: float) -> Rule:
-        return Rule(estimate=self, band=stats.above(limit))
+        return self.in_band(stats.above(limit))
 
     def __le__(self, limit: float) -> Rule:
-        return Rule(estimate=self, band=stats.at_most(limit))
+        return self.in_band(stats.at_most(limit))
 
     def __ge__(self, limit: float) -> Rule:
-        return Rule(estimate=self, band=stats.at_least(limit))
+        return self.in_band(stats.at_least(limit))
 
     def within(self, low: float, high: float) -> Rule:
         """That it lies between the two, ends included."""
-        return Rule(estimate=self, band=stats.within(low, high))
+        return self.in_band(stats.within(low, high))
+
+    def in_band(self, band: Band) -> Rule:
+        """That it lies in a band."""
+        return Rule(estimate=self, band=band)
 
 
 def mean_of(variable: Variable) -> Estimate:
@@ -137,6 +162,24 @@ def mean_of(variable: Variable) -> Estimate:
         how="mean",
         of=(variable,),
         finds=lambda values, level: modality.mean(values[0], level),
+        words=with_unit(variable.name, variable.unit),
+    )
+
+
+def single_run(variable: Variable, standard_error: Variable, batches: int) -> Estimate:
+    """The value of a variable in a single long run, with the interval that the standard error of the means of
+    so many batches gives (Law, section 9.5.3)."""
+
+    def by_batches(values: Sequence[Sequence[Any]], level: float) -> Interval:
+        if not values[0]:
+            return Interval(value=math.nan, low=math.nan, high=math.nan, count=0, level=level)
+        value, half = values[0][0], stats.t_quantile(level, batches - 1) * values[1][0]
+        return Interval(value=value, low=value - half, high=value + half, count=1, level=level)
+
+    return Estimate(
+        how=f"mean of {batches} batches",
+        of=(variable, standard_error),
+        finds=by_batches,
         words=with_unit(variable.name, variable.unit),
     )
 
@@ -224,6 +267,14 @@ def _apart(one: Variable, other: Variable, common: Labels) -> str:
     if told or one.name != other.name:
         return " ".join(told)
     return " and ".join(experiment.title for experiment in one.experiments)
+
+
+def _exists(variable: Variable, results: Results, labels: Labels) -> bool:
+    """Whether the runs have all points that a variable is computed of."""
+    if all(results[one.name].points is None for one in variable.experiments):
+        return True
+    used = points_used(variable, results, labels)
+    return all(results[name].points is None or point in (results[name].points or ()) for name, point in used)
 
 
 def _of_them(of: Sequence[Variable], label: str) -> str:
@@ -431,6 +482,8 @@ def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Eviden
     from the intervals that are shown.
     """
     parts = parts_at(level)
+    if not parts:
+        return Evidence(verdict="undecided", measured="no point of these runs is compared", level=level)
     failing = [part.verdict == "fails" for part in parts]
     if all(failing) or not any(failing):
         return stats.together(*parts)

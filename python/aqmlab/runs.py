@@ -37,6 +37,9 @@ class Runs:
     rows: tuple[Row, ...]
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """The values of each axis in the form that was run."""
+    points: frozenset[tuple[Value, ...]] | None = None
+    """The values of the labels of each point, in the order of the axes, where not every product of values of
+    axes is a point."""
 
     @cached_property
     def by_point(self) -> Mapping[tuple[Value, ...], Mapping[int, Row]]:

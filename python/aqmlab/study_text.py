@@ -33,7 +33,7 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
     else:
         for one in result.judged:
             found = one.evidence
-            line = f"{one.id:<{ids}}{found.verdict:<{_VERDICT + 2}}{_decides(found)}"
+            line = f"{one.id:<{ids}}{found.verdict:<{_VERDICT + 2}}{decides(found)}"
             yield line if width is None or len(line) <= width else line[: width - 1] + "…"
     turned = board.dependences()
     if turned:
@@ -44,7 +44,7 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
         yield f"{whose}: {', '.join(f'{number} {word}' for number, word in tally(counts))}"
 
 
-def _decides(found: Evidence) -> str:
+def decides(found: Evidence) -> str:
     """The number that decides, what it is, and what is claimed of it."""
     if found.band is None:
         return found.measured

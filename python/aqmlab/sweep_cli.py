@@ -244,12 +244,12 @@ def _show(
     quantile: float | None = None,
     form: Form = Form.TEXT,
 ) -> None:
-    from aqmlab import sweep_claims, sweep_text
+    from aqmlab import claim_tables, sweep_text
 
     differences = None
     if baseline:
         differences = result.against(baseline, "ratio" if ratio else "difference", wanted=measures)
-    judged = sweep_claims.judge(chosen.claims, result)
+    judged = claim_tables.judge(chosen.claims, result)
     if as_json:
         print(json.dumps(sweep_text.table(result, judged, differences), indent=2))
         return

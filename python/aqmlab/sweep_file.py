@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core
+from aqmlab import _core, claim_tables, names
+from aqmlab.claim_tables import Claim, Swept
 from aqmlab.mistakes import Mistakes
 from aqmlab.packaged import located
 from aqmlab.scenario import STANDARD_INPUT, Scenario, ScenarioFileError, parse_setting
@@ -23,7 +24,6 @@ from aqmlab.sweep import Stopping, Sweep, Value
 
 if TYPE_CHECKING:
     from aqmlab.measure import Measure
-    from aqmlab.sweep_claims import Claim
 
 KEYS = (
     "scenario",
@@ -111,7 +111,7 @@ def _of_table(
 ) -> SweepFile:
     mistakes = Mistakes()
     attempt = mistakes.attempt
-    attempt(lambda: _check_keys("", table, KEYS))
+    attempt(lambda: names.check_keys("", table, KEYS))
     changes = dict(attempt(lambda: _of("set", table, dict, {}), {}))
     axes: dict[str, Any] = {}
     for one, given in attempt(lambda: _of("axes", table, dict, {}), {}).items():
@@ -139,7 +139,7 @@ def _of_table(
     }
     claims = attempt(lambda: _of("claims", table, list, []), [])
     for number, claim in enumerate(claims):
-        attempt(functools.partial(_check_claim, number, claim))
+        attempt(functools.partial(names.check_keys, f"claims.{number}", claim, claim_tables.KEYS))
     sweep: Any = None
     if scenario is not None and (axes or not mistakes):
         sweep = attempt(lambda: Sweep(scenario=scenario, axes=axes, own_measures=own, **fields))
@@ -159,11 +159,10 @@ def _check_replications(table: Mapping[str, Any], replications: int | None) -> N
 
 def _needed(table: Mapping[str, Any]) -> list[str]:
     """The measures of claims and of precision, which need not be named again."""
-    tables = [one for one in table.get("claims", ()) if isinstance(one, Mapping)]
-    names = [one.get("measure") for one in tables]
+    found = list(claim_tables.measures_of(table.get("claims")))
     if isinstance(table.get("precision"), Mapping):
-        names += _texts("measures", table["precision"], (), within="precision.")
-    return [name for name in names if isinstance(name, str)]
+        found += _texts("measures", table["precision"], (), within="precision.")
+    return found
 
 
 def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -225,7 +224,7 @@ def _values(field: str, given: Any) -> Sequence[Value] | Mapping[str, Any]:
 
 
 def _range(field: str, given: Mapping[str, Any]) -> list[Value]:
-    _check_keys(f"{field}.", given, ("from", "to", "step", "steps", "scale"))
+    names.check_keys(field, given, ("from", "to", "step", "steps", "scale"))
     for key in ("from", "to"):
         if key not in given:
             raise ValueError(f"{field}.{key}: is missing: a range has from and to, and steps or step")
@@ -337,7 +336,7 @@ def _own_measures(tables: Mapping[str, Any]) -> dict[str, Measure]:
 
     found = {}
     for name, table in tables.items():
-        _check_keys(f"measure.{name}.", table, ("sql", "title", "unit", "digits"))
+        names.check_keys(f"measure.{name}", table, ("sql", "title", "unit", "digits"))
         if "sql" not in table:
             raise ValueError(
                 f"measure.{name}.sql: is missing: a query that gives one number of a run's tables"
@@ -357,7 +356,7 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
     if table is None:
         return None
     numbers, counts = ("relative", "absolute", "growth"), ("least", "most")
-    _check_keys("precision.", table, (*numbers, *counts, "measures", "baseline"))
+    names.check_keys("precision", table, (*numbers, *counts, "measures", "baseline"))
     rule = {key: _of(key, table, int | float, None, within="precision.") for key in numbers if key in table}
     rule |= {key: _of(key, table, int, None, within="precision.") for key in counts if key in table}
     return Stopping(
@@ -369,40 +368,14 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
 
 def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence[Any]) -> tuple[Claim, ...]:
     """The claims, about values that the axes have or had before a command line narrowed them."""
-    from aqmlab.sweep_claims import Claim
-
-    values = {
-        axis.label: list(dict.fromkeys([*axis.values, *written.get(axis.path, ())]))
-        for axis in sweep.all_axes
-    }
+    swept = Swept(sweep=sweep, written=written)
     mistakes = Mistakes()
     found = []
     for number, table in enumerate(tables):
-        read = functools.partial(Claim.read, f"claims.{number}", table, sweep, values)
+        read = functools.partial(claim_tables.read, f"claims.{number}", table, swept)
         found.append(mistakes.attempt(read))
     mistakes.finish()
     return tuple(claim for claim in found if claim is not None)
-
-
-def _check_claim(number: int, table: Any) -> None:
-    from aqmlab.sweep_claims import Claim
-
-    _check_keys(f"claims.{number}.", table, Claim.KEYS)
-
-
-def _check_keys(before: str, table: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    from difflib import get_close_matches
-
-    if not isinstance(table, Mapping):
-        raise ValueError(f"{before.removesuffix('.')}: must be a table, is {table!r}")
-    unknown = []
-    for key in table:
-        if key not in allowed:
-            near = get_close_matches(key, allowed, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(allowed)}"
-            unknown.append(f"{before}{key}: is unknown: {hint}")
-    if unknown:
-        raise ValueError("\n".join(unknown))
 
 
 _KINDS = {

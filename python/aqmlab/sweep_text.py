@@ -15,7 +15,8 @@ from aqmlab.table_text import Form, print_table
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.sweep_claims import Judged
+    from aqmlab.claim_tables import Judged
+    from aqmlab.stats import Evidence
     from aqmlab.sweep_estimate import Estimate
     from aqmlab.sweep_result import SweepResult
 
@@ -61,17 +62,13 @@ def print_estimates(
 
 
 def print_judged(judged: Iterable[Judged]) -> None:
-    """A line for each claim, and below it one for each point."""
+    """A line for each claim, and below it one for each of its parts, as studies print them."""
+    from aqmlab.study_text import decides
+
     for one in judged:
-        holding = sum(judgement.verdict == "holds" for judgement in one.judgements)
-        print(f"{one.verdict:<10} {one.claim.says}")
-        print(f"           {one.claim.rule}: so at {holding} of {len(one.judgements)} points")
-        for judgement in one.judgements:
-            where = ", ".join(f"{label} = {_label(value)}" for label, value in judgement.labels.items())
-            print(f"           {judgement.verdict:<10} {where or 'everywhere'}: {judgement.interval}")
-    if any(one.judgements for one in judged):
-        level = next(one.level for one in judged)
-        print(f"           Each interval has {100 * level:.4g} %, so that all hold together with 95 %.")
+        print(f"{one.evidence.verdict:<10} {one.claim.says}")
+        for part in one.evidence.parts or (one.evidence,):
+            print(f"           {part.verdict:<10} {decides(part)}")
 
 
 def print_failures(result: SweepResult, most: int = 5) -> None:
@@ -99,22 +96,20 @@ def table(result: SweepResult, judged: Iterable[Judged] = (), differences: Any =
         "claims": [
             {
                 "says": one.claim.says,
-                "rule": one.claim.rule,
-                "verdict": one.verdict,
-                "level": one.level,
-                "points": [
-                    {
-                        **judgement.labels,
-                        "verdict": judgement.verdict,
-                        **finite({key: getattr(judgement.interval, key) for key in ("value", "low", "high")}),
-                    }
-                    for judgement in one.judgements
-                ],
+                "rule": one.claim.rule.text,
+                "verdict": one.evidence.verdict,
+                "parts": [_part(part) for part in one.evidence.parts or (one.evidence,)],
             }
             for one in judged
         ],
     }
     return found if differences is None else found | {"differences": finite(differences.to_dicts())}
+
+
+def _part(part: Evidence) -> dict[str, Any]:
+    numbers = finite({key: getattr(part, key) for key in ("value", "low", "high")})
+    about = {"what": part.what, "at": dict(part.where), "claimed": str(part.band), "verdict": part.verdict}
+    return {**about, **numbers, "level": part.level, "replications": part.count, "median": part.median}
 
 
 def estimate(found: Estimate) -> Iterator[str]:

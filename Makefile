@@ -85,9 +85,9 @@ studies: $(CORE)  ## Run every study in full, and write its results on its page.
 	$(PYTHON) -c 'from aqmlab.studies import STUDIES; print(*STUDIES, sep="\n")' | while read -r study; do \
 	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; \
 	    $(BIN)/aqmlab study run "$$study" --queues today --out "out/$$study-today"; done
-	$(PYTHON) -m aqmlab.study_pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
-	$(PYTHON) -m aqmlab.study_images docs/studies --take out --commit "$$(git rev-parse HEAD)"
-	$(PYTHON) -m aqmlab.study_costs docs/studies/repeating.md --take out
+	$(PYTHON) -m aqmlab.studies.docs.pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
+	$(PYTHON) -m aqmlab.studies.docs.images docs/studies --take out --commit "$$(git rev-parse HEAD)"
+	$(PYTHON) -m aqmlab.studies.docs.costs docs/studies/repeating.md --take out
 
 .PHONY: cards
 cards: $(CORE)  ## Measure all queues in the scenarios of RFC 7928 (REPLICATIONS=N: not 8 of each run).
@@ -95,7 +95,7 @@ cards: $(CORE)  ## Measure all queues in the scenarios of RFC 7928 (REPLICATIONS
 
 .PHONY: docs
 docs: $(CORE) $(DOCTOOLS)  ## Write the reference pages and build the documentation as a site.
-	$(PYTHON) -m aqmlab.reference docs/reference
+	$(PYTHON) -m aqmlab.cli.reference docs/reference
 	$(PYTHON) -m sphinx --quiet --fail-on-warning --fresh-env -b html docs docs/_build
 	@echo "Open docs/_build/index.html in a browser."
 

@@ -26,8 +26,8 @@ import psutil
 import aqmlab as al
 from aqmlab import measures
 from aqmlab.campaign import Executor, Local, Task, execute
-from aqmlab.dask_cluster import connect
-from aqmlab.measure import Measure
+from aqmlab.campaign.dask_cluster import connect
+from aqmlab.measures import Measure
 from aqmlab.store import Store
 from workloads import scenario
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import aqmlab as al
-from aqmlab import plot
+from aqmlab.charts import chart as plot
 
 scenario = al.Scenario.from_dict(
     {

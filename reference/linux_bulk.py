@@ -19,8 +19,8 @@ from typing import Any
 import polars as pl
 
 import data
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Job
 from judge import HELD_OUT, Measures, Quantity, Row, of_runs, of_schedules
 

@@ -17,8 +17,8 @@ import polars as pl
 
 import data
 import linux_bulk
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Job
 from judge import HELD_OUT, Measures, Quantity, Row, of_schedules
 from linux_bulk import BAND, CONDITION, SEGMENTS, TODAY, WHERE

@@ -22,8 +22,8 @@ from typing import Any
 import polars as pl
 
 import data
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Job
 from judge import Measures, Quantity, Recorded, Row, exact, of_runs
 

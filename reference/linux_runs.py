@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 import data
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Job, left_out_case
 from judge import Quantity, Row, among, independent
 

@@ -22,8 +22,8 @@ from statistics import median
 from typing import Any
 
 import data
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Job
 from judge import Row, exact
 

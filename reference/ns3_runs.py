@@ -32,8 +32,8 @@ import polars as pl
 
 import data
 from aqmlab.metrics import jain_of, mean_active
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Cause, Changes, Job, left_out_case
 from judge import Measures, Quantity, Row, of_runs, of_schedules, single
 from scenario_a import newreno_case

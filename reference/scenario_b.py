@@ -26,8 +26,8 @@ import polars as pl
 
 import data
 from aqmlab.metrics import jain_of
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Cause, Changes, Job
 from judge import Measures, Quantity, Row, of_runs, since_start
 from scenario_a import TIES

@@ -26,8 +26,8 @@ import numpy.typing as npt
 import polars as pl
 
 import data
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Cause, Changes, Job, Measured
 from judge import HELD_OUT, PERCENTILES, Measures, Quantity, Recorded, Row, exact, of_runs
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import data
 import tcp_laws as laws
 from aqmlab import stats
-from aqmlab.run import Run
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.run import Run
 from case import Case, Cause, Changes, Job
 from judge import Quantity, Row, exact, of_interval
 from tcp_laws import RTT

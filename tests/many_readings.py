@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Decision, Reading, Study, StudyResult, Table, Variant
-from aqmlab.rule import anywhere, every, mean_of, ratio
-from aqmlab.runs import Results, Row, Runs
-from aqmlab.study import judged
+from aqmlab.measures import Measure
+from aqmlab.results.rule import anywhere, every, mean_of, ratio
+from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Decision, Reading, Study, StudyResult, Table, Variant
+from aqmlab.study.run import judged
 
 AXES = {"flows": (1, 2), "delay": ("10ms", "20ms"), "load": (0.1, 0.5, 0.9)}
 

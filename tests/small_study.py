@@ -13,15 +13,17 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab import _core, measure, study
-from aqmlab.experiment import Experiment, Form
-from aqmlab.measure import Reduction
-from aqmlab.plot import Chart
-from aqmlab.publication import Claim, Decision, Figure, Study, StudyResult, Table
-from aqmlab.rule import ratio, statistic
-from aqmlab.runs import Results
+from aqmlab import _core
+from aqmlab import measures as measure
+from aqmlab.charts.chart import Chart
+from aqmlab.measures import Reduction
+from aqmlab.results.rule import ratio, statistic
+from aqmlab.results.runs import Results
 from aqmlab.scenario import Scenario
-from aqmlab.study_charts import line
+from aqmlab.study import run as study
+from aqmlab.study.charts import line
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study.publication import Claim, Decision, Figure, Study, StudyResult, Table
 from aqmlab.sweep import Changes
 
 

@@ -12,11 +12,12 @@ import polars as pl
 import pytest
 
 from aqmlab import stats
-from aqmlab.experiment import Experiment, Form
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Study, StudyResult
-from aqmlab.runs import Labels, Row, Runs
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Row, Runs
 from aqmlab.stats import Evidence
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study.publication import Claim, Study, StudyResult
 
 Values = Callable[[Labels, int], Any] | Mapping[str, Any] | Any
 """A measure by labels and seed; by the value of the axis `queue`; or the same everywhere."""

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import aqmlab as al
 from aqmlab import _core
-from aqmlab.cli import app
+from aqmlab.cli.app import app
 from aqmlab.scenario import ScenarioFileError
 
 EMPTY = ""

@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from aqmlab import bands, stats, study_seeds
+from aqmlab import stats
+from aqmlab.stats import bands
+from aqmlab.study import seeds as study_seeds
 
 PLACES = np.linspace(0.0, 1.0, 60)
 LEVEL = study_seeds.level(study_seeds.LOOKS)

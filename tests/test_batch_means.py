@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from aqmlab import stats
-from aqmlab.batch_means import batch_means, neighbour_correlation
+from aqmlab.stats.batch_means import batch_means, neighbour_correlation
 
 SERIES = 400
 

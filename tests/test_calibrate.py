@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import aqmlab as al
-from aqmlab.calibrate import AROUND, calibrate
+from aqmlab.comparison.calibrate import AROUND, calibrate
 from aqmlab.store import Store
 
 TWO_WAY = {

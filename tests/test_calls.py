@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import calls, measures
-from aqmlab.measure import View
+from aqmlab import measures
+from aqmlab.measures import View
+from aqmlab.metrics import calls
 
 ROOT = Path(__file__).parent.parent
 G711 = calls.CODECS["g711"]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from small_study import MAIN, STUDY, FakeScenario, found, labels_of, run
 
-from aqmlab import study
-from aqmlab.measure import Reduction
-from aqmlab.rule import ratio
+from aqmlab.measures import Reduction
+from aqmlab.results.rule import ratio
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
+from aqmlab.study import run as study
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,9 @@ from capture_reading import active_flows, mean_in_progress, packets, parted
 from conftest import PATIENCE_S, Cli
 from record_transfers import PAGES
 
-from aqmlab import _core, trace
-from aqmlab.run import Run
+from aqmlab import _core
+from aqmlab import traces as trace
+from aqmlab.scenario.run import Run
 
 HERE = Path(__file__).parent
 KEPT = HERE / "captures" / "transfers.pcap.gz"

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab import study
-from aqmlab.catalog import base_profile, entries, families, members
-from aqmlab.cli import app
-from aqmlab.reference import allowed, describe, listed, pages
+from aqmlab import studies
+from aqmlab.cli.app import app
+from aqmlab.cli.reference import allowed, describe, listed, pages
 from aqmlab.scenario import flat
+from aqmlab.scenario.catalog import base_profile, entries, families, members
 
 NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
 
@@ -210,7 +210,7 @@ def test_studies_are_listed_beside_the_catalogue() -> None:
     # A study may share its name with the queue it studies, so it is no entry of the catalogue.
     result = CliRunner().invoke(app, ["list", "studies"])
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == list(study.titles())
+    assert [line.split()[0] for line in result.output.splitlines()] == list(studies.titles())
     assert al.entry("shred").family.title == "queue discipline"
 
 

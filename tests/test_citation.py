@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aqmlab import study
+from aqmlab import studies
 from aqmlab.studies import STUDIES
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ def test_each_reproduced_work_is_cited_as_its_study_names_it(name: str) -> None:
     (reference,) = (
         one for one in CITATION["references"] if one["notes"] == f"Reproduced by the study {name}."
     )
-    paper = study.load(name).paper
+    paper = studies.load(name).paper
     assert reference["title"] in paper
     assert str(reference["year"]) in paper
     authors = [one["family-names"] for one in reference["authors"]]

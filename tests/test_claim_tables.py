@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 import aqmlab as al
-from aqmlab import claim_tables, sweep_file
-from aqmlab.claim_tables import Claim, Swept
-from aqmlab.experiment import Experiment
-from aqmlab.precision import Precision
-from aqmlab.rule import AnyRule, anywhere, difference, every, mean_of, ratio
-from aqmlab.runs import Runs
+from aqmlab.results.rule import AnyRule, anywhere, difference, every, mean_of, ratio
+from aqmlab.results.runs import Runs
+from aqmlab.stats.precision import Precision
+from aqmlab.study.experiment import Experiment
 from aqmlab.sweep import Stopping, Sweep
-from aqmlab.sweep_result import SweepResult, run_sweep
+from aqmlab.sweep import claims as claim_tables
+from aqmlab.sweep import file as sweep_file
+from aqmlab.sweep.claims import Claim, Swept
+from aqmlab.sweep.result import SweepResult, run_sweep
 
 QUEUES = ["red", "drop-tail", "short"]
 LOADS = [0.2, 0.3, 0.4]

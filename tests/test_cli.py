@@ -16,7 +16,7 @@ import pytest
 from conftest import COMMAND, PATIENCE_S, Cli
 
 import aqmlab as al
-from aqmlab.command_help import ORDER
+from aqmlab.cli.command_help import ORDER
 
 
 def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:

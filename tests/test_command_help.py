@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from aqmlab import cli, command_help, completion
+from aqmlab.cli import app as cli
+from aqmlab.cli import command_help, completion
 
 GROUP: Any = typer.main.get_command(cli.app)
 

@@ -13,11 +13,11 @@ import pytest
 from scipy.stats import sem, t
 
 import aqmlab as al
-from aqmlab import comparison_text
-from aqmlab.compare import quantities
-from aqmlab.comparison import Metric
-from aqmlab.queues import with_queue
-from aqmlab.response_times import QUANTILES
+from aqmlab.cli import comparison_text
+from aqmlab.comparison.compare import quantities
+from aqmlab.comparison.comparison import Metric
+from aqmlab.metrics.response_times import QUANTILES
+from aqmlab.scenario.queues import with_queue
 
 
 @pytest.fixture

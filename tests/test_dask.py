@@ -18,12 +18,12 @@ import pytest
 from conftest import PATIENCE_S
 
 import aqmlab as al
-from aqmlab import dask_cluster, dask_executor, dask_workers, measures
-from aqmlab.campaign import Account, Local, Task, execute
-from aqmlab.dask_cluster import connect
-from aqmlab.dask_executor import Dask
-from aqmlab.dask_workers import ClusterError
-from aqmlab.measure import Measure
+from aqmlab import measures
+from aqmlab.campaign import Account, Local, Task, dask_cluster, dask_executor, dask_workers, execute
+from aqmlab.campaign.dask_cluster import connect
+from aqmlab.campaign.dask_executor import Dask
+from aqmlab.campaign.dask_workers import ClusterError
+from aqmlab.measures import Measure
 from aqmlab.store import Store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes")

@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 import aqmlab as al
-from aqmlab.reference import pages
+from aqmlab.cli.reference import pages
 
 ROOT = Path(__file__).parent.parent
 MARKDOWN = sorted(

@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from aqmlab import drawing
-from aqmlab.plot import Chart, save
+from aqmlab.charts.chart import Chart, drawing, save
 
 
 def order(folder: Path, place: int, column: str = "y") -> drawing.Order:

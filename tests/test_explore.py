@@ -24,8 +24,9 @@ from urllib.parse import parse_qs
 import pytest
 from conftest import PATIENCE_S
 
-from aqmlab import explore, stats
-from aqmlab.explore import Axis, Exploration, MeasureInfo, PointData
+from aqmlab import stats
+from aqmlab.explore import page as explore
+from aqmlab.explore.page import Axis, Exploration, MeasureInfo, PointData
 
 QUEUES = ("drop-tail", "red", "shred")
 RATES = ("1Mbps", "2Mbps", "10Mbps")

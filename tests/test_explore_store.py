@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from conftest import SMALL, Cli
 
-from aqmlab import campaign, explore, explore_store, sweep_run
-from aqmlab.explore import Exploration
+from aqmlab import campaign
+from aqmlab.explore import of_store as explore_store
+from aqmlab.explore import page as explore
+from aqmlab.explore.page import Exploration
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
 from aqmlab.sweep import Sweep
-from aqmlab.sweep_result import collect
+from aqmlab.sweep import run as sweep_run
+from aqmlab.sweep.result import collect
 
 FILE = """\
 scenario = "small.toml"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aqmlab import _core
-from aqmlab.factors import Factor, check
+from aqmlab.tuning.factors import Factor, check
 
 SHARES = (0.0, 0.25, 1 / 3, 0.5, 0.99, 1.0)
 

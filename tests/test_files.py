@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from conftest import COMMAND, Cli
 
-from aqmlab import files
+from aqmlab._support import files
 
 TABLE = pl.DataFrame({"a": range(1000)})
 WRITERS: dict[str, Callable[[Path], None]] = {

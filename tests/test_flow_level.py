@@ -11,12 +11,14 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import campaign, flow_level, replications
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure, View
-from aqmlab.plot import save
+from aqmlab import campaign, flow_level
+from aqmlab.charts.chart import save
+from aqmlab.flow_level import replications
+from aqmlab.measures import Measure, View
+from aqmlab.metrics.flow_level import throughput_bps
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
+from aqmlab.study.experiment import Experiment
 
 SMALL = """\
 level = "flow"
@@ -65,8 +67,8 @@ def test_throughput_is_mean_size_over_mean_time_by_littles_law(link: Path) -> No
     run = Scenario.load(link).with_({"warm_up": "0s", "traffic.web.load": 0.3}).run()
     done = run.flows.drop_nulls("duration_s")
     by_hand = 8 * float(done["size_bytes"].sum()) / float(done["duration_s"].sum())
-    assert flow_level.throughput_bps(run) == pytest.approx(by_hand, rel=0.01)
-    assert flow_level.throughput_bps(run) == pytest.approx(run.tables["classes"]["mean_throughput_bps"][0])
+    assert throughput_bps(run) == pytest.approx(by_hand, rel=0.01)
+    assert throughput_bps(run) == pytest.approx(run.tables["classes"]["mean_throughput_bps"][0])
     assert run.summary["link"]["utilisation"] == pytest.approx(run.summary["link"]["busy"])
 
 

@@ -9,7 +9,8 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import gauges, plot
+from aqmlab.charts import chart as plot
+from aqmlab.run_charts import gauges
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from aqmlab.catalog import catalog
 from aqmlab.scenario import flat
+from aqmlab.scenario.catalog import catalog
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/reference/glossary.md"

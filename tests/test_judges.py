@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from aqmlab import stats, study
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Study
-from aqmlab.rule import AnyRule, every, mean_of
-from aqmlab.runs import Row, Runs
+from aqmlab import stats, studies
+from aqmlab.measures import Measure
+from aqmlab.results.rule import AnyRule, every, mean_of
+from aqmlab.results.runs import Row, Runs
+from aqmlab.results.variable import measured, points_of, points_used
 from aqmlab.stats import Evidence, Verdict
 from aqmlab.studies.fair_queueing import measures as fair_queueing
 from aqmlab.studies.shred import measures as shred
 from aqmlab.studies.shred.experiments import web_only
 from aqmlab.studies.unc_web import measures as unc_web
-from aqmlab.variable import measured, points_of, points_used
+from aqmlab.study.publication import Claim, Study
 
 SEEDS = 4
 
@@ -182,13 +182,15 @@ def loss(evidence: Evidence, sought: Verdict) -> float:
 
 
 CASES = [
-    pytest.param(name, claim, id=f"{name}-{claim.id}") for name in READY for claim in study.load(name).claims
+    pytest.param(name, claim, id=f"{name}-{claim.id}")
+    for name in READY
+    for claim in studies.load(name).claims
 ]
 
 
 @pytest.mark.parametrize(("name", "claim"), CASES)
 def test_a_claim_can_hold_and_fail_and_stay_undecided(name: str, claim: Claim) -> None:
-    of = study.load(name)
+    of = studies.load(name)
     rule = claim.rule.at(of.readings_of(claim)[0].labels)
     found = {}
     for sought in (HOLDS, FAILS):
@@ -205,7 +207,7 @@ def test_a_claim_can_hold_and_fail_and_stay_undecided(name: str, claim: Claim) -
 
 
 def test_the_search_finds_out_that_a_rule_cannot_hold_or_cannot_fail() -> None:
-    of = study.load("shred")
+    of = studies.load("shred")
     time = mean_of(web_only[shred.MEAN_TIME].at(queue="RED"))
     assert not World(of, every(time < 1, time > 2), 0).climb("holds")
     assert not any(World(of, time > 0, seed).climb("fails") for seed in range(4))

@@ -10,8 +10,9 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import link_trace, queue_delay
+from aqmlab.run_charts import queue_delay
 from aqmlab.scenario import ScenarioFileError
+from aqmlab.traces import link_trace
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import link_import
-from aqmlab.link_import import Columns, Direction, Recording, RecordingError, Taken
+from aqmlab.traces import link_import
+from aqmlab.traces.link_import import Columns, Direction, Recording, RecordingError, Taken
 
 LOAD_HEADER = (
     "LOAD_HEADER; LOG_DATETIME; LOG_TIMESTAMP; PROC_TIME_US; DL_ACHIEVED_RATE_KBPS; UL_ACHIEVED_RATE_KBPS; "

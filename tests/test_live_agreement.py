@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from aqmlab import live_agreement, live_runs
-from aqmlab.live_agreement import LOADS, MEASURES, QUEUES, TCPS
+from aqmlab.campaign import live as live_runs
+from aqmlab.live_agreement import agreement as live_agreement
+from aqmlab.live_agreement.agreement import LOADS, MEASURES, QUEUES, TCPS
 from aqmlab.scenario import Scenario
 
 REPLICATIONS = 4

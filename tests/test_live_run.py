@@ -31,7 +31,7 @@ from live_rig import (
 )
 
 import aqmlab as al
-from aqmlab import live_watch
+from aqmlab.live import watch as live_watch
 
 pytestmark = NEEDED
 

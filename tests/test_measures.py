@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import aqmlab as al
-from aqmlab import measures, metrics, study
-from aqmlab.measure import Measure, View, name_of
+from aqmlab import measures, metrics, studies
+from aqmlab.measures import Measure, View, name_of
 from aqmlab.studies import STUDIES
 
 ROOT = Path(__file__).parent.parent
@@ -123,7 +123,7 @@ def test_measures_keep_their_values_under_their_key() -> None:
 def test_reductions_of_studies_keep_their_code_under_their_key() -> None:
     found: dict[str, object] = {}
     for name, module in STUDIES.items():
-        experiments = study.load(name).experiments
+        experiments = studies.load(name).experiments
         code = code_of(f"{module}.measures")
         for experiment in experiments:
             for one in experiment.measures:

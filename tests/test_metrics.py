@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from aqmlab import metrics, summary
+from aqmlab import metrics
+from aqmlab.metrics import summary
 
 MANIFEST: dict[str, Any] = {"scenario": {"duration": "10s", "warm_up": "2s"}}
 

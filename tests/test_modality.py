@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from aqmlab import modality, stats
-from aqmlab.stats import Interval
+from aqmlab import stats
+from aqmlab.stats import Interval, modality
 
 CALM = [0.61, 0.63, 0.58, 0.66, 0.60, 0.64, 0.59]
 COLLAPSED = [2.59, 2.71, 3.02]

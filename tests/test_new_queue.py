@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 
-from aqmlab import new_queue
+from aqmlab.cli import new_queue
 
 ROOT = Path(__file__).parent.parent
 

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import aqmlab as al
-from aqmlab import notebook, study
+from aqmlab import studies
+from aqmlab._support import notebook
 
 
 def headings(page: str) -> list[str]:
@@ -77,7 +78,7 @@ def test_a_comparison_shows_estimates_and_the_parameters_that_differ(small: Path
 
 
 def test_a_study_shows_its_claims() -> None:
-    page = study.load("shred")._repr_html_()
+    page = studies.load("shred")._repr_html_()
     assert headings(page) == ["claim", "statement"]
     assert ">SH-1.2</td>" in page
 

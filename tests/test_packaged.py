@@ -12,8 +12,8 @@ from conftest import COMMAND, Cli
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab import packaged
-from aqmlab.cli import app
+from aqmlab._support import packaged
+from aqmlab.cli.app import app
 from aqmlab.scenario import ScenarioFileError
 
 ROOT = Path(__file__).parent.parent

@@ -21,7 +21,9 @@ import pytest
 from conftest import PATIENCE_S
 
 import aqmlab as al
-from aqmlab import _core, cli, parallel, progress
+from aqmlab import _core
+from aqmlab._support import parallel, progress
+from aqmlab.cli import app as cli
 
 COMMAND = "from aqmlab.cli import main; main()"
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from aqmlab import plot, plot_style
-from aqmlab.catalog import members
-from aqmlab.plot import Chart
-from aqmlab.plot_style import Look, colours, inches
+from aqmlab.charts import chart as plot
+from aqmlab.charts import style as plot_style
+from aqmlab.charts.chart import Chart
+from aqmlab.charts.style import Look, colours, inches
+from aqmlab.scenario.catalog import members
 
 TABLE = pl.DataFrame(
     {

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from aqmlab import stats
-from aqmlab.precision import Look, Precision
+from aqmlab.stats.precision import Look, Precision
 
 SEQUENCES = 3000
 

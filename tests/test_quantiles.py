@@ -11,7 +11,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from aqmlab import stats
-from aqmlab.quantiles import (
+from aqmlab.stats.quantiles import (
     dkw_band,
     pooled_band,
     pooled_quantile,

@@ -12,12 +12,13 @@ import pytest
 from many_readings import NEAR, TIME, TRIED, made, runs
 from small_study import STUDY, run
 
-from aqmlab import report, stats
-from aqmlab.plot import Chart
-from aqmlab.publication import Decision
-from aqmlab.report_claims import Board, groups, listed
-from aqmlab.rule import anywhere, digest, mean_of
-from aqmlab.studies.rules import retired
+from aqmlab import stats
+from aqmlab.charts.chart import Chart
+from aqmlab.results.rule import anywhere, digest, mean_of
+from aqmlab.study import report
+from aqmlab.study.publication import Decision
+from aqmlab.study.report_claims import Board, groups, listed
+from aqmlab.study.rules import retired
 
 
 @pytest.fixture(scope="module")

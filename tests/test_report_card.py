@@ -13,9 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from aqmlab import stats
-from aqmlab.catalog import members
-from aqmlab.cli import app
-from aqmlab.measure import View
+from aqmlab.cli.app import app
+from aqmlab.measures import View
 from aqmlab.report_card import Characterisation, Values, measures, pages, parameters, queues, tables, values
 from aqmlab.report_card.characterisation import MARGIN, word
 from aqmlab.report_card.experiments import SECTIONS, congesting, parameter_experiment
@@ -24,6 +23,7 @@ from aqmlab.report_card.properties import OVERVIEW, PROPERTIES
 from aqmlab.report_card.queues import EQUAL, NO_CARD, SHIPPED
 from aqmlab.report_card.report import render
 from aqmlab.scenario import Scenario
+from aqmlab.scenario.catalog import members
 
 ROOT = Path(__file__).parent.parent
 TWO = {"codel": {"kind": "codel"}, "red": {"kind": "red"}}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm
 
-from aqmlab import response_times
-from aqmlab.response_times import Floats, crossings, grid_over, sentence, shares
+from aqmlab.metrics import response_times
+from aqmlab.metrics.response_times import Floats, crossings, grid_over, sentence, shares
 
 GRID = np.geomspace(0.01, 100.0, 400)
 

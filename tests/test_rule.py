@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Reading, Study
-from aqmlab.rule import anywhere, every, mean_of, ratio, statistic
-from aqmlab.runs import Results, Row, Runs
+from aqmlab.measures import Measure
+from aqmlab.results.rule import anywhere, every, mean_of, ratio, statistic
+from aqmlab.results.runs import Results, Row, Runs
 from aqmlab.stats import Interval
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Reading, Study
 
 LOADS = (1, 2, 3)
 TIME = Measure(name="time", title="time", unit="s", compute=lambda view: 0.0)

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from aqmlab import study
-from aqmlab.experiment import Experiment
-from aqmlab.publication import Claim, Study
-from aqmlab.rule import AnyRule, Several
+from aqmlab import studies
+from aqmlab.results.rule import AnyRule, Several
+from aqmlab.results.variable import Measured
 from aqmlab.studies import LIVE, STUDIES, TODAY, rules
-from aqmlab.variable import Measured
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Study
 
 PATH = Path(rules.__file__).parent / rules.FILE
 
@@ -26,7 +26,7 @@ CASES = [(name, form) for form, names in FORMS.items() for name in names]
 
 
 def claims_of(name: str, form: str) -> tuple[str, Study, dict[str, Claim]]:
-    found = study.load(name, live=form == "live", today=form == "today")
+    found = studies.load(name, live=form == "live", today=form == "today")
     return f"{name} {form}".strip(), found, {claim.id: claim for claim in found.claims}
 
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import _core, metrics, run_text
-from aqmlab.catalog import members
+from aqmlab import _core, metrics
+from aqmlab.cli import run_text
+from aqmlab.scenario.catalog import members
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aqmlab.factors import Factor
-from aqmlab.sensitivity import Design
+from aqmlab.tuning.factors import Factor
+from aqmlab.tuning.sensitivity import Design
 
 ANGLES = [Factor.between(name, -3.1416, 3.1416) for name in ("first", "second", "third")]
 

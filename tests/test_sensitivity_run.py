@@ -12,12 +12,13 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import sensitivity_run, tuning_cli
 from aqmlab.campaign import Local, Made, Task
-from aqmlab.factors import Factor
-from aqmlab.measure import Measure, View
-from aqmlab.sensitivity_run import Sensitivity, run_sensitivity
+from aqmlab.cli import tuning as tuning_cli
+from aqmlab.measures import Measure, View
 from aqmlab.store import Store
+from aqmlab.tuning import sensitivity_run
+from aqmlab.tuning.factors import Factor
+from aqmlab.tuning.sensitivity_run import Sensitivity, run_sensitivity
 
 FACTORS = [
     Factor.between("bottleneck.queue.max_p", 0.001, 1.0),

@@ -13,7 +13,7 @@ from conftest import PATIENCE_S
 ROOT = Path(__file__).parent.parent
 
 TABLES = {"numpy", "polars"}
-DRAWS = {"aqmlab.plot", "matplotlib"}
+DRAWS = {"aqmlab.charts.chart", "matplotlib"}
 REST = {"jinja2", "rich", "scipy"}
 
 LOADED = """

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from aqmlab import store as store_module
 from aqmlab.store import FrameError, Store, StoreFormatError
+from aqmlab.store import store as store_module
 
 A, B = "a" * 64, "b" * 64
 
@@ -256,7 +256,7 @@ def test_a_store_in_memory_answers_as_one_in_a_folder(folder: Path) -> None:
 
 
 def test_memory_holds_no_more_than_the_newest_records(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from aqmlab import store_index
+    from aqmlab.store import index as store_index
 
     monkeypatch.setattr(store_index, "NEWS", 10)
     with Store(folder) as store:

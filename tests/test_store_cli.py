@@ -15,11 +15,13 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import store_care, store_sql, toml_writer
+from aqmlab._support import toml_writer
 from aqmlab.cli import main
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
-from aqmlab.sweep import OWN_SEEDS_APART
+from aqmlab.store import care as store_care
+from aqmlab.store import sql as store_sql
+from aqmlab.store.record import OWN_SEEDS_APART
 
 LOADS = (0.5, 0.8)
 
@@ -264,7 +266,7 @@ def test_a_log_of_another_machine_is_left_alone_until_it_is_silent(
     with Store(folder) as store:
         store.add(run("live-there", 2))
     assert store_care.compact(Store(folder)).left == 1
-    monkeypatch.setattr("aqmlab.store_log.SILENT_S", -1.0)
+    monkeypatch.setattr("aqmlab.store.log.SILENT_S", -1.0)
     assert store_care.compact(Store(folder)).left == 0
     assert Store(folder).runs().height == 8
 

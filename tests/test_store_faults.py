@@ -21,9 +21,10 @@ from conftest import PATIENCE_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aqmlab import store as store_module
-from aqmlab import store_care, store_log
 from aqmlab.store import Store
+from aqmlab.store import care as store_care
+from aqmlab.store import log as store_log
+from aqmlab.store import store as store_module
 
 A = "a" * 64
 

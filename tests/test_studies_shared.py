@@ -7,9 +7,9 @@ from typing import Any
 
 from small_study import STUDY
 
-from aqmlab.publication import Judged, Reading, Verdicts
 from aqmlab.stats import Evidence, Verdict, together
 from aqmlab.studies import shared
+from aqmlab.study.publication import Judged, Reading, Verdicts
 
 
 def found(**verdicts: Verdict) -> Verdicts:

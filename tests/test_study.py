@@ -13,12 +13,14 @@ import pytest
 from conftest import Cli
 from small_study import MAIN, STUDY, FakeRun, FakeScenario, run, slower
 
-from aqmlab import live_runs, study
-from aqmlab.experiment import Form
-from aqmlab.publication import Decision, StudyResult, Variant
-from aqmlab.rule import digest
+from aqmlab import studies
+from aqmlab.campaign import live as live_runs
+from aqmlab.results.rule import digest
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
+from aqmlab.study import run as study
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Decision, StudyResult, Variant
 
 
 @pytest.fixture(autouse=True)
@@ -102,23 +104,23 @@ def test_sensitivity_judges_again_and_leaves_the_main_verdicts_alone(tmp_path: P
 
 def test_an_unknown_study_is_answered_with_the_known_ones() -> None:
     with pytest.raises(KeyError, match="shred"):
-        study.load("shed")
+        studies.load("shed")
 
 
 def test_a_file_may_hold_a_study(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("from small_study import STUDY\n")
-    assert study.load(str(file)).name == "small"
+    assert studies.load(str(file)).name == "small"
     file.write_text("X = 1\n")
     with pytest.raises(ValueError, match=r"mine.py: has no STUDY"):
-        study.load(str(file))
+        studies.load(str(file))
     with pytest.raises(ValueError, match=r"none.py: there is no such file"):
-        study.load(str(tmp_path / "none.py"))
+        studies.load(str(tmp_path / "none.py"))
 
 
 def test_a_study_without_a_live_form_is_answered_with_those_that_have_one(cli: Cli) -> None:
     with pytest.raises(KeyError, match="`shred` has no live form: there is one of helsinki"):
-        study.load("shred", live=True)
+        studies.load("shred", live=True)
     result = cli("study", "run", "shred", "--live")
     assert result.returncode == 2
     assert "`shred` has no live form" in result.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aqmlab import study_citations
+from aqmlab.studies.docs import citations as study_citations
 
 FOLDER = Path(__file__).parent.parent / "docs/studies"
 PART: dict[str, Any] = {"context": "Web", "what": "median, FQ-CoDel/RED", "where": {"flows": 10}}
@@ -69,7 +69,7 @@ def test_a_citation_of_results_that_are_not_there_is_refused(folder: Path) -> No
 def test_pages_cite_what_full_runs_found(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert study_citations.renewed(text, FOLDER / "results") == text, (
-        "python -m aqmlab.study_pages docs/studies"
+        "python -m aqmlab.studies.docs.pages docs/studies"
     )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from small_study import STUDY
 
-from aqmlab import study, study_costs
+from aqmlab.studies.docs import costs as study_costs
+from aqmlab.study import run as study
 
 PAGE = Path(__file__).parent.parent / "docs/studies/repeating.md"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from study_checks import check_every_scenario, check_result, check_variants, cut, judged, runs
 
-from aqmlab import metrics, study, study_points
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure, View
+from aqmlab import metrics
+from aqmlab.measures import Measure, View
+from aqmlab.results.variable import measured
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
 from aqmlab.studies.fair_queueing import STUDY, laws, measures
@@ -38,7 +38,9 @@ from aqmlab.studies.fair_queueing.experiments import (
     windows,
 )
 from aqmlab.studies.fair_queueing.flow_experiments import example, number
-from aqmlab.variable import measured
+from aqmlab.study import points as study_points
+from aqmlab.study import run as study
+from aqmlab.study.experiment import Experiment
 
 
 def scenario(experiment: Experiment, duration: str | None = None, **labels: Any) -> Scenario:

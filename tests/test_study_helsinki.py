@@ -12,13 +12,12 @@ import polars as pl
 import pytest
 from study_checks import check_every_scenario, check_result, check_variants, judged, runs
 
-from aqmlab import stats, study
-from aqmlab.experiment import Form
-from aqmlab.measure import Measure, View
-from aqmlab.publication import Claim
-from aqmlab.rule import Rule
-from aqmlab.run import Run
-from aqmlab.runs import Labels, Runs, number
+from aqmlab import stats
+from aqmlab.measures import Measure, View
+from aqmlab.results.labels import Labels
+from aqmlab.results.rule import Rule
+from aqmlab.results.runs import Runs, number
+from aqmlab.scenario.run import Run
 from aqmlab.stats import Evidence
 from aqmlab.studies.helsinki import STUDY, measures, recorded
 from aqmlab.studies.helsinki.claims import CLAIMS
@@ -35,6 +34,9 @@ from aqmlab.studies.helsinki.experiments import (
     third,
     throughout,
 )
+from aqmlab.study import run as study
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Claim
 
 CASE: Labels = {"system": "linux-2.4", "unit": BYTES}
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from study_checks import check_every_scenario
 
-from aqmlab import _core, live, live_runs, study
-from aqmlab.experiment import Experiment, Form
-from aqmlab.runs import Labels, Results, Row, Runs
+from aqmlab import _core, live
+from aqmlab.campaign import live as live_runs
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Results, Row, Runs
 from aqmlab.store import Store
 from aqmlab.studies.helsinki import CLAIMS, measures, recorded
 from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL
@@ -29,6 +30,8 @@ from aqmlab.studies.helsinki.live_experiments import (
     traces,
     traces_live,
 )
+from aqmlab.study import run as study
+from aqmlab.study.experiment import Experiment, Form
 
 
 def impossible() -> str:

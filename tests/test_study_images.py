@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from aqmlab import study, study_images, study_pages
-from aqmlab.study_images import Shown, source_of
+from aqmlab import studies
+from aqmlab.studies.docs import images as study_images
+from aqmlab.studies.docs import pages as study_pages
+from aqmlab.studies.docs.images import Shown, source_of
 
 FOLDER = Path(__file__).parent.parent / "docs/studies"
 IMAGES = FOLDER.parent / "images"
@@ -23,7 +25,7 @@ MOST_BYTES = 60_000
 @pytest.mark.parametrize("one", SHOWN, ids=lambda one: one.file)
 def test_a_picture_is_a_figure_of_the_study_that_its_name_says(one: Shown) -> None:
     name, form = study_pages.study_of(one.page)
-    assert one.figure in [figure.file for figure in study.load(name, **form).figures]
+    assert one.figure in [figure.file for figure in studies.load(name, **form).figures]
     assert 0 < (IMAGES / one.file).stat().st_size < MOST_BYTES
 
 

@@ -19,9 +19,8 @@ from study_checks import (
     runs,
 )
 
-from aqmlab import metrics, study
-from aqmlab.experiment import Experiment, Form
-from aqmlab.measure import View
+from aqmlab import metrics
+from aqmlab.measures import View
 from aqmlab.scenario import Scenario
 from aqmlab.studies.mice_elephants import STUDY, figures, measures, tables
 from aqmlab.studies.mice_elephants.claims import CLAIMS
@@ -39,7 +38,9 @@ from aqmlab.studies.mice_elephants.experiments import (
 )
 from aqmlab.studies.mice_elephants.latency_model import Path as NetworkPath
 from aqmlab.studies.mice_elephants.latency_model import latency
-from aqmlab.study_query import means
+from aqmlab.study import run as study
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study.query import means
 
 
 def scenario(experiment: Experiment, changes: dict[str, Any] | None = None, **labels: Any) -> Scenario:

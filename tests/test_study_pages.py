@@ -9,9 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from aqmlab import study, study_citations, study_pages, study_values
-from aqmlab.rule import digest
-from aqmlab.studies import rules
+from aqmlab import studies
+from aqmlab.results.rule import digest
+from aqmlab.studies.docs import citations as study_citations
+from aqmlab.studies.docs import pages as study_pages
+from aqmlab.study import rules
+from aqmlab.study import values as study_values
 
 FOLDER = Path(__file__).parent.parent / "docs/studies"
 RESULTS = sorted((FOLDER / "results").glob("*.json"))
@@ -73,7 +76,7 @@ def test_a_page_has_the_results_of_its_full_run(path: Path) -> None:
     retired, changes = ({}, []) if form else (rules.retired(name), rules.changes(name))
     found = results(path)
     made = study_pages.page(text, found, retired, changes, study_pages.awaiting_run(found))
-    assert text == made, "python -m aqmlab.study_pages docs/studies"
+    assert text == made, "python -m aqmlab.studies.docs.pages docs/studies"
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
@@ -83,7 +86,7 @@ def test_results_are_of_a_full_run_judged_by_the_rules_of_today_or_by_retired_on
     assert not found["quick"]
     assert study_pages.page_of(found) == path.stem
     assert len(found["commit"]) == 40
-    ours = {claim.id: digest(claim.rule.definition) for claim in study.load(name, **form).claims}
+    ours = {claim.id: digest(claim.rule.definition) for claim in studies.load(name, **form).claims}
     retired = rules.retired(f"{name} today" if form.get("today") else name)
     replaced = {id: one["digest"] for id, one in retired.items() if id not in ours}
     for one in found["claims"]:

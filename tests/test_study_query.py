@@ -7,13 +7,13 @@ import math
 import pytest
 from test_rule import LOADS, LOSS, TIME, made, tried
 
-from aqmlab.measure import Reduction
-from aqmlab.rule import difference, ratio
-from aqmlab.runs import Row, Runs
-from aqmlab.study_charts import line
-from aqmlab.study_query import elsewhere, joined, law, means, of_runs, query, stacked
-from aqmlab.study_tables import crossed, listed, overview
-from aqmlab.variable import per_seed
+from aqmlab.measures import Reduction
+from aqmlab.results.rule import difference, ratio
+from aqmlab.results.runs import Row, Runs
+from aqmlab.results.variable import per_seed
+from aqmlab.study.charts import line
+from aqmlab.study.query import elsewhere, joined, law, means, of_runs, query, stacked
+from aqmlab.study.tables import crossed, listed, overview
 
 RESULTS = made(lambda flows, queue: flows * {"red": 1.0, "drop-tail": 2.0}[queue])
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from small_study import MAIN, STUDY, TIME, FakeRun, FakeScenario, labels_of, run
 
-from aqmlab import study_seeds
-from aqmlab.publication import Study
-from aqmlab.rule import AnyRule, every, ratio
+from aqmlab.results.rule import AnyRule, every, ratio
 from aqmlab.store import Store
+from aqmlab.study import seeds as study_seeds
+from aqmlab.study.publication import Study
 
 
 @dataclasses.dataclass(frozen=True)

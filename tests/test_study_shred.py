@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from study_checks import check_drop_functions, check_every_scenario, check_variants, cut, judged, runs
 
-from aqmlab import metrics, study
-from aqmlab.measure import View
+from aqmlab import metrics
+from aqmlab.measures import View
 from aqmlab.scenario import Scenario
 from aqmlab.studies.shred import STUDY, claims, measures
 from aqmlab.studies.shred.claims import CLAIMS
@@ -28,6 +28,7 @@ from aqmlab.studies.shred.experiments import (
     web_mixed,
     web_only,
 )
+from aqmlab.study import run as study
 
 
 def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:

@@ -6,8 +6,8 @@ import dataclasses
 
 from many_readings import made
 
-from aqmlab.publication import Verdicts
-from aqmlab.study_text import lines
+from aqmlab.cli.study_text import lines
+from aqmlab.study.publication import Verdicts
 
 
 def test_readings_are_columns_that_fit_a_terminal() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aqmlab import study
+from aqmlab import studies
 from aqmlab.studies import STUDIES, TODAY
 from aqmlab.studies.today import queues
 
@@ -15,7 +15,7 @@ def test_every_study_has_a_form_with_todays_queues() -> None:
 
 @pytest.mark.parametrize("name", TODAY)
 def test_each_claim_is_judged_for_each_of_todays_queues(name: str) -> None:
-    form = study.load(name, today=True)
+    form = studies.load(name, today=True)
     assert form.name == f"{name}-today"
     for claim in form.claims:
         judged = [reading.name for reading in form.readings_of(claim)]
@@ -25,7 +25,7 @@ def test_each_claim_is_judged_for_each_of_todays_queues(name: str) -> None:
 
 @pytest.mark.parametrize("name", TODAY)
 def test_every_scenario_with_todays_queues_is_accepted(name: str) -> None:
-    for experiment in study.load(name, today=True).experiments:
+    for experiment in studies.load(name, today=True).experiments:
         sweep = experiment.sweep("quick")
         digests = {point.said: sweep.scenario_of(point).digest for point in sweep.points()}
         assert len(set(digests.values())) == len(digests), experiment.name
@@ -33,4 +33,4 @@ def test_every_scenario_with_todays_queues_is_accepted(name: str) -> None:
 
 def test_an_unknown_study_is_refused_with_those_there_are() -> None:
     with pytest.raises(KeyError, match="no study is named `sred`"):
-        study.load("sred", today=True)
+        studies.load("sred", today=True)

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 from study_checks import check_every_scenario, check_result, check_variants, judged, runs
 
-from aqmlab import calibrate, study
-from aqmlab.experiment import Experiment, Form
-from aqmlab.measure import View
-from aqmlab.runs import Labels, Runs
+from aqmlab.comparison import calibrate
+from aqmlab.measures import View
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Runs
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import STUDY, measures
 from aqmlab.studies.unc_web.claims import CLAIMS, floors
@@ -45,6 +45,8 @@ from aqmlab.studies.unc_web.experiments import (
     two_areds,
 )
 from aqmlab.studies.unc_web.measures import GRID
+from aqmlab.study import run as study
+from aqmlab.study.experiment import Experiment, Form
 
 FEW = 1500
 """Requests of runs that are made here."""

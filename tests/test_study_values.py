@@ -11,11 +11,13 @@ import pytest
 from conftest import Cli
 from small_study import MAIN, STUDY, TIME, FakeScenario, run, slower
 
-from aqmlab import study, study_points, study_values
-from aqmlab.experiment import Form
-from aqmlab.publication import Claim, Decision, Study, StudyResult, Variant
-from aqmlab.rule import every, ratio, statistic
+from aqmlab.results.rule import every, ratio, statistic
 from aqmlab.stats import mean_interval
+from aqmlab.study import points as study_points
+from aqmlab.study import run as study
+from aqmlab.study import values as study_values
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Claim, Decision, Study, StudyResult, Variant
 
 
 def total(values: Any, level: float) -> Any:

@@ -20,23 +20,20 @@ import pytest
 from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
-from aqmlab import (
-    claim_tables,
-    progress,
-    sweep_charts,
-    sweep_file,
-    sweep_result,
-    sweep_run,
-    sweep_text,
-    sweep_why,
-    table_text,
-)
+from aqmlab._support import progress
 from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
-from aqmlab.measure import Measure
-from aqmlab.precision import Precision
+from aqmlab.cli import sweep_text, table_text
+from aqmlab.measures import Measure
 from aqmlab.scenario import ScenarioFileError
+from aqmlab.stats.precision import Precision
 from aqmlab.store import Store
 from aqmlab.sweep import Stopping, Sweep
+from aqmlab.sweep import charts as sweep_charts
+from aqmlab.sweep import claims as claim_tables
+from aqmlab.sweep import file as sweep_file
+from aqmlab.sweep import result as sweep_result
+from aqmlab.sweep import run as sweep_run
+from aqmlab.sweep import why as sweep_why
 
 FILE = """\
 scenario = "small.toml"

@@ -14,9 +14,11 @@ import polars as pl
 import pytest
 from conftest import PATIENCE_S, Cli
 
-from aqmlab import sweep_file, sweep_result, sweep_run
 from aqmlab.campaign import Local
 from aqmlab.store import Store
+from aqmlab.sweep import file as sweep_file
+from aqmlab.sweep import result as sweep_result
+from aqmlab.sweep import run as sweep_run
 
 FILE = """\
 scenario = "small.toml"

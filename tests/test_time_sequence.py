@@ -9,7 +9,8 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import plot, time_sequence
+from aqmlab.charts import chart as plot
+from aqmlab.run_charts import time_sequence
 
 DATAGRAMS = {"kind": "udp", "rate": "400kbps", "start": "3s", "lasts": "5s", "phase": "zero"}
 

@@ -15,13 +15,14 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab import _core, campaign, trace
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure, View
-from aqmlab.parallel import watched
-from aqmlab.plot import save
+from aqmlab import _core, campaign
+from aqmlab import traces as trace
+from aqmlab._support.parallel import watched
+from aqmlab.charts.chart import save
+from aqmlab.measures import Measure, View
 from aqmlab.scenario import Scenario, ScenarioFileError
 from aqmlab.store import Store
+from aqmlab.study.experiment import Experiment
 
 SIZES = {"kind": "power-law", "minimum": "4kB", "maximum": "1MB"}
 SOURCE = {"kind": "generated", "duration": "6s", "line_rate": "100Mbps", "flows": 300.0, "sizes": SIZES}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from aqmlab import stats
-from aqmlab.factors import Factor
-from aqmlab.tune import Answer, Question, Tuner
+from aqmlab.tuning.factors import Factor
+from aqmlab.tuning.tune import Answer, Question, Tuner
 
 FACTORS = [Factor.between("x", -5.0, 5.0), Factor.between("wait", "1ms", "100ms", "log")]
 

@@ -18,12 +18,14 @@ import pytest
 from conftest import COMMAND, PATIENCE_S, Cli
 
 import aqmlab as al
-from aqmlab import stats, tune_run, tuning_cli
+from aqmlab import stats
 from aqmlab.campaign import Local, Made, Task
-from aqmlab.factors import Factor
-from aqmlab.measure import Measure, View
+from aqmlab.cli import tuning as tuning_cli
+from aqmlab.measures import Measure, View
 from aqmlab.store import Store
-from aqmlab.tune_run import Tuning, TuningResult, run_tuning
+from aqmlab.tuning import tune_run
+from aqmlab.tuning.factors import Factor
+from aqmlab.tuning.tune_run import Tuning, TuningResult, run_tuning
 
 FACTORS = [
     Factor.between("bottleneck.queue.max_p", 0.01, 1.0),

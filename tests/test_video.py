@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import measures, video
-from aqmlab.measure import View
+from aqmlab import measures
+from aqmlab.measures import View
+from aqmlab.metrics import video
 
 ROOT = Path(__file__).parent.parent
 PLAYER = video.Player(segment_s=4.0, start_up_s=2.5, resume_s=5.0)

@@ -11,8 +11,8 @@ from rich.console import Console
 
 import aqmlab as al
 from aqmlab import _core
-from aqmlab.parallel import watched
-from aqmlab.watching import Watching, sparkline
+from aqmlab._support.parallel import watched
+from aqmlab.cli.watching import Watching, sparkline
 
 
 def link(**changes: Any) -> dict[str, Any]:

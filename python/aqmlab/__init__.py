@@ -6,15 +6,15 @@
 """
 
 from aqmlab._core import RESULTS_VERSION, ScenarioError, __version__
-from aqmlab.catalog import Entry, catalog, entry
-from aqmlab.compare import compare
-from aqmlab.measure import Measure
-from aqmlab.run import Run
+from aqmlab.comparison.compare import compare
+from aqmlab.measures import Measure
 from aqmlab.scenario import Scenario, ScenarioFileError
+from aqmlab.scenario.catalog import Entry, catalog, entry
+from aqmlab.scenario.run import Run
 from aqmlab.store import Store
 from aqmlab.sweep import Sweep
-from aqmlab.sweep_file import load as load_sweep
-from aqmlab.sweep_result import run_sweep
+from aqmlab.sweep.file import load as load_sweep
+from aqmlab.sweep.result import run_sweep
 
 __all__ = [
     "RESULTS_VERSION",

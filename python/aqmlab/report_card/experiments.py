@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqmlab.experiment import Experiment, Form
-from aqmlab.measure import Measure
+from aqmlab.measures import Measure
 from aqmlab.report_card import network, parameters, queues
 from aqmlab.report_card.measures import several
 from aqmlab.report_card.network import DOWN, LINES, UP, Table, scenario
 from aqmlab.report_card.queues import EQUAL, ROOMS, SHIPPED
-from aqmlab.sweep import Change, Changes, Value, applied
+from aqmlab.results.labels import Value
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.sweep.sweep import Change, Changes, applied
 
 SEEDS = 8
 QUICK_SEEDS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.plot import Chart
+from aqmlab.charts.chart import Chart
 from aqmlab.report_card.characterisation import Characterisation
 from aqmlab.report_card.experiments import SECTIONS
 from aqmlab.report_card.network import DROP_TAIL

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from aqmlab.files import write_bytes, write_text
-from aqmlab.plot import save
+from aqmlab._support.files import write_bytes, write_text
+from aqmlab.charts.chart import save
 from aqmlab.report_card import tables
 from aqmlab.report_card.characterisation import Card, Characterisation
 from aqmlab.report_card.figures import ellipses

@@ -11,8 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from aqmlab import _core
-from aqmlab.catalog import members
 from aqmlab.report_card.network import DROP_TAIL, PACKET, RATE_MBPS, Table
+from aqmlab.scenario.catalog import members
 from aqmlab.sweep import Changes
 
 EQUAL, SHIPPED = "equal", "shipped"

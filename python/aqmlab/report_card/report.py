@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from aqmlab.plot import save
-from aqmlab.report import data_uri
+from aqmlab.charts.chart import save
 from aqmlab.report_card import tables
 from aqmlab.report_card.characterisation import Characterisation
 from aqmlab.report_card.figures import ellipses
 from aqmlab.report_card.properties import OVERVIEW
 from aqmlab.report_card.queues import EQUAL, SHIPPED
+from aqmlab.study.report import data_uri
 
 TEMPLATE = "report_card.html.jinja"
 

@@ -15,17 +15,17 @@ from typing import Any
 import polars as pl
 
 from aqmlab import _core
+from aqmlab._support.files import write_bytes
 from aqmlab.campaign import Account, Executor, Local, execute, together, version
-from aqmlab.experiment import Experiment, FormName
-from aqmlab.files import write_bytes
 from aqmlab.report_card import parameters, queues
 from aqmlab.report_card.experiments import SECTIONS, VARIANT, Section, parameter_experiment
 from aqmlab.report_card.measures import PREFIX
 from aqmlab.report_card.network import DROP_TAIL, RATE_MBPS, Table, room_of
 from aqmlab.report_card.queues import EQUAL, SHIPPED
-from aqmlab.runs import Runs
+from aqmlab.results.runs import Runs
 from aqmlab.scenario import flat
 from aqmlab.store import Store
+from aqmlab.study.experiment import Experiment, FormName
 
 FILE = "values.parquet"
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import runpy
 from collections.abc import Mapping
+from pathlib import Path
+
+from aqmlab.study.publication import Study
 
 STUDIES: Mapping[str, str] = {
     "shred": "aqmlab.studies.shred",
@@ -23,3 +28,38 @@ TODAY: Mapping[str, str] = {
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 """The live forms that studies have."""
+
+
+def load(name: str, *, live: bool = False, today: bool = False) -> Study:
+    """The study of this name, or its `live` form, or the one that asks the queues of `today`; or that of a
+    Python file, which calls it `STUDY`.
+
+    Raises `KeyError` with the names there are if there is none, and `ValueError` if a file has none.
+    """
+    if name.endswith(".py") and not live and not today:
+        return _of_file(Path(name))
+    if name not in STUDIES:
+        raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
+    if live and name not in LIVE:
+        raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
+    if today and name not in TODAY:
+        known = ", ".join(TODAY)
+        raise KeyError(f"the study `{name}` has no form with today's queues: there is one of {known}")
+    forms = LIVE if live else TODAY if today else STUDIES
+    study = importlib.import_module(forms[name]).STUDY
+    assert isinstance(study, Study)
+    return study
+
+
+def _of_file(path: Path) -> Study:
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    study = runpy.run_path(str(path), run_name=path.stem).get("STUDY")
+    if not isinstance(study, Study):
+        raise ValueError(f"{path}: has no STUDY, an aqmlab.study.publication.Study")
+    return study
+
+
+def titles() -> dict[str, str]:
+    """The title of every study, by name."""
+    return {name: load(name).title for name in STUDIES}

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab.plot import Chart
-from aqmlab.runs import Results
-from aqmlab.study_charts import Draws
+from aqmlab.charts.chart import Chart
+from aqmlab.results.runs import Results
+from aqmlab.study.charts import Draws
 
 
 def drop_functions(

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from aqmlab import metrics, stats
-from aqmlab.measure import Run
-from aqmlab.publication import Verdicts
-from aqmlab.runs import Results
+from aqmlab.measures import Run
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Variable, points_of, seeds_of
 from aqmlab.scenario import changed
-from aqmlab.variable import Variable, points_of, seeds_of
+from aqmlab.study.publication import Verdicts
 
 Alters = Callable[[dict[str, Any]], dict[str, Any]]
 """A change of a scenario's table by a function."""

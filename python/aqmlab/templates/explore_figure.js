@@ -1,4 +1,4 @@
-// The figure: one SVG with panels of shared scales, in the style of `aqmlab.plot`.
+// The figure: one SVG with panels of shared scales, in the style of `aqmlab.charts`.
 
 const MARKERS = [
   "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", "M-3.6-3.6h7.2v7.2h-7.2z", "M0-4.8L4.6 3.4H-4.6z", "M0-5L5 0L0 5L-5 0z",

@@ -10,9 +10,8 @@ results are known as sentences and plots, and as one number, 40 %.
 
 from __future__ import annotations
 
-from aqmlab.publication import Study
-from aqmlab.rule import mean_of
-from aqmlab.runs import Results
+from aqmlab.results.rule import mean_of
+from aqmlab.results.runs import Results
 from aqmlab.studies.fair_queueing.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.fair_queueing.decisions import DECISIONS
 from aqmlab.studies.fair_queueing.experiments import EXPERIMENTS, baseline
@@ -20,6 +19,7 @@ from aqmlab.studies.fair_queueing.figures import FIGURES
 from aqmlab.studies.fair_queueing.flow_experiments import EXPERIMENTS as FLOW_EXPERIMENTS
 from aqmlab.studies.fair_queueing.measures import AVAILABLE_MBPS, BACKGROUND_RATE
 from aqmlab.studies.fair_queueing.tables import TABLES
+from aqmlab.study.publication import Study
 
 
 def _checks(results: Results) -> list[str]:

@@ -6,10 +6,19 @@ claim says whose the number is.
 
 from __future__ import annotations
 
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Reading, Verdicts
-from aqmlab.quantiles import tail_quantile
-from aqmlab.rule import Estimate, anywhere, difference, every, mean_of, ratio, statistic, unpaired_ratio
+from aqmlab.measures import Measure
+from aqmlab.results.rule import (
+    Estimate,
+    anywhere,
+    difference,
+    every,
+    mean_of,
+    ratio,
+    statistic,
+    unpaired_ratio,
+)
+from aqmlab.results.variable import Variable, per_seed
+from aqmlab.stats.quantiles import tail_quantile
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.blocks import CASES
 from aqmlab.studies.fair_queueing.experiments import (
@@ -27,7 +36,7 @@ from aqmlab.studies.fair_queueing.experiments import (
 from aqmlab.studies.fair_queueing.flow_experiments import TRACE_LOADS, example, number, trace
 from aqmlab.studies.fair_queueing.laws import FORMULA, PRINTED, TRANSPARENT, full_share
 from aqmlab.studies.shared import told
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.publication import Claim, Reading, Verdicts
 
 READINGS = tuple(
     Reading(name=str(name), labels={"recovery": name}, suffix=suffix)

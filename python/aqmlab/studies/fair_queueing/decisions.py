@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from aqmlab.publication import Decision, Variant
 from aqmlab.studies.fair_queueing.experiments import CONTROLS
 from aqmlab.studies.fair_queueing.flow_experiments import SIZES
 from aqmlab.studies.shared import Alters
+from aqmlab.study.publication import Decision, Variant
 
 
 def _sizes(name: str) -> Alters:

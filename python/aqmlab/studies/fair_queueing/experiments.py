@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from aqmlab import metrics
-from aqmlab.experiment import Experiment, Form
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.blocks import CASES, FLOWS, PACKETS, PLOTS, Plot
 from aqmlab.studies.fair_queueing.laws import PACKET, RATE_MBPS
 from aqmlab.studies.fair_queueing.measures import PAYLOAD, SHOWN_S, UNRESPONSIVE, USE_STEP_S
 from aqmlab.studies.shared import constant
+from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep import Changes
 
 WARM_UP_S = 20

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from aqmlab.measure import Measure
-from aqmlab.publication import Figure
-from aqmlab.rule import ratio
-from aqmlab.runs import Labels, Row
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.rule import ratio
+from aqmlab.results.runs import Row
+from aqmlab.results.variable import Measured, Variable, per_seed
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.blocks import BLOCKS, Block
 from aqmlab.studies.fair_queueing.claims import highspeed_over_reno, most
@@ -36,9 +37,9 @@ from aqmlab.studies.fair_queueing.flow_experiments import (
 )
 from aqmlab.studies.fair_queueing.laws import PRINTED, bottlenecked_law, full_share, modulated_wait_ms
 from aqmlab.studies.fair_queueing.measures import LAW_NAMES, SHOWN_S, USE_STEP_S, WINDOW_STEP_S
-from aqmlab.study_charts import Draws, line
-from aqmlab.study_query import Asked, Query, joined, law, of_runs, query, stacked
-from aqmlab.variable import Measured, Variable, per_seed
+from aqmlab.study.charts import Draws, line
+from aqmlab.study.publication import Figure
+from aqmlab.study.query import Asked, Query, joined, law, of_runs, query, stacked
 
 NAMED_LOAD = "load {:g}".format
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aqmlab.experiment import Experiment, Form
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.laws import RATE_MBPS
+from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep import Changes
 
 # A trace at the rates of slower and slower lines

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aqmlab import gauges, metrics
-from aqmlab.flow_level import demand, throughput_bps
-from aqmlab.measure import Reduction, Run
+from aqmlab import metrics
+from aqmlab.measures import Reduction, Run
+from aqmlab.metrics.flow_level import demand, throughput_bps
+from aqmlab.run_charts import gauges
 from aqmlab.studies.fair_queueing.laws import PACKET, PACKET_S, RATE_MBPS, modulated_wait_ms
 
 AVAILABLE_MBPS = 25.0

@@ -6,12 +6,11 @@ import math
 
 import polars as pl
 
-from aqmlab.experiment import Experiment
 from aqmlab.flow_level import regime, throughput_law
-from aqmlab.measure import Measure
+from aqmlab.measures import Measure
 from aqmlab.metrics import bits_per_second
-from aqmlab.publication import Table
-from aqmlab.runs import Results
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import per_seed
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.claims import beside, highspeed_over_reno
 from aqmlab.studies.fair_queueing.experiments import (
@@ -29,9 +28,10 @@ from aqmlab.studies.fair_queueing.experiments import (
 from aqmlab.studies.fair_queueing.figures import EXAMPLE, WAIT_LAWS
 from aqmlab.studies.fair_queueing.flow_experiments import PEAKS, number, regimes, trace
 from aqmlab.studies.fair_queueing.laws import RATE_MBPS
-from aqmlab.study_query import Query, joined, means, query, scaled, stacked
-from aqmlab.study_tables import crossed, listed
-from aqmlab.variable import per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Table
+from aqmlab.study.query import Query, joined, means, query, scaled, stacked
+from aqmlab.study.tables import crossed, listed
 
 
 def _everywhere(id: str, title: str, measure: Measure, *, factor: float = 1.0, note: str = "") -> Table:

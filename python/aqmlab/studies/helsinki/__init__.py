@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from aqmlab.experiment import Experiment
-from aqmlab.publication import Study
-from aqmlab.runs import Results
+from aqmlab.results.runs import Results
 from aqmlab.studies.helsinki.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.helsinki.decisions import DECISIONS
 from aqmlab.studies.helsinki.experiments import EXPERIMENTS, QUEUES, burst, third, throughout
 from aqmlab.studies.helsinki.figures import FIGURES
 from aqmlab.studies.helsinki.measures import ELAPSED, TCP_TIME
 from aqmlab.studies.helsinki.tables import TABLES
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Study
 
 
 def unfinished(*experiments: Experiment) -> Callable[[Results], list[str]]:

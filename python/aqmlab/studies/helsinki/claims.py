@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from aqmlab import stats
-from aqmlab.experiment import Experiment
-from aqmlab.publication import Claim, Reading, Verdicts
-from aqmlab.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, statistic
+from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, statistic
+from aqmlab.results.variable import Variable, per_seed
 from aqmlab.stats import Interval
 from aqmlab.studies.helsinki import measures, recorded
 from aqmlab.studies.helsinki.experiments import (
@@ -35,7 +34,8 @@ from aqmlab.studies.helsinki.experiments import (
     third,
 )
 from aqmlab.studies.helsinki.numbers import at_plotted_starts, numbers_of
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Reading, Verdicts
 
 RED_TO_TAIL_DROP = (RED, TAIL_DROP)
 TAIL_DROP_TO_RED = (TAIL_DROP, RED)

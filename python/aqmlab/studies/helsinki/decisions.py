@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from aqmlab import metrics
-from aqmlab.publication import Decision, Variant
 from aqmlab.scenario import changed
 from aqmlab.studies.helsinki.experiments import (
     DATAGRAM,
@@ -17,6 +16,7 @@ from aqmlab.studies.helsinki.experiments import (
     is_old,
 )
 from aqmlab.studies.shared import Alters
+from aqmlab.study.publication import Decision, Variant
 from aqmlab.sweep import Change
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from aqmlab.experiment import Experiment, Form
-from aqmlab.runs import Labels
+from aqmlab.results.labels import Labels
 from aqmlab.studies.helsinki import measures
 from aqmlab.studies.shared import Alters, constant
+from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep import Changes
 
 # The path of the testbed

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.plot import Chart
-from aqmlab.publication import Figure
-from aqmlab.runs import Labels, Results
+from aqmlab.charts.chart import Chart
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Variable, seeds_of, series
+from aqmlab.run_charts.time_sequence import time_sequence
 from aqmlab.studies.helsinki import measures, recorded
 from aqmlab.studies.helsinki.experiments import (
     DATAGRAMS,
@@ -32,10 +33,10 @@ from aqmlab.studies.helsinki.experiments import (
     throughout,
     traces,
 )
-from aqmlab.study_charts import Draws, line
-from aqmlab.study_query import Query, elsewhere, stacked
-from aqmlab.time_sequence import time_sequence
-from aqmlab.variable import Variable, seeds_of, series
+from aqmlab.study.charts import Draws, line
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Figure
+from aqmlab.study.query import Query, elsewhere, stacked
 
 # Against the start
 

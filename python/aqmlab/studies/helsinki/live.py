@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from aqmlab.measure import Measure
-from aqmlab.publication import Decision, Figure, Reading, Table, Verdicts
+from aqmlab.measures import Measure
+from aqmlab.results.variable import Variable
 from aqmlab.studies import helsinki
 from aqmlab.studies.helsinki import decisions, measures, tables
 from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL, UNITS, answers, claims_of
@@ -32,9 +32,9 @@ from aqmlab.studies.helsinki.live_experiments import (
     traces,
     traces_live,
 )
-from aqmlab.study_charts import Draws, line
-from aqmlab.study_query import Query, elsewhere, stacked
-from aqmlab.variable import Variable
+from aqmlab.study.charts import Draws, line
+from aqmlab.study.publication import Decision, Figure, Reading, Table, Verdicts
+from aqmlab.study.query import Query, elsewhere, stacked
 
 READINGS = tuple(
     Reading(

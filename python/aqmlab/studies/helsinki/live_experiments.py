@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from aqmlab.experiment import Experiment, Form
-from aqmlab.runs import Labels, Results, Runs
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Results, Runs
 from aqmlab.studies.helsinki import experiments, recorded
 from aqmlab.studies.helsinki.experiments import BYTES, KERNEL, QUEUE, SERVICE, TAIL_DROP, UNIT, only, starts
+from aqmlab.study.experiment import Experiment, Form
 
 SYSTEM = "linux-6"
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.measure import Reduction, Run
-from aqmlab.runs import number
+from aqmlab.measures import Reduction, Run
+from aqmlab.results.runs import number
 
 _COLUMNS = ("flow", "start_s", "size_bytes", "handshake_s", "acknowledged_s", "retransmitted", "timeouts")
 

@@ -5,13 +5,13 @@ They are of the talk's own system, so the live form, which cannot have that syst
 
 from __future__ import annotations
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim
-from aqmlab.rule import AnyRule, anywhere, every, mean_of
+from aqmlab.measures import Measure
+from aqmlab.results.rule import AnyRule, anywhere, every, mean_of
+from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.helsinki import measures, recorded
 from aqmlab.studies.helsinki.experiments import ONE_CLASS, PLOTTED_STARTS, TAIL_DROP
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim
 
 PRINTED = {"RI-11": (24.5, 127), "RI-12": (23.7, 224), "RI-13": (25.5, 181)}
 """The pairs of numbers on slide 16, by claim: TCP's elapsed time in seconds, and datagrams received."""

@@ -9,8 +9,8 @@ from importlib import resources
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.experiment import Experiment
-from aqmlab.runs import Labels, Results, Row, Runs
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Results, Row, Runs
 from aqmlab.studies.helsinki.experiments import (
     BYTES,
     ONE_CLASS,
@@ -21,6 +21,7 @@ from aqmlab.studies.helsinki.experiments import (
     burst,
     third,
 )
+from aqmlab.study.experiment import Experiment
 
 BESIDE = {"linux-6.1 by counting": "linux-2.4", "linux-6.1": "linux-6"}
 """The systems that were recorded, and ours that each stands beside."""

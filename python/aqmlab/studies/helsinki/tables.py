@@ -7,17 +7,18 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Table
-from aqmlab.runs import Labels, Results, Runs
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Results, Runs
+from aqmlab.results.variable import Variable
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.helsinki import measures, recorded
 from aqmlab.studies.helsinki.claims import CLAIMS, NOT_OF_THE_KERNEL, OURS, THEIRS
 from aqmlab.studies.helsinki.experiments import DATAGRAMS, QUEUES, burst, burst_traces, third, throughout
-from aqmlab.study_query import Query, by_point, cell, in_order, label_of, law, scaled, stacked
-from aqmlab.study_tables import Tabulates, crossed, listed
-from aqmlab.variable import Variable
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Table
+from aqmlab.study.query import Query, by_point, cell, in_order, label_of, law, scaled, stacked
+from aqmlab.study.tables import Tabulates, crossed, listed
 
 
 def _in_words(start: Any) -> str:

@@ -9,14 +9,14 @@ the report. Of its results only Table I is known as numbers.
 
 from __future__ import annotations
 
-from aqmlab.publication import Study
-from aqmlab.runs import Results
+from aqmlab.results.runs import Results
 from aqmlab.studies.mice_elephants.claims import CLAIMS, answer
 from aqmlab.studies.mice_elephants.decisions import DECISIONS
 from aqmlab.studies.mice_elephants.experiments import EXPERIMENTS, exp_1
 from aqmlab.studies.mice_elephants.figures import FIGURES
 from aqmlab.studies.mice_elephants.measures import ACTIVE, WARM_UP
 from aqmlab.studies.mice_elephants.tables import TABLES, settled
+from aqmlab.study.publication import Study
 
 
 def _checks(results: Results) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Verdicts
-from aqmlab.rule import AnyRule, Estimate, difference, every, mean_of, ratio
+from aqmlab.measures import Measure
+from aqmlab.results.rule import AnyRule, Estimate, difference, every, mean_of, ratio
+from aqmlab.results.variable import Measured, Variable, per_seed
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.experiments import (
     LOSSES,
@@ -19,7 +18,8 @@ from aqmlab.studies.mice_elephants.experiments import (
     two_way,
 )
 from aqmlab.studies.shared import range_of, told
-from aqmlab.variable import Measured, Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Verdicts
 
 OTHERS = ("RED", "Drop Tail")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aqmlab.publication import Decision, Variant
 from aqmlab.studies.mice_elephants.experiments import LAWS
 from aqmlab.studies.shared import queue_with, tcp_with
+from aqmlab.study.publication import Decision, Variant
 from aqmlab.sweep import Change
 
 

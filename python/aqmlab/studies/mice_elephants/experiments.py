@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aqmlab import _core
-from aqmlab.experiment import Experiment, Form
 from aqmlab.scenario import changed
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.measures import PACKET
 from aqmlab.studies.shared import Alters, constant
+from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep import Changes
 
 WEIGHT = 1 / 512

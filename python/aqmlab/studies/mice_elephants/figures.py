@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from aqmlab.measure import Measure
-from aqmlab.plot import Chart
-from aqmlab.publication import Figure
-from aqmlab.rule import Estimate, ratio
-from aqmlab.runs import Labels, Results, Row
+from aqmlab.charts.chart import Chart
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.rule import Estimate, ratio
+from aqmlab.results.runs import Results, Row
+from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.claims import in_exp_1
@@ -28,9 +29,9 @@ from aqmlab.studies.mice_elephants.experiments import (
     two_way,
 )
 from aqmlab.studies.mice_elephants.latency_model import Latency, Path, latency
-from aqmlab.study_charts import Draws, line
-from aqmlab.study_query import joined, law, of_runs, query, scaled, stacked
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.charts import Draws, line
+from aqmlab.study.publication import Figure
+from aqmlab.study.query import joined, law, of_runs, query, scaled, stacked
 
 Found = Iterator[tuple[Labels, float]]
 

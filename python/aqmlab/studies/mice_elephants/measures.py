@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aqmlab import gauges, metrics
-from aqmlab.measure import Reduction, Run
+from aqmlab import metrics
+from aqmlab.measures import Reduction, Run
+from aqmlab.run_charts import gauges
 from aqmlab.studies.shared import mean, rows_of
 
 PACKET = 500

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Table
-from aqmlab.rule import Estimate, ratio, statistic
-from aqmlab.runs import Results
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Value
+from aqmlab.results.rule import Estimate, ratio, statistic
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Derived, Variable, per_seed
 from aqmlab.stats import Interval
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.claims import as_good_as_red, in_exp_1
@@ -40,10 +40,10 @@ from aqmlab.studies.mice_elephants.experiments import (
 from aqmlab.studies.mice_elephants.figures import carried
 from aqmlab.studies.mice_elephants.measures import DEMAND, PACKET
 from aqmlab.studies.shared import settled_after
-from aqmlab.study_query import Asked, Query, joined, label_of, law, query, scaled, stacked
-from aqmlab.study_tables import Tabulates, crossed, listed, overview
-from aqmlab.sweep import Value
-from aqmlab.variable import Derived, Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Table
+from aqmlab.study.query import Asked, Query, joined, label_of, law, query, scaled, stacked
+from aqmlab.study.tables import Tabulates, crossed, listed, overview
 
 CLASSES = {"all": measures.ALL, "short": measures.SHORT, "long": measures.LONG}
 

@@ -8,8 +8,7 @@ its figures are not available as numbers.
 
 from __future__ import annotations
 
-from aqmlab.publication import Study
-from aqmlab.runs import Results
+from aqmlab.results.runs import Results
 from aqmlab.studies.shared import warm_up_warning
 from aqmlab.studies.shred.claims import CLAIMS, answer
 from aqmlab.studies.shred.decisions import DECISIONS
@@ -24,6 +23,7 @@ from aqmlab.studies.shred.experiments import (
 from aqmlab.studies.shred.figures import FIGURES
 from aqmlab.studies.shred.measures import ACTIVE, SERIES_STEP_S
 from aqmlab.studies.shred.tables import TABLES
+from aqmlab.study.publication import Study
 
 
 def _checks(results: Results) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from aqmlab import metrics
-from aqmlab.experiment import Experiment
-from aqmlab.publication import Claim, Verdicts
-from aqmlab.rule import difference, every, mean_of, ratio
+from aqmlab.results.rule import difference, every, mean_of, ratio
+from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.shared import range_of, told
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.experiments import (
@@ -20,7 +19,8 @@ from aqmlab.studies.shred.experiments import (
     web_only,
     web_only_pages,
 )
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Verdicts
 
 AREA_TO_S = 10.0
 """How far the area between two distribution functions is taken."""

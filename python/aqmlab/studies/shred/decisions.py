@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aqmlab.publication import Decision, Variant
 from aqmlab.studies.shared import Alters, queue_with, tcp_with
 from aqmlab.studies.shred.experiments import OBJECT_SIZES
+from aqmlab.study.publication import Decision, Variant
 
 
 def _red(**changes: Any) -> Alters:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aqmlab.experiment import Experiment, Form
 from aqmlab.studies.shared import constant
 from aqmlab.studies.shred import measures
+from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep import Changes
 
 MSS = "934B"

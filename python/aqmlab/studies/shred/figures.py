@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aqmlab.measure import Measure
-from aqmlab.publication import Figure
-from aqmlab.runs import Labels, Row
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Row
+from aqmlab.results.variable import Measured, Variable, per_seed
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.claims import TALK_ACTIVE, mixed, normalised, share_beyond
@@ -29,9 +30,9 @@ from aqmlab.studies.shred.experiments import (
     web_only,
     web_only_pages,
 )
-from aqmlab.study_charts import Draws, line
-from aqmlab.study_query import Query, joined, of_runs, query, stacked
-from aqmlab.variable import Measured, Variable, per_seed
+from aqmlab.study.charts import Draws, line
+from aqmlab.study.publication import Figure
+from aqmlab.study.query import Query, joined, of_runs, query, stacked
 
 RATIOS = (0.25, 0.5, 1.0, 1.5, 2.0)
 """Windows over the average window at which SHRED's drop function is drawn."""

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.measure import Reduction, Run
+from aqmlab.measures import Reduction, Run
 from aqmlab.studies.shared import mean, rows_of
 
 RATE_BPS = 10e6

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Table
-from aqmlab.rule import ratio
+from aqmlab.measures import Measure
+from aqmlab.results.rule import ratio
+from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.claims import RED_TO_DROP_TAIL, SHRED_TO_RED, mixed
 from aqmlab.studies.shred.experiments import (
@@ -20,9 +19,10 @@ from aqmlab.studies.shred.experiments import (
     web_mixed,
     web_only,
 )
-from aqmlab.study_query import Query, joined, scaled, stacked
-from aqmlab.study_tables import Tabulates, crossed, listed, overview
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Table
+from aqmlab.study.query import Query, joined, scaled, stacked
+from aqmlab.study.tables import Tabulates, crossed, listed, overview
 
 _OVERVIEW = (
     *(measures.MEAN_TIME, measures.MEDIAN, measures.P90, measures.P99, measures.SLOWDOWN),

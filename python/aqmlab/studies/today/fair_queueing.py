@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aqmlab.experiment import Form
-from aqmlab.publication import Claim, Study, Table, Verdicts
-from aqmlab.rule import difference, every, mean_of, ratio
+from aqmlab.results.rule import difference, every, mean_of, ratio
 from aqmlab.studies.fair_queueing import STUDY as PAPER
 from aqmlab.studies.fair_queueing import experiments as paper
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.today.queues import TODAY, counted, readings
-from aqmlab.study_tables import overview
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.tables import overview
 
 BUFFER = 625
 """Packets, of FIFO and FQ; today's queues have their own room."""

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aqmlab.experiment import Experiment, Form
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Study, Table, Verdicts
-from aqmlab.rule import AnyRule, every, ratio
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Value
+from aqmlab.results.rule import AnyRule, every, ratio
+from aqmlab.results.variable import Variable
 from aqmlab.studies.helsinki import STUDY as PAPER
 from aqmlab.studies.helsinki import experiments as paper
 from aqmlab.studies.helsinki import measures
 from aqmlab.studies.today.queues import TODAY, counted, readings
-from aqmlab.study_tables import overview
-from aqmlab.sweep import Change, Changes, Value
-from aqmlab.variable import Variable
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.tables import overview
+from aqmlab.sweep import Change, Changes
 
 STARTS, UDP_STARTS = (0, 2, 4, 5.5), (0, 2, 7)
 """When the third flow and when the datagrams start, in seconds."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aqmlab.experiment import Form
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Study, Table, Verdicts
-from aqmlab.rule import AnyRule, difference, every, ratio
+from aqmlab.measures import Measure
+from aqmlab.results.rule import AnyRule, difference, every, ratio
+from aqmlab.results.variable import Variable
 from aqmlab.studies.mice_elephants import STUDY as PAPER
 from aqmlab.studies.mice_elephants import experiments as paper
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.experiments import BDP_1, BDP_2, FULL_S, QUICK_S, RIO_PS, lasting
 from aqmlab.studies.today.queues import at, counted, readings
-from aqmlab.study_tables import overview
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.tables import overview
 from aqmlab.sweep import Changes
-from aqmlab.variable import Variable
 
 # Senders use ECN, so that a queue which marks as it comes may do so.
 _TODAY = at("bottleneck", **{"tcp.ecn.mode": "on"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aqmlab.publication import Reading, Verdicts
+from aqmlab.study.publication import Reading, Verdicts
 from aqmlab.sweep import Changes
 
 TODAY: Mapping[str, dict[str, Any]] = {

@@ -6,19 +6,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from aqmlab.experiment import Form
-from aqmlab.publication import Claim, Decision, Figure, Study, Table, Variant, Verdicts
-from aqmlab.rule import AnyRule, difference, every, ratio
+from aqmlab.results.rule import AnyRule, difference, every, ratio
+from aqmlab.results.variable import Variable
 from aqmlab.studies.shred import STUDY as PAPER
 from aqmlab.studies.shred import experiments as paper
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.claims import normalised, share_beyond
 from aqmlab.studies.shred.figures import cdf, tail
 from aqmlab.studies.today.queues import at, counted, readings
-from aqmlab.study_charts import line
-from aqmlab.study_tables import overview
+from aqmlab.study.charts import line
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Claim, Decision, Figure, Study, Table, Variant, Verdicts
+from aqmlab.study.tables import overview
 from aqmlab.sweep import Change, Changes
-from aqmlab.variable import Variable
 
 QUEUE = Changes({**paper.QUEUE, **at("bottleneck")})
 QUEUE_OR_NONE = Changes({**QUEUE, paper.UNCONGESTED: paper.QUEUE_OR_NONE[paper.UNCONGESTED]})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aqmlab.experiment import Form
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Study, Table, Verdicts
-from aqmlab.rule import AnyRule, every, ratio, statistic
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Value
+from aqmlab.results.rule import AnyRule, every, ratio, statistic
 from aqmlab.studies.today.queues import at, counted, readings
 from aqmlab.studies.unc_web import STUDY as PAPER
 from aqmlab.studies.unc_web import experiments as paper
@@ -15,8 +14,10 @@ from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import LEAST, lags, leads
 from aqmlab.studies.unc_web.experiments import QUICK_PAIRS, SHORT_PAIRS, lasting
 from aqmlab.studies.unc_web.measures import WAYS
-from aqmlab.study_tables import overview
-from aqmlab.sweep import Change, Changes, Value
+from aqmlab.study.experiment import Form
+from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.tables import overview
+from aqmlab.sweep import Change, Changes
 
 LOADS = (80, 90, 105)
 HIGH = 105

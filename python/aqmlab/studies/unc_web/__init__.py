@@ -9,8 +9,8 @@ the report; none of its results is known as a number.
 
 from __future__ import annotations
 
-from aqmlab.publication import Reading, Study
-from aqmlab.runs import Results
+from aqmlab.results.labels import said
+from aqmlab.results.runs import Results
 from aqmlab.studies.shared import settled_after
 from aqmlab.studies.unc_web.claims import CLAIMS, answer, floors
 from aqmlab.studies.unc_web.decisions import DECISIONS
@@ -19,7 +19,7 @@ from aqmlab.studies.unc_web.experiments import EXPERIMENTS, WARM_UP_S, drop_tail
 from aqmlab.studies.unc_web.figures import FIGURES
 from aqmlab.studies.unc_web.measures import ACTIVE, SERIES_STEP_S
 from aqmlab.studies.unc_web.tables import TABLES, calibrated
-from aqmlab.sweep import said
+from aqmlab.study.publication import Reading, Study
 
 
 def _checks(results: Results) -> list[str]:

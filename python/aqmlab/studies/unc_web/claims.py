@@ -8,11 +8,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Claim, Floor, Verdicts
-from aqmlab.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
-from aqmlab.runs import Results
+from aqmlab.measures import Measure
+from aqmlab.results.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Variable, per_seed
 from aqmlab.stats import LEVEL
 from aqmlab.studies.shared import told
 from aqmlab.studies.unc_web import measures
@@ -27,7 +26,8 @@ from aqmlab.studies.unc_web.experiments import (
     tuning,
     two_areds,
 )
-from aqmlab.variable import Variable, per_seed
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Claim, Floor, Verdicts
 
 LOW = tuple(load for load in LOADS if load < 80)
 HIGHEST = tuple(load for load in LOADS if load >= 90)

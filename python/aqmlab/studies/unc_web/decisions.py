@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aqmlab.publication import Decision, Variant
 from aqmlab.studies.shared import Alters, queue_with
 from aqmlab.studies.unc_web.experiments import FULL_RATE, same_load
+from aqmlab.study.publication import Decision, Variant
 
 
 def _marking(**changes: Any) -> Alters:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from aqmlab import bands, modality, stats
-from aqmlab.response_times import Crossing, Floats, crossings, zero_between
-from aqmlab.runs import Labels, Results
-from aqmlab.stats import Interval
+from aqmlab import stats
+from aqmlab.metrics.response_times import Crossing, Floats, crossings, zero_between
+from aqmlab.results.labels import Labels
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Variable, axes_of, common_values, product, seeds_of
+from aqmlab.stats import Interval, bands, modality
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.experiments import adaptive_red, drop_tail
 from aqmlab.studies.unc_web.measures import GRID
-from aqmlab.variable import Variable, axes_of, common_values, product, seeds_of
 
 Values = Sequence[Sequence[Any]]
 """Of some variables the values of all seeds: a distribution each, or `None`."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aqmlab.calibrate import ROOM, UNCONGESTED
-from aqmlab.experiment import Experiment, Form
+from aqmlab.comparison.calibrate import ROOM, UNCONGESTED
 from aqmlab.scenario import changed
 from aqmlab.studies.shared import Alters
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.measures import WAYS
+from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep import Changes
 
 RATE_MBPS = 10

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aqmlab.measure import Measure
-from aqmlab.plot import Chart
-from aqmlab.publication import Figure
-from aqmlab.response_times import chart_of_body, chart_of_tail, time_text
-from aqmlab.rule import difference, ratio
-from aqmlab.runs import Results
+from aqmlab.charts.chart import Chart
+from aqmlab.measures import Measure
+from aqmlab.metrics.response_times import chart_of_body, chart_of_tail, time_text
+from aqmlab.results.labels import Value
+from aqmlab.results.rule import difference, ratio
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Variable, all_at
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import PAIRINGS, cdf, certain_crossings, seed_by_seed
 from aqmlab.studies.unc_web.experiments import (
@@ -23,10 +24,9 @@ from aqmlab.studies.unc_web.experiments import (
     calibration,
     drop_tail,
 )
-from aqmlab.study_charts import Draws, line
-from aqmlab.study_query import Asked, joined, law, means, query, scaled, stacked
-from aqmlab.sweep import Value
-from aqmlab.variable import Variable, all_at
+from aqmlab.study.charts import Draws, line
+from aqmlab.study.publication import Figure
+from aqmlab.study.query import Asked, joined, law, means, query, scaled, stacked
 
 _TIMES = [float(at) for at in measures.GRID]
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.calibrate import UNCONGESTED
-from aqmlab.measure import Measure, Reduction, Run
+from aqmlab.comparison.calibrate import UNCONGESTED
+from aqmlab.measures import Measure, Reduction, Run
 from aqmlab.studies.shared import mean, rows_of
 
 WAYS = ("forward", "reverse")

@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 
 from aqmlab import stats
-from aqmlab.experiment import Experiment
-from aqmlab.measure import Measure
-from aqmlab.publication import Table
-from aqmlab.response_times import sentence
-from aqmlab.rule import statistic
-from aqmlab.runs import Results
+from aqmlab.measures import Measure
+from aqmlab.metrics.response_times import sentence
+from aqmlab.results.labels import Value, said
+from aqmlab.results.rule import statistic
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import Along, Variable
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.claims import floors
@@ -39,10 +39,10 @@ from aqmlab.studies.unc_web.experiments import (
     tuning,
 )
 from aqmlab.studies.unc_web.measures import REVERSE
-from aqmlab.study_query import Query, joined, query, scaled, stacked
-from aqmlab.study_tables import Tabulates, crossed, listed
-from aqmlab.sweep import Value, said
-from aqmlab.variable import Along, Variable
+from aqmlab.study.experiment import Experiment
+from aqmlab.study.publication import Table
+from aqmlab.study.query import Query, joined, query, scaled, stacked
+from aqmlab.study.tables import Tabulates, crossed, listed
 
 full_load = statistic(
     "connections a second that offer all of the line",

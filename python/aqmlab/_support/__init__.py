@@ -1,0 +1,1 @@
+"""What every room stands on: files, errors, progress, checks of arguments. Not for users."""

@@ -1,0 +1,37 @@
+"""The scenarios that come with aqmlab: each is found by its name from any folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent / "scenarios"
+"""Their files. In a checkout a link to the folder `scenarios` at its top."""
+
+
+def names() -> list[str]:
+    """The names of all of them."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def located(path: str | Path) -> Path:
+    """The file of this path; if there is none, the packaged scenario of this name."""
+    path = Path(path)
+    packaged = FOLDER / f"{path}.toml"
+    return packaged if is_name(path) and not path.exists() and packaged.is_file() else path
+
+
+def is_name(path: Path) -> bool:
+    """Whether a path is a plain name, without folder and ending."""
+    return re.fullmatch(r"[\w-]+", str(path)) is not None
+
+
+def summary(name: str) -> str:
+    """The first sentence of the comment at the head of a packaged scenario."""
+    lines = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    head = []
+    for line in lines:
+        if not line.startswith("# "):
+            break
+        head.append(line.removeprefix("# ").strip())
+    return re.split(r"(?<=[.:?!])\s", " ".join(head), maxsplit=1)[0].rstrip(":") or name

@@ -1,0 +1,43 @@
+"""Many runs at once: on this machine, live, or on a Dask cluster."""
+
+from aqmlab.campaign.campaign import (
+    BLOCK,
+    Account,
+    Executor,
+    Failure,
+    FirstFailureError,
+    Local,
+    Made,
+    Refused,
+    Runnable,
+    Task,
+    complete,
+    crashed,
+    execute,
+    keep_scenario,
+    make,
+    settled,
+    together,
+    version,
+)
+
+__all__ = [
+    "BLOCK",
+    "Account",
+    "Executor",
+    "Failure",
+    "FirstFailureError",
+    "Local",
+    "Made",
+    "Refused",
+    "Runnable",
+    "Task",
+    "complete",
+    "crashed",
+    "execute",
+    "keep_scenario",
+    "make",
+    "settled",
+    "together",
+    "version",
+]

@@ -1,0 +1,1 @@
+"""Charts: a table with the columns to draw, saved as pictures."""

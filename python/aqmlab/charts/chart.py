@@ -1,0 +1,453 @@
+"""Eight kinds of chart.
+
+A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are pictures
+(SVG, PNG, PDF) and a CSV of exactly what is drawn, the same bytes for the same table. Colours, type and sizes
+are those of `plot_style`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from aqmlab._support.files import write_bytes, write_csv
+from aqmlab.charts.style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses"]
+
+MOST_IN_A_ROW = 5
+"""Panels side by side."""
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How one group of a chart of marks looks."""
+
+    colour: str
+    shape: Literal["bar", "dot", "cross", "steps"]
+    """A bar stands from `y` to the column `end`, a dot or a cross halfway between; steps join the `y`."""
+    width: float = 1.6
+    layer: int = 3
+    """Higher ones cover lower ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A table and how to draw it.
+
+    Columns named by `x`, `y` and `by` are drawn; `low` and `high`, where the table has them, are
+    the ends of the interval of `y`; boxes have `y` for the median and four more columns, `least`, `q25`,
+    `q75` and `most`; ellipses have a column `part`, `centre` in one row of each group and `contour` in the
+    others, in their order. `panel`, where given, splits the chart side by side, and into rows of
+    three where there are many panels; with `beneath` into panels one beneath another.
+    """
+
+    kind: Kind
+    table: pl.DataFrame
+    x: str
+    y: str
+    by: str
+    x_label: str
+    y_label: str
+    panel: str | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Groups measured elsewhere, and whose colour each has: hollow marks without a line (lines), hollow
+    boxes (boxes)."""
+    overlaid: bool = False
+    """Bars: one place for each x, coloured by its group, instead of a place for each group."""
+    log_x: bool = False
+    log_y: bool = False
+    x_limits: tuple[float, float] | None = None
+    y_limits: tuple[float, float] | None = None
+    panel_x_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """In place of `x_limits`, where a panel needs its own."""
+    guides: Mapping[str, float] = field(default_factory=dict)
+    """Labelled lines at values of x, such as the initial time-out."""
+    panel_guides: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The same for one panel each."""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Labelled lines at values of y, such as a published value."""
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+    """Marks: how each group looks, in the order of the legend."""
+    beneath: Mapping[str, str] = field(default_factory=dict)
+    """Panels that stand one beneath another share their x and have a y axis each, which says this instead of
+    `y_label`."""
+
+    def _repr_png_(self) -> bytes:
+        return drawn(self, ["png"])["png"]
+
+    def _repr_svg_(self) -> str:
+        return drawn(self, ["svg"])["svg"].decode()
+
+
+def save(
+    chart: Chart,
+    folder: Path,
+    name: str,
+    *,
+    pictures: Collection[str] = ("svg", "png"),
+    look: Look = AS_ON_A_PAGE,
+) -> dict[str, Path]:
+    """Writes the chart into `folder` as `name.ENDING` for each of `pictures` (`svg`, `png`, `pdf`), and its
+    numbers as `name.csv`; returns the files by ending. In SVG and PDF text stays text. Raises `ValueError`
+    if there is no such picture or font, and writes nothing then."""
+    check_pictures("pictures", pictures)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {ending: folder / f"{name}.{ending}" for ending in (*pictures, "csv")}
+    for ending, picture in drawn(chart, pictures, look).items():
+        write_bytes(paths[ending], picture)
+    write_csv(paths["csv"], chart.table)
+    return paths
+
+
+def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) -> dict[str, bytes]:
+    """The chart as the contents of files, by ending."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    found = {}
+    with mpl.rc_context(look.settings(natural_width(chart))):  # type: ignore[arg-type]
+        figure = draw(chart, look)
+        # `Figure.savefig` would draw everything once more before, for the layout by itself.
+        for ending in (one for one in ENDINGS if one in pictures):
+            picture = io.BytesIO()
+            canvas: Any
+            if ending == "svg":
+                canvas = FigureCanvasSVG(figure)
+                canvas.print_svg(picture, metadata={"Date": None, "Creator": "aqmlab"})
+            elif ending == "pdf":
+                canvas = FigureCanvasPdf(figure)
+                canvas.print_pdf(picture, metadata={"CreationDate": None, "Creator": "aqmlab"})
+            else:
+                figure.set_dpi(160)
+                canvas = FigureCanvasAgg(figure)
+                canvas.print_png(picture, metadata={"Software": "aqmlab"})
+            figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
+            found[ending] = picture.getvalue()
+    return found
+
+
+def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
+    """Writes each chart as `save` does, under its name; returns the files."""
+    return [path for name, chart in charts.items() for path in save(chart, folder, name).values()]
+
+
+def natural_width(chart: Chart) -> float:
+    """The inches from side to side of a chart whose width nobody chooses."""
+    columns = _columns(chart, len(_panels(chart)))
+    wide = bool(chart.beneath) or chart.kind == "marks"
+    return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
+
+
+def _panels(chart: Chart) -> list[Any]:
+    return [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
+
+
+def _columns(chart: Chart, panels: int) -> int:
+    """Panels side by side."""
+    return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
+
+
+def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
+    """The chart as a figure, in the style that is current."""
+    from matplotlib.figure import Figure
+
+    panels = _panels(chart)
+    is_column = bool(chart.beneath)
+    columns = _columns(chart, len(panels))
+    lines = -(-len(panels) // columns)
+    natural = natural_width(chart)
+    width = look.width_in or natural
+    # A narrower chart is lower, too, but not in proportion: its text does not shrink as much.
+    height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
+    for unused in axes[len(panels) :]:
+        unused.set_visible(False)
+    groups = chart.table[chart.by].unique(maintain_order=True).to_list()
+    for place, (panel, axis) in enumerate(zip(panels, axes, strict=False)):
+        table = chart.table if panel is None else chart.table.filter(pl.col(chart.panel or "") == panel)
+        if chart.kind == "bars":
+            _bars(axis, chart, table, groups)
+        elif chart.kind == "marks":
+            _marks(axis, chart, table)
+        elif chart.kind == "boxes":
+            _boxes(axis, chart, table, groups)
+        elif chart.kind == "ellipses":
+            _ellipses(axis, chart, table, groups)
+        else:
+            _lines(axis, chart, table, groups)
+        _dress(axis, chart, str(panel), first=place % columns == 0)
+        if is_column:
+            axis.label_outer()
+        elif panel is not None:
+            axis.set_title(str(panel))
+    shown: dict[str, Any] = {}
+    for axis in axes:  # A group may be missing in a panel.
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    labels = [name for name in chart.marks if name in shown] or list(shown)
+    if chart.by in (chart.panel, chart.x):  # Titles, or the words below the bars, name the groups.
+        return figure
+    in_a_row = 5 if width > 7 and chart.kind == "marks" else max(2, min(4, int(width / 1.2)))
+    columns = len(labels) if len(labels) <= in_a_row else min(3, in_a_row)
+    handles = [shown[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns)
+    return figure
+
+
+def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    here = [group for group in groups if group in table[chart.by]]
+    tints = colours(map(str, groups))
+    for number, group in enumerate(groups):
+        # Lines that have a panel each look alike: the titles tell them apart.
+        place = 0 if chart.panel == chart.by else number
+        rows = table.filter(pl.col(chart.by) == group).drop_nulls(chart.y).sort(chart.x)
+        if chart.log_y:
+            rows = rows.filter(pl.col(chart.y) > 0)
+        if rows.height == 0:
+            continue
+        x, y = rows[chart.x].to_numpy(), rows[chart.y].to_numpy()
+        model = chart.beside.get(str(group))
+        if model is not None:
+            _mark(axis, chart, rows, (str(group), tints[model]))
+            continue
+        tint = tints[str(groups[place])]
+        marked = chart.kind == "line"
+        # A queue's own line shows beneath lines of other things that may lie on it.
+        crossed = not marked and any(str(other) not in COLOURS for other in groups)
+        axis.plot(
+            x,
+            y,
+            color=tint,
+            label=str(group),
+            linestyle=_dash(str(group), here.index(group) if chart.beneath else place, marked=marked),
+            linewidth=1.2 if chart.beneath else 3.2 if crossed and str(group) in COLOURS else None,
+            marker=_MARKERS[place % len(_MARKERS)] if marked else None,
+            markersize=5.0,
+        )
+        _interval(axis, chart, rows, tint)
+
+
+def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, told: tuple[str, str]) -> None:
+    """What was measured elsewhere: hollow diamonds with their intervals."""
+    label, tint = told
+    _interval(axis, chart, rows, tint)
+    axis.plot(
+        rows[chart.x].to_numpy(),
+        rows[chart.y].to_numpy(),
+        color=tint,
+        label=label,
+        linestyle="none",
+        marker="D",
+        markersize=7.0,
+        markerfacecolor="white",
+        markeredgewidth=1.4,
+    )
+
+
+def _dash(group: str, place: int, *, marked: bool) -> Any:
+    """Queues are told apart by colour, others and lines with marks by their dashes as well."""
+    if group == "uncongested":
+        return (0, (4, 2))
+    if group.endswith("+ECN"):  # Lies on the one that drops where marking makes no difference.
+        return _DASHES[1]
+    return "-" if group in COLOURS and not marked else _DASHES[place % len(_DASHES)]
+
+
+def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
+    if not {"low", "high"} <= set(rows.columns):
+        return
+    known = rows.filter(pl.col("low").is_not_nan() & pl.col("high").is_not_nan())
+    if known.height == 0:
+        return
+    x, low, high = known[chart.x].to_numpy(), known["low"].to_numpy(), known["high"].to_numpy()
+    if chart.kind == "line":
+        y = known[chart.y].to_numpy()
+        axis.errorbar(x, y, yerr=[y - low, high - y], fmt="none", ecolor=tint, elinewidth=1.1, capsize=3.0)
+    else:
+        axis.fill_between(x, low, high, color=tint, alpha=0.16, linewidth=0)
+
+
+def _places(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
+    """Where the rows of a group stand: one place for each x, and the groups side by side."""
+    places = chart.table[chart.x].unique(maintain_order=True).to_list()
+    return [places.index(value) + shift for value in rows[chart.x].to_list()]
+
+
+def _dress_places(axis: Axes, chart: Chart) -> None:
+    places = chart.table[chart.x].unique(maintain_order=True).to_list()
+    axis.set_xticks(range(len(places)), [str(value) for value in places])
+    axis.set_xlim(-0.6, len(places) - 0.4)
+    axis.grid(visible=False, axis="x")
+
+
+def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    from matplotlib.colors import to_rgba
+
+    width, tints = 0.8 / max(1, len(groups)), colours(map(str, groups))
+    for place, group in enumerate(groups):
+        model = chart.beside.get(str(group))
+        tint = tints[str(group) if model is None else model]
+        inside = to_rgba(tint, 0.3) if model is None else "white"
+        rows = table.filter(pl.col(chart.by) == group)
+        boxes = [
+            {
+                "med": row[chart.y],
+                "q1": row["q25"],
+                "q3": row["q75"],
+                "whislo": row["least"],
+                "whishi": row["most"],
+            }
+            for row in rows.iter_rows(named=True)
+        ]
+        line = {"color": tint, "linewidth": 1.2}
+        drawn = axis.bxp(
+            boxes,
+            positions=_places(chart, rows, (place - (len(groups) - 1) / 2) * width),
+            widths=width * 0.8,
+            patch_artist=True,
+            showfliers=False,
+            manage_ticks=False,
+            boxprops={"facecolor": inside, "edgecolor": tint, "linewidth": 1.2},
+            medianprops={"color": tint, "linewidth": 2.2},
+            whiskerprops=line,
+            capprops=line,
+        )
+        for box in drawn["boxes"][:1]:
+            box.set_label(str(group))
+    _dress_places(axis, chart)
+
+
+def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    width = 0.62 if chart.overlaid else 0.8 / max(1, len(groups))
+    tints = colours(map(str, groups))
+    for place, group in enumerate(groups):
+        rows = table.filter(pl.col(chart.by) == group)
+        at = _places(chart, rows, 0.0 if chart.overlaid else (place - (len(groups) - 1) / 2) * width)
+        y = rows[chart.y].to_numpy()
+        error = None
+        if {"low", "high"} <= set(rows.columns):
+            error = [y - rows["low"].to_numpy(), rows["high"].to_numpy() - y]
+        axis.bar(
+            at,
+            y,
+            width * 0.92,
+            yerr=error,
+            color=tints[str(group)],
+            label=str(group),
+            error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
+        )
+    _dress_places(axis, chart)
+
+
+def _ellipses(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    tints = colours(map(str, groups))
+    for place, group in enumerate(groups):
+        tint, label = tints[str(group)], str(group)
+        rows = table.filter(pl.col(chart.by) == group)
+        parts = {
+            part: (some[chart.x].to_numpy(), some[chart.y].to_numpy())
+            for part in ("contour", "centre")
+            if (some := rows.filter(pl.col("part") == part)).height
+        }
+        if "contour" in parts:
+            axis.fill(*parts["contour"], facecolor=tint, alpha=0.18, linewidth=0)
+            axis.plot(*parts["contour"], color=tint, linewidth=1.0)
+        if "centre" in parts:
+            marker = _MARKERS[place % len(_MARKERS)]
+            axis.plot(
+                *parts["centre"], color=tint, label=label, linestyle="none", marker=marker, markersize=5.5
+            )
+    axis.margins(0.08)
+
+
+def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
+    for group, mark in chart.marks.items():
+        rows = table.filter(pl.col(chart.by) == group)
+        if rows.height == 0:
+            continue
+        look: dict[str, Any] = {"color": mark.colour, "label": group, "zorder": mark.layer}
+        x, low, high = (rows[name].to_numpy() for name in (chart.x, chart.y, "end"))
+        if mark.shape == "steps":
+            axis.step(x, low, where="post", linewidth=mark.width, **look)
+        elif mark.shape == "bar":
+            axis.vlines(x, low, high, linewidth=mark.width, capstyle="butt", **look)
+        if mark.shape in ("bar", "dot"):
+            # However short a bar is, it is seen as a dot; a SYN has no length at all.
+            name = group if mark.shape == "dot" else None
+            axis.plot(
+                x, (low + high) / 2, "o", markersize=mark.width, markeredgewidth=0, **(look | {"label": name})
+            )
+        elif mark.shape == "cross":
+            axis.plot(x, (low + high) / 2, "x", markersize=5.0, markeredgewidth=mark.width, **look)
+    axis.margins(x=0.02, y=0.03)
+
+
+def _decades(axis: Axis, low: float, high: float) -> None:
+    """Numbers for a logarithmic axis: few where it spans much."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 2000 * low else (1.0,)))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
+    axis.set_xlabel(chart.x_label)
+    if first:
+        axis.set_ylabel(chart.beneath.get(panel, chart.y_label))
+    x_limits = chart.panel_x_limits.get(panel, chart.x_limits)
+    if chart.log_x:
+        axis.set_xscale("log")
+        _decades(axis.xaxis, *(x_limits or axis.get_xlim()))
+    if chart.log_y:
+        axis.set_yscale("log")
+        _decades(axis.yaxis, *(chart.y_limits or axis.get_ylim()))
+    if chart.kind == "cdf":
+        axis.set_ylim(0.0, 1.0)
+    elif chart.kind in ("bars", "boxes") and chart.y_limits is None:
+        axis.set_ylim(bottom=0.0)
+    if x_limits is not None:
+        axis.set_xlim(*x_limits)
+    if chart.y_limits is not None:
+        axis.set_ylim(*chart.y_limits)
+    for label, x in {**chart.guides, **chart.panel_guides.get(panel, {})}.items():
+        axis.axvline(x, color="#8A8A8A", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)
+        axis.annotate(
+            label,
+            (x, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, -3),
+            textcoords="offset points",
+            va="top",
+            fontsize="x-small",
+            color="#666666",
+        )
+    for label, y in chart.levels.items():
+        axis.axhline(y, color="#8A8A8A", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)
+        axis.annotate(
+            label,
+            (1.0, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(-3, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize="x-small",
+            color="#666666",
+        )

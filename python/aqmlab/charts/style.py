@@ -1,0 +1,181 @@
+"""The house style of charts: a colour for each name, type, and the size of a picture."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aqmlab._support.names import hint
+
+ENDINGS = ("svg", "png", "pdf")
+"""The pictures that a chart can be saved as."""
+
+COLOURS: Mapping[str, str] = {
+    "drop-tail": "#0072B2",
+    "red": "#D55E00",
+    "shred": "#009E73",
+    "rio-ps": "#882255",
+    "adaptive-red": "#E69F00",
+    "linux-red": "#EE7733",
+    "codel": "#CC79A7",
+    "fq-codel": "#117733",
+    "cake": "#332288",
+    "cobalt": "#B8860B",
+    "pie": "#8C6BB1",
+    "docsis-pie": "#56B4E9",
+    "fq-pie": "#AA4499",
+    "dualpi2": "#A50F15",
+    "fq": "#17807E",
+    "sfq": "#999933",
+    "blue": "#4477AA",
+    "Drop Tail": "#0072B2",
+    "FIFO": "#0072B2",
+    "aqmlab": "#0072B2",
+    "Tail Drop": "#0072B2",
+    "Tail Drop, bytes": "#0072B2",
+    "Tail Drop, packets": "#56B4E9",
+    "Tail Drop + DS": "#009E73",
+    "RED": "#D55E00",
+    "RED + DS": "#CC79A7",
+    "SHRED": "#009E73",
+    "RIO-PS": "#882255",
+    "ARED": "#E69F00",
+    "ARED+ECN": "#17807E",
+    "FQ": "#117733",
+    "uncongested": "#6E6E6E",
+    "live": "#8C6BB1",
+    "simulated": "#E69F00",
+    "recorded": "#444444",
+}
+"""Colours of queues and of where runs are from, the same in every figure; the first eight are from the
+colour-blind safe set of Okabe and Ito or close to it. Other names get one of `_SPARE`."""
+
+_SPARE = (
+    *("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15"),
+    *("#6699CC", "#661100", "#44AA99", "#CC6677", "#999933", "#AA4499", "#332288", "#117733"),
+)
+
+SMALLEST_TYPE = 7.5
+"""Points of text in the narrowest pictures: what columns of journals still print legibly."""
+
+_TYPE = 10.0
+"""Points of text in a picture of its natural width."""
+
+_STYLE: Mapping[str, Any] = {
+    "font.family": ["sans-serif"],
+    # A reader of an SVG who lacks the first has one of the others.
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": "#333333",
+    "axes.edgecolor": "#9A9A9A",
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "aqmlab",
+    "pdf.fonttype": 42,
+}
+
+_SIZES: Mapping[str, float] = {
+    "font.size": 1.0,
+    "axes.titlesize": 1.1,
+    "axes.labelsize": 1.0,
+    "xtick.labelsize": 0.9,
+    "ytick.labelsize": 0.9,
+    "legend.fontsize": 0.9,
+}
+"""Sizes of text in shares of the type."""
+
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+"""Units of a width; a point is TeX's, in which journals state the width of a column."""
+
+WIDTHS = (1.0, 40.0)
+"""The least and the largest width in inches: below it nothing is legible, above it is a poster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How wide a picture is, in inches, and in which font its text is set; `None` for as it comes."""
+
+    width_in: float | None = None
+    font: str | None = None
+
+    @staticmethod
+    def parsed(width: str | None, font: str | None) -> Look:
+        """The look of a width such as `3.5in`, `88mm` or `252pt`, and a font that matplotlib has. Raises
+        `ValueError`."""
+        if font is not None:
+            _check_font(font)
+        return Look(width_in=None if width is None else inches(width), font=font)
+
+    def settings(self, natural_width: float) -> dict[str, Any]:
+        """The style as matplotlib's settings, for a chart that is so wide by itself."""
+        share = min(1.0, (self.width_in or natural_width) / natural_width)
+        size = max(SMALLEST_TYPE, _TYPE * share)
+        sizes = {name: size * of_type for name, of_type in _SIZES.items()}
+        return {**_STYLE, **sizes, **({"font.family": [self.font]} if self.font else {})}
+
+
+AS_ON_A_PAGE = Look()
+"""The look of charts unless another one is asked for."""
+
+
+def inches(text: str) -> float:
+    """The inches of a width such as `3.5in`. Raises `ValueError`."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(in|cm|mm|pt)\s*", text)
+    least, most = WIDTHS
+    if found is None:
+        raise ValueError(f"--width {text}: must be a number with in, cm, mm or pt, such as 3.5in")
+    width = float(found[1]) * _INCHES[found[2]]
+    if not least <= width <= most:
+        raise ValueError(f"--width {text}: must be {least:g}in to {most:g}in")
+    return width
+
+
+def check_pictures(name: str, pictures: Collection[str]) -> None:
+    """Refuses, under this name, pictures that nothing draws. Raises `ValueError`."""
+    if isinstance(pictures, str):
+        raise ValueError(f'{name}: must be a list, is {pictures!r}: write ["{pictures}"]')
+    for ending in pictures:
+        if ending not in ENDINGS:
+            raise ValueError(f"{name}: no picture is of the kind `{ending}`: there is {', '.join(ENDINGS)}")
+
+
+def shown_of(pictures: Collection[str]) -> str:
+    """Of several pictures of a chart the one that a person opens."""
+    return next(one for one in ("png", "pdf", "svg") if one in pictures)
+
+
+def colours(names: Iterable[str]) -> dict[str, str]:
+    """The colour of each group of a chart. That of a queue in `COLOURS` is fixed; that of any other name
+    follows from the name, so that it is the same in every chart, unless a group before has it already."""
+    groups = list(dict.fromkeys(names))
+    found = {name: COLOURS[name] for name in groups if name in COLOURS}
+    for name in groups:
+        if name not in found:
+            first = zlib.crc32(name.encode()) % len(_SPARE)
+            wanted = [*_SPARE[first:], *_SPARE[:first]]
+            found[name] = next((one for one in wanted if one not in found.values()), wanted[0])
+    return found
+
+
+def _check_font(font: str) -> None:
+    from matplotlib.font_manager import fontManager
+
+    known = {"serif", "sans-serif", "monospace", *fontManager.get_font_names()}
+    if font not in known:
+        raise ValueError(f"--font {font}: no such font is installed: {hint(font, sorted(known))}")

@@ -1,0 +1,153 @@
+"""The command `aqmlab compare`: the same traffic with several queues, TCPs, or both."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aqmlab._support.names import hint, listed
+from aqmlab.charts.style import Look
+from aqmlab.cli import completion, dask_options
+from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
+from aqmlab.cli.options import (
+    INTERRUPTED,
+    PICTURES,
+    STORE,
+    AsJson,
+    At,
+    Font,
+    Pictures,
+    ReverseTies,
+    ScenarioFile,
+    Seed,
+    Settings,
+    StoreFolder,
+    Width,
+    links_of,
+    load_scenario,
+    pictures_of,
+    tell_files,
+)
+from aqmlab.cli.table_text import Form, TableForm
+from aqmlab.comparison.comparison import Metric
+
+
+def compare(
+    scenario: ScenarioFile,
+    queues: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            autocompletion=completion.several_of("queues"),
+            help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each "
+            "replaces the queue of every link that has one, unless --at names links.",
+        ),
+    ] = "",
+    at: At = None,
+    tcp: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            autocompletion=completion.several_of("aliases"),
+            help="TCPs to compare, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias; "
+            "`aqmlab list tcp` lists them. They change the scenario's [tcp]; a workload's own "
+            "[traffic.NAME.tcp] stays as it is.",
+        ),
+    ] = "",
+    replications: Annotated[int, typer.Option(min=1, help="Number of runs of each variant.")] = 10,
+    seed: Seed = None,
+    settings: Settings = None,
+    metric: Annotated[
+        Metric,
+        typer.Option(
+            help="What to compare: summary is measures of links, flows and transfers; response-time is "
+            "quantiles of response times, and where their distributions cross."
+        ),
+    ] = Metric.SUMMARY,
+    parameters: Annotated[
+        bool, typer.Option("--parameters", help="Also print the parameters in which the variants differ.")
+    ] = False,
+    table: TableForm = Form.TEXT,
+    as_json: AsJson = False,
+    chart: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUANTITY",
+            help="Also draw the means and intervals of a quantity of the table, such as utilisation; repeat "
+            "it for more.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for pictures and their numbers.")
+    ] = Path("out/compare"),
+    pictures: Pictures = PICTURES,
+    width: Width = None,
+    font: Font = None,
+    reverse_ties: ReverseTies = False,
+    jobs: Jobs = None,
+    store: StoreFolder = STORE,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
+) -> None:
+    """Compares queues, TCPs, or each queue with each TCP under the same traffic."""
+    from aqmlab.cli import comparison_text
+    from aqmlab.comparison.compare import compare as run_comparison
+    from aqmlab.comparison.compare import quantities
+    from aqmlab.metrics import finite
+    from aqmlab.store import Store
+
+    kinds, look = pictures_of(pictures), Look.parsed(width, font)
+    chosen = load_scenario(scenario, settings, reverse_ties)
+    of_queues, of_tcps = listed(queues), listed(tcp)
+    if not of_queues and not of_tcps:
+        raise ValueError("name what to compare: --queues, --tcp or both")
+    known = quantities(chosen, metric)
+    for name in chart or ():
+        if name not in known:
+            raise ValueError(f"--chart {name}: is no quantity of this comparison: {hint(name, known)}")
+    with (
+        Store(store) as kept,
+        dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+    ):
+        result = run_comparison(
+            chosen,
+            of_queues,
+            tcps=of_tcps,
+            at=links_of(at),
+            replications=replications,
+            first_seed=seed,
+            jobs=jobs,
+            metric=metric,
+            label="compare",
+            store=kept,
+            executor=executor,
+        )
+    drawn = {name: result.chart(name) for name in chart or ()}
+    written = comparison_text.write(result, out, drawn, pictures=kinds, look=look)
+    if as_json:
+        found = {
+            "queues": result.queues,
+            "tcps": result.tcps,
+            "at": list(result.at),
+            "replications": replications,
+            "intervals": finite(result.intervals().to_dicts()),
+            "differences": finite(result.differences().to_dicts()),
+            "crossings": comparison_text.crossings(result),
+            "failures": list(result.failures),
+        }
+        print(json.dumps(found, indent=2))
+    else:
+        comparison_text.show(result, form=table, parameters=parameters)
+        if table is Form.TEXT:
+            tell_files(written)
+    for note in (*result.notes, *result.failures):
+        print(f"aqmlab: {note}", file=sys.stderr)
+    if result.interrupted:
+        print("aqmlab: interrupted; the table holds the runs that were finished", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+    if result.failures:
+        raise typer.Exit(1)

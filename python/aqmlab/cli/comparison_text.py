@@ -1,0 +1,132 @@
+"""A comparison on a terminal, and in a folder."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aqmlab._support.files import write_csv
+from aqmlab.charts.style import shown_of
+from aqmlab.cli import table_text
+from aqmlab.cli.table_text import Form
+from aqmlab.comparison.comparison import Comparison, Metric, Variant
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.charts.chart import Chart
+    from aqmlab.charts.style import Look
+
+WIDEST = 30
+"""Characters of a column of parameters; a longer one goes on in the next line."""
+
+HEAD = 16
+"""Characters of a heading of a quantity; a longer one goes on in the next line."""
+
+
+def write(
+    result: Comparison,
+    out: Path,
+    charts: Mapping[str, Chart],
+    *,
+    pictures: Sequence[str],
+    look: Look,
+) -> list[Path]:
+    """Writes the tables, the distributions of times and these `charts` by quantity into `out`, and returns
+    the files worth opening."""
+    from aqmlab.charts import chart as plot
+
+    out.mkdir(parents=True, exist_ok=True)
+    tables = {"intervals": result.intervals(), "differences": result.differences(), "values": result.values}
+    written = [out / f"{name}.csv" for name in tables]
+    for path, table in zip(written, tables.values(), strict=True):
+        write_csv(path, table)
+    named = {
+        f"intervals-{re.sub(r'[^a-z0-9]+', '-', quantity.lower()).strip('-')}": chart
+        for quantity, chart in charts.items()
+    }
+    for traffic in result.workloads:
+        named |= result.charts(traffic)
+    for name, chart in named.items():
+        written.append(plot.save(chart, out, name, pictures=pictures, look=look)[shown_of(pictures)])
+    return written
+
+
+def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False) -> None:
+    """Prints the means, the differences from the first variant, and which queues were replaced; with
+    `parameters` those in which the variants differ, too."""
+    several = result.replications > 1
+    _print_estimates(result, result.title, result.intervals(), result.variants, form)
+    if parameters:
+        _print_parameters(result, form)
+    first, *others = result.variants
+    if several and others:
+        title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
+        _print_estimates(result, title, result.differences(), others, form)
+    if form is not Form.TEXT:
+        return
+    if result.metric is Metric.RESPONSE_TIME:
+        for traffic in result.workloads:
+            _print_crossings(result, traffic)
+    for variant, nodes in result.edges.items():
+        why = "short-flows, added because the queue wants packets told short or long"
+        print(f"{variant}: edges at {', '.join(nodes)} ({why})")
+    if result.replaced:
+        print(result.replaced)
+
+
+def crossings(result: Comparison) -> list[dict[str, Any]]:
+    """A row for each crossing with the first variant; none unless response times are compared."""
+    if result.metric is not Metric.RESPONSE_TIME:
+        return []
+    return [
+        {"traffic": traffic, **dict(zip(result.factors, names, strict=True)), **asdict(crossing)}
+        for traffic in result.workloads
+        for names, found in result.crossings[traffic].items()
+        for crossing in found
+    ]
+
+
+def _print_crossings(result: Comparison, traffic: str) -> None:
+    """A line for each variant: where its distribution of times crosses that of the first one."""
+    from aqmlab.metrics import response_times
+
+    first = ", ".join(result.variants[0])
+    for names, found in result.crossings[traffic].items():
+        other = ", ".join(names)
+        for crossing in found:
+            print(f"{traffic}: {response_times.sentence(crossing, first, other)}")
+        if not found:
+            print(f"{traffic}: the distributions of {first} and {other} do not cross for certain")
+
+
+def _print_estimates(
+    result: Comparison, title: str, estimates: pl.DataFrame, variants: Sequence[Variant], form: Form
+) -> None:
+    """A column for each variant and a row for each quantity. Where that is wider than the terminal, a row for
+    each variant, so that all of a quantity's values stand together."""
+    rows = list(result.estimate_rows(estimates, variants))
+    heads = ["quantity", *("\n".join(names) for names in variants)]
+    room = table_text.room() if form is Form.TEXT else None
+    left = 1
+    if room is not None and table_text.width_of(heads, rows) > room:
+        quantities, *cells = zip(*rows, strict=True)
+        heads = [*result.factors, *("\n".join(textwrap.wrap(one, HEAD)) for one in quantities)]
+        rows = [[*names, *of_variant] for names, of_variant in zip(variants, cells, strict=True)]
+        left = len(result.factors)
+    table_text.print_table(title, heads, rows, left=left, form=form)
+
+
+def _print_parameters(result: Comparison, form: Form) -> None:
+    """A row for each parameter in which the variants differ."""
+    rows = [
+        [name, *("\n".join(textwrap.wrap(value, WIDEST)) for value in values)]
+        for name, *values in result.parameter_rows()
+    ]
+    if rows:
+        heads = ["parameter", *("\n".join(names) for names in result.variants)]
+        table_text.print_table("Parameters that differ", heads, rows, left=1, form=form)

@@ -1,0 +1,362 @@
+"""The commands `aqmlab store`: what was run and is kept."""
+
+import csv
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aqmlab.cli.options import STORE, StoreFolder
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.measures import Measure
+    from aqmlab.store import Store
+    from aqmlab.store.record import RunRecord
+
+app = typer.Typer(
+    help="Lists, checks, exports and removes runs that a store keeps.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("ls")
+def store_ls(store: StoreFolder = STORE, as_json: AsJson = False) -> None:
+    """Lists sweeps, and says how much is kept."""
+    from aqmlab.cli import store_text
+    from aqmlab.store import care as store_care
+    from aqmlab.store import tables as store_tables
+
+    with _existing(store) as opened:
+        found = store_tables.sweeps(opened)
+        runs = opened.runs()
+        totals = {
+            "runs": runs.height,
+            "failed": int((runs["status"] != "done").sum()),
+            "scenarios": runs["scenario"].n_unique(),
+            "bytes": store_care.size(opened) + opened.contents().frame_bytes(),
+        }
+    if as_json:
+        print(json.dumps({"sweeps": found.drop("definition").to_dicts(), **totals}, indent=2))
+        return
+    if found.height:
+        print("\n".join(store_text.sweeps(found)))
+        print()
+    print(
+        f"{store}: {store_text.amount(totals['runs'], 'run', 'runs')}, {totals['failed']} failed, of "
+        f"{store_text.amount(totals['scenarios'], 'scenario', 'scenarios')}; "
+        f"{store_text.octets(totals['bytes'])}"
+    )
+
+
+@app.command("show")
+def store_show(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIGEST[:SEED]", help="A scenario's digest, or its beginning; and one of its seeds."
+        ),
+    ],
+    store: StoreFolder = STORE,
+    as_json: AsJson = False,
+    as_toml: Annotated[
+        bool, typer.Option("--toml", help="Print the scenario as a file that `aqmlab run` takes.")
+    ] = False,
+    manifest: Annotated[
+        bool, typer.Option("--manifest", help="Print the scenario with every default, as JSON.")
+    ] = False,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="NAME", help="Print a file that the scenario names.")
+    ] = None,
+) -> None:
+    """Shows the runs of a scenario, or one of them, with their values."""
+    from aqmlab.cli import store_text
+
+    if sum([as_json, as_toml, manifest, file is not None]) > 1:
+        raise ValueError("--json, --toml, --manifest and --file: give one of them")
+    with _existing(store) as opened:
+        digest, seed = _resolved(opened, name)
+        runs = [run for run in opened.runs_of([digest]).values() if seed in (None, run.seed)]
+        runs.sort(key=lambda run: run.seed)
+        records = opened.records("scenario", scenario=digest)
+    if seed is not None and not runs:
+        raise LookupError(f"{name}: the scenario has no run with the seed {seed}")
+    record = records[-1] if records else None
+    if as_json:
+        print(json.dumps({"scenario": record, "runs": [_table(run) for run in runs]}, indent=2))
+    elif as_toml or manifest or file is not None:
+        if record is None:
+            raise LookupError(f"{name}: the store has its runs, and not the scenario")
+        _print_scenario(record, seed, name, as_toml=as_toml, file=file)
+    else:
+        if record is not None:
+            print(f"{record['name']} ({record['level']}), results version {record['results_version']}")
+        print(digest)
+        known = {} if record is None else _measures(record)
+        for run in runs:
+            print("\n".join(store_text.run(run, known)))
+
+
+def _print_scenario(
+    record: dict[str, Any], seed: int | None, name: str, *, as_toml: bool, file: str | None
+) -> None:
+    from aqmlab._support import toml_writer
+    from aqmlab.scenario import Scenario
+
+    files = record["files"]
+    given = record["given"] if seed is None else {**record["given"], "seed": seed}
+    if file is not None:
+        if file not in files:
+            raise LookupError(f"{name}: names no file `{file}`: {', '.join(files) or 'none'}")
+        print(files[file], end="")
+    elif as_toml:
+        print(toml_writer.written(given), end="")
+        for one in files:
+            print(f"aqmlab: the scenario names {one}: print it with --file {one}", file=sys.stderr)
+    else:
+        scenario = Scenario.from_dict(given, files=files, name=record["name"])
+        table = {
+            "name": record["name"],
+            "level": scenario.level,
+            "digest": scenario.digest,
+            "results_version": record["results_version"],
+            "warnings": scenario.warnings,
+            "scenario": scenario.effective,
+        }
+        print(json.dumps(table, indent=2))
+
+
+@app.command("verify")
+def store_verify(
+    store: StoreFolder = STORE,
+    as_json: AsJson = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Cut off what is damaged, so that it is made again.")
+    ] = False,
+) -> None:
+    """Holds everything against its checksums; the exit status is 1 if anything is damaged."""
+    from aqmlab.cli import store_text
+    from aqmlab.store import care as store_care
+
+    with _existing(store) as opened:
+        found = store_care.verify(opened)
+        left = store_care.repair(opened, found) if repair else 0
+    if as_json:
+        table = {
+            "logs": found.logs,
+            "records": found.records,
+            "damaged_lines": found.damaged_lines,
+            "index": found.index,
+            "frames": found.frames,
+            "damaged_frames": [
+                {"scenario": scenario, "seed": seed, "keys": keys}
+                for (scenario, seed), keys in found.damaged_frames.items()
+            ],
+            "damaged": found.damaged,
+        }
+        print(json.dumps(table, indent=2))
+    else:
+        print(
+            f"{store_text.amount(found.records, 'record', 'records')} in "
+            f"{store_text.amount(found.logs, 'log', 'logs')}, "
+            f"{store_text.amount(found.frames, 'table', 'tables')}; index: {found.index}"
+        )
+        for log, count in found.damaged_lines.items():
+            print(f"logs/{log}: {store_text.amount(count, 'damaged line', 'damaged lines')}")
+        for (scenario, seed), keys in found.damaged_frames.items():
+            print(f"{scenario[:12]}:{seed}: damaged tables {', '.join(keys)}")
+        if found.damaged:
+            cured = "was cut off" if repair else "is cut off by `aqmlab store verify --repair`"
+            print(f"What is damaged {cured}; its runs are made again when they are asked for.")
+    _tell_left(left)
+    if found.damaged and (left or not repair):
+        raise typer.Exit(1)
+
+
+@app.command("gc")
+def store_gc(
+    store: StoreFolder = STORE,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="Runs of scenarios that stand in no sweep, too.")
+    ] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Runs that failed, too.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+    ] = False,
+) -> None:
+    """Removes runs of other results versions than this one's, and tables that no run has."""
+    from aqmlab.cli import store_text
+    from aqmlab.store import care as store_care
+
+    with _existing(store) as opened:
+        plan = store_care.removal(opened, orphans=orphans, failed=failed)
+        verb = "would go" if dry_run else "removed"
+        reasons = {"old": "of other results versions", "orphan": "in no sweep", "failed": "failed"}
+        for reason, said in reasons.items():
+            if reason in plan.runs:
+                print(f"{store_text.amount(plan.runs[reason], 'run', 'runs')} {said}: {verb}")
+        if not plan.runs:
+            print("no run is to go")
+        if dry_run:
+            return
+        freed, left = store_care.collect_garbage(opened, plan)
+    print(f"{store_text.octets(max(freed, 0))} freed")
+    _tell_left(left)
+
+
+@app.command("compact")
+def store_compact(store: StoreFolder = STORE) -> None:
+    """Makes one log of those whose writers have ended, with a line for each run; safe while others write."""
+    from aqmlab.cli import store_text
+    from aqmlab.store import care as store_care
+
+    with _existing(store) as opened:
+        done = store_care.compact(opened)
+    logs = store_text.amount(done.before, "log", "logs")
+    print(f"{logs} made {done.after}" if done.after < done.before else f"{logs}: nothing to make fewer")
+    _tell_left(done.left)
+
+
+@app.command("export")
+def store_export(
+    out: Annotated[
+        Path, typer.Argument(metavar="FILE", help="FILE.csv, .parquet, .json, or .jsonl of an object a line.")
+    ],
+    store: StoreFolder = STORE,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Of this sweep (name or id), with its labels; by default all runs."
+        ),
+    ] = None,
+) -> None:
+    """Writes runs as a table: labels, seed, and a column for each measure."""
+    from aqmlab._support import files
+    from aqmlab.cli import store_text
+    from aqmlab.store import tables as store_tables
+
+    writers: dict[str, Callable[[Path, pl.DataFrame], None]] = {
+        ".csv": files.write_csv,
+        ".parquet": files.write_parquet,
+        ".json": lambda path, frame: files.write_text(path, frame.write_json() + "\n"),
+        ".jsonl": lambda path, frame: files.write_text(path, frame.write_ndjson()),
+    }
+    if out.suffix not in writers:
+        raise ValueError(f"{out}: must end in one of {', '.join(writers)}")
+    with _existing(store) as opened:
+        chosen = None if sweep is None else store_tables.chosen(opened, sweep)
+        frame = store_tables.wide(opened, chosen)
+    writers[out.suffix](out, frame)
+    print(
+        f"{out}: {store_text.amount(frame.height, 'run', 'runs')}, "
+        f"{store_text.amount(frame.width, 'column', 'columns')}"
+    )
+
+
+@app.command("sql")
+def store_sql(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as SELECT * FROM runs.")],
+    store: StoreFolder = STORE,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the answer as CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
+) -> None:
+    """Answers a query in the SQL of DuckDB over the tables runs, values, scenarios, sweeps and points, and a
+    table for each sweep, of its name, with its labels, the seed and a column for each measure."""
+    from aqmlab.cli import store_text
+    from aqmlab.store import sql as queries
+
+    if as_csv and as_json:
+        raise ValueError("--csv and --json: give one of them")
+    with _existing(store, read_only=True) as opened, _ended_by_ctrl_c():
+        answer = queries.query(opened, query)
+    if as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(answer.rows)
+    elif as_json:
+        rows = [
+            {name: store_text.finite(value) for name, value in zip(answer.columns, row, strict=True)}
+            for row in answer.rows
+        ]
+        print(json.dumps(rows, indent=2, default=str))
+    else:
+        print("\n".join(store_text.table(answer.columns, answer.rows)))
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process: DuckDB looks for it now and then only, and there is nothing to be lost."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _existing(folder: Path, *, read_only: bool = False) -> "Store":
+    """A store that must be there."""
+    from aqmlab.store import Store
+
+    if not folder.is_dir():
+        raise LookupError(f"{folder}: there is no store: name one with --store FOLDER or AQMLAB_STORE")
+    return Store(folder, read_only=read_only)
+
+
+def _resolved(store: "Store", name: str) -> tuple[str, int | None]:
+    """The scenario whose digest begins so, and the seed."""
+    import polars as pl
+
+    text, _, seed = name.partition(":")
+    if seed and not seed.isdecimal():
+        raise ValueError(f"{name}: the seed must be a whole number, as in {text}:1")
+    known = pl.concat(
+        [
+            store.runs().select("scenario"),
+            pl.DataFrame(
+                {"scenario": [one["scenario"] for one in store.records("scenario")]}, schema=["scenario"]
+            ),
+        ],
+        how="vertical_relaxed",
+    )
+    found = known.filter(pl.col("scenario").str.starts_with(text)).unique().sort("scenario")["scenario"]
+    if text in found:
+        return text, int(seed) if seed else None
+    if len(found) != 1 or not text:
+        several = f"{len(found)} begin so: {', '.join(one[:16] for one in found[:5])}"
+        raise LookupError(f"{name}: " + (several if len(found) else "the store has no such scenario"))
+    return str(found[0]), int(seed) if seed else None
+
+
+def _measures(record: dict[str, Any]) -> "dict[str, Measure]":
+    """The measures of a scenario by key; none if this version refuses the scenario."""
+    from aqmlab import measures
+    from aqmlab.scenario import Scenario
+
+    try:
+        scenario = Scenario.from_dict(record["given"], files=record["files"])
+    except ValueError:
+        return {}
+    return {one.key: one for one in measures.of_scenario(scenario).values()}
+
+
+def _table(run: "RunRecord") -> dict[str, Any]:
+    from aqmlab.store.record import written
+
+    return {name: value for name, value in written(run).items() if name not in ("kind", "scenario")}
+
+
+def _tell_left(left: int) -> None:
+    from aqmlab.cli import store_text
+
+    if left:
+        logs = store_text.amount(left, "log was", "logs were")
+        print(f"aqmlab: {logs} left alone, because processes that write to them may live", file=sys.stderr)

@@ -1,0 +1,76 @@
+"""What is printed of a study's verdicts."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+from aqmlab.results.labels import said
+from aqmlab.stats import Evidence
+from aqmlab.study.publication import StudyResult
+from aqmlab.study.report_claims import Board, Cell, deciding, interval, tally
+
+_VERDICT = len("undecided")
+_NUMBER = 8
+
+
+def print_verdicts(result: StudyResult) -> None:
+    """A line for each claim, with readings as columns if there are several; what verdicts turn with; and how
+    many claims hold. On a terminal lines are as long as it is wide, elsewhere as long as they are."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in lines(result, width):
+        print(line)
+
+
+def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
+    """What is printed, in lines of at most so many characters where they can be."""
+    board = Board(result)
+    ids = max(len(one.id) for one in (*board.claims, *result.judged)) + 2
+    if len(board.columns) > 1:
+        yield from _matrix(board, ids, width)
+    else:
+        for one in result.judged:
+            found = one.evidence
+            line = f"{one.id:<{ids}}{found.verdict:<{_VERDICT + 2}}{decides(found)}"
+            yield line if width is None or len(line) <= width else line[: width - 1] + "…"
+    turned = board.dependences()
+    if turned:
+        yield ""
+        yield from (f"{one.id:<{ids}}{one.text}" for one in turned)
+    yield ""
+    for whose, counts in board.by_origin.items():
+        yield f"{whose}: {', '.join(f'{number} {word}' for number, word in tally(counts))}"
+
+
+def decides(found: Evidence) -> str:
+    """The number that decides, what it is, and what is claimed of it."""
+    if found.band is None:
+        return found.measured
+    where = f", {said(found.where)}" if found.where else ""
+    parts = f" ({deciding(found)})" if deciding(found) else ""
+    return f"{interval(found)}  {found.what}{where}, claimed {found.band}{parts}"
+
+
+def _matrix(board: Board, ids: int, width: int | None) -> Iterator[str]:
+    columns = board.columns
+    full = ids + len(columns) * (_VERDICT + 1 + _NUMBER + 1)
+    numbers = width is None or full <= width
+    each = _VERDICT + 1 + (_NUMBER + 1 if numbers else 1)
+    names = [textwrap.wrap(reading.name, each - 2) for reading in columns]
+    for row in range(max(len(name) for name in names)):
+        parts = [name[row] if row < len(name) else "" for name in names]
+        yield (" " * ids + "".join(f"{part:<{each}}" for part in parts)).rstrip()
+    for claim in board.claims:
+        told = "".join(f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in board.cells(claim))
+        yield f"{claim.id:<{ids}}{told}".rstrip()
+
+
+def _cell(cell: Cell, numbers: bool) -> str:
+    if cell.judged is None:
+        return "-"
+    found = cell.judged.evidence
+    value = f" {found.value:.3g}" if numbers and found.value == found.value else ""
+    wide = " (all alike)" if len(cell.readings) > 1 else ""
+    return f"{found.verdict}{value}{wide}"

@@ -1,0 +1,302 @@
+"""What a comparison of queues and TCPs found: estimates, differences, distributions of times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from aqmlab.scenario import flat
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.charts.chart import Chart
+    from aqmlab.metrics.response_times import Crossing
+    from aqmlab.stats import Interval
+
+Variant = tuple[str, ...]
+
+
+class Metric(StrEnum):
+    """What is compared."""
+
+    SUMMARY = "summary"
+    """Measures of links, flows and transfers."""
+    RESPONSE_TIME = "response-time"
+    """How response times are distributed: quantiles, and where distributions cross."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What a comparison found.
+
+    `queues` and `tcps` hold the parameters of each in full, by name; both are factors, and a variant is
+    a name for each factor that was compared. `values` has one row for each variant, replication and
+    quantity (`queue` or `tcp` or both, `seed`, `quantity`, `unit`, `value`); `times` one for each completed
+    transfer (`queue` or `tcp` or both, `seed`, `traffic`, `time_s`).
+    """
+
+    queues: Mapping[str, Any]
+    tcps: Mapping[str, Any]
+    values: pl.DataFrame
+    times: pl.DataFrame
+    replications: int
+    failures: Sequence[str] = field(default_factory=tuple)
+    interrupted: bool = False
+    metric: Metric = Metric.SUMMARY
+    at: Sequence[str] = ()
+    """The links whose queues were replaced."""
+    replaced: str | None = None
+    """A sentence that says so, if the scenario has several managed links."""
+    notes: Sequence[str] = ()
+    """What to watch out for: a sentence if the links of `at` have different rates."""
+    edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By variant: the nodes that got an edge because its queue wants packets told short or long."""
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """What was compared: `queue`, `tcp` or both; columns of the tables are named so."""
+        return tuple(name for name, compared in (("queue", self.queues), ("tcp", self.tcps)) if compared)
+
+    @property
+    def variants(self) -> list[Variant]:
+        """Every variant, in the order asked for: its names, one for each of `factors`."""
+        return list(product(*(names for names in (self.queues, self.tcps) if names)))
+
+    def intervals(self) -> pl.DataFrame:
+        """Mean and 95 % interval of every quantity and variant, over replications (Student's t)."""
+        import polars as pl
+
+        from aqmlab import stats
+
+        rows: list[dict[str, Any]] = []
+        groups = self.values.group_by("quantity", "unit", *self.factors, maintain_order=True)
+        for (quantity, unit, *names), group in groups:
+            interval = stats.mean_interval(group["value"].to_list())
+            rows.append(self._row(quantity, unit, names, interval))
+        return pl.DataFrame(rows, schema=self._interval_schema())
+
+    def differences(self) -> pl.DataFrame:
+        """Mean and 95 % interval of how each variant differs from the first one, seed by seed."""
+        import polars as pl
+
+        from aqmlab import stats
+
+        rows: list[dict[str, Any]] = []
+        for (quantity, unit), group in self.values.group_by("quantity", "unit", maintain_order=True):
+            by_variant: dict[Variant, dict[int, float]] = {}
+            for row in group.iter_rows(named=True):
+                names = tuple(row[factor] for factor in self.factors)
+                by_variant.setdefault(names, {})[row["seed"]] = row["value"]
+            first = by_variant.get(self.variants[0], {})
+            for names in self.variants[1:]:
+                ours = by_variant.get(names, {})
+                both = [seed for seed in ours if seed in first]
+                if both:
+                    pairs = [ours[seed] for seed in both], [first[seed] for seed in both]
+                    rows.append(self._row(quantity, unit, names, stats.paired_difference(*pairs)))
+        return pl.DataFrame(rows, schema=self._interval_schema())
+
+    @property
+    def title(self) -> str:
+        """What the estimates are of: how many runs of each variant, and of how many if some are missing."""
+        if self.replications == 1:
+            return "One run of each"
+        counts = self.values.select("seed", *self.factors).unique().group_by(self.factors).len()["len"]
+        done = "-".join(str(one) for one in sorted({counts.min() or 0, counts.max() or 0}))
+        of = "" if done == str(self.replications) else f"{done} of "
+        return f"Mean and 95 % interval over {of}{self.replications} replications with common random numbers"
+
+    @property
+    def workloads(self) -> list[str]:
+        """The workloads with completed transfers."""
+        return sorted(self.times["traffic"].unique().to_list())
+
+    @cached_property
+    def crossings(self) -> Mapping[str, Mapping[Variant, list[Crossing]]]:
+        """Where the distribution of a workload's times crosses that of the first variant, by workload and
+        variant."""
+        return {traffic: self._crossings(traffic) for traffic in self.workloads}
+
+    def _crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
+        from aqmlab.metrics import response_times
+
+        ours = self._times_of(traffic)
+        grid = response_times.grid_over(ours["time_s"].to_numpy())
+        times = {names: self._by_seed(ours, names) for names in self.variants}
+        found = {}
+        for names in self.variants[1:]:
+            both = [seed for seed in times[names] if seed in times[self.variants[0]]]
+            if both:
+                first, second = (
+                    response_times.shares([times[one][seed] for seed in both], grid)
+                    for one in (self.variants[0], names)
+                )
+                found[names] = response_times.crossings(first, second, grid)
+        return found
+
+    def charts(self, traffic: str) -> dict[str, Chart]:
+        """The distribution of transfer times of one workload, by name: a curve for each variant, and if both
+        queues and TCPs were compared, a panel for each queue. As a whole, or for response times the body
+        and the tail apart, with the crossings marked; none if no transfer was completed."""
+        from aqmlab.charts.chart import Chart
+        from aqmlab.metrics import response_times
+
+        if self._times_of(traffic).is_empty():
+            return {}
+        *panels, by = self.factors
+        panel = panels[0] if panels else None
+        curves = self._curves(traffic)
+        if self.metric is Metric.RESPONSE_TIME:
+            marks = {
+                f"{'/'.join(names)} crosses": one.at_s
+                for names, found in self.crossings[traffic].items()
+                for one in found
+                if panel is None
+            }
+            return {
+                f"body-{traffic}": response_times.chart_of_body(curves, by, panel, traffic, marks),
+                f"tail-{traffic}": response_times.chart_of_tail(curves, by, panel, traffic, marks),
+            }
+        whole = Chart(
+            kind="cdf",
+            table=curves,
+            x="time_s",
+            y="share",
+            by=by,
+            x_label=f"Transfer time of {traffic} (s)",
+            y_label="Share of completed transfers",
+            panel=panel,
+            log_x=True,
+        )
+        return {f"cdf-{traffic}": whole}
+
+    def chart(self, quantity: str) -> Chart:
+        """Mean and 95 % interval of a quantity: a bar for each variant. Raises `ValueError`, which suggests
+        the nearest names, if the comparison has no such quantity."""
+        import polars as pl
+
+        from aqmlab._support.names import hint
+        from aqmlab.charts.chart import Chart
+
+        table = self.intervals().filter(pl.col("quantity") == quantity)
+        if table.is_empty():
+            known = self.values["quantity"].unique(maintain_order=True)
+            raise ValueError(f"no quantity is named `{quantity}`: {hint(quantity, known)}")
+        unit = table["unit"][0]
+        x, by = self.factors[0], self.factors[-1]
+        return Chart(
+            kind="bars",
+            table=table,
+            x=x,
+            y="mean",
+            by=by,
+            x_label=x if x == "queue" else "TCP",
+            y_label=f"{quantity} ({unit})" if unit else quantity,
+            overlaid=x == by,
+        )
+
+    @cached_property
+    def parameters(self) -> dict[str, dict[Variant, Any]]:
+        """The parameters in which the variants differ, each by variant; `None` where a variant has none."""
+        found: dict[str, dict[Variant, Any]] = {}
+        for tables, place, prefix in ((self.queues, 0, ""), (self.tcps, -1, "tcp.")):
+            flattened = {name: flat(table, prefix) for name, table in tables.items()}
+            for key in sorted({key for table in flattened.values() for key in table}):
+                values = {names: flattened[names[place]].get(key) for names in self.variants}
+                if any(value != next(iter(values.values())) for value in values.values()):
+                    found[key] = values
+        return found
+
+    def estimate_rows(self, estimates: pl.DataFrame, variants: Sequence[Variant]) -> Iterator[list[str]]:
+        """A row for each quantity of `intervals` or `differences`: its name and unit, and its estimate for
+        each variant."""
+        from aqmlab import stats
+
+        for (quantity, unit), group in estimates.group_by("quantity", "unit", maintain_order=True):
+            cells = {
+                tuple(row[factor] for factor in self.factors): stats.plus_minus(
+                    row["mean"], (row["high"] - row["low"]) / 2
+                )
+                for row in group.iter_rows(named=True)
+            }
+            label = f"{quantity} ({unit})" if unit else str(quantity)
+            yield [label, *(cells.get(names, "-") for names in variants)]
+
+    def parameter_rows(self) -> Iterator[list[str]]:
+        """A row for each parameter in which the variants differ: its path, and what it is in each, written
+        as in a scenario file; a dash where there is none."""
+        for name, values in self.parameters.items():
+            yield [
+                name,
+                *(
+                    "-" if one is None else one if isinstance(one, str) else json.dumps(one)
+                    for one in values.values()
+                ),
+            ]
+
+    def _repr_html_(self) -> str:
+        from aqmlab._support import notebook
+
+        columns = ["/".join(names) for names in self.variants]
+        first, others = columns[0], columns[1:]
+        means = self.estimate_rows(self.intervals(), self.variants)
+        differences = notebook.table(
+            ["quantity", *others],
+            self.estimate_rows(self.differences(), self.variants[1:]),
+            estimates=True,
+        )
+        differing = notebook.table(["parameter", *columns], self.parameter_rows())
+        return notebook.section(
+            self.title,
+            notebook.table(["quantity", *columns], means, estimates=True),
+            notebook.folded(f"Difference from {first}", differences) if others else "",
+            notebook.folded("Parameters that differ", differing) if self.parameters else "",
+        )
+
+    def _times_of(self, traffic: str) -> pl.DataFrame:
+        import polars as pl
+
+        return self.times.filter(pl.col("traffic") == traffic)
+
+    def _by_seed(self, times: pl.DataFrame, names: Variant) -> dict[int, Any]:
+        chosen = times.filter(**dict(zip(self.factors, names, strict=True)))
+        groups = chosen.group_by("seed", maintain_order=True)
+        return {seed: group["time_s"].to_numpy() for (seed,), group in groups}
+
+    def _curves(self, traffic: str) -> pl.DataFrame:
+        """The distribution function of each variant, over all its replications together."""
+        import polars as pl
+
+        from aqmlab import metrics
+        from aqmlab.metrics import response_times
+
+        ours = self._times_of(traffic)
+        grid = response_times.grid_over(ours["time_s"].to_numpy())
+        parts = []
+        for names in self.variants:
+            chosen = dict(zip(self.factors, names, strict=True))
+            share = metrics.cdf(ours.filter(**chosen)["time_s"].to_numpy(), grid)
+            labels = {factor: [name] * grid.size for factor, name in chosen.items()}
+            parts.append(pl.DataFrame({"time_s": grid, "share": share, **labels}))
+        return pl.concat(parts)
+
+    def _row(self, quantity: Any, unit: Any, names: Sequence[Any], interval: Interval) -> dict[str, Any]:
+        return {
+            "quantity": quantity,
+            "unit": unit,
+            **dict(zip(self.factors, names, strict=True)),
+            "mean": interval.value,
+            "low": interval.low,
+            "high": interval.high,
+            "replications": interval.count,
+        }
+
+    def _interval_schema(self) -> dict[str, Any]:
+        numbers = {"mean": float, "low": float, "high": float, "replications": int}
+        return {"quantity": str, "unit": str, **dict.fromkeys(self.factors, str), **numbers}

@@ -1,0 +1,23 @@
+"""The flow level: flows without packets that share a link, and the laws of theory for them."""
+
+from aqmlab.flow_level.laws import (
+    Regime,
+    at_load,
+    demand_chart,
+    number_law,
+    peak_share,
+    regime,
+    relative_load,
+    throughput_law,
+)
+
+__all__ = [
+    "Regime",
+    "at_load",
+    "demand_chart",
+    "number_law",
+    "peak_share",
+    "regime",
+    "relative_load",
+    "throughput_law",
+]

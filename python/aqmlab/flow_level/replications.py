@@ -1,0 +1,294 @@
+"""The flow level, replicated: runs that differ in the seed only, beside the laws of [aqmlab.flow_level]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aqmlab.flow_level import laws as flow_level
+from aqmlab.measures import Measure
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.charts.chart import Chart
+    from aqmlab.measures import View
+    from aqmlab.scenario import Scenario
+    from aqmlab.stats import Interval
+    from aqmlab.store import Store
+
+LOADS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2)
+"""Loads that show the three regimes."""
+
+DRAWN = 600
+"""Samples that a sample path shows: more of them are a carpet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replications:
+    """Runs that differ in the seed only. Of the samples, those of the first run are kept."""
+
+    scenario: Scenario
+    seeds: tuple[int, ...]
+    link: pl.DataFrame
+    classes: pl.DataFrame
+    shares: Mapping[int, list[float]]
+    """By seed, the share of the time at each number of elastic flows."""
+    throughputs_bps: tuple[float, ...]
+    in_progress: pl.DataFrame
+    events: int
+    cpu_s: float
+
+    @property
+    def relative_load(self) -> float:
+        """The elastic load, as a share of what streaming leaves."""
+        return flow_level.relative_load(float(self.link["load"][0]), float(self.link["streaming_load"][0]))
+
+    @property
+    def capacity_bps(self) -> float:
+        """What the link carries."""
+        return float(self.link["capacity_bps"][0])
+
+    @property
+    def peak_share(self) -> float:
+        """The peak rate of elastic flows over what streaming leaves of the capacity, if all have the same."""
+        streaming = min(float(self.link["streaming_load"][0]), 1.0 - 1e-12)
+        return flow_level.peak_share(self.scenario) / (1 - streaming)
+
+    @property
+    def peaked(self) -> bool:
+        """Whether the peak rates of elastic flows make a law of their own."""
+        return self.peak_share < 1
+
+    def throughput_law(self, *, peaked: bool = False) -> float:
+        """What theory says of the throughput of an elastic flow, in bits per second: the capacity that
+        streaming leaves, times `1 - load`, or what flows with equal peak rates have."""
+        left = 1 - min(float(self.link["streaming_load"][0]), 1.0)
+        share = self.peak_share if peaked else math.inf
+        return left * self.capacity_bps * flow_level.throughput_law(self.relative_load, share)
+
+    def mean_in_progress(self) -> Interval:
+        """The time average of the number of elastic flows in progress."""
+        from aqmlab import stats
+
+        return stats.mean_interval(self.link["mean_in_progress"].to_list())
+
+    def throughput_bps(self) -> Interval:
+        """The throughput of an elastic flow."""
+        from aqmlab import stats
+
+        return stats.mean_interval(self.throughputs_bps)
+
+    def distribution(self, count: int | None = None) -> pl.DataFrame:
+        """Share of the time at each number of flows with its interval, beside the geometric law and that of
+        flows with equal peak rates (the same where there are none)."""
+        import polars as pl
+
+        from aqmlab import stats
+
+        count = count or max(map(len, self.shares.values()))
+        geometric = flow_level.number_law(self.relative_load, count)
+        peaked = flow_level.number_law(self.relative_load, count, self.peak_share)
+        rows = []
+        for flows in range(count):
+            at = [shares[flows] if flows < len(shares) else 0.0 for shares in self.shares.values()]
+            interval = stats.mean_interval(at)
+            rows.append(
+                {
+                    "flows": flows,
+                    "share": interval.value,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "geometric": geometric[flows],
+                    "law": peaked[flows],
+                }
+            )
+        return pl.DataFrame(rows)
+
+    def charts(self) -> dict[str, Chart]:
+        """The sample path of the number of flows, and its distribution beside the law, by name."""
+        import polars as pl
+
+        from aqmlab.charts.chart import Chart
+
+        table = self.distribution().filter(pl.col("share") > 0)
+        count = min(table.height, 60)
+        simulated = table.head(count).select("flows", "share", "low", "high", series=pl.lit("simulated"))
+        law = pl.DataFrame({"flows": range(count), "share": table["law"].head(count)}).with_columns(
+            pl.col("flows").cast(pl.Int64),
+            low=pl.lit(math.nan),
+            high=pl.lit(math.nan),
+            series=pl.lit("law of equal peak rates" if self.peaked else "geometric law"),
+        )
+        found = {
+            "distribution": Chart(
+                kind="curve",
+                table=pl.concat([simulated, law.select(simulated.columns)]).drop_nans("share"),
+                x="flows",
+                y="share",
+                by="series",
+                x_label="Flows in progress",
+                y_label="Share of the time",
+                log_y=True,
+            )
+        }
+        if self.in_progress.height:
+            found["in-progress"] = Chart(
+                kind="curve",
+                table=self.in_progress.head(DRAWN * self.classes["traffic"].n_unique()).with_columns(
+                    pl.col("traffic").cast(pl.String)
+                ),
+                x="time_s",
+                y="flows",
+                by="traffic",
+                x_label="Time (s)",
+                y_label="Flows in progress",
+            )
+        return found
+
+
+def replicate(
+    scenario: Scenario,
+    replications: int = 10,
+    *,
+    first_seed: int | None = None,
+    jobs: int | None = None,
+    label: str | None = None,
+    store: Store | None = None,
+) -> Replications:
+    """Runs a scenario of the flow level with seeds that follow one another, in parallel, with a bar if it has
+    a `label`; rows of flows are not kept. Runs that the `store` holds are not made again."""
+    import polars as pl
+
+    from aqmlab import campaign
+    from aqmlab.store import Store
+
+    if scenario.level != "flow":
+        raise ValueError(
+            f"{scenario.name}: is of the level `{scenario.level}`, not `flow`: run it with `aqmlab run`"
+        )
+    first = scenario.effective["seed"] if first_seed is None else first_seed
+    seeds = tuple(range(first, first + replications))
+    sampled = scenario.with_({"record.flows": False, "seed": 1})
+    # Samples of the first run are drawn; those of the others nobody looks at.
+    lean = sampled.with_({"record.every": "0s"})
+    tasks = [
+        campaign.Task(
+            scenario=sampled if seed == first else lean,
+            seed=seed,
+            measures=(ROWS, IN_PROGRESS) if seed == first else (ROWS,),
+            name=scenario.name,
+        )
+        for seed in seeds
+    ]
+    kept = store or Store.in_memory()
+    here = campaign.Local(jobs=jobs)
+    campaign.execute(tasks, kept, executor=here, label=label, total=len(tasks), retry=True, fail_fast=True)
+    found = kept.runs_of([sampled.digest, lean.digest])
+    records = [found[task.run] for task in tasks]
+    rows = [record.values[ROWS.key] for record in records]
+
+    def together(name: str) -> pl.DataFrame:
+        return pl.concat(
+            pl.DataFrame(one[name]).with_columns(seed=pl.lit(seed, dtype=pl.Int64))
+            for seed, one in zip(seeds, rows, strict=True)
+        )
+
+    return Replications(
+        scenario=scenario,
+        seeds=seeds,
+        link=together("links"),
+        classes=together("classes"),
+        shares={seed: one["shares"] for seed, one in zip(seeds, rows, strict=True)},
+        throughputs_bps=tuple(
+            math.nan if one["throughput_bps"] is None else one["throughput_bps"] for one in rows
+        ),
+        in_progress=kept.frame(records[0], IN_PROGRESS.key),
+        events=sum(one["events"] for one in rows),
+        cpu_s=math.fsum(record.cpu_s or 0.0 for record in records),
+    )
+
+
+def _rows(view: View) -> dict[str, Any]:
+    import polars as pl
+
+    from aqmlab.metrics import finite
+    from aqmlab.metrics.flow_level import ELASTIC, throughput_bps
+
+    tables = view.run.tables
+    at = tables["distribution"].filter(pl.col("traffic") == ELASTIC)
+    return {
+        "links": finite(tables["links"].to_dicts()),
+        "classes": finite(tables["classes"].to_dicts()),
+        "shares": at["share"].to_list(),
+        "throughput_bps": finite(throughput_bps(view.run)),
+        "events": int(view.run.performance["events"]),
+    }
+
+
+ROWS = Measure(name="flow-level.rows", compute=_rows)
+"""The tables of a run that have few rows, and what follows from those that have many."""
+
+IN_PROGRESS = Measure(name="flow-level.in-progress", compute=lambda view: view.run.tables["in_progress"])
+"""The samples of a run."""
+
+
+def regimes(
+    scenario: Scenario,
+    loads: Sequence[float] = LOADS,
+    *,
+    replications: int = 5,
+    jobs: int | None = None,
+    store: Store | None = None,
+) -> pl.DataFrame:
+    """The scenario at several loads: regime, throughput of a flow over its peak rate (over the capacity
+    where it has none) with its interval and the law's, share of the time saturated, utilisation."""
+    import polars as pl
+
+    share = min(flow_level.peak_share(scenario), 1.0)
+    rows = []
+    for load in loads:
+        found = replicate(flow_level.at_load(scenario, load), replications, jobs=jobs, store=store)
+        throughput, scale = found.throughput_bps(), share * found.capacity_bps
+        saturated = float(found.link["saturated"].to_numpy().mean())
+        rows.append(
+            {
+                "load": load,
+                "regime": flow_level.regime(load, saturated),
+                "throughput": throughput.value / scale,
+                "low": throughput.low / scale,
+                "high": throughput.high / scale,
+                "law": found.throughput_law(peaked=True) / scale,
+                "saturated": saturated,
+                "utilisation": float(found.link["utilisation"].to_numpy().mean()),
+                "mean_in_progress": found.mean_in_progress().value,
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def regimes_chart(table: pl.DataFrame) -> Chart:
+    """The throughput of a flow against the load, as [`regimes`] found it, with the ends of the regimes."""
+    import polars as pl
+
+    from aqmlab.charts.chart import Chart
+
+    columns = ["load", "throughput", "low", "high"]
+    simulated = table.select(*columns, series=pl.lit("simulated"))
+    law = table.select(
+        "load", pl.col("law").alias("throughput"), low=pl.lit(math.nan), high=pl.lit(math.nan)
+    ).with_columns(series=pl.lit("law"))
+    begins = table.sort("load").group_by("regime", maintain_order=True).agg(pl.col("load").min())
+    return Chart(
+        kind="line",
+        table=pl.concat([simulated, law]),
+        x="load",
+        y="throughput",
+        by="series",
+        x_label="Load",
+        y_label="Throughput of a flow / its peak rate",
+        y_limits=(0.0, 1.05),
+        guides={str(name): float(load) for name, load in begins.iter_rows()},
+    )

@@ -1,0 +1,1 @@
+"""How far live runs and simulated runs of the same scenario differ."""

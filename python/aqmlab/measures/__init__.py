@@ -1,0 +1,22 @@
+"""Measures: the numbers that runs are reduced to, each with a name, a unit and a version."""
+
+from aqmlab._support.run import Run
+from aqmlab.measures.lookup import CORRELATION, STANDARD_ERROR, batched, named, of_scenario, of_sql, tables
+from aqmlab.measures.measure import Measure, Reduction, View, name_of, scaled, with_unit
+
+__all__ = [
+    "CORRELATION",
+    "STANDARD_ERROR",
+    "Measure",
+    "Reduction",
+    "Run",
+    "View",
+    "batched",
+    "name_of",
+    "named",
+    "of_scenario",
+    "of_sql",
+    "scaled",
+    "tables",
+    "with_unit",
+]

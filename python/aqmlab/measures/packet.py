@@ -1,0 +1,338 @@
+"""The measures of the packet level: of links, flows, transfers and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aqmlab._support.run import Run
+from aqmlab.measures.measure import Measure, View, scaled
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from aqmlab.scenario import Scenario
+
+_FLOWS = frozenset({"traffic", "end_s"})
+_TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
+
+
+def _of_link(link: str, *, several: bool) -> list[Measure]:
+    before = f"{link} " if several else ""
+    rows: Sequence[tuple[str, str, str, str, float]] = (
+        ("utilisation", "utilisation", "%", "utilisation", 100),
+        ("drops", "packets dropped", "%", "drop_fraction", 100),
+        ("marks", "packets marked", "%", "mark_fraction", 100),
+        ("mean-queue", "mean queue", "packets", "mean_queue_packets", 1),
+        ("mean-queueing-delay", "mean queueing delay", "ms", "mean_queue_delay_s", 1000),
+    )
+
+    def column(name: str, factor: float) -> Callable[[View], float | None]:
+        return lambda view: scaled(view.link(link)[name], factor)
+
+    def over_time(column: str) -> Callable[[View], Any]:
+        return lambda view: _samples(view, link, column)
+
+    sampled = {"mean-queue": over_time("length_packets")}
+    return [
+        Measure(
+            name=f"{link}.{name}",
+            title=f"{before}{title}",
+            unit=unit,
+            compute=column(source, factor),
+            series=sampled.get(name),
+        )
+        for name, title, unit, source, factor in rows
+    ]
+
+
+def _samples(view: View, link: str, column: str) -> npt.NDArray[Any]:
+    import numpy as np
+    import polars as pl
+
+    rows = view.run.tables["queue"].filter((pl.col("link") == link) & (pl.col("time_s") >= view.window[0]))
+    return rows.sort("time_s")[column].to_numpy().astype(np.float64)
+
+
+def _of_flows(traffic: str, *, datagrams: bool) -> list[Measure]:
+    from aqmlab import metrics
+
+    def jain(view: View) -> float | None:
+        rates = view.flows(traffic)["goodput_bps"].to_numpy()
+        squares = float((rates**2).sum())
+        return float(metrics.jain_of(float(rates.sum()), squares, rates.size)) if squares > 0 else None
+
+    def total(column: str) -> Callable[[View], int | None]:
+        def summed(view: View) -> int | None:
+            known = view.flows(traffic)[column].drop_nulls()
+            return int(known.sum()) if known.len() else None
+
+        return summed
+
+    found = [
+        Measure(
+            name=f"{traffic}.goodput",
+            title=f"{traffic} goodput",
+            unit="Mbps",
+            compute=lambda view: metrics.goodput_bps(view.flows(traffic)) * 1e-6,
+            columns={"flows": _FLOWS | {"goodput_bps"}},
+        ),
+        Measure(
+            name=f"{traffic}.drops",
+            title=f"{traffic} packets dropped",
+            unit="%",
+            compute=lambda view: metrics.drop_fraction(view.flows(traffic)) * 100,
+            columns={"flows": _FLOWS | {"packets_sent", "packets_dropped"}},
+        ),
+        Measure(
+            name=f"{traffic}.jain",
+            title=f"{traffic} Jain's index",
+            compute=jain,
+            columns={"flows": _FLOWS | {"goodput_bps"}},
+        ),
+    ]
+    if datagrams:
+        return [
+            *found,
+            Measure(
+                name=f"{traffic}.delay",
+                title=f"{traffic} delay, mean",
+                unit="ms",
+                compute=lambda view: metrics.mean_delay_s(view.flows(traffic)) * 1000,
+                columns={"flows": _FLOWS | {"datagrams_received", "mean_delay_s"}},
+            ),
+        ]
+    repairs = {
+        "timeouts": "time-outs",
+        "fast_retransmits": "fast retransmits",
+        "retransmitted": "segments sent again",
+    }
+    return found + [
+        Measure(
+            name=f"{traffic}.{column.replace('_', '-')}",
+            title=f"{traffic} {title}",
+            compute=total(column),
+            columns={"flows": _FLOWS | {column}},
+        )
+        for column, title in repairs.items()
+    ]
+
+
+def _of_transfers(traffic: str) -> list[Measure]:
+    from aqmlab import metrics
+
+    def unfinished(view: View) -> int:
+        ours = metrics.measured(view.transfers(traffic), view.window[0])
+        return int(ours.height - view.times(traffic).size)
+
+    columns = {"transfers": _TIMED}
+    quantiles = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+    return [
+        *_of_times(traffic, "time", "time", lambda view: view.times(traffic), quantiles, columns),
+        Measure(
+            name=f"{traffic}.unfinished",
+            title=f"{traffic} transfers unfinished",
+            compute=unfinished,
+            columns=columns,
+        ),
+        Measure(
+            name=f"{traffic}.active",
+            title=f"{traffic} transfers active, mean",
+            compute=lambda view: metrics.mean_active(view.transfers(traffic), *view.window),
+            columns=columns,
+        ),
+    ]
+
+
+def _of_pages(traffic: str) -> list[Measure]:
+    quantiles = {"median": 0.5, "p90": 0.9}
+    columns = {"pages": _TIMED}
+    return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
+
+
+def _of_histories(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
+    """Measures of each datagram, of a workload in `record.histories`."""
+    from aqmlab.metrics import calls, seconds
+
+    def delays(view: View) -> Any:
+        def of(run: Run) -> Any:
+            return calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, view.window[0])
+
+        return view.once(of, ("delays", traffic))
+
+    rows: list[tuple[str, str, str, Callable[[View], float | None]]] = [
+        (
+            "p99-delay",
+            "delay, 99th percentile",
+            "ms",
+            lambda view: calls.delay_quantile_s(delays(view), 0.99) * 1e3,
+        ),
+        (
+            "p99-variation",
+            "delay variation, 99th percentile",
+            "ms",
+            lambda view: calls.delay_variation_s(delays(view), 0.99) * 1e3,
+        ),
+    ]
+    if table["kind"] == "call":
+        codec, frame_s = calls.CODECS[table["codec"]], seconds(table["every"])
+
+        def mos(view: View) -> list[float]:
+            return [one.mos for one in calls.voices(delays(view), codec, frame_s)]
+
+        def mean(view: View) -> float | None:
+            found = mos(view)
+            return sum(found) / len(found) if found else None
+
+        rows = [
+            ("mos", "mean opinion score, mean", "", mean),
+            ("least-mos", "mean opinion score, least", "", lambda view: min(mos(view), default=None)),
+            *rows,
+        ]
+    columns = {"flows": frozenset({"flow", "traffic"})}
+    return [
+        Measure(
+            name=f"{traffic}.{name}", title=f"{traffic} {title}", unit=unit, compute=compute, columns=columns
+        )
+        for name, title, unit, compute in rows
+    ]
+
+
+def unrecorded(scenario: Scenario, name: str) -> str | None:
+    """What to record so that a measure of this name exists, if that is why it does not."""
+    from aqmlab import _core
+
+    traffic, _, what = name.rpartition(".")
+    table = scenario.effective["traffic"].get(traffic) if scenario.level == "packet" else None
+    if table is None or table["kind"] not in _core.datagram_kinds():
+        return None
+    if traffic in scenario.effective["record"]["histories"]:
+        return None
+    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, table)}:
+        return None
+    return f"{name} needs each datagram: add {traffic} to record.histories of the scenario"
+
+
+def _of_video(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
+    from aqmlab.metrics import video
+
+    player = video.Player.of(table)
+
+    def seen(view: View) -> Any:
+        # Once for all measures of the workload.
+        def of(run: Run) -> Any:
+            return video.viewers(view.transfers(traffic), run.tables["flows"], player, view.window[1])
+
+        return view.once(of, ("video", traffic))
+
+    rows: Sequence[tuple[str, str, str, Callable[[View], float]]] = (
+        (
+            "bit-rate",
+            "bit rate, mean",
+            "Mbps",
+            lambda view: video.video_bitrate_bps(view.transfers(traffic), player, view.window[0]) * 1e-6,
+        ),
+        (
+            "switches",
+            "switches of the bit rate",
+            "",
+            lambda view: video.video_switches(seen(view), view.window[0]),
+        ),
+        (
+            "start-up",
+            "start-up delay, mean",
+            "s",
+            lambda view: video.video_start_up_s(seen(view), view.window[0]),
+        ),
+        ("stalled", "time standing still", "s", lambda view: video.video_stall_s(seen(view), *view.window)),
+    )
+    return [
+        Measure(
+            name=f"{traffic}.{name}",
+            title=f"{traffic} {title}",
+            unit=unit,
+            compute=compute,
+            columns=video.COLUMNS,
+        )
+        for name, title, unit, compute in rows
+    ]
+
+
+def _of_times(
+    traffic: str,
+    name: str,
+    title: str,
+    times: Callable[[View], npt.NDArray[Any]],
+    quantiles: Mapping[str, float],
+    columns: Mapping[str, frozenset[str]],
+) -> list[Measure]:
+    """The mean and some quantiles of times, which the names of measures call `name`."""
+
+    def mean(view: View) -> float | None:
+        found = times(view)
+        return float(found.mean()) if found.size else None
+
+    def quantile(q: float) -> Callable[[View], float | None]:
+        return lambda view: _quantile(times(view), q)
+
+    return [
+        Measure(
+            name=f"{traffic}.mean-{name}",
+            title=f"{traffic} {title}, mean",
+            unit="s",
+            compute=mean,
+            columns=columns,
+            series=times,
+        ),
+        *(
+            Measure(
+                name=f"{traffic}.{word}-{name}",
+                title=f"{traffic} {title}, {_QUANTILES[word]}",
+                unit="s",
+                compute=quantile(q),
+                columns=columns,
+            )
+            for word, q in quantiles.items()
+        ),
+    ]
+
+
+_QUANTILES = {"median": "median", "p90": "90th percentile", "p99": "99th percentile"}
+"""Quantiles as measures are named after them, and in words."""
+
+
+def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
+    import numpy as np
+
+    return float(np.quantile(times, q)) if times.size else None
+
+
+def packet_level(scenario: Scenario) -> list[Measure]:
+    """The measures of a scenario of the packet level, in the order in which a summary tells them."""
+    from aqmlab import _core
+
+    links = scenario.managed_links
+    datagram_kinds = _core.datagram_kinds()
+    found = [one for link in links for one in _of_link(link, several=len(links) > 1)]
+    traffic = scenario.effective["traffic"]
+    for name, table in traffic.items():
+        found += _of_flows(name, datagrams=table["kind"] in datagram_kinds)
+    for name, table in traffic.items():
+        if table["kind"] not in datagram_kinds and not _is_endless(table):
+            found += _of_transfers(name)
+    for name, table in traffic.items():
+        if table["kind"] in PAGED:
+            found += _of_pages(name)
+        if table["kind"] == "video":
+            found += _of_video(name, table)
+        if table["kind"] in datagram_kinds and name in scenario.effective["record"]["histories"]:
+            found += _of_histories(name, table)
+    return found
+
+
+PAGED = frozenset({"web", "sessions", "probes"})
+"""The kinds of workload that fetch pages."""
+
+
+def _is_endless(table: Mapping[str, Any]) -> bool:
+    return table["kind"] == "ftp" and table.get("sizes") is None

@@ -1,0 +1,37 @@
+"""What runs of the flow level show: the throughput of elastic flows, and what flows could take."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+
+from aqmlab._support.run import Run
+from aqmlab.metrics.tables import bits_per_second
+
+ELASTIC = "elastic"
+"""The word of the table `distribution` for all elastic flows together."""
+
+
+def throughput_bps(run: Run) -> float:
+    """Bits of elastic flows carried over the time they were in progress; NaN if there were none."""
+    services = run.manifest["scenario"]["traffic"]
+    elastic = [name for name, one in services.items() if one["service"] == "elastic"]
+    ours = run.tables["classes"].filter(pl.col("traffic").cast(pl.String).is_in(elastic))
+    at = run.tables["distribution"].filter(pl.col("traffic") == ELASTIC)
+    area = float((at["flows"] * at["time_s"]).sum())
+    return float(ours["carried_bytes"].sum()) * 8 / area if area > 0 else math.nan
+
+
+def demand(run: Run) -> pl.DataFrame:
+    """At each sample, the sum of the peak rates of the flows in progress over the capacity; a flow without a
+    peak rate asks for all of it."""
+    scenario = run.manifest["scenario"]
+    capacity = bits_per_second(scenario["link"]["capacity"])
+    asked = {
+        name: bits_per_second(one["peak_rate"]) / capacity if one["peak_rate"] else 1.0
+        for name, one in scenario["traffic"].items()
+    }
+    share = pl.col("traffic").cast(pl.String).replace_strict(asked, return_dtype=pl.Float64)
+    samples = run.tables["in_progress"].with_columns(demand=share * pl.col("flows"))
+    return samples.group_by("time_s", maintain_order=True).agg(pl.col("demand").sum())

@@ -1,0 +1,79 @@
+"""How long packets waited in queues, from the table of what happened to each packet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from aqmlab.metrics import tables as metrics
+
+if TYPE_CHECKING:
+    from aqmlab._support.run import Run
+
+_KEY = ["link", "flow", "sequence_bytes"]
+
+
+def waits(run: Run) -> pl.DataFrame:
+    """How long each packet of data waited that left a recorded link after the warm-up: `link`, `traffic`,
+    `time_s`, `wait_s`."""
+    found = passages(run).filter(~pl.col("lost"))
+    return found.select("link", "traffic", "time_s", wait_s=pl.col("time_s") - pl.col("arrived_s"))
+
+
+def passages(run: Run) -> pl.DataFrame:
+    """Each packet of data that a recorded link sent or dropped after the warm-up: `link`, `flow`, `traffic`,
+    `arrived_s`, `time_s` of leaving the queue, and whether the packet was `lost`."""
+    warm_up_s, _ = metrics.window(run.manifest)
+    names = run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String))
+    events = run.tables["packets"].filter(~pl.col("backward") & pl.col("link").is_not_null())
+    event = pl.col("event").cast(pl.String)
+    sorted_by_packet = (
+        events.filter(event.is_in(["enqueue", "start", "drop"]))
+        .select(*_KEY, "time_s", event=event)
+        .sort([pl.col("link").to_physical(), "flow", "sequence_bytes", "time_s"], maintain_order=True)
+    )
+    number = sorted_by_packet.select(pl.struct(_KEY).rle_id()).to_series().to_numpy()
+    joins = (sorted_by_packet["event"] == "enqueue").to_numpy()
+    arrived = _arrivals(sorted_by_packet["time_s"].to_numpy(), number, joins)
+    found = sorted_by_packet.with_columns(arrived_s=arrived).filter(pl.col("event") != "enqueue")
+    found = found.filter(pl.col("time_s") >= warm_up_s).join(names, on="flow", maintain_order="left")
+    return found.select("link", "flow", "traffic", "arrived_s", "time_s", lost=pl.col("event") == "drop")
+
+
+def _arrivals(
+    times_s: npt.NDArray[np.float64], number: npt.NDArray[Any], joins: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """When the packet of each row arrived, of rows that join a queue or leave: by number, and in order.
+
+    Packets of a flow may share a number: what is sent again, a SYN and the first data. Those that waited
+    leave in the order in which they joined; a packet that leaves while none of its number waits arrived as
+    it left."""
+    if not len(times_s):
+        return times_s
+    first = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
+    group = np.zeros(len(number), dtype=int)
+    group[first[1:]] = 1
+    group = np.cumsum(group)
+    joined, left = (_counted(rows, first, group) for rows in (joins, ~joins))
+    # How many left without having joined: the most by which those that left outnumber those that joined.
+    apart = group * (len(number) + 1)
+    direct = np.maximum.accumulate(np.maximum(left - joined, 0) + apart) - apart
+    before = np.r_[0, direct[:-1]]
+    before[first] = 0
+    waited = ~joins & (direct == before)
+    places = np.flatnonzero(joins)
+    joined_before: npt.NDArray[Any] = np.cumsum(joins)[first] - joins[first]
+    arrived = times_s.copy()
+    arrived[waited] = times_s[places[joined_before[group[waited]] + (left - direct)[waited] - 1]]
+    return arrived
+
+
+def _counted(
+    rows: npt.NDArray[np.bool_], first: npt.NDArray[Any], group: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """How many of these rows there are in the group of each row, up to the row."""
+    count = np.cumsum(rows)
+    return count - (count - rows)[first][group]

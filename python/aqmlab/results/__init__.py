@@ -1,0 +1,1 @@
+"""Finished runs as a table, expressions over them, and rules that judge them."""

@@ -1,0 +1,537 @@
+"""Rules of claims: an estimate and the band that is claimed for it, at each point of the axes left open.
+
+The text of a rule, the labels of its numbers and its name in the committed list of rules are derived of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aqmlab import stats
+from aqmlab.measures import with_unit
+from aqmlab.results.labels import Labels, Value, said
+from aqmlab.results.runs import Results
+from aqmlab.results.variable import (
+    NOTHING,
+    Along,
+    Variable,
+    all_at,
+    axes_of,
+    common_values,
+    measured,
+    points_used,
+    product,
+    seeds_of,
+    series,
+)
+from aqmlab.stats import Band, Evidence, Interval, modality
+
+RATIO_TOLERANCE = 0.01
+"""Ratios that are known to a hundredth and are not told apart from a limit get no more seeds."""
+
+Finds = Callable[[Sequence[Sequence[Any]], float], Interval]
+"""From the values of some variables, each by seed, and a confidence level, to an interval."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimate:
+    """A number of the population of which replications are a sample, with its interval.
+
+    Compared with a number it becomes a rule: `estimate < 1`, `estimate >= 0.98`, `estimate.within(0.9, 1.1)`.
+    """
+
+    how: str
+    """What is estimated of the variables: `mean`, `ratio`, `difference`, or what a `statistic` is called."""
+    of: tuple[Variable, ...]
+    finds: Finds
+    words: str
+    """What it is, without where: `median object time, SHRED/RED`."""
+    tolerance: float = 0.0
+    """Half an interval that is narrow enough: more runs would tell nothing of use."""
+    raw: bool = False
+    """Whether `finds` is told what the measures are, lists and tables too, and not numbers."""
+    version: int = 1
+    condition: str = ""
+    """SQL over labels that holds where it is judged."""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of which no value is chosen: the rule is judged at each."""
+        return axes_of(self.of)
+
+    @property
+    def context(self) -> str:
+        """Where it is estimated: `Web-mixed, load = 0.7`."""
+        told = _context(self.of, _common(self.of))
+        return f"{told}, where {self.condition}" if self.condition else told
+
+    @property
+    def definition(self) -> Any:
+        """What it is, as plain JSON."""
+        return {
+            "estimate": self.how,
+            "version": self.version,
+            "axes": {label: [str(value) for value in self._all_values(label)] for label in self.axes},
+            "of": [variable.definition for variable in self.of],
+            **({"where": self.condition} if self.condition else {}),
+        }
+
+    def _all_values(self, label: str) -> Sequence[Value]:
+        experiments = [one for variable in self.of for one in variable.experiments]
+        return next(one.values(label) for one in experiments if label in one.labels)
+
+    def at(self, **labels: Value) -> Estimate:
+        """The same where some axes have these values."""
+        return replace(self, of=all_at(self.of, labels))
+
+    def where(self, condition: str) -> Estimate:
+        """The same, judged only where labels meet a condition in SQL: `load > 0.5 AND queue = 'red'`."""
+        return replace(
+            self, condition=f"({self.condition}) AND ({condition})" if self.condition else condition
+        )
+
+    def spread(self) -> Estimate:
+        """The same at each point of the axes along which it is of means; itself if it is of none."""
+        of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
+        return self if of == self.of else replace(self, of=of).spread()
+
+    def points(self, results: Results) -> Iterator[Labels]:
+        """The labels at which it is judged, as far as the form that was run has them."""
+        every_point = product({label: self.values_of(label, results) for label in self.axes})
+        found = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
+        return self._meeting(list(found)) if self.condition else found
+
+    def _meeting(self, points: Sequence[Labels]) -> Iterator[Labels]:
+        """The points whose labels, with those that were chosen of the first variable, meet the condition."""
+        import polars as pl
+
+        if points:
+            table = pl.DataFrame([{**self.of[0].chosen, **labels} for labels in points]).with_row_index("at")
+            yield from (points[at] for at in table.filter(pl.sql_expr(self.condition))["at"])
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        """The values of an axis at which it is judged, as far as the form that was run has them."""
+        return common_values(self.of, label, results)
+
+    def interval(self, results: Results, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
+        """The estimate at a point."""
+        seeds = seeds_of(self.of, results)
+        if self.raw:
+            found = [[one.value(results, labels, seed) for seed in seeds] for one in self.of]
+        else:
+            found = [series(one, results, labels, seeds) for one in self.of]
+        return self.finds(found, level)
+
+    def is_known(self, interval: Interval) -> bool:
+        """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
+        return interval.decided and interval.half_width <= self.tolerance
+
+    def to_within(self, half: float) -> Estimate:
+        """The same, for which no more seeds are asked where half its interval is no wider than this."""
+        return replace(self, tolerance=half)
+
+    def __lt__(self, limit: float) -> Rule:
+        return self.in_band(stats.below(limit))
+
+    def __gt__(self, limit: float) -> Rule:
+        return self.in_band(stats.above(limit))
+
+    def __le__(self, limit: float) -> Rule:
+        return self.in_band(stats.at_most(limit))
+
+    def __ge__(self, limit: float) -> Rule:
+        return self.in_band(stats.at_least(limit))
+
+    def within(self, low: float, high: float) -> Rule:
+        """That it lies between the two, ends included."""
+        return self.in_band(stats.within(low, high))
+
+    def in_band(self, band: Band) -> Rule:
+        """That it lies in a band."""
+        return Rule(estimate=self, band=band)
+
+
+def mean_of(variable: Variable) -> Estimate:
+    """The mean of a variable over the seeds, or their median if they have several modes (`modality.mean`)."""
+    return Estimate(
+        how="mean",
+        of=(variable,),
+        finds=lambda values, level: modality.mean(values[0], level),
+        words=with_unit(variable.name, variable.unit),
+    )
+
+
+def single_run(variable: Variable, standard_error: Variable, batches: int) -> Estimate:
+    """The value of a variable in a single long run, with the interval that the standard error of the means of
+    so many batches gives (Law, section 9.5.3)."""
+
+    def by_batches(values: Sequence[Sequence[Any]], level: float) -> Interval:
+        if not values[0]:
+            return Interval(value=math.nan, low=math.nan, high=math.nan, count=0, level=level)
+        value, half = values[0][0], stats.t_quantile(level, batches - 1) * values[1][0]
+        return Interval(value=value, low=value - half, high=value + half, count=1, level=level)
+
+    return Estimate(
+        how=f"mean of {batches} batches",
+        of=(variable, standard_error),
+        finds=by_batches,
+        words=with_unit(variable.name, variable.unit),
+    )
+
+
+def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
+    """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
+    paired by seed (`modality.paired_ratio`)."""
+    ours, theirs = _both(ours, theirs, pair)
+    return Estimate(
+        how="ratio",
+        of=(ours, theirs),
+        finds=lambda values, level: modality.paired_ratio(values[0], values[1], level),
+        words=_compared(ours, theirs, "/", ""),
+        tolerance=RATIO_TOLERANCE,
+    )
+
+
+def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
+    """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
+    different arrivals (`modality.unpaired_ratio`)."""
+    return Estimate(
+        how="unpaired ratio",
+        of=(ours, theirs),
+        finds=lambda values, level: modality.unpaired_ratio(values[0], values[1], level),
+        words=_compared(ours, theirs, "/", ""),
+        tolerance=RATIO_TOLERANCE,
+    )
+
+
+def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
+    """The mean difference of two variables, or of one at two values of an axis, paired by seed."""
+    ours, theirs = _both(ours, theirs, pair)
+    return Estimate(
+        how="difference",
+        of=(ours, theirs),
+        finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
+        words=_compared(ours, theirs, " - ", ours.unit),
+    )
+
+
+def _both(
+    ours: Variable, theirs: Variable | None, pair: Mapping[str, tuple[Value, Value]]
+) -> tuple[Variable, Variable]:
+    if theirs is not None:
+        return ours, theirs
+    ((label, (first, second)),) = pair.items()
+    return ours.at(**{label: first}), ours.at(**{label: second})
+
+
+def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
+    """Any other estimate: `finds` is told, for each variable, the values of all seeds as the measures are."""
+    return Estimate(
+        how=how,
+        of=of,
+        finds=finds,
+        words=with_unit(how, unit),
+        raw=True,
+        version=version,
+    )
+
+
+def _context(of: Sequence[Variable], common: Labels) -> str:
+    """Where variables are measured, what was chosen of it, and along what means were taken."""
+    titles = list(dict.fromkeys(one.title for variable in of for one in variable.experiments))
+    averages = list(dict.fromkeys(label for variable in of for label in variable.averages))
+    told = [" and ".join(titles), *([said(common)] if common else [])]
+    return ", ".join([*told, *(f"averaged over {label}" for label in averages)])
+
+
+def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
+    """What two variables differ in: `mean object time, SHRED/RED`."""
+    common = _common([ours, theirs])
+    told = [_apart(one, other, common) for one, other in ((ours, theirs), (theirs, ours))]
+    if ours.name == theirs.name:
+        return with_unit(f"{ours.name}, {sign.join(told)}", unit)
+    named = [
+        f"{one.name}, {apart}" if apart else one.name for one, apart in zip((ours, theirs), told, strict=True)
+    ]
+    return with_unit(sign.join(named), unit)
+
+
+def _apart(one: Variable, other: Variable, common: Labels) -> str:
+    told = [str(value) for label, value in one.chosen.items() if label not in common]
+    told += [f"each {label}" for label in other.chosen if label in one.axes]
+    if told or one.name != other.name:
+        return " ".join(told)
+    return " and ".join(experiment.title for experiment in one.experiments)
+
+
+def _exists(variable: Variable, results: Results, labels: Labels) -> bool:
+    """Whether the runs have all points that a variable is computed of."""
+    if all(results[one.name].points is None for one in variable.experiments):
+        return True
+    used = points_used(variable, results, labels)
+    return all(results[name].points is None or point in (results[name].points or ()) for name, point in used)
+
+
+def _of_them(of: Sequence[Variable], label: str) -> str:
+    """The values of an axis where not all are judged: ` of 0.5, 0.7`."""
+    some = [leaf.fewer[label] for one in of for leaf in measured(one) if label in leaf.fewer]
+    if not some:
+        return ""
+    kept = [str(value) for value in some[0] if all(value in others for others in some[1:])]
+    return f" of {', '.join(kept)}"
+
+
+def _common(several: Sequence[Variable]) -> Labels:
+    first, *others = several
+    return {
+        label: value
+        for label, value in first.chosen.items()
+        if all(one.chosen.get(label) == value for one in others)
+    }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rule:
+    """That an estimate lies in a band, at each point of the axes left open."""
+
+    estimate: Estimate
+    band: Band
+    untold: frozenset[str] = frozenset()
+    """Axes left open that its text does not name, as somebody else says at which values it is judged."""
+
+    @property
+    def text(self) -> str:
+        """What is compared, in words."""
+        return f"{self.context}: {self.phrase}"
+
+    def without(self, *labels: str) -> Rule:
+        """The same, with a text that does not name some axes."""
+        return replace(self, untold=frozenset(labels))
+
+    @property
+    def context(self) -> str:
+        """Where it is judged."""
+        told = (label for label in self.estimate.axes if label not in self.untold)
+        each = (f"at each {label}{_of_them(self.estimate.of, label)}" for label in told)
+        return ", ".join([self.estimate.context, *each])
+
+    @property
+    def phrase(self) -> str:
+        """What is claimed there."""
+        return f"{self.estimate.words} {self.band}"
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """What is claimed, by where."""
+        return {self.context: [self.phrase]}
+
+    @property
+    def definition(self) -> Any:
+        return {"claimed": str(self.band), **self.estimate.definition}
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return self.estimate.of
+
+    def at(self, labels: Labels) -> Rule:
+        """The same where axes that it leaves open have these values; others are ignored."""
+        known = {label: value for label, value in labels.items() if label in self.estimate.axes}
+        return replace(self, estimate=self.estimate.at(**known)) if known else self
+
+    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
+        """Holds if it does at every point, and fails if it fails at one, at a level that allows for their
+        number."""
+        return _all_of(lambda at: self.parts(results, at), level)
+
+    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+        """The evidence at each point, by intervals of this level."""
+        return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
+
+    def _judged(self, results: Results, labels: Labels, level: float) -> Evidence:
+        what = ", ".join([self.estimate.words, *([said(labels)] if labels else [])])
+        interval = self.estimate.interval(results, labels, level)
+        found = stats.judge(what, interval, self.band)
+        if found.verdict == "undecided" and self.estimate.is_known(interval):
+            half = interval.half_width
+            measured = f"{found.measured}, undecided: near the limit, known to ±{half:.2g}"
+            found = replace(found, known_to=half, measured=measured)
+        spread = replace(self, estimate=self.estimate.spread())
+        average = spread.estimate is not self.estimate
+        return replace(
+            found,
+            what=self.estimate.words,
+            context=self.estimate.context,
+            where=labels,
+            along=tuple(spread.at(labels).parts(results, level)) if average else (),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Several:
+    """Rules that shall all hold, or one of which shall."""
+
+    rules: tuple[AnyRule, ...]
+    every: bool
+
+    def without(self, *labels: str) -> Several:
+        """The same, with a text that does not name some axes."""
+        return replace(self, rules=tuple(rule.without(*labels) for rule in self.rules))
+
+    @property
+    def text(self) -> str:
+        """What is compared, in words."""
+        told = [
+            f"{context}: {'; '.join(phrases)}" if context else "; ".join(phrases)
+            for context, phrases in self.groups.items()
+        ]
+        return ". ".join(told) if self.every else f"at some point: {' or '.join(told)}"
+
+    @property
+    def context(self) -> str:
+        """Where all of it is judged, if that is one place."""
+        contexts = {self._quantified(rule.context) for rule in self.rules}
+        return contexts.pop() if len(contexts) == 1 else ""
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """What is claimed, by where."""
+        grouped: dict[str, list[str]] = {}
+        for rule in self.rules:
+            grouped.setdefault(self._quantified(rule.context), []).append(rule.phrase)
+        return grouped
+
+    def _quantified(self, context: str) -> str:
+        return context if self.every else context.replace("at each ", "at some ")
+
+    @property
+    def phrase(self) -> str:
+        """What is claimed there."""
+        if not self.context:
+            return self.text
+        return (" and " if self.every else " or ").join(rule.phrase for rule in self.rules)
+
+    @property
+    def definition(self) -> Any:
+        parts = [rule.definition for rule in self.rules]
+        return {"every": parts} if self.every else {"any": parts, "corrected": "Bonferroni"}
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(variable for rule in self.rules for variable in rule.variables)
+
+    def at(self, labels: Labels) -> Several:
+        return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
+
+    def points(self, results: Results) -> Iterator[Labels]:
+        """The labels of all points of the axes that its rules leave open, as far as all of them have them."""
+        return product(
+            {label: common_values(self.variables, label, results) for label in axes_of(self.variables)}
+        )
+
+    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
+        """Holds if all do, or one does.
+
+        Of many parts one of which is enough, one would hold by chance: it does only by an interval of so high
+        a level that those of all parts hold together. So would one of `every` fail, by which all do: it does
+        only by such an interval. All parts must fail for `anywhere` to fail, and all must hold for `every` to
+        hold: more parts make neither likelier, so each is judged at the level itself.
+        """
+        if self.every:
+            return _all_of(lambda at: self.parts(results, at), level)
+        found = self._either(results, self.level_of_parts(results, level), level)
+        if found.verdict == "undecided":
+            plain = self._either(results, level, level)
+            return plain if plain.verdict == "fails" else found
+        return found
+
+    def _either(self, results: Results, level_of_parts: float, level: float) -> Evidence:
+        parts = [part for rule in self.rules for part in _best_first(rule, results, level_of_parts)]
+        if level_of_parts > level:
+            parts = list(map(_wider, parts))
+        return stats.either(*parts, level=level_of_parts)
+
+    def level_of_parts(self, results: Results, level: float) -> float:
+        """The level of the intervals by which each part is judged that may hold for all."""
+        if self.every:
+            return level
+        points = ((one if isinstance(one, Several) else one.estimate).points(results) for one in self.rules)
+        count = sum(1 for of_rule in points for _ in of_rule)
+        return stats.simultaneous_level(level, max(count, 1))
+
+    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+        """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
+        if not self.every:
+            return [self.judge(results, level)]
+        return [part for rule in self.rules for part in rule.parts(results, level)]
+
+
+def failing_level(level: float, parts: Sequence[Evidence]) -> float:
+    """The level of the intervals by which each part is judged that may fail for all."""
+    return stats.simultaneous_level(level, max(len(parts), 1))
+
+
+def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Evidence:
+    """Holds if all parts do; fails if all do, or one does by an interval that allows for their number.
+
+    A part that would fail for all is shown with that wider interval, and by no other: so the verdict follows
+    from the intervals that are shown.
+    """
+    parts = parts_at(level)
+    if not parts:
+        return Evidence(verdict="undecided", measured="no point of these runs is compared", level=level)
+    failing = [part.verdict == "fails" for part in parts]
+    if all(failing) or not any(failing):
+        return stats.together(*parts)
+    stricter = failing_level(level, parts)
+    return stats.together(
+        *(
+            _at_level(wider, stricter) if fails else part
+            for part, wider, fails in zip(parts, parts_at(stricter), failing, strict=True)
+        )
+    )
+
+
+def _at_level(part: Evidence, level: float) -> Evidence:
+    """Evidence whose line says the level of its interval."""
+    return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
+
+
+def _wider(part: Evidence) -> Evidence:
+    """Evidence whose level, and that of its parts, allows for the number of parts."""
+    return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))
+
+
+def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:
+    """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
+    if isinstance(rule, Several):
+        return [rule.at(labels).judge(results, level) for labels in rule.points(results)]
+    parts = rule.parts(results, level)
+    if math.isfinite(rule.band.low) and math.isfinite(rule.band.high):
+        return parts
+    sign = -1 if math.isfinite(rule.band.low) else 1
+    return sorted(parts, key=lambda part: sign * part.value)
+
+
+AnyRule = Rule | Several
+
+
+def every(*rules: AnyRule) -> Several:
+    """That all rules hold."""
+    return Several(rules=rules, every=True)
+
+
+def anywhere(*rules: AnyRule) -> Several:
+    """That one of the rules holds at one point; those of an `every` hold at the same. Each part is judged at
+    the level that Bonferroni's correction for their number gives."""
+    return Several(rules=rules, every=False)
+
+
+def digest(definition: Any) -> str:
+    """A short name for what a rule says: changes if anything of it does."""
+    text = json.dumps(definition, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,483 @@
+"""Variables of studies: what has a value at every point and seed of an experiment.
+
+A measure of an experiment is one; so is whatever is computed of other variables, point by point and seed by
+seed, or along an axis. Axes that a variable still has are told by `axes`: a comparison is judged at each of
+their values, unless `at` chooses one of them or `averaged` takes the mean along them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+from aqmlab import stats
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels, PointName, Value
+from aqmlab.results.runs import Results, Runs, number
+
+T = TypeVar("T")
+
+NOTHING: Labels = MappingProxyType({})
+
+
+class Experiment(Protocol):
+    """Where measures are from."""
+
+    @property
+    def name(self) -> str:
+        """What its runs are found under."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in words."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its axes."""
+
+    def values(self, label: str) -> tuple[Value, ...]:
+        """All values of an axis."""
+
+    def check(self, labels: Mapping[str, Any]) -> None:
+        """Raises `ValueError` if there is no such axis or value."""
+
+
+class Variable(Hashable, Protocol):
+    """What has a value at every point and seed."""
+
+    @property
+    def name(self) -> str:
+        """What it is, without its unit."""
+
+    @property
+    def unit(self) -> str:
+        """Its unit; empty for a plain number."""
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """What it is measured in."""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of which no value is chosen."""
+
+    @property
+    def chosen(self) -> Labels:
+        """The values that were chosen, as far as they say what it is."""
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        """The axes along which means were taken."""
+
+    @property
+    def definition(self) -> Any:
+        """What it is, as plain JSON."""
+
+    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+        """Its value where the axes have these labels; `None` or NaN if there is none."""
+
+    def at(self, **labels: Value) -> Variable:
+        """The same where some axes have these values."""
+
+    def among(self, **values: Sequence[Value]) -> Variable:
+        """The same with fewer values of some axes."""
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        """The values of an axis, as far as the form that was run has them."""
+
+    def averaged(self, *labels: str) -> Variable:
+        """The mean over all values of some axes."""
+
+    def slope(self, label: str, step: float = 1.0) -> Variable:
+        """The slope of the least-squares line along an axis of numbers, for a `step` on it."""
+
+    def along(self, label: str) -> Variable:
+        """All values along an axis in a list, for a statistic of them."""
+
+    def unrolled(self, label: str, values: Sequence[Value]) -> Variable:
+        """The members of its lists along an axis more, which has these values."""
+
+
+class _Made:
+    """What can be made of any variable."""
+
+    def averaged(self: Any, *labels: str) -> Variable:
+        """The mean over all values of some axes."""
+        along: Variable = self
+        for label in labels:
+            along = Along(of=along, label=label, how="mean", reduce=_mean)
+        return along
+
+    def slope(self: Any, label: str, step: float = 1.0) -> Variable:
+        """The slope of the least-squares line along an axis of numbers, for a `step` on it."""
+        return Along(
+            of=self,
+            label=label,
+            how=f"growth per {step:g} of {label}",
+            reduce=lambda x, y: step * _slope(x, y),
+        )
+
+    def along(self: Any, label: str) -> Variable:
+        """All values along an axis in a list, for a statistic of them."""
+        return Along(of=self, label=label, how=f"along {label}", reduce=lambda _, y: list(y), name=self.name)
+
+    def unrolled(self: Any, label: str, values: Sequence[Value]) -> Variable:
+        """The members of its lists along an axis more, which has these values."""
+        return Unrolled(of=self, label=label, places=tuple(values))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measured(_Made):
+    """A measure of an experiment."""
+
+    experiment: Experiment
+    measure: Measure
+    chosen: Labels = field(default_factory=dict)
+    fewer: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.measure.title or self.measure.name
+
+    @property
+    def unit(self) -> str:
+        return self.measure.unit
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return (self.experiment,)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(label for label in self.experiment.labels if label not in self.chosen)
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def definition(self) -> Any:
+        return {
+            "experiment": self.experiment.name,
+            "measure": self.measure.key,
+            "at": dict(self.chosen),
+            "among": {label: list(values) for label, values in self.fewer.items()},
+        }
+
+    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+        row = results[self.experiment.name].by_point.get(self.point(labels), {}).get(seed)
+        return None if row is None else row[self.measure]
+
+    def point(self, labels: Labels) -> tuple[Value, ...]:
+        """The values of all labels of its experiment."""
+        return tuple({**labels, **self.chosen}[label] for label in self.experiment.labels)
+
+    def at(self, **labels: Value) -> Measured:
+        self.experiment.check(labels)
+        _check_free(self, labels)
+        return replace(self, chosen={**self.chosen, **labels})
+
+    def among(self, **values: Sequence[Value]) -> Measured:
+        for label, some in values.items():
+            for value in some:
+                self.experiment.check({label: value})
+        _check_free(self, values)
+        return replace(self, fewer={**self.fewer, **{label: tuple(some) for label, some in values.items()}})
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        known = results[self.experiment.name].axes[label]
+        return tuple(value for value in known if label not in self.fewer or value in self.fewer[label])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Derived(_Made):
+    """What a function computes of the values of some variables, point by point and seed by seed.
+
+    The function is told as many values as there are variables, numbers or whatever their measures are, and
+    is not asked where one is missing. `version` is raised when it computes something else.
+    """
+
+    name: str
+    compute: Callable[..., Any]
+    of: tuple[Variable, ...]
+    unit: str = ""
+    version: int = 1
+    chosen: Labels = field(default_factory=dict)
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return tuple(dict.fromkeys(one for variable in self.of for one in variable.experiments))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return axes_of(self.of)
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(label for variable in self.of for label in variable.averages))
+
+    @property
+    def definition(self) -> Any:
+        said = {"derived": self.name, "version": self.version, "at": dict(self.chosen)}
+        return {**said, "of": [variable.definition for variable in self.of]}
+
+    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+        values = [variable.value(results, labels, seed) for variable in self.of]
+        if any(value is None or (isinstance(value, float) and math.isnan(value)) for value in values):
+            return None
+        return self.compute(*values)
+
+    def at(self, **labels: Value) -> Derived:
+        _check_free(self, labels)
+        return replace(self, of=all_at(self.of, labels), chosen={**self.chosen, **labels})
+
+    def among(self, **values: Sequence[Value]) -> Derived:
+        _check_free(self, values)
+        return replace(self, of=tuple(one.among(**open_in(one, values)) for one in self.of))
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        return common_values(self.of, label, results)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Along(_Made):
+    """What the values of a variable along an axis come to, seed by seed: their mean, their slope, their list.
+
+    The function is told the values of the axis and those of the variable, NaN where there is none.
+    """
+
+    of: Variable
+    label: str
+    how: str
+    reduce: Callable[[Sequence[Any], Sequence[float]], Any]
+    name: str = ""
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        if self.label not in self.of.axes:
+            known = ", ".join(self.of.axes) or "none"
+            raise ValueError(f"{self.of.name}: no axis is called `{self.label}`: there is {known}")
+        if not self.name:
+            said = f"{self.of.name}, {self.how}" if self.how != "mean" else self.of.name
+            object.__setattr__(self, "name", said)
+
+    @property
+    def unit(self) -> str:
+        return self.of.unit
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return self.of.experiments
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(label for label in self.of.axes if label != self.label)
+
+    @property
+    def chosen(self) -> Labels:
+        return self.of.chosen
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        return (*self.of.averages, self.label) if self.how == "mean" else self.of.averages
+
+    @property
+    def definition(self) -> Any:
+        said = {"along": self.label, "how": self.how, "version": self.version}
+        return {**said, "of": self.of.definition}
+
+    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+        places = self.of.values_of(self.label, results)
+        values = [number(self.of.value(results, {**labels, self.label: place}, seed)) for place in places]
+        return self.reduce(places, values)
+
+    def at(self, **labels: Value) -> Along:
+        _check_free(self, labels)
+        return replace(self, of=self.of.at(**labels))
+
+    def among(self, **values: Sequence[Value]) -> Along:
+        _check_free(self, values)
+        return replace(self, of=self.of.among(**values))
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        return self.of.values_of(label, results)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unrolled(_Made):
+    """The members of the lists that a variable has, along an axis of their own; `None` beyond the end of a
+    list."""
+
+    of: Variable
+    label: str
+    places: tuple[Value, ...]
+    fixed: Value | None = None
+    """The one place that was chosen."""
+    fewer: tuple[Value, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.of.name
+
+    @property
+    def unit(self) -> str:
+        return self.of.unit
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return self.of.experiments
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.of.axes if self.fixed is not None else (*self.of.axes, self.label)
+
+    @property
+    def chosen(self) -> Labels:
+        return self.of.chosen if self.fixed is None else {**self.of.chosen, self.label: self.fixed}
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        return self.of.averages
+
+    @property
+    def definition(self) -> Any:
+        said = {"unrolled": self.label, "places": list(self.places), "at": self.fixed}
+        said["among"] = None if self.fewer is None else list(self.fewer)
+        return {**said, "of": self.of.definition}
+
+    @cached_property
+    def _index(self) -> Mapping[Value, int]:
+        return {value: index for index, value in enumerate(self.places)}
+
+    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+        place = self._index[labels[self.label] if self.fixed is None else self.fixed]
+        runs = tuple(results[one.name] for one in self.experiments)
+        found = _list_of(self.of, runs, tuple(open_in(self.of, labels).items()), seed)
+        return None if found is None or place >= len(found) else found[place]
+
+    def at(self, **labels: Value) -> Unrolled:
+        _check_free(self, labels)
+        fixed = labels.pop(self.label, self.fixed)
+        self._check_places([] if fixed is None else [fixed])
+        return replace(self, of=self.of.at(**labels), fixed=fixed)
+
+    def among(self, **values: Sequence[Value]) -> Unrolled:
+        _check_free(self, values)
+        fewer = tuple(values.pop(self.label)) if self.label in values else self.fewer
+        self._check_places(fewer or ())
+        return replace(self, of=self.of.among(**values), fewer=fewer)
+
+    def _check_places(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if value not in self._index:
+                raise ValueError(f"{self.name}: `{self.label}` is never {value}")
+
+    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+        if label != self.label:
+            return self.of.values_of(label, results)
+        return self.places if self.fewer is None else self.fewer
+
+
+@lru_cache(maxsize=1024)
+def _list_of(
+    variable: Variable, runs: tuple[Runs, ...], labels: tuple[tuple[str, Value], ...], seed: int
+) -> Sequence[Any] | None:
+    """The list whose members are asked for one by one."""
+    results = {one.name: found for one, found in zip(variable.experiments, runs, strict=True)}
+    found: Sequence[Any] | None = variable.value(results, dict(labels), seed)
+    return found
+
+
+def per_seed(
+    name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", version: int = 1
+) -> Derived:
+    """A variable that a function computes of others, point by point and seed by seed."""
+    return Derived(name=name, compute=compute, of=of, unit=unit, version=version)
+
+
+def open_in(variable: Variable, labels: Mapping[str, T]) -> dict[str, T]:
+    """The labels of axes that a variable leaves open."""
+    return {label: value for label, value in labels.items() if label in variable.axes}
+
+
+def all_at(variables: Sequence[Variable], labels: Labels) -> tuple[Variable, ...]:
+    """Variables where those axes that they leave open have these values."""
+    return tuple(one.at(**open_in(one, labels)) for one in variables)
+
+
+def axes_of(variables: Sequence[Variable]) -> tuple[str, ...]:
+    """The axes that any of some variables leaves open."""
+    return tuple(dict.fromkeys(label for one in variables for label in one.axes))
+
+
+def common_values(variables: Sequence[Variable], label: str, results: Results) -> tuple[Value, ...]:
+    """The values of an axis that all variables have which leave it open, in the form that was run."""
+    several = [one.values_of(label, results) for one in variables if label in one.axes]
+    return tuple(value for value in several[0] if all(value in others for others in several[1:]))
+
+
+def product(axes: Mapping[str, Sequence[Value]]) -> Iterator[Labels]:
+    """The labels of all points that some values of axes make."""
+    for chosen in itertools.product(*axes.values()):
+        yield dict(zip(axes, chosen, strict=True))
+
+
+def measured(variable: Variable) -> tuple[Measured, ...]:
+    """The measures that a variable is made of."""
+    if isinstance(variable, Measured):
+        return (variable,)
+    if isinstance(variable, Along | Unrolled):
+        return measured(variable.of)
+    assert isinstance(variable, Derived)
+    return tuple(leaf for one in variable.of for leaf in measured(one))
+
+
+def seeds_of(variables: Sequence[Variable], results: Results) -> list[int]:
+    """The seeds of which there are runs, ascending."""
+    names = {one.name for variable in variables for one in variable.experiments}
+    return sorted({seed for name in names for seed in results[name].seeds})
+
+
+def points_used(variable: Variable, results: Results, labels: Labels) -> set[PointName]:
+    """The points whose runs a variable is computed of where its axes have these labels, each by the name of
+    the experiment and the values of its labels."""
+    if isinstance(variable, Along):
+        places = variable.of.values_of(variable.label, results)
+        several = [points_used(variable.of, results, {**labels, variable.label: place}) for place in places]
+        return set().union(*several)
+    if isinstance(variable, Unrolled):
+        return points_used(variable.of, results, open_in(variable.of, labels))
+    if isinstance(variable, Derived):
+        return set().union(*(points_used(one, results, labels) for one in variable.of))
+    assert isinstance(variable, Measured)
+    return {(variable.experiment.name, variable.point(labels))}
+
+
+def points_of(variable: Variable, results: Results) -> Iterator[Labels]:
+    """The labels of all points that a variable has in the form that was run."""
+    return product({label: variable.values_of(label, results) for label in variable.axes})
+
+
+def series(variable: Variable, results: Results, labels: Labels, seeds: Sequence[int]) -> list[float]:
+    """The values of a variable by seed, NaN where there is none."""
+    return [number(variable.value(results, labels, seed)) for seed in seeds]
+
+
+def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:
+    for label in labels:
+        if label not in variable.axes:
+            known = ", ".join(variable.axes) or "none"
+            raise ValueError(f"{variable.name}: no axis `{label}` is left to choose of: there is {known}")
+
+
+def _mean(_: Sequence[Any], values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _slope(x: Sequence[Any], y: Sequence[float]) -> float:
+    return stats.slope([float(one) for one in x], list(y))

@@ -1,0 +1,1 @@
+"""Charts of single runs: gauges of queues, time-sequence diagrams, waits of packets."""

@@ -1,0 +1,152 @@
+"""One run of a scenario: its tables, its manifest, and what they say in short."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Tables(Mapping[str, "pl.DataFrame"]):
+    """The tables of a run by name; each becomes a polars frame when first asked for."""
+
+    def __init__(self, output: _core.Output) -> None:
+        self._output = output
+        self._frames: dict[str, pl.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        import polars as pl
+
+        if name not in self._frames:
+            self._frames[name] = pl.DataFrame(self._output.table(name))
+        return self._frames[name]
+
+    def digest(self) -> str:
+        """A digest of every value of every table."""
+        return self._output.digest()
+
+    def write_pcap(self, path: Path) -> int:
+        """Writes the packets of a simulated run that are recorded in `packets` as pcapng, whose comments tell
+        which were dropped and why; returns how many there are. On Linux."""
+        return _core.write_pcap(self._output, path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._output.names())
+
+    def __len__(self) -> int:
+        return len(self._output.names())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run of any level leaves behind.
+
+    `manifest` holds the level, the scenario in full, seed, versions, digest and warnings; `performance` what
+    the run cost: packets forwarded by the bottleneck (if there are packets), events, CPU seconds. The tables
+    are described by `aqmlab list tables`.
+    """
+
+    tables: Tables = field(repr=False)
+    manifest: dict[str, Any] = field(repr=False)
+    performance: dict[str, float]
+
+    @classmethod
+    def of(cls, make: Callable[[], _core.Output]) -> Run:
+        """That of a run. CPU seconds are those of the calling thread, which does all the work."""
+        before = time.thread_time()
+        output = make()
+        cpu_seconds = time.thread_time() - before
+        performance: dict[str, float] = {"events": output.events, "cpu_s": cpu_seconds}
+        if output.forwarded is not None:
+            performance["packets_forwarded"] = output.forwarded
+            performance["packets_per_cpu_s"] = output.forwarded / cpu_seconds if cpu_seconds > 0 else 0.0
+        return cls(tables=Tables(output), manifest=json.loads(output.manifest), performance=performance)
+
+    @property
+    def level(self) -> str:
+        """`packet`, `flow` or `trace`."""
+        return str(self.manifest["level"])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was suspicious in the scenario, or wrong with its files and could be put up with."""
+        return list(self.manifest["warnings"])
+
+    @cached_property
+    def tables_digest(self) -> str:
+        """A digest of every value of every table: equal for equal runs, on every machine."""
+        return self.tables.digest()
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The run in short, after the warm-up: links, classes, flows and transfers at packet level
+        (`aqmlab.metrics.summary`), link and classes at flow level, one row for a trace."""
+        if self.level == "packet":
+            from aqmlab.metrics import summary
+
+            return summary.of_tables(self.tables, self.manifest)
+        if self.level == "flow":
+            classes = self.tables["classes"].to_dicts()
+            return {"link": self.tables["links"].row(0, named=True), "classes": classes}
+        return self.tables["summary"].row(0, named=True)
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow, at packet level and at flow level."""
+        return self.tables["flows"]
+
+    @property
+    def transfers(self) -> pl.DataFrame:
+        """At packet level, one row for each transfer of a given size."""
+        return self.tables["transfers"]
+
+    @property
+    def pages(self) -> pl.DataFrame:
+        """At packet level, one row for each page."""
+        return self.tables["pages"]
+
+    @property
+    def links(self) -> pl.DataFrame:
+        """One row for each managed link, at packet level and at flow level."""
+        return self.tables["links"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `aqmlab run --json` prints."""
+        return {
+            "manifest": {**self.manifest, "tables_digest": self.tables_digest},
+            "summary": self.summary,
+            "performance": self.performance,
+        }
+
+    def _repr_html_(self) -> str:
+        from aqmlab._support import notebook
+
+        title = f"Run {self.manifest['digest'][:12]}, seed {self.manifest['seed']}"
+        summary = self.summary
+        if self.level == "flow":
+            rows = {row.pop("traffic"): row for row in map(dict, summary["classes"])}
+            link = notebook.rows_by_name("", {"link": summary["link"]})
+            return notebook.section(title, link, notebook.rows_by_name("traffic", rows))
+        if self.level == "trace":
+            return notebook.section(title, notebook.table(("measure", "value"), summary.items()))
+        classes = {
+            f"{link} {name}": row
+            for link, of_link in summary["classes"].items()
+            for name, row in of_link.items()
+        }
+        parts = {
+            "link": summary["links"],
+            "class": classes,
+            "flows": summary["flows"],
+            "transfers": summary["transfers"],
+        }
+        return notebook.section(title, *(notebook.rows_by_name(what, rows) for what, rows in parts.items()))

@@ -1,0 +1,428 @@
+"""Intervals over replications, and verdicts on claims.
+
+Replications differ in the seed only, and two queues at the same seed meet the same arrivals (common
+random numbers), so differences and ratios are judged pair by pair, which needs far fewer runs than
+judging two independent means (Law, "Simulation Modeling and Analysis", chapter 10).
+
+A claim *holds* when the 95 % interval lies wholly on the claimed side, *fails* when it lies wholly
+on the other, and is *undecided* otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+Verdict = Literal["holds", "fails", "undecided"]
+Agreement = Literal["equivalent", "compatible", "miss"]
+
+LEVEL = 0.95
+
+
+def decimals(half_width: float) -> int:
+    """How many decimal places a number with this uncertainty deserves: two digits of the uncertainty.
+
+    At least none and at most six; three where the number is certain.
+    """
+    if not half_width > 0 or math.isinf(half_width):
+        return 3
+    return min(max(1 - math.floor(math.log10(half_width)), 0), 6)
+
+
+def plus_minus(mean: float, half_width: float) -> str:
+    """A mean with half its interval, in the digits that it deserves; alone if there is no interval."""
+    if not half_width > 0:
+        said = f"{mean:.0f}" if mean.is_integer() else f"{mean:.4g}"
+        return said if math.isnan(half_width) else f"{said} ± 0"
+    places = decimals(half_width)
+    return f"{round(mean, places) + 0.0:.{places}f} ± {half_width:.{places}f}"  # Never -0.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """An estimate with its confidence interval; both ends are NaN with fewer than two values."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+    level: float = LEVEL
+    median: bool = False
+    """Whether it is of the median over replications, and not of the mean (`aqmlab.stats.modality`)."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is an interval at all."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval."""
+        return (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        if not self.decided:
+            return f"{self.value:.4g} (no interval from {self.count})"
+        if math.isinf(self.half_width):
+            distances = [abs(self.value - end) for end in (self.low, self.high)]
+            places = decimals(min(distances))
+        else:
+            places = decimals(self.half_width)
+        numbers = (self.value, self.low, self.high)
+        value, low, high = (f"{number:.{places}f}".replace("inf", "∞") for number in numbers)
+        return f"{value} [{low}, {high}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Where a claim says a number lies. An end that is infinite is open: `below(1)` excludes 1."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+
+    def __str__(self) -> str:
+        if math.isinf(self.low):
+            return f"{'below' if self.strict else 'at most'} {self.high:g}"
+        if math.isinf(self.high):
+            return f"{'above' if self.strict else 'at least'} {self.low:g}"
+        return f"in [{self.low:g}, {self.high:g}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was measured for a claim, and what it says of it.
+
+    Of several parts, the number and what it is are those of the part that decides.
+    """
+
+    verdict: Verdict
+    measured: str
+    """All of it in a line, parts included."""
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    count: int = 0
+    """Of how many replications the interval is."""
+    level: float = LEVEL
+    """The level of the interval, which is the one that decides."""
+    wider: bool = False
+    """Whether that level allows for the number of parts."""
+    median: bool = False
+    """Whether the number is a median over replications, as these have several modes."""
+    what: str = ""
+    """What the number is, without where: `mean object time, SHRED/RED`."""
+    context: str = ""
+    """Where it was measured: `Web beside 10 FTP flows, averaged over load`."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """At which point of the axes that the rule leaves open."""
+    band: Band | None = None
+    """What is claimed of the number."""
+    known_to: float = math.nan
+    """Half the interval of an undecided number that is known as well as the rule asks: the number is near the
+    limit, and more runs would tell nothing of use."""
+    parts: tuple[Evidence, ...] = ()
+    one_of: bool = False
+    """Whether one part that holds is enough."""
+    along: tuple[Evidence, ...] = ()
+    """Of an average, what it is of, point by point; for information, as the average alone is judged."""
+
+
+def below(limit: float) -> Band:
+    """Strictly smaller than `limit`."""
+    return Band(high=limit, strict=True)
+
+
+def above(limit: float) -> Band:
+    """Strictly larger than `limit`."""
+    return Band(low=limit, strict=True)
+
+
+def at_most(limit: float) -> Band:
+    """Not larger than `limit`."""
+    return Band(high=limit)
+
+
+def at_least(limit: float) -> Band:
+    """Not smaller than `limit`."""
+    return Band(low=limit)
+
+
+def within(low: float, high: float) -> Band:
+    """Between the two, ends included."""
+    return Band(low=low, high=high)
+
+
+@lru_cache(maxsize=256)
+def t_quantile(level: float, freedom: float) -> float:
+    """The two-sided quantile of Student's t: 2.262 for 95 % and 9 degrees of freedom."""
+    # What `scipy.stats` calls for it, without its time to load.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.5 + level / 2))
+
+
+def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """Student-t interval of the mean of independent replications. NaN values are left out."""
+    kept = [value for value in values if not math.isnan(value)]
+    return _interval(kept, level)
+
+
+def paired_difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
+    """Interval of the mean of `ours - theirs`, replication by replication."""
+    return _interval([a - b for a, b in pairs(ours, theirs)], level)
+
+
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
+    """Interval of mean(ours) / mean(theirs), replication by replication.
+
+    The classical ratio estimate with its linearised variance (Cochran, "Sampling Techniques",
+    section 6.3); a zero in a single replication does no harm, as it would to a mean of ratios. Of values none
+    of which is negative the interval ends at zero.
+    """
+    both = pairs(ours, theirs)
+    residuals = ratio_residuals(both)
+    if not residuals:
+        return Interval(value=math.nan, low=math.nan, high=math.nan, count=len(both), level=level)
+    ratio = sum(a for a, _ in both) / sum(b for _, b in both)
+    half = _interval(residuals, level).half_width
+    low = ratio - half
+    if low < 0 and all(a >= 0 and b >= 0 for a, b in both):
+        low = 0.0
+    return Interval(value=ratio, low=low, high=ratio + half, count=len(both), level=level)
+
+
+def ratio_residuals(both: Sequence[tuple[float, float]]) -> list[float]:
+    """How far each pair is from the ratio of the means, over the mean divisor: the values of which the
+    interval of that ratio is made. Empty if there is no ratio."""
+    divisor = sum(b for _, b in both)
+    if not both or divisor == 0:
+        return []
+    ratio = sum(a for a, _ in both) / divisor
+    return [(a - ratio * b) * len(both) / divisor for a, b in both]
+
+
+def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
+    """Interval of the difference of two means from independent replications (Welch 1947)."""
+    a = [value for value in ours if not math.isnan(value)]
+    b = [value for value in theirs if not math.isnan(value)]
+    count = min(len(a), len(b))
+    if count == 0:
+        return Interval(value=math.nan, low=math.nan, high=math.nan, count=0, level=level)
+    value = math.fsum(a) / len(a) - math.fsum(b) / len(b)
+    if count < 2:
+        return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
+    var_a, var_b = _variance(a) / len(a), _variance(b) / len(b)
+    total = var_a + var_b
+    if total == 0:
+        return Interval(value=value, low=value, high=value, count=count, level=level)
+    freedom = total**2 / (var_a**2 / (len(a) - 1) + var_b**2 / (len(b) - 1))
+    half = t_quantile(level, freedom) * math.sqrt(total)
+    return Interval(value=value, low=value - half, high=value + half, count=count, level=level)
+
+
+def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
+    """Interval of mean(ours) / mean(theirs), two means above zero of independent replications.
+
+    That of the logarithm of the ratio, whose variance is the sum of the squared relative errors of the means,
+    with Welch's degrees of freedom (Rice, "Mathematical Statistics and Data Analysis", section 4.6): no end
+    is below zero. NaN values are left out.
+    """
+    kept = [[value for value in values if not math.isnan(value)] for values in (ours, theirs)]
+    count = min(len(values) for values in kept)
+    means = [math.fsum(values) / len(values) if values else math.nan for values in kept]
+    if not all(mean > 0 for mean in means):
+        return Interval(value=math.nan, low=math.nan, high=math.nan, count=count, level=level)
+    value = means[0] / means[1]
+    if count < 2:
+        return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
+    errors = [_variance(one) / len(one) / mean**2 for one, mean in zip(kept, means, strict=True)]
+    if sum(errors) == 0:
+        return Interval(value=value, low=value, high=value, count=count, level=level)
+    parts = [error**2 / (len(one) - 1) for error, one in zip(errors, kept, strict=True)]
+    half = t_quantile(level, sum(errors) ** 2 / sum(parts)) * math.sqrt(sum(errors))
+    low, high = value * math.exp(-half), value * math.exp(half)
+    return Interval(value=value, low=low, high=high, count=count, level=level)
+
+
+RESAMPLES = 1000
+
+
+def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL) -> Interval:
+    """Percentile interval of a statistic that is not a mean (Efron, Tibshirani, "An Introduction to the
+    Bootstrap", 1993, chapter 13).
+
+    `statistic` is given an array of the numbers, below `count`, of the replications to look at, a row for
+    each resample, and answers with a value for each row. The resamples are the same each time.
+    """
+    import numpy as np
+
+    value = float(statistic(np.arange(count)[np.newaxis, :])[0]) if count else math.nan
+    if count < 2 or math.isnan(value):
+        return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
+    picked = np.random.default_rng(1).integers(count, size=(RESAMPLES, count))
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    # Without interpolation, as a ratio may be infinite.
+    low, high = (float(end) for end in np.quantile(statistic(picked), tails, method="inverted_cdf"))
+    return Interval(value=value, low=low, high=high, count=count, level=level)
+
+
+def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tuple[str, float, float]]:
+    """The median of points in two dimensions, and around it the contour at one standard deviation of the
+    normal distribution that fits them best, closed: a `centre` and `contour`s, each with its x and y.
+    Points with a NaN are left out; of fewer than three there is no contour."""
+    import numpy as np
+
+    kept = np.array([one for one in points if not any(map(math.isnan, one))], dtype=np.float64).reshape(-1, 2)
+    if not kept.size:
+        return []
+    centre = np.median(kept, axis=0)
+    found = [("centre", float(centre[0]), float(centre[1]))]
+    if len(kept) < 3:
+        return found
+    lengths, axes = np.linalg.eigh(np.cov(kept, rowvar=False, ddof=0))
+    turn = np.linspace(0.0, 2.0 * math.pi, corners + 1)
+    circle = np.array([np.cos(turn), np.sin(turn)])
+    contour = centre[:, None] + axes @ (np.sqrt(np.maximum(lengths, 0.0))[:, None] * circle)
+    return [*found, *(("contour", float(x), float(y)) for x, y in contour.T)]
+
+
+def inverse(interval: Interval, over: float = 1.0) -> Interval:
+    """`over` divided by a number above zero; without end if zero is not excluded."""
+    high = over / interval.low if not interval.low <= 0 else math.inf
+    return replace(interval, value=over / interval.value, low=over / interval.high, high=high)
+
+
+def through_origin(x: Sequence[float], y: Sequence[float]) -> float:
+    """The slope of the line through the origin nearest to the points, by least squares."""
+    return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """The slope of the least-squares line through the points; NaN with fewer than two distinct x."""
+    points = [(a, b) for a, b in zip(x, y, strict=True) if not (math.isnan(a) or math.isnan(b))]
+    if len({a for a, _ in points}) < 2:
+        return math.nan
+    mean_x = math.fsum(a for a, _ in points) / len(points)
+    mean_y = math.fsum(b for _, b in points) / len(points)
+    above_line = math.fsum((a - mean_x) * (b - mean_y) for a, b in points)
+    return above_line / math.fsum((a - mean_x) ** 2 for a, _ in points)
+
+
+def verdict(interval: Interval, band: Band) -> Verdict:
+    """The rule of this laboratory; an estimate without an interval is undecided."""
+    if not interval.decided:
+        return "undecided"
+    if band.strict:
+        inside = interval.low > band.low and interval.high < band.high
+        outside = interval.high <= band.low or interval.low >= band.high
+    else:
+        inside = interval.low >= band.low and interval.high <= band.high
+        outside = interval.high < band.low or interval.low > band.high
+    return "holds" if inside else "fails" if outside else "undecided"
+
+
+def agreement(interval: Interval, band: Band) -> Agreement:
+    """How near two measurements are, by the interval of their difference or ratio and a band.
+
+    *Equivalent*: the whole interval lies in the band, so that a difference that matters is ruled out (two
+    one-sided tests; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). *Compatible*:
+    it meets the band and reaches beyond, so that none is shown; a number without an interval is no more.
+    *Miss*: it lies outside.
+    """
+    words: dict[Verdict, Agreement] = {"holds": "equivalent", "undecided": "compatible", "fails": "miss"}
+    return words[verdict(interval, band)]
+
+
+def simultaneous_level(level: float, count: int) -> float:
+    """The level of each of `count` intervals that shall hold together with at least the probability `level`.
+
+    Bonferroni's inequality, which holds however they depend on each other. (Šidák's `level ** (1 / count)`
+    needs independence, and gains less than a hundredth of the width.)
+    """
+    if count < 1:
+        raise ValueError(f"count = {count} must be 1 or more: the number of intervals that are judged")
+    return 1 - (1 - level) / count
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for their number.
+
+    If those of at most 0.05 are rejected, none is rejected wrongly with a probability of 95 % or more.
+
+    Never more cautious than Bonferroni's correction and valid under the same conditions, that is none (Holm,
+    "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979).
+    Where a share of wrong discoveries may be borne, take `scipy.stats.false_discovery_control`.
+    """
+    if not all(0 <= p <= 1 for p in p_values):
+        raise ValueError("p-values must lie between 0 and 1")
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min((len(p_values) - rank) * p_values[place], 1.0))
+        corrected[place] = largest
+    return corrected
+
+
+def judge(what: str, interval: Interval, band: Band) -> Evidence:
+    """Evidence for one number: `what` it is, its interval, and the band claimed for it."""
+    number = f"{interval} (median over replications)" if interval.median else str(interval)
+    return Evidence(
+        verdict=verdict(interval, band),
+        measured=f"{what} {number}, claimed {band}",
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        count=interval.count,
+        level=interval.level,
+        median=interval.median,
+        what=what,
+        band=band,
+    )
+
+
+def together(*parts: Evidence) -> Evidence:
+    """Evidence for a claim in several parts: holds if all do, fails if any does.
+
+    The number and interval are those of the part that decides: the first of the worst ones.
+    """
+    order: dict[Verdict, int] = {"fails": 0, "undecided": 1, "holds": 2}
+    worst = min(parts, key=lambda part: order[part.verdict])
+    return replace(worst, measured="; ".join(part.measured for part in parts), parts=parts, one_of=False)
+
+
+def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
+    """Evidence for a claim that something is so somewhere: holds if any part does, fails if all do.
+
+    What is told is the part that decides, the first of the best ones, and the level of their intervals.
+    """
+    order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
+    best = min(parts, key=lambda part: order[part.verdict])
+    said = f"the best of {len(parts)}" + (f", each at {100 * level:.4g} %" if best.wider else "")
+    return replace(best, measured=f"{best.measured} ({said})", parts=parts, one_of=True)
+
+
+def pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:
+    """The pairs of which both values exist. Raises `ValueError` unless there are as many on both sides."""
+    if len(ours) != len(theirs):
+        raise ValueError(f"pairs need as many values on both sides, not {len(ours)} and {len(theirs)}")
+    return [(a, b) for a, b in zip(ours, theirs, strict=True) if not (math.isnan(a) or math.isnan(b))]
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _interval(values: Sequence[float], level: float) -> Interval:
+    count = len(values)
+    if count == 0:
+        return Interval(value=math.nan, low=math.nan, high=math.nan, count=0, level=level)
+    mean = math.fsum(values) / count
+    if count < 2:
+        return Interval(value=mean, low=math.nan, high=math.nan, count=count, level=level)
+    half = t_quantile(level, count - 1) * math.sqrt(_variance(values) / count)
+    return Interval(value=mean, low=mean - half, high=mean + half, count=count, level=level)

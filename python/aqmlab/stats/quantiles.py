@@ -1,0 +1,199 @@
+"""Quantiles and distributions over replications, with intervals and bands.
+
+A replication that gives one number is an independent value, and order statistics say where a quantile lies.
+A replication that gives many, such as the times of its transfers, is one cluster of dependent values: they
+are pooled, and what is drawn again is whole replications (Davison and Hinkley, "Bootstrap Methods and their
+Application", 1997, section 3.8).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from aqmlab.stats.intervals import LEVEL, Interval, bootstrap
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats: TypeAlias = "npt.NDArray[np.float64]"
+
+POINTS = 1000
+"""At most so many points of a pooled band."""
+
+
+def quantile_interval(values: Sequence[float] | Floats, q: float, level: float = LEVEL) -> Interval:
+    """Interval of the quantile `q` of independent values, whatever their distribution. NaN are left out.
+
+    Its ends are values of the sample, by the binomial number of values below the quantile (Conover,
+    "Practical Nonparametric Statistics", section 3.2); where the sample is too small for an end, it is
+    infinite: the median has both at six values or more, the 90th percentile its upper one at 36.
+    """
+    from scipy import stats as scipy_stats
+
+    _check(q)
+    sample = np.asarray(values, dtype=np.float64)
+    kept = sample[~np.isnan(sample)]
+    if kept.size < 2:
+        value = float(kept[0]) if kept.size else math.nan
+        return Interval(value=value, low=math.nan, high=math.nan, count=kept.size, level=level)
+    ends = scipy_stats.quantile_test(kept, p=q).confidence_interval(level)
+    low, high = float(ends.low), float(ends.high)
+    return Interval(
+        value=float(np.quantile(kept, q, method="inverted_cdf")),
+        low=-math.inf if math.isnan(low) else low,
+        high=math.inf if math.isnan(high) else high,
+        count=kept.size,
+        level=level,
+    )
+
+
+def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -> Interval:
+    """Interval of the quantile `q` of all values of all replications together, an array for each.
+
+    By the bootstrap over replications; their number is the interval's `count`. It is a little narrow: one of
+    95 % covers in nine cases of ten with ten replications. A replication without values counts as one.
+    """
+    _check(q)
+    of = _Pool(samples)
+    return bootstrap(lambda picked: of.quantiles(picked, q), len(samples), level)
+
+
+def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEVEL) -> Interval:
+    """Interval of the quantile `q` of a count, of which each replication tells how often it was at least 0,
+    1, 2 and so on, as shares of its time.
+
+    By the bootstrap over replications, which have the same weight: the ends are counts, however few
+    replications reach far into the tail. A little narrow, as that of `pooled_quantile` is.
+    """
+    _check(q)
+    count = len(tails)
+    shares = np.zeros((count, max((len(one) for one in tails), default=1)))
+    for number, one in enumerate(tails):
+        shares[number, : len(one)] = one
+
+    def quantiles(picked: npt.NDArray[np.int64]) -> Floats:
+        # Rounding must not count a share that is just as large as allowed.
+        more_often = (_times(picked, count) / count) @ shares > (1 - q) * (1 + 1e-9)
+        return np.asarray(np.maximum(more_often.sum(axis=1) - 1.0, 0.0))
+
+    return bootstrap(quantiles, count, level)
+
+
+def pooled_quantile_difference(
+    ours: Sequence[Floats], theirs: Sequence[Floats], q: float, level: float = LEVEL
+) -> Interval:
+    """Interval of the difference of two pooled quantiles, ours less theirs, from paired replications.
+
+    By the bootstrap over pairs, so that what the pairs have in common falls out. For a difference of medians
+    of one number for each replication give arrays of one.
+    """
+    _check(q)
+    if len(ours) != len(theirs):
+        raise ValueError(f"pairs need as many replications on both sides, not {len(ours)} and {len(theirs)}")
+    first, second = _Pool(ours), _Pool(theirs)
+    return bootstrap(
+        lambda picked: first.quantiles(picked, q) - second.quantiles(picked, q), len(ours), level
+    )
+
+
+def dkw_band(values: Sequence[float] | Floats, level: float = LEVEL) -> pl.DataFrame:
+    """A band that holds the whole distribution function of independent values, in columns `x`, `low`, `share`
+    and `high`.
+
+    The share of values up to `x` ± sqrt(ln(2 / (1 - level)) / 2n), the inequality of Dvoretzky, Kiefer and
+    Wolfowitz with the constant of Massart, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality",
+    Annals of Probability 18(3), 1990. It holds for any distribution. NaN are left out.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    x, count = np.unique(sample[~np.isnan(sample)], return_counts=True)
+    total = int(count.sum())
+    half = math.sqrt(math.log(2 / (1 - level)) / (2 * total)) if total else math.nan
+    return _band(x, np.cumsum(count) / max(total, 1), half)
+
+
+def pooled_band(samples: Sequence[Floats], level: float = LEVEL, grid: Floats | None = None) -> pl.DataFrame:
+    """A band that holds the whole distribution function of what replications give together, in columns `x`,
+    `low`, `share` and `high`.
+
+    By the bootstrap over replications of the largest distance of the functions over all `x`, so that the band
+    holds everywhere at once. `x` are the points of `grid`, or else at most a thousand of the values. With
+    fewer than two replications there is a function and no band.
+    """
+    pooled = _together(samples)
+    x = np.unique(pooled) if grid is None else np.asarray(grid, dtype=np.float64)
+    if grid is None and x.size > POINTS:
+        x = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, POINTS), method="inverted_cdf"))
+    counts = [np.searchsorted(np.sort(one), x, "right") for one in samples]
+    below = np.array(counts, dtype=np.float64).reshape(len(samples), x.size)
+    sizes = np.array([len(one) for one in samples], dtype=np.float64)
+    share = below.sum(axis=0) / max(sizes.sum(), 1.0)
+
+    def distance(picked: npt.NDArray[np.int64]) -> Floats:
+        times = _times(picked, len(samples))
+        with np.errstate(invalid="ignore"):
+            shares = (times @ below) / (times @ sizes)[:, np.newaxis]
+        return np.asarray(np.abs(shares - share).max(axis=1, initial=0.0))
+
+    # Distances have no lower end: all of the error is allowed above.
+    half = bootstrap(distance, len(samples), 2 * level - 1).high
+    return _band(x, share, half)
+
+
+class _Pool:
+    """The values of several replications in order, each with the number of its replication."""
+
+    def __init__(self, samples: Sequence[Floats]) -> None:
+        owner = np.repeat(np.arange(len(samples)), [len(one) for one in samples])
+        values = _together(samples)
+        order = np.argsort(values, kind="stable")
+        self._values, self._owner, self._count = values[order], owner[order], len(samples)
+
+    def quantiles(self, picked: npt.NDArray[np.int64], q: float) -> Floats:
+        """The quantile of the values of the replications picked, for each row; NaN where there are none."""
+        if not self._values.size:
+            return np.full(len(picked), math.nan)
+        return np.array([self._quantile(times, q) for times in _times(picked, self._count)])
+
+    def _quantile(self, times: Floats, q: float) -> float:
+        upto = np.cumsum(times[self._owner])
+        if upto[-1] == 0:
+            return math.nan
+        # Rounding must not push the share of a whole number of values over it.
+        return float(self._values[np.searchsorted(upto, q * upto[-1] * (1 - 1e-12), "left")])
+
+
+def _together(samples: Sequence[Floats]) -> Floats:
+    values = np.concatenate([np.zeros(0), *samples])
+    if np.isnan(values).any():
+        raise ValueError("samples: a value is NaN; leave out what has no value")
+    return values
+
+
+def _times(picked: npt.NDArray[np.int64], count: int) -> Floats:
+    """How often each of `count` replications is picked, a row for each resample."""
+    rows = np.arange(len(picked))[:, np.newaxis] * count
+    found = np.bincount((rows + picked).ravel(), minlength=len(picked) * count)
+    return found.reshape(len(picked), count).astype(np.float64)
+
+
+def _band(x: Floats, share: Floats, half: float) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            "x": x,
+            "low": np.clip(share - half, 0.0, 1.0),
+            "share": share,
+            "high": np.clip(share + half, 0.0, 1.0),
+        }
+    )
+
+
+def _check(q: float) -> None:
+    if not 0 < q < 1:
+        raise ValueError(f"q = {q} must be between 0 and 1: 0.9 for the 90th percentile")

@@ -1,0 +1,325 @@
+"""The care of a store: what is damaged, what can go, and many logs made one.
+
+Logs are never changed: what is to stay of those whose writers have ended is written to a new one, and then
+they are removed. Whoever reads meanwhile finds every record once or twice, and twice is as good as once.
+The logs of writers that live are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core
+from aqmlab.scenario import Scenario
+from aqmlab.store import log as store_log
+from aqmlab.store.index import Contents
+from aqmlab.store.record import DONE, RunRecord, written
+from aqmlab.store.store import Store
+
+if TYPE_CHECKING:
+    from aqmlab._support.progress import Bar
+
+Name = tuple[str, int]
+"""Of a run: scenario and seed."""
+
+_SAMPLES = 5
+
+
+# Verifying
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What is in the files of a store, and what of it is not as it was written."""
+
+    logs: int = 0
+    records: int = 0
+    damaged_lines: dict[str, int] = field(default_factory=dict)
+    """By log; the end of a line that was cut off is one."""
+    index: str = "none"
+    """`none`, `well` or `damaged`."""
+    frames: int = 0
+    damaged_frames: dict[Name, list[str]] = field(default_factory=dict)
+    """Keys, by run."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything is."""
+        return bool(self.damaged_lines or self.damaged_frames or self.index == "damaged")
+
+
+def verify(store: Store) -> Found:
+    """Reads everything and holds it against its checksums."""
+    found = Found()
+    folder = _folder(store)
+    contents = Contents()
+    with _reading(_logs(folder)) as (paths, bar):
+        for path in paths:
+            claim = store_log.claimed(path)
+            try:
+                _, _, damaged = store_log.read(path, 0, lambda one: _count(one, found, contents), bar)
+                # A writer that lives may be in the middle of a line.
+                torn = claim is not None and _torn(path)
+            except FileNotFoundError:
+                continue
+            finally:
+                if claim is not None:
+                    os.close(claim)
+            found.logs += 1
+            if damaged or torn:
+                found.damaged_lines[path.name] = damaged + torn
+    if (folder / "index").exists():
+        found.index = "damaged" if Contents.load(folder / "index") is None else "well"
+    for run in contents.with_frames():
+        for key in run.frames:
+            found.frames += 1
+            if not store.has_frame(run, key):
+                found.damaged_frames.setdefault(run.name, []).append(key)
+    return found
+
+
+def _count(record: dict[str, Any], found: Found, contents: Contents) -> None:
+    found.records += 1
+    contents.take(record)
+
+
+def _torn(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+def repair(store: Store, found: Found) -> int:
+    """Cuts off what `verify` found damaged, so that it is made again; returns how many logs had to be left
+    alone, because their writers live."""
+    folder = _folder(store)
+    if found.index == "damaged":
+        (folder / "index").unlink(missing_ok=True)
+
+    def keep(run: RunRecord) -> RunRecord:
+        damaged = found.damaged_frames.get(run.name, ())
+        return replace(run, frames={key: one for key, one in run.frames.items() if key not in damaged})
+
+    if not found.damaged_lines and not found.damaged_frames:
+        return 0
+    wanted = None if found.damaged_frames else found.damaged_lines
+    return _rewrite(folder, wanted, keep, lambda one: True).left
+
+
+# Compacting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compacted:
+    """How many logs were made how many, and how many were left alone, because their writers live."""
+
+    before: int
+    after: int
+    left: int
+
+
+def compact(store: Store) -> Compacted:
+    """Makes one log, with a line for each run, of those whose writers have ended. Safe while others write.
+
+    A log that is full is followed by another.
+    """
+    done = _rewrite(_folder(store), None, lambda run: run, lambda one: True, least=2)
+    store.refresh()
+    return done
+
+
+def _rewrite(
+    folder: Path,
+    wanted: Collection[str] | None,
+    keep_run: Callable[[RunRecord], RunRecord | None],
+    keep_other: Callable[[Mapping[str, Any]], bool],
+    least: int = 1,
+) -> Compacted:
+    """Writes what is to stay of the logs of these names (all, by default) to a new one, and removes them."""
+    claims: dict[Path, int] = {}
+    left = 0
+    fresh = store_log.LogWriter(folder / "logs")
+    try:
+        for path in _logs(folder):
+            if wanted is None or path.name in wanted:
+                claim = store_log.claimed(path)
+                if claim is None:
+                    left += path.exists()
+                else:
+                    claims[path] = claim
+        if len(claims) < least:
+            return Compacted(before=len(claims), after=len(claims), left=left)
+        contents = Contents()
+        with _reading(claims) as (paths, bar):
+            for path in paths:
+                store_log.read(path, 0, contents.take, bar)
+        try:
+            for record in _kept(contents, keep_run, keep_other):
+                fresh.append(store_log.framed(record))
+            fresh.close()
+        except BaseException:
+            # The old logs hold it all.
+            for path in fresh.paths:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                fresh.close()
+            raise
+        for path in claims:
+            path.unlink(missing_ok=True)
+        return Compacted(before=len(claims), after=len(fresh.paths), left=left)
+    finally:
+        for claim in claims.values():
+            os.close(claim)
+
+
+def _kept(
+    contents: Contents,
+    keep_run: Callable[[RunRecord], RunRecord | None],
+    keep_other: Callable[[Mapping[str, Any]], bool],
+) -> Iterator[dict[str, Any]]:
+    yield from (record for record in contents.every_other() if keep_other(record))
+    for run in contents.every_run():
+        kept = keep_run(run)
+        if kept is not None:
+            yield written(kept)
+
+
+# Removing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """What can go, and why."""
+
+    old: frozenset[str]
+    """Scenarios whose results another version of the core gave."""
+    orphans: frozenset[str]
+    """Scenarios that stand in no sweep."""
+    failed: bool
+    """Whether runs that failed or crashed go, too."""
+    runs: Mapping[str, int]
+    """How many runs go, by reason: `old`, `orphan`, `failed`."""
+
+    def reason(self, scenario: str, status: str) -> str | None:
+        """Why a run goes, or `None`."""
+        if scenario in self.old:
+            return "old"
+        if scenario in self.orphans:
+            return "orphan"
+        return "failed" if self.failed and status != DONE else None
+
+
+def removal(store: Store, *, orphans: bool, failed: bool) -> Removal:
+    """What `collect_garbage` would remove: runs of other results versions than the core's, and on request
+    those of scenarios in no sweep, and those that failed."""
+    store.refresh()
+    runs = store.runs().select("scenario", "status")
+    loose: frozenset[str] = frozenset()
+    if orphans:
+        known = {one["scenario"] for one in store.records("scenario")} | set(runs["scenario"])
+        loose = frozenset(known - {one["scenario"] for one in store.records("point")})
+    plan = Removal(old=frozenset(_old(store)), orphans=loose, failed=failed, runs={})
+    counts: dict[str, int] = {}
+    for scenario, status in runs.iter_rows():
+        reason = plan.reason(scenario, status)
+        if reason:
+            counts[reason] = counts.get(reason, 0) + 1
+    return replace(plan, runs=counts)
+
+
+def _old(store: Store) -> Iterator[str]:
+    by_version: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for record in store.records("scenario"):
+        by_version.setdefault((record["level"], record["results_version"]), []).append(record)
+    for (level, version), records in by_version.items():
+        if level == "packet":
+            current = version == _core.RESULTS_VERSION
+        else:  # Only packets' version is told; that of the others shows in digests.
+            current = any(_same_digest(record) for record in records[:_SAMPLES])
+        if not current:
+            yield from (record["scenario"] for record in records)
+
+
+def _same_digest(record: Mapping[str, Any]) -> bool:
+    try:
+        scenario = Scenario.from_dict({**record["given"], "seed": 1}, files=record["files"])
+    except ValueError:
+        return False
+    return bool(scenario.digest == record["scenario"])
+
+
+def collect_garbage(store: Store, plan: Removal) -> tuple[int, int]:
+    """Removes these runs, with what only they needed; returns how many bytes that freed, and how many logs
+    were left alone, because their writers live."""
+    folder = _folder(store)
+    before = size(store)
+    # What is listed before all logs are seen to have ended is in no hand any more.
+    tables = {path: path.stat().st_size for path in folder.glob("tables/*/*/*")}
+    gone = plan.old | plan.orphans
+    sweeps_left = {one["sweep"] for one in store.records("point") if one["scenario"] not in plan.old}
+    sweeps_gone = {one["sweep"] for one in store.records("point")} - sweeps_left
+
+    def keep_run(run: RunRecord) -> RunRecord | None:
+        return None if plan.reason(run.scenario, run.status) else run
+
+    def keep_other(record: Mapping[str, Any]) -> bool:
+        if record["kind"] in ("sweep", "finished"):
+            return record["sweep"] not in sweeps_gone
+        return record.get("scenario") not in gone
+
+    left = _rewrite(folder, None, keep_run, keep_other).left
+    store.refresh()
+    freed = before - size(store)
+    if not left:
+        freed += _remove_unused(store, tables)
+    return freed, left
+
+
+def _remove_unused(store: Store, tables: Mapping[Path, int]) -> int:
+    """Removes tables that no run has, and what stopped writers left; returns the bytes of those tables."""
+    folder = _folder(store)
+    used = {folder / entry["file"] for run in store.contents().with_frames() for entry in run.frames.values()}
+    for path in tables.keys() - used:
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # Others may stand beside it.
+            path.parent.rmdir()
+    for path in [*folder.glob(".index-*"), *folder.glob("logs/.*")]:
+        path.unlink(missing_ok=True)
+    return sum(tables[path] for path in tables.keys() - used)
+
+
+def size(store: Store) -> int:
+    """The bytes of logs and index."""
+    folder = _folder(store)
+    found = 0
+    for path in [folder / "index", *_logs(folder)]:
+        with suppress(FileNotFoundError):
+            found += path.stat().st_size
+    return found
+
+
+def _folder(store: Store) -> Path:
+    assert store.folder is not None, "a store in memory needs no care"
+    return store.folder
+
+
+@contextmanager
+def _reading(paths: Iterable[Path]) -> Iterator[tuple[list[Path], Bar | None]]:
+    """These logs, as far as they are there, with a bar for their bytes."""
+    sizes = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            sizes[path] = path.stat().st_size
+    with store_log.reading(sum(sizes.values())) as bar:
+        yield list(sizes), bar
+
+
+def _logs(folder: Path) -> list[Path]:
+    return sorted(folder.glob("logs/*.log"))

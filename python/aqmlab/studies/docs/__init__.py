@@ -1,0 +1,1 @@
+"""Writes the pages of the documentation about studies: verdicts, pictures, costs, citations."""

@@ -1,0 +1,1 @@
+"""Studies: experiments, claims, figures and tables of a question, judged and reported."""

@@ -1,0 +1,276 @@
+"""What a study is made of: a publication as experiments, figures, tables and claims; and what it found."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from aqmlab._support import notebook
+from aqmlab.campaign import Failure
+from aqmlab.charts.chart import Chart
+from aqmlab.results.labels import Labels, Value
+from aqmlab.results.rule import AnyRule
+from aqmlab.results.runs import Results
+from aqmlab.stats import LEVEL, Band, Evidence, Interval
+from aqmlab.study.experiment import Experiment
+from aqmlab.sweep import Change
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A chart of a study."""
+
+    id: str
+    title: str
+    caption: str
+    chart: Callable[[Results], Chart]
+
+    @property
+    def file(self) -> str:
+        """The name of its files, without ending."""
+        return f"figure-{self.id}" if self.id[0].isdigit() else self.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of a study, as text to be read."""
+
+    id: str
+    title: str
+    caption: str
+    table: Callable[[Results], pl.DataFrame]
+
+
+Origin = Literal["paper", "sheet", "ours"]
+"""Whose a claim is: the publication's own words, our reading of it, or ours beyond it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A published conclusion, and the rule by which it is judged here."""
+
+    id: str
+    statement: str
+    """The sentence that is judged: the source's own, or as near to it as one sentence can be."""
+    source: str
+    """Where it says so: `slide 24`."""
+    rule: AnyRule
+    origin: Origin = "paper"
+    figures: tuple[str, ...] = ()
+    """The figures and tables that it is about, the first of which its verdict opens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One of several systems that every claim is judged for where it makes a difference: values of axes which
+    the rules leave open, or other runs."""
+
+    name: str
+    labels: Mapping[str, Value] = field(default_factory=dict)
+    suffix: str = ""
+    """What follows the id of a claim that is judged for it."""
+    runs: Callable[[Results], Results] | None = None
+    """In place of the runs of the study those that this finds, such as recorded ones."""
+    leaves_out: Mapping[str, str] = field(default_factory=dict)
+    """Claims that are not judged for it, by id, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """Another answer to a question the source leaves open, under which claims are judged again."""
+
+    name: str
+    what: str
+    change: Change
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What we decided where the source is silent, and the other answers that are tried."""
+
+    question: str
+    decision: str
+    reason: str
+    variants: tuple[Variant, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What equal systems show of a number that a claim is about: chance alone takes them so far apart."""
+
+    claim: str
+    band: Band
+    """What is claimed of the number."""
+    where: Labels
+    measured: Interval
+    equal: Interval
+    """The same estimate of systems that differ in their draws only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A publication as experiments, figures and claims.
+
+    Raises `ValueError` if a claim points to a figure or table that is not there, a reading leaves out a claim
+    that is not, or two share an id.
+    """
+
+    name: str
+    title: str
+    paper: str
+    question: str
+    experiments: tuple[Experiment, ...]
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    claims: tuple[Claim, ...]
+    decisions: tuple[Decision, ...]
+    answer: Callable[[Verdicts], list[str]]
+    """The short answer in words, from the evidence."""
+    readings: tuple[Reading, ...] = ()
+    """The first is the main one."""
+    checks: Callable[[Results], list[str]] = lambda _: []
+    """Warnings worth printing, such as a warm-up that was too short."""
+    variants: tuple[Variant, ...] = ()
+    """Other answers that belong to no single decision, beside those of the decisions."""
+    floors: Callable[[Results, float], Iterable[Floor]] = lambda *_: ()
+    """What equal systems show, by intervals of a level, for claims about distances."""
+
+    def __post_init__(self) -> None:
+        for what, ids in (
+            ("claims", [one.id for one in self.claims]),
+            ("experiments", [one.name for one in self.experiments]),
+            ("figures and tables", self._drawn),
+            ("variants", [one.name for one in self.all_variants]),
+        ):
+            twice = {one for one in ids if ids.count(one) > 1}
+            if twice:
+                raise ValueError(f"{self.name}: two {what} are called {', '.join(sorted(twice))}")
+        claims = {one.id for one in self.claims}
+        for reading in self.readings:
+            for id in reading.leaves_out.keys() - claims:
+                raise ValueError(f"{self.name}, {reading.name}: leaves out `{id}`, which is no claim of it")
+        drawn = self._drawn
+        known = {one.name for one in self.experiments}
+        for claim in self.claims:
+            for figure in claim.figures:
+                if figure not in drawn:
+                    raise ValueError(f"{self.name}, {claim.id}: there is no figure or table `{figure}`")
+            for variable in claim.rule.variables:
+                for one in variable.experiments:
+                    if one.name not in known:
+                        raise ValueError(f"{self.name}, {claim.id}: `{one.name}` is no experiment of it")
+
+    @property
+    def _drawn(self) -> list[str]:
+        return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
+
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        """The variants of all decisions, and the others."""
+        return (*self.variants, *(variant for one in self.decisions for variant in one.variants))
+
+    def rule_of(self, claim: Claim) -> AnyRule:
+        """The rule of a claim as a reader is told it: without the axes whose values readings choose."""
+        return claim.rule.without(*(label for reading in self.readings for label in reading.labels))
+
+    def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
+        """For which systems a claim is judged; a single one, without name, where they make no difference."""
+        told = (self.reading_of(claim, reading) for reading in self.readings)
+        apart = {reading.name: reading for reading in told if reading is not None}
+        return tuple(apart.values()) or (Reading(name=""),)
+
+    def reading_of(self, claim: Claim, reading: Reading) -> Reading | None:
+        """For which reading a claim is judged in place of one: the first that differs from it in nothing that
+        the claim looks at, or one without name if none does; `None` if the reading leaves the claim out."""
+        if claim.id in reading.leaves_out:
+            return None
+        open_axes = {label for variable in claim.rule.variables for label in variable.axes}
+
+        def looked_at(one: Reading) -> tuple[Any, dict[str, Value]]:
+            return one.runs, {label: value for label, value in one.labels.items() if label in open_axes}
+
+        wanted = looked_at(reading)
+        if wanted == (None, {}):
+            return Reading(name="")
+        return next(
+            one for one in self.readings if claim.id not in one.leaves_out and looked_at(one) == wanted
+        )
+
+    def _repr_html_(self) -> str:
+        claims = notebook.table(("claim", "statement"), [(one.id, one.statement) for one in self.claims])
+        about = (f"<p>{html.escape(text)}</p>" for text in (self.paper, self.question))
+        return notebook.section(self.title, *about, claims)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A figure with its chart and files, or the reason why it could not be drawn."""
+
+    figure: Figure
+    chart: Chart | None
+    paths: Mapping[str, Path] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim with its evidence for a reading."""
+
+    claim: Claim
+    reading: Reading
+    evidence: Evidence
+
+    @property
+    def id(self) -> str:
+        """That of the claim, and what tells its reading."""
+        return self.claim.id + self.reading.suffix
+
+
+class Verdicts(tuple[Judged, ...]):
+    """All claims of a study with their evidence, by id."""
+
+    __slots__ = ()
+
+    def of(self, id: str) -> Evidence:
+        """The evidence for the claim of an id, suffix included. Raises `KeyError`."""
+        for judged in self:
+            if judged.id == id:
+                return judged.evidence
+        raise KeyError(f"no claim `{id}`: there is {', '.join(judged.id for judged in self)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResult:
+    """Everything a study found."""
+
+    study: Study
+    quick: bool
+    judged: Verdicts
+    drawn: tuple[Drawn, ...]
+    tables: tuple[tuple[Table, pl.DataFrame | str], ...]
+    sensitivity: tuple[tuple[Variant, Verdicts], ...]
+    """The verdicts under each variant."""
+    failures: tuple[Failure, ...]
+    warnings: tuple[str, ...]
+    provenance: Mapping[str, Any]
+    report: Path
+    floors: tuple[Floor, ...] = ()
+    level: float = LEVEL
+    """The level of each interval, but of those that allow for the number of parts."""
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Verdict by claim."""
+        return {judged.id: judged.evidence.verdict for judged in self.judged}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.id, one.evidence.verdict, one.claim.statement, one.evidence.measured) for one in self.judged
+        ]
+        claims = notebook.table(("claim", "verdict", "statement", "measured"), rows)
+        return notebook.section(f"{self.study.title}: {self.report}", claims)

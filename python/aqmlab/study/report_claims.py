@@ -1,0 +1,324 @@
+"""What a report tells of claims: their matrix, what verdicts depend on, evidence line by line."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from aqmlab.results.labels import said
+from aqmlab.results.rule import AnyRule, Several
+from aqmlab.stats import Band, Evidence, Interval, Verdict
+from aqmlab.study.publication import Claim, Judged, Origin, Reading, StudyResult, Variant
+
+WHOSE: Mapping[Origin, str] = {
+    "paper": "Claims of the paper",
+    "sheet": "Claims by our reading of it",
+    "ours": "Claims of our own",
+}
+
+
+# The matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A verdict on a claim, for one reading or for neighbours between which it makes no difference."""
+
+    readings: tuple[Reading, ...]
+    judged: Judged | None
+    why: str = ""
+    """Why there is no verdict."""
+
+
+Counts = dict[Verdict, int]
+Effect = Literal["same", "other", "turned"]
+
+
+class Board:
+    """The verdicts of a study, by claim and reading and under its variants."""
+
+    def __init__(self, result: StudyResult) -> None:
+        self.result = result
+        self.claims = result.study.claims
+        several = any(one.reading.name for one in result.judged)
+        self.columns: tuple[Reading, ...] = result.study.readings if several else (Reading(name=""),)
+        """The readings that verdicts differ by; a single one without name if there are none."""
+        self.variants = tuple(variant for variant, _ in result.sensitivity)
+        self._main: dict[str, Verdict] = {one.id: one.evidence.verdict for one in result.judged}
+        self._under: dict[str, list[tuple[Variant, Judged]]] = {}
+        for variant, verdicts in result.sensitivity:
+            for one in verdicts:
+                self._under.setdefault(one.id, []).append((variant, one))
+
+    def judged(self, claim: Claim) -> list[Judged]:
+        """The verdicts on a claim, that in the main reading first."""
+        return [one for one in self.result.judged if one.claim.id == claim.id]
+
+    def under(self, id: str) -> list[tuple[Variant, Judged]]:
+        """A verdict under each variant that tells of it."""
+        return self._under.get(id, [])
+
+    def cells(self, claim: Claim) -> list[Cell]:
+        """The verdicts on a claim for each of the columns."""
+        found: list[Cell] = []
+        for reading in self.columns:
+            judged = self._for(claim, reading, self.judged(claim))
+            if found and judged is not None and found[-1].judged is judged:
+                found[-1] = Cell(judged=judged, readings=(*found[-1].readings, reading))
+            else:
+                why = reading.leaves_out.get(claim.id, "")
+                found.append(Cell(judged=judged, readings=(reading,), why=why))
+        return found
+
+    def _for(self, claim: Claim, reading: Reading, several: Sequence[Judged]) -> Judged | None:
+        told = self.result.study.reading_of(claim, reading)
+        return next((one for one in several if told and one.reading.name == told.name), None)
+
+    @property
+    def by_origin(self) -> dict[str, Counts]:
+        """How many claims of each origin hold, fail and stay undecided in the main reading."""
+        found = {}
+        for origin, whose in WHOSE.items():
+            verdicts = [self.judged(one)[0].evidence.verdict for one in self.claims if one.origin == origin]
+            if verdicts:
+                found[whose] = _count(verdicts)
+        return found
+
+    @property
+    def by_reading(self) -> list[Counts]:
+        """The same of all claims, for each of the columns."""
+        rows = [[(cell.judged, len(cell.readings)) for cell in self.cells(claim)] for claim in self.claims]
+        wide = [[judged for judged, span in row for _ in range(span)] for row in rows]
+        return [_count([one.evidence.verdict for one in each if one]) for each in zip(*wide, strict=True)]
+
+    @property
+    def varied(self) -> list[Claim]:
+        """The claims that variants tell something of."""
+        return [claim for claim in self.claims if any(self.under(one.id) for one in self.judged(claim))]
+
+    @property
+    def varied_readings(self) -> list[Reading]:
+        """The columns that variants tell something of."""
+        return [reading for reading in self.columns if any(any(row) for _, row in self.varied_in(reading))]
+
+    def varied_in(self, reading: Reading) -> list[tuple[Variant, list[Judged | None]]]:
+        """The verdicts on these claims under each variant, for a reading."""
+        judged = [self._for(claim, reading, self.judged(claim)) for claim in self.varied]
+        rows = [dict(self._named(one.id)) if one else {} for one in judged]
+        return [(variant, [row.get(variant.name) for row in rows]) for variant in self.variants]
+
+    def _named(self, id: str) -> list[tuple[str, Judged]]:
+        return [(variant.name, one) for variant, one in self.under(id)]
+
+    def effect(self, one: Judged) -> Effect:
+        """What a variant does to the main verdict."""
+        before, now = self._main[one.id], one.evidence.verdict
+        return "same" if before == now else "turned" if {before, now} == {"holds", "fails"} else "other"
+
+    def changes(self, claim: Claim) -> str:
+        """Under how many variants a verdict on the claim is another one; empty if none tells of it."""
+        pairs = [pair for one in self.judged(claim) for pair in self.under(one.id)]
+        names = {variant.name for variant, _ in pairs}
+        other = {variant.name for variant, one in pairs if self.effect(one) != "same"}
+        return (
+            f"{len(other)} of {len(names)} differ" if other else f"all {len(names)} the same" if names else ""
+        )
+
+    def dependences(self) -> list[Dependence]:
+        """The claims whose verdict turns between `holds` and `fails`, and with what."""
+        return [
+            one for claim in self.claims for one in (*self._by_readings(claim), *self._by_variants(claim))
+        ]
+
+    def _by_readings(self, claim: Claim) -> Iterator[Dependence]:
+        named: dict[Verdict, list[str]] = {"holds": [], "fails": [], "undecided": []}
+        for one in self.judged(claim):
+            named[one.evidence.verdict].append(one.reading.name)
+        if named["holds"] and named["fails"]:
+            text = f"holds with {listed(named['holds'])}; fails with {listed(named['fails'])}"
+            yield Dependence(claim=claim, id=claim.id, text=text)
+
+    def _by_variants(self, claim: Claim) -> Iterator[Dependence]:
+        for judged in self.judged(claim):
+            turned = [variant.name for variant, one in self.under(judged.id) if self.effect(one) == "turned"]
+            if turned:
+                before = judged.evidence.verdict
+                after = "fails" if before == "holds" else "holds"
+                text = f"{before} as decided; {after} with {listed(turned)}"
+                yield Dependence(claim=claim, id=judged.id, text=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependence:
+    """That a verdict turns with a choice that the source leaves open."""
+
+    claim: Claim
+    id: str
+    text: str
+
+
+def _count(verdicts: Sequence[Verdict]) -> Counts:
+    return {verdict: verdicts.count(verdict) for verdict in get_args(Verdict)}
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a sentence: `a, b and c`; those with a comma of their own are quoted."""
+    *others, last = [f"“{word}”" if "," in word else word for word in words]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def tally(counts: Counts) -> list[tuple[int, str]]:
+    """How many claims hold, fail and stay undecided, each number with its word."""
+    words = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+    return [(number, verdict if number == 1 else words[verdict]) for verdict, number in counts.items()]
+
+
+def deciding(found: Evidence) -> str:
+    """How many parts have the verdict of the whole; empty if there is one part."""
+    alike = sum(part.verdict == found.verdict for part in found.parts)
+    return f"{alike} of {len(found.parts)} parts" if len(found.parts) > 1 else ""
+
+
+def interval(found: Evidence) -> str:
+    """The number of some evidence with its interval, and what is special about the interval."""
+    text = str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
+    if found.median:
+        text += ", median"
+    if found.wider:
+        text += f" at {100 * found.level:.4g} %"
+    return text + (f", known to ±{found.known_to:.2g}" if math.isfinite(found.known_to) else "")
+
+
+def one_is_enough(rule: AnyRule) -> bool:
+    """Whether of several rules one is to hold."""
+    return isinstance(rule, Several) and not rule.every
+
+
+# Evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    """An interval beside the band claimed for it: places from 0 at the left to 100 at the right."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A number of the evidence."""
+
+    label: str
+    evidence: Evidence
+    strip: Strip | None
+    judged: bool = True
+    """Whether it counts, and is not only part of an average."""
+
+    @property
+    def text(self) -> str:
+        """The number with its interval."""
+        return interval(self.evidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Numbers of one kind, for which the same is claimed, drawn on one scale."""
+
+    what: str
+    claimed: str
+    average: bool
+    band: tuple[float, float]
+    """Where the band is, from 0 to 100."""
+    ends: Sequence[tuple[float, str]]
+    """Its ends, and what they are."""
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Evidence from one place: lines, or further groups of which all count, or one does."""
+
+    context: str
+    lines: Sequence[Lines] = ()
+    inner: Sequence[Group] = ()
+    evidence: Evidence
+
+
+def groups(evidence: Evidence) -> list[Group]:
+    """All parts of some evidence, in their order, by where and what they are of."""
+    found = []
+    parts = evidence.parts or (evidence,)
+    for (context, nested), several in itertools.groupby(parts, lambda one: (one.context, bool(one.parts))):
+        if nested:
+            found += [Group(context="", inner=groups(one), evidence=one) for one in several]
+        else:
+            found.append(Group(context=context, lines=list(_lines(list(several))), evidence=evidence))
+    return found
+
+
+def _lines(parts: Sequence[Evidence]) -> Iterator[Lines]:
+    for (what, band), several in itertools.groupby(parts, lambda one: (one.what, one.band)):
+        if band is None:
+            continue
+        kept = _in_order(list(several))
+        scale = _Scale.of([part for one in kept for part in (one, *one.along)], band)
+        lines = []
+        for one in kept:
+            lines.append(Line(label=_label(one), evidence=one, strip=scale.strip(one)))
+            for point in one.along:
+                label = said(point.where)
+                lines.append(Line(label=label, evidence=point, strip=scale.strip(point), judged=False))
+        yield Lines(
+            what=what,
+            claimed=str(band),
+            average=any(one.along for one in kept),
+            band=(scale.place(band.low), scale.place(band.high)),
+            ends=[(scale.place(end), f"{end:.4g}") for end in (band.low, band.high) if math.isfinite(end)],
+            lines=lines,
+        )
+
+
+def _in_order(parts: list[Evidence]) -> list[Evidence]:
+    """Along their axes where these are of numbers; of rules one of which is to hold the best stand first."""
+    if all(isinstance(value, int | float) for one in parts for value in one.where.values()):
+        return sorted(parts, key=lambda one: tuple(one.where.values()))
+    return parts
+
+
+def _label(part: Evidence) -> str:
+    if not part.along:
+        return said(part.where)
+    axes = [label for label in part.along[0].where if label not in part.where]
+    average = f"average over {listed(axes)}"
+    return f"{said(part.where)}, {average}" if part.where else average
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scale:
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, parts: Sequence[Evidence], band: Band) -> _Scale:
+        """That on which all intervals and the ends of the band are seen, with some room beside."""
+        numbers = [number for part in parts for number in (part.value, part.low, part.high)]
+        known = [number for number in (*numbers, band.low, band.high) if math.isfinite(number)]
+        low, high = min(known, default=0.0), max(known, default=1.0)
+        room = 0.08 * (high - low) or 1.0
+        return cls(low=low - room, high=high + room)
+
+    def place(self, number: float) -> float:
+        share = (number - self.low) / (self.high - self.low)
+        return round(100 * min(max(share, 0.0), 1.0), 1)
+
+    def strip(self, part: Evidence) -> Strip | None:
+        if math.isnan(part.value):
+            return None
+        certain = not (math.isnan(part.low) or math.isnan(part.high))
+        ends = (self.place(part.low), self.place(part.high)) if certain else (None, None)
+        return Strip(value=self.place(part.value), low=ends[0], high=ends[1])

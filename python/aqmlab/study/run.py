@@ -1,0 +1,348 @@
+"""Runs studies: makes the runs of their experiments, draws their figures, judges their claims.
+
+A `Study` is a declaration; `run` does the work. Each run is reduced at once to its measures, which go into
+the store in the output folder as soon as they are known: whatever stops a study loses nothing, and the
+same command goes on where it stopped. A run that fails is reported and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from aqmlab import stats
+from aqmlab._support.files import write_csv, write_text
+from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
+from aqmlab.campaign import live as live_runs
+from aqmlab.charts import drawing
+from aqmlab.charts.chart import Chart
+from aqmlab.results.runs import Results
+from aqmlab.stats import Evidence
+from aqmlab.store import Store
+from aqmlab.study import points as study_points
+from aqmlab.study import records as study_records
+from aqmlab.study import report
+from aqmlab.study import seeds as study_seeds
+from aqmlab.study import values as study_values
+from aqmlab.study.experiment import Counts, FormName, Planned, Prepare
+from aqmlab.study.publication import (
+    Claim,
+    Drawn,
+    Figure,
+    Floor,
+    Judged,
+    Reading,
+    Study,
+    StudyResult,
+    Table,
+    Variant,
+    Verdicts,
+)
+
+
+def run(
+    study: Study,
+    out: Path,
+    *,
+    quick: bool = False,
+    jobs: int | None = None,
+    prepare: Prepare | None = None,
+    executor: Executor | None = None,
+    claims: Sequence[str] = (),
+) -> StudyResult:
+    """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
+    `store` into `out`. With `claims` only these are judged, by the runs that they need, without figures,
+    tables and variants; raises `KeyError` if there is no such claim.
+
+    Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
+    `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
+    holds are not made again. Live runs have the machine to themselves. Raises `NotLive` before any run if
+    they are impossible here.
+    `KeyboardInterrupt` passes through; what is finished by then is kept.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    form: FormName = "quick" if quick else "full"
+    main = _plan(study, form, None, prepare)
+    if claims:
+        study = study_points.only(study, claims)
+        needed = study_points.needed_by(study, study.claims, form)
+        names = {one.name for one in study.experiments}
+        main = [planned.among(needed) for planned in main if planned.experiment.name in names]
+    variants = _varied(study, quick, prepare)
+    store = Store(out / "store")
+    here = executor or Local(jobs=jobs)
+    live = [planned for planned in main if planned.experiment.live]
+    simulated = [planned for planned in main if not planned.experiment.live]
+    live_tasks = _tasks(live, {})
+    kept = store.runs_of([task.scenario.digest for task in live_tasks])
+    if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live_tasks):
+        live_runs.need()
+    account = Account()
+    timing: dict[str, Any] = {}
+
+    def make(label: str, tasks: Sequence[Task], executor: Executor) -> None:
+        at, before, wanted = time.monotonic(), account.made, together(tasks)
+        said = f"{study.name}: {label}"
+        total = len(wanted)
+        execute(wanted, store, executor=executor, label=said, total=total, account=account, retry=True)
+        made = account.made - before
+        timing[label] = {"runs": total, "made now": made, "seconds": time.monotonic() - at}
+
+    pairs = [(claim, reading) for claim in study.claims for reading in study.readings_of(claim)]
+    counts: Counts = {}
+    looks = 1 if quick or live else study_seeds.LOOKS
+    with store:
+        make("main runs", _tasks(simulated, counts), here)
+        for look in range(1, looks):
+            open_points = study_seeds.wanting(pairs, _collect(main, store, counts), looks)
+            grown = study_seeds.more(study, counts, open_points)
+            if grown == counts:
+                break
+            counts = grown
+            make(f"more seeds, look {look + 1}", _tasks(simulated, counts), here)
+        level = study_seeds.level(looks)
+        by_now = judged(study, study.claims, _collect(main, store, counts), level)
+        decided = {one.id for one in by_now if one.evidence.verdict != "undecided"}
+        make("sensitivity", [task for one in variants for task in _tasks(one.plans, one.counts)], here)
+        for look in range(1, looks):
+            grown_now = [one.grow(decided, counts, store, looks) for one in variants]
+            if not any(grown_now):
+                break
+            more = [task for one in variants for task in _tasks(one.plans, one.counts)]
+            make(f"sensitivity, look {look + 1}", more, here)
+        if live:
+            apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
+            make("live", live_tasks, apart)
+    results = _collect(main, store, counts)
+    at = time.monotonic()
+    drawn = _draw(study.figures, results, out / "figures", jobs)
+    timing["figures"] = {"seconds": time.monotonic() - at}
+    result = StudyResult(
+        study=study,
+        quick=quick,
+        judged=judged(study, study.claims, results, level),
+        drawn=drawn,
+        tables=tuple((table, _tabulate(table, results, out / "figures")) for table in study.tables),
+        sensitivity=tuple(
+            (one.variant, judged_under(one.claims, _collect(one.plans, store, one.counts), level))
+            for one in variants
+        ),
+        failures=tuple(account.failures),
+        warnings=tuple(_warn(study, results)),
+        floors=_floors(study, results, level),
+        level=level,
+        provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
+        report=out / "report.html",
+    )
+    parts = [
+        study_values.Part(plans=main, counts=counts),
+        *(
+            study_values.Part(plans=one.plans, counts=one.counts, variant=one.variant.name)
+            for one in variants
+        ),
+    ]
+    study_values.write(out / study_values.FILE, study, parts, store, level, quick=quick)
+    write_text(
+        out / "claims.json", json.dumps(study_records.records(result), indent=2, ensure_ascii=False) + "\n"
+    )
+    write_text(result.report, report.render(result))
+    return result
+
+
+@dataclass(kw_only=True)
+class _Varied:
+    """The runs of a variant, and the claims that are judged by them."""
+
+    study: Study
+    variant: Variant
+    plans: Sequence[Planned]
+    claims: Sequence[tuple[Claim, Reading]]
+    counts: Counts = field(default_factory=dict)
+
+    def grow(self, decided: Collection[str], limits: Counts, store: Store, looks: int) -> bool:
+        """Asks for more seeds where a claim is open whose main verdict is decided, which this variant might
+        reverse, up to the seeds of the main runs; says whether there are more."""
+        claims = [one for one in self.claims if one[0].id + one[1].suffix in decided]
+        wanting = study_seeds.wanting(claims, _collect(self.plans, store, self.counts), looks)
+        before = [len(one.tasks(self.counts)) for one in self.plans]
+        self.counts = study_seeds.more(self.study, self.counts, wanting, limits)
+        return before != [len(one.tasks(self.counts)) for one in self.plans]
+
+
+def _varied(study: Study, quick: bool, prepare: Prepare | None) -> list[_Varied]:
+    if not study.all_variants:
+        return []
+    varied = study_points.varied(study, quick=quick)
+    needed = {point for _, _, points in varied for point in points}
+    form: FormName = "varied-quick" if quick else "varied"
+    return [
+        _Varied(
+            study=study,
+            variant=variant,
+            plans=[planned.among(needed) for planned in _plan(study, form, variant, prepare)],
+            claims=[(claim, reading) for claim, reading, _ in varied],
+        )
+        for variant in study.all_variants
+    ]
+
+
+def judge(study: Study, path: Path) -> StudyResult:
+    """Judges the claims of a study from the published values of its runs (`study_values`), without a run: the
+    same verdicts, with no figures and tables. Raises `ValueError` if the file is of another study."""
+    found = study_values.read(path, study)
+    varied = [(claim, reading) for claim, reading, _ in study_points.varied(study, quick=found.quick)]
+    by_name = {one.name: one for one in study.all_variants}
+    other = (
+        [f"{found.other_scenarios} points were run of other scenarios than the study has today"]
+        if found.other_scenarios
+        else []
+    )
+    return StudyResult(
+        study=study,
+        quick=found.quick,
+        judged=judged(study, study.claims, found.main, found.level),
+        drawn=(),
+        tables=(),
+        sensitivity=tuple(
+            (by_name[name], judged_under(varied, results, found.level))
+            for name, results in found.variants.items()
+        ),
+        failures=(),
+        warnings=tuple(other),
+        floors=_floors(study, found.main, found.level),
+        level=found.level,
+        provenance={"runs": sum(len(one.rows) for one in found.main.values()), "live": None},
+        report=path,
+    )
+
+
+def _plan(study: Study, form: FormName, variant: Variant | None, prepare: Prepare | None) -> list[Planned]:
+    if variant is None:
+        return [one.plan(one.sweep(form), prepare) for one in study.experiments]
+    return [one.plan(one.sweep(form, variant.change), prepare) for one in study.experiments if one.varied]
+
+
+def _tasks(plans: Sequence[Planned], counts: Counts) -> list[Task]:
+    return [task for planned in plans for _, task in planned.tasks(counts)]
+
+
+def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Results:
+    return {planned.experiment.name: planned.collect(store, counts) for planned in plans}
+
+
+# Judging
+
+
+def judged(study: Study, claims: Sequence[Claim], results: Results, level: float = stats.LEVEL) -> Verdicts:
+    """The evidence for claims, for each reading of the study, by intervals of this level."""
+    return judged_under(
+        [(claim, reading) for claim in claims for reading in study.readings_of(claim)], results, level
+    )
+
+
+def judged_under(
+    several: Sequence[tuple[Claim, Reading]], results: Results, level: float = stats.LEVEL
+) -> Verdicts:
+    """The evidence for claims, each for a reading."""
+    return Verdicts(
+        Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
+        for claim, reading in several
+    )
+
+
+def _judge(claim: Claim, reading: Reading, results: Results, level: float) -> Evidence:
+    try:
+        found = reading.runs(results) if reading.runs else results
+        return claim.rule.at(reading.labels).judge(found, level)
+    except Exception as problem:  # A claim that cannot be judged must not hide the others.
+        return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
+
+
+def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int | None) -> tuple[Drawn, ...]:
+    charts: dict[str, Chart] = {}
+    problems: dict[str, str] = {}
+    for figure in figures:
+        try:
+            charts[figure.id] = figure.chart(results)
+        except Exception as problem:  # Nor must a figure.
+            problems[figure.id] = _named(problem)
+    wanted = [figure for figure in figures if figure.id in charts]
+    orders = [drawing.Order(charts[figure.id], folder, figure.file) for figure in wanted]
+    paths: dict[str, Mapping[str, Path]] = {}
+    for figure, saved in zip(wanted, drawing.save_each(orders, jobs=jobs), strict=True):
+        if isinstance(saved, str):
+            problems[figure.id] = saved
+        else:
+            paths[figure.id] = saved
+    return tuple(
+        Drawn(figure=one, chart=None, problem=f"could not be drawn: {problems[one.id]}")
+        if one.id in problems
+        else Drawn(figure=one, chart=charts[one.id], paths=paths[one.id])
+        for one in figures
+    )
+
+
+def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:
+    try:
+        frame = table.table(results)
+        write_csv(folder / f"{table.id}.csv", frame)
+        return frame
+    except Exception as problem:  # Nor a table.
+        return f"could not be made: {_named(problem)}"
+
+
+def _warn(study: Study, results: Results) -> list[str]:
+    try:
+        return study.checks(results)
+    except Exception as problem:  # Nor a check.
+        return [f"checks could not be made: {_named(problem)}"]
+
+
+def _floors(study: Study, results: Results, level: float) -> tuple[Floor, ...]:
+    try:
+        return tuple(study.floors(results, level))
+    except Exception:  # Nor what equal systems show; the table of it, if there is one, tells why.
+        return ()
+
+
+def _named(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _provenance(
+    main: Sequence[Planned], store: Store, counts: Counts, timing: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    """What the report prints so that a reader can repeat and check every number."""
+    tasks = {one.experiment.name: [task for _, task in one.tasks(counts)] for one in main}
+    all_tasks = [task for some in tasks.values() for task in some]
+    kept = store.runs_of(list({task.scenario.digest for task in all_tasks}))
+    records = {task.run: kept[task.run] for task in all_tasks if task.run in kept}
+    first: dict[str, dict[str, Any]] = {}
+    for one in main:
+        for task in tasks[one.experiment.name]:
+            if task.run in records and task.seed == one.experiment.first_seed:
+                live = records[task.run].live or {}
+                said = live.get("scenario", task.scenario.effective)
+                first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
+    cpu = [one.cpu_s for one in records.values() if one.cpu_s is not None and one.live is None]
+    return {
+        "version": version(),
+        "python": sys.version.split()[0],
+        "polars": pl.__version__,
+        "seeds": {name: sorted({task.seed for task in some}) for name, some in tasks.items()},
+        "scenarios": first,
+        "runs": len(records),
+        "cpu_s": math.fsum(cpu) if cpu else None,
+        "timing": timing,
+        "seconds": seconds,
+        "live": live_runs.together(one.live for one in records.values() if one.live is not None),
+    }

@@ -1,0 +1,117 @@
+"""Charts of what a sweep found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aqmlab._support import quantities
+from aqmlab.charts.chart import Chart
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.sweep.result import SweepResult
+
+
+def against_axis(
+    result: SweepResult,
+    measure: str,
+    *,
+    x: str | None = None,
+    by: str | None = None,
+    panel: str | None = None,
+    log_x: bool | None = None,
+    log_y: bool = False,
+) -> Chart:
+    """A measure against an axis: a line for each value of `by`, a panel for each of `panel`, with intervals.
+
+    Left out, `x` is the first axis of numbers, and `by` and `panel` the next others; `log_x` follows from how
+    far the numbers spread. Raises `ValueError` if there is no such axis or measure, or if an axis that
+    varies has no place.
+    """
+    import polars as pl
+
+    one = result.measure(measure)
+    x, by, panel = _places(result, x, by, panel)
+    table, unit = _with_numbers(result.intervals().filter(pl.col("measure") == measure), x)
+    of_lines = by or "measure"
+    table = table.with_columns(
+        pl.col(column).cast(pl.String) for column in (of_lines, panel) if column is not None
+    )
+    numeric = table.schema[x].is_numeric()
+    return Chart(
+        kind="line" if numeric else "bars",
+        table=table,
+        x=x,
+        y="mean",
+        by=of_lines,
+        panel=panel,
+        x_label=_said(result, x) + (f" ({unit})" if unit else ""),
+        y_label=one.label,
+        log_x=(numeric and quantities.spread(table[x].to_list())) if log_x is None else log_x,
+        log_y=log_y,
+    )
+
+
+def distribution(
+    result: SweepResult, measure: str, *, by: str | None = None, panel: str | None = None
+) -> Chart:
+    """How a measure is distributed over replications: a line with its band for each value of `by`, a panel
+    for each of `panel`, by default the axes in turn. Raises as `against_axis` does."""
+    import polars as pl
+
+    one, (_, by, panel) = result.measure(measure), _places(result, "", by, panel)
+    of_lines = by or result.axes[0]
+    table = result.distribution(measure).with_columns(
+        pl.col(column).cast(pl.String) for column in (of_lines, panel) if column is not None
+    )
+    return Chart(
+        kind="curve",
+        table=table,
+        x="x",
+        y="share",
+        by=of_lines,
+        panel=panel,
+        x_label=one.label,
+        y_label="Share of runs",
+        y_limits=(0.0, 1.0),
+    )
+
+
+def _places(
+    result: SweepResult, x: str | None, by: str | None, panel: str | None
+) -> tuple[str, str | None, str | None]:
+    """The axes along which is drawn; those not said are taken in turn."""
+    for name, label in (("x", x), ("by", by), ("panel", panel)):
+        if label and label not in result.axes:
+            raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(result.axes)}")
+    values = {label: result.sweep.labels[label] for label in result.axes}
+    if x is None:
+        numeric = (label for label in values if quantities.numbers_of(values[label].to_list()) is not None)
+        x = next(numeric, result.axes[0])
+    rest = [label for label in values if label not in (x, by, panel) and values[label].n_unique() > 1]
+    if by is None and rest:
+        by = rest.pop(0)
+    if panel is None and rest:
+        panel = rest.pop(0)
+    if rest:
+        raise ValueError(f"{', '.join(rest)}: has no place in the chart: narrow it to one value")
+    return x, by, panel
+
+
+def _said(result: SweepResult, label: str) -> str:
+    """What an axis is called on paper: the rate or the number of flows of a workload says of which."""
+    path = next(axis.path for axis in result.sweep.all_axes if axis.label == label)
+    of_workload = path.split(".")[:2] if path.startswith("traffic.") and label != path else []
+    return " ".join([*of_workload[1:], label])
+
+
+def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
+    """The table with the values of an axis as numbers where they are quantities, and their unit."""
+    import polars as pl
+
+    found = quantities.numbers_of(table[label].to_list())
+    if found is None:
+        return table, ""
+    numbers, unit = quantities.readable(*found)
+    return table.with_columns(pl.Series(label, numbers)), unit

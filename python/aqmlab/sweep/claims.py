@@ -1,0 +1,280 @@
+"""The claims of a sweep file: tables of TOML that become rules (`aqmlab.results.rule`), as in studies."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import measures, stats
+from aqmlab._support import names
+from aqmlab._support.mistakes import Mistakes
+from aqmlab.results.labels import Value
+from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, single_run
+from aqmlab.results.runs import Row, Runs
+from aqmlab.results.variable import Measured
+from aqmlab.stats import Band, Evidence
+from aqmlab.sweep.sweep import Sweep, filtered
+
+if TYPE_CHECKING:
+    from aqmlab.sweep.result import SweepResult
+
+BANDS = ("below", "above", "at_most", "at_least", "within")
+TRENDS = ("grows", "falls")
+SEVERAL = ("all", "any")
+PART_KEYS = ("measure", "ratio", "difference", "at", "where", *BANDS, *TRENDS, *SEVERAL)
+KEYS = ("says", *PART_KEYS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence, and the rule by which it is judged."""
+
+    says: str
+    rule: AnyRule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim, and what the runs say of it."""
+
+    claim: Claim
+    evidence: Evidence
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Swept:
+    """A sweep as rules see it: an experiment with axes.
+
+    `written` are the values of axes, by path, before a command line narrowed them: a claim may be about a
+    value that is not run this time.
+    """
+
+    sweep: Sweep
+    written: Mapping[str, Sequence[Value]]
+
+    @property
+    def name(self) -> str:
+        return self.sweep.name
+
+    @property
+    def title(self) -> str:
+        return self.sweep.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(axis.label for axis in self.sweep.all_axes)
+
+    def values(self, label: str) -> tuple[Value, ...]:
+        return tuple(self._values[label])
+
+    @cached_property
+    def _values(self) -> Mapping[str, Sequence[Value]]:
+        return {
+            axis.label: list(dict.fromkeys([*axis.values, *self.written.get(axis.path, ())]))
+            for axis in self.sweep.all_axes
+        }
+
+    def check(self, labels: Mapping[str, Any]) -> None:
+        for label, value in labels.items():
+            if label not in self._values:
+                raise ValueError(f"no axis is called `{label}`: {names.hint(label, list(self._values))}")
+            if value not in self._values[label]:
+                known = ", ".join(map(str, self._values[label]))
+                raise ValueError(f"{label} is never {value!r}: it takes {known}")
+
+    def __getitem__(self, name: str) -> Measured:
+        """A measure by its name; raises `ValueError` if it is not measured."""
+        known = {one.name: one for one in self.sweep.wanted}
+        if name not in known:
+            raise ValueError(f"`{name}` is not measured: {', '.join(known)} are")
+        return Measured(experiment=self, measure=known[name])
+
+
+def runs_of(result: SweepResult) -> Runs:
+    """The runs of a sweep as rules see them."""
+    axes = {axis.label: tuple(axis.values) for axis in result.sweep.all_axes}
+    rows = (
+        Row(labels={label: row[label] for label in axes}, seed=row["seed"], values=row)
+        for row in result.runs.iter_rows(named=True)
+    )
+    points = result.sweep.labels.select(*axes).iter_rows()
+    return Runs(rows=tuple(rows), axes=axes, points=frozenset(points))
+
+
+def judge(claims: Sequence[Claim], result: SweepResult) -> tuple[Judged, ...]:
+    """Every claim by the runs of a result. Where precision decided how many runs there are, the level of
+    intervals allows for its looks at them."""
+    results = {result.sweep.name: runs_of(result)}
+    return tuple(Judged(claim=claim, evidence=claim.rule.judge(results, result.level())) for claim in claims)
+
+
+def measures_of(table: Any) -> Iterator[str]:
+    """The names of the measures that a claim is about."""
+    if isinstance(table, Mapping):
+        for key, value in table.items():
+            if key == "measure" and isinstance(value, str):
+                yield value
+            elif key in (*TRENDS, *SEVERAL):
+                yield from measures_of(value)
+    elif isinstance(table, list):
+        for one in table:
+            yield from measures_of(one)
+
+
+def read(field: str, table: Mapping[str, Any], swept: Swept) -> Claim:
+    """The claim of a table. Raises `ValueError`, which names the field."""
+    names.check_keys(field, table, KEYS)
+    if not isinstance(table.get("says"), str):
+        raise ValueError(f"{field}.says: is missing, or no text")
+    return Claim(says=table["says"], rule=_rule(field, table, swept))
+
+
+def _rule(field: str, table: Any, swept: Swept) -> AnyRule:
+    forms = [key for key in ("measure", *TRENDS, *SEVERAL) if key in table]
+    if len(forms) != 1:
+        raise ValueError(f"{field}: give one of measure, {', '.join((*TRENDS, *SEVERAL))}")
+    (form,) = forms
+    if form in SEVERAL:
+        return _several(f"{field}.{form}", table, form, swept)
+    if form in TRENDS:
+        return _trend(f"{field}.{form}", table[form], form, swept)
+    return _comparison(field, table, swept)
+
+
+def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> AnyRule:
+    _only(field, table, (form,))
+    parts = table[form]
+    if not isinstance(parts, list) or len(parts) < 2:
+        raise ValueError(f"{field}: must be a list of two claims or more, each a table, is {parts!r}")
+    mistakes = Mistakes()
+    rules = []
+    for number, part in enumerate(parts):
+        place = f"{field}.{number}"
+
+        def one(place: str = place, part: Any = part) -> AnyRule:
+            names.check_keys(place, part, PART_KEYS)
+            return _rule(place, part, swept)
+
+        rules.append(mistakes.attempt(one))
+    mistakes.finish()
+    found = [rule for rule in rules if rule is not None]
+    return every(*found) if form == "all" else anywhere(*found)
+
+
+def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
+    """Each value along an axis is larger than the one before, or smaller."""
+    names.check_keys(field, table, ("measure", "along", "at", "where"))
+    label, places = _one_axis(f"{field}.along", table.get("along"), swept, 2, None)
+    variable = _variable(field, table, swept)
+    rules = []
+    for before, after in itertools.pairwise(places):
+        step = ratio(variable.at(**{label: after}), variable.at(**{label: before}))
+        estimate = _where(field, table, step, swept)
+        rules.append(estimate > 1 if form == "grows" else estimate < 1)
+    return rules[0] if len(rules) == 1 else every(*rules)
+
+
+def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
+    bands = [key for key in BANDS if key in table]
+    if len(bands) != 1:
+        raise ValueError(f"{field}: give one of {', '.join(BANDS)}")
+    band = _band(f"{field}.{bands[0]}", bands[0], table[bands[0]])
+    how = [key for key in ("ratio", "difference") if key in table]
+    if len(how) > 1:
+        raise ValueError(f"{field}: give ratio or difference, not both")
+    variable = _variable(field, table, swept)
+    if how:
+        label, pair = _one_axis(f"{field}.{how[0]}", table[how[0]], swept, 2, 2)
+        compared: Callable[..., Estimate] = ratio if how[0] == "ratio" else difference
+        estimate = compared(*(variable.at(**{label: value}) for value in pair))
+    else:
+        estimate = _mean(variable, swept)
+    return _where(field, table, estimate, swept).in_band(band)
+
+
+def _mean(variable: Measured, swept: Swept) -> Estimate:
+    """The mean over replications; of a single long run that of its batches, where these exist."""
+
+    from aqmlab.stats import batch_means
+
+    error = variable.measure.name + measures.STANDARD_ERROR
+    if error not in {one.name for one in swept.sweep.wanted}:
+        return mean_of(variable)
+    return single_run(variable, swept[error].at(**variable.chosen), batch_means.BATCHES)
+
+
+def _variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
+    if not isinstance(table.get("measure"), str):
+        raise ValueError(f"{field}.measure: is missing, or no text")
+    try:
+        variable = swept[table["measure"]]
+    except ValueError as problem:
+        raise ValueError(f"{field}.measure: {problem}") from None
+    at = table.get("at", {})
+    if not isinstance(at, Mapping):
+        raise ValueError(f"{field}.at: must be as {{ load = 0.9 }}, is {at!r}")
+    try:
+        return variable.at(**at)
+    except ValueError as problem:
+        raise ValueError(f"{field}.at: {problem}") from None
+
+
+def _where(field: str, table: Mapping[str, Any], estimate: Estimate, swept: Swept) -> Estimate:
+    where = table.get("where")
+    if where is None:
+        return estimate
+    if not isinstance(where, str):
+        raise ValueError(f"{field}.where: must be text, is {where!r}")
+    filtered(f"{field}.where", swept.sweep.labels.drop("point"), where)
+    return estimate.where(where)
+
+
+def _one_axis(
+    field: str, given: Any, swept: Swept, least: int, most: int | None
+) -> tuple[str, Sequence[Value]]:
+    """An axis and some of its values, whose points share their seeds."""
+    example = '{ queue = ["red", "drop-tail"] }'
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise ValueError(f"{field}: must be as {example}, is {given!r}")
+    ((label, values),) = given.items()
+    if not isinstance(values, list) or len(values) < least or (most is not None and len(values) > most):
+        count = "two values" if most == 2 else f"{least} values or more"
+        raise ValueError(f"{field}.{label}: must be {count}, is {values!r}")
+    for value in values:
+        try:
+            swept.check({label: value})
+        except ValueError as problem:
+            raise ValueError(f"{field}: {problem}") from None
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise ValueError(f"{field}.{label}: {value!r} is compared with itself")
+    axis = next(one for one in swept.sweep.all_axes if one.label == label)
+    if axis.path in swept.sweep.own_seeds:
+        raise ValueError(f"{field}: points along {label} have seeds of their own, and are no pairs")
+    return label, values
+
+
+def _only(field: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
+    for key in table:
+        if key not in ("says", *keys):
+            raise ValueError(f"{field}: excludes `{key}`: write `{key}` in each of its parts")
+
+
+def _band(field: str, name: str, given: Any) -> Band:
+    def is_number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+    if name == "within":
+        if not isinstance(given, list) or len(given) != 2 or not all(map(is_number, given)):
+            raise ValueError(f"{field}: must be two numbers, is {given!r}")
+        if given[1] < given[0]:
+            raise ValueError(f"{field}: the second number must not be below the first, is {given!r}")
+        return stats.within(*given)
+    if not is_number(given):
+        raise ValueError(f"{field}: must be a number, is {given!r}")
+    make = {"below": stats.below, "above": stats.above, "at_most": stats.at_most, "at_least": stats.at_least}
+    return make[name](given)

@@ -1,0 +1,503 @@
+"""Sweeps: a scenario varied along axes, each point run with several seeds.
+
+An axis is a dotted path of the scenario with the values it takes: numbers, texts, or whole tables with names.
+Points are the product of the axes; axes that are zipped go together, and a filter leaves points out. A point
+is named by the digest of its scenario in full, so that an axis which is added later, with the value that
+held before among its own, finds the old runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from aqmlab import _core, stats
+from aqmlab._support import arguments
+from aqmlab._support.mistakes import Mistakes
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Value, said
+from aqmlab.scenario.scenario import Scenario, changed, check_plain, is_given
+from aqmlab.store.record import OWN_SEEDS_APART
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.stats.precision import Precision
+
+Change = Mapping[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
+"""What is done to a scenario's table: values put at dotted paths (`None` removes), or a function."""
+
+NAMED: Mapping[str, str] = {"queue": "a queue", "tcp": "a TCP"}
+"""Axes that are no path: a queue at every managed link, a TCP laid over that of the scenario."""
+
+MSER_5 = "mser-5"
+
+ALL_TABLES = "tables"
+"""The word for every table of a run."""
+
+OF_RUNS = frozenset({"point", "seed", "status", "error", "scenario"})
+"""Columns of a table of runs, beside labels and measures."""
+
+TAKEN = OF_RUNS | {"measure", "unit", "mean", "low", "high", "replications", "x", "share"}
+"""Columns of results: an axis whose last word is one of them is called by its whole path."""
+
+MOST_SEED = 2**62
+"""Seeds begin below, so that those of all replications have room."""
+
+
+class Changes(dict[Value, Change]):
+    """The values of an axis that is no path: by name, a change of the scenario each."""
+
+
+def applied(table: dict[str, Any], change: Change) -> dict[str, Any]:
+    """The table with a change made; a function may change the table that it is given, which is a copy."""
+    if isinstance(change, Mapping):
+        return changed(table, change)
+    return change(changed(table, {}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """A path and the values it takes, by the word or number that names each."""
+
+    path: str
+    values: Mapping[Value, Any]
+    label: str
+    """What it is called in results: the last word of the path, or all of it where that is not enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One scenario of a sweep."""
+
+    number: int
+    labels: Mapping[str, Value]
+    first_seed: int
+
+    @property
+    def said(self) -> str:
+        """Its labels in words."""
+        return said(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    """How narrow the intervals of which measures must be before a point has enough replications."""
+
+    rule: Precision
+    measures: Sequence[str]
+    baseline: Mapping[str, Value] = field(default_factory=dict)
+    """Labels of another point, whose others are the same: what is to be narrow is the interval of the
+    difference from it, seed by seed; a `relative` half-width is one of its mean."""
+
+    def __post_init__(self) -> None:
+        if self.rule.level != stats.LEVEL:
+            raise ValueError(
+                f"precision.level: must be {stats.LEVEL}, as that of all intervals, is {self.rule.level}"
+            )
+
+    def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
+        """The level of each of `count` intervals at each look, so that all hold together with this one."""
+        return stats.simultaneous_level(level, count * len(self.rule.looks()) * len(self.measures))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A scenario, its axes, what is measured, and how often each point is run.
+
+    `axes` maps dotted paths to lists of values, or to tables of values by name; or a word to `Changes`, which
+    are made in the order of the axes, after the paths before them. The path may also be `queue`
+    (names of `[queues.NAME]` or kinds, put at every managed link) or `tcp` (as `aqmlab list tcp` has them).
+    A path that ends in `queue` takes names, too. `zipped` names axes that go together, value by value.
+    `where` keeps the points for which it holds: a condition in SQL over the labels. All points share their
+    random numbers, seed by seed, so that differences are paired; those that differ in an axis of `own_seeds`
+    do not. `measures` are names (`of_scenario` of `aqmlab.measures` has all; `web.*` is all of a workload)
+    or `Measure`s. `precision`, a `Stopping`, replicates each point until intervals are narrow enough;
+    `replications` plays no part then. `warm_up = "mser-5"` takes the warm-up of each point from its first
+    run.
+
+    A value that has no effect at a point, as `mark_ecnth` of PIE where `ecn` is false, is left out there; it
+    is refused if it has none at any point.
+
+    Raises `ValueError`, which names the field, if anything is wrong; what the core refuses in a point's
+    scenario is told by `scenario_of`, and by `run_sweep` before anything runs.
+    """
+
+    scenario: Scenario = field(kw_only=False)
+    axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
+    measures: Sequence[str | Measure] = ("*",)
+    name: str = "sweep"
+    replications: int = 10
+    first_seed: int | None = None
+    zipped: Sequence[Sequence[str]] = ()
+    where: str | None = None
+    own_seeds: Sequence[str] = ()
+    precision: Stopping | None = None
+    warm_up: str | None = None
+    tables: Sequence[str] = ()
+    """Tables of each run that are kept whole, as Parquet: `("transfers", "queue")`; `"tables"` is all."""
+    own_measures: Mapping[str, Measure] = field(default_factory=dict)
+    """Measures that `measures` may name beside those that the scenario has."""
+    last: Change | None = None
+    """A change that is made to the scenario of every point after those of the axes."""
+
+    def __post_init__(self) -> None:
+        self._check_kinds()
+        mistakes = Mistakes()
+        for check in (self._check_name, self._check_warm_up, self._check_axes, self._check_seed):
+            mistakes.attempt(check)
+        axes = mistakes.attempt(lambda: self._axes, ())
+        wanted = mistakes.attempt(lambda: self.wanted, ())
+        if axes:
+            mistakes.attempt(self._check_points)
+        if wanted:
+            mistakes.attempt(self._check_precision)
+        if axes and wanted:
+            mistakes.attempt(self._check_names)
+        mistakes.finish()
+
+    def _check_name(self) -> None:
+        if not self.name or not all(letter.isalnum() or letter in "-_." for letter in self.name):
+            raise ValueError(f"name: may hold letters, digits, `-`, `_` and `.`, is {self.name!r}")
+
+    def _check_warm_up(self) -> None:
+        if self.warm_up not in (None, MSER_5):
+            raise ValueError(
+                f'warm_up: must be "{MSER_5}", is {self.warm_up!r}: a time is a change of the base'
+            )
+        if self.warm_up and self.scenario.level != "packet":
+            raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
+
+    def _check_axes(self) -> None:
+        if not self.axes:
+            raise ValueError(
+                'axes: there is none: write one, such as "bottleneck.rate" = ["5Mbps", "10Mbps"]'
+            )
+        for path in NAMED.keys() & self.axes:
+            if not isinstance(self.axes[path], Changes) and self.scenario.level != "packet":
+                raise ValueError(
+                    f"axes.{path}: {NAMED[path]} by name is for the level packet, this is "
+                    f"{self.scenario.level}: write the path of a value"
+                )
+
+    def _check_seed(self) -> None:
+        if not 0 <= self._first_seed < MOST_SEED:
+            raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1}, is {self._first_seed}")
+
+    def _check_points(self) -> None:
+        if self.labels.height == 0:
+            raise ValueError(f"where: no point is left by {self.where!r}")
+
+    def _check_kinds(self) -> None:
+        """Whoever writes Python has no file's reader to tell a name from a list of names."""
+        arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
+        arguments.table("axes", self.axes, '{"queue": ["red", "drop-tail"]}')
+        if self.precision is not None:
+            remedy = "with a rule of aqmlab.stats.precision.Precision"
+            arguments.instance("precision", self.precision, Stopping, remedy)
+        if isinstance(self.measures, str | Mapping) or not isinstance(self.measures, Sequence):
+            raise ValueError(f"measures: must be a list of measures, is {self.measures!r}")
+        arguments.names("own_seeds", self.own_seeds)
+        arguments.names("tables", self.tables)
+        arguments.count("replications", self.replications, 1)
+        arguments.count_or_none("first_seed", self.first_seed, 0)
+
+    @cached_property
+    def _axes(self) -> tuple[Axis, ...]:
+        paths = list(self.axes)
+        named = {path: _named(path, values) for path, values in self.axes.items()}
+        last = [path.rsplit(".", 1)[-1] for path in paths]
+        axes = tuple(
+            Axis(
+                path=path,
+                values=named[path],
+                label=short if last.count(short) == 1 and short not in TAKEN else path,
+            )
+            for path, short in zip(paths, last, strict=True)
+        )
+        zipped = [path for group in self.zipped for path in group]
+        for field_, used in (("zipped", zipped), ("own_seeds", self.own_seeds)):
+            for path in used:
+                if path not in self.axes:
+                    raise ValueError(f"{field_}: no axis is `{path}`: there is {', '.join(paths)}")
+        if len(set(zipped)) != len(zipped):
+            raise ValueError("zipped: an axis is in two groups: name each once")
+        for group in self.zipped:
+            lengths = {path: len(self.axes[path]) for path in group}
+            if len(set(lengths.values())) > 1:
+                said = ", ".join(f"{path} has {count}" for path, count in lengths.items())
+                raise ValueError(f"zipped: axes that go together need as many values each: {said}")
+        return axes
+
+    @property
+    def all_axes(self) -> tuple[Axis, ...]:
+        """The axes, in order."""
+        return self._axes
+
+    @cached_property
+    def wanted(self) -> tuple[Measure, ...]:
+        """The measures, each of which exists for the scenario."""
+        from aqmlab import measures
+
+        own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
+        names = [one.name if isinstance(one, Measure) else one for one in self.measures]
+        try:
+            found = measures.named(self.scenario, names, own)
+        except ValueError:
+            mistakes = Mistakes()
+            for name in names:
+                mistakes.attempt(functools.partial(measures.named, self.scenario, [name], own))
+            mistakes.finish()
+            raise
+        whole = measures.tables(self._known_tables())
+        lone = self.replications == 1 and self.precision is None
+        return (*found, *(more for one in found for more in measures.batched(one) if lone), *whole)
+
+    def _check_precision(self) -> None:
+        if self.precision is None:
+            return
+        names = [one.name for one in self.wanted]
+        for name in self.precision.measures:
+            if name not in names:
+                raise ValueError(f"precision.measures: `{name}` is not measured: there is {', '.join(names)}")
+        if not self.precision.measures:
+            raise ValueError("precision.measures: name what is to be precise")
+        self.check_baseline("precision.baseline", self.precision.baseline)
+
+    def _check_names(self) -> None:
+        labels = {axis.label for axis in self._axes}
+        for one in self.wanted:
+            if one.name in OF_RUNS | labels:
+                raise ValueError(f"measure.{one.name}: an axis, or what a run has, is called so: rename it")
+
+    def check_baseline(self, field_: str, labels: Mapping[str, Value]) -> None:
+        """Raises `ValueError` if there is no such axis or value, or if points along the axis are no pairs."""
+        self.check_labels(field_, labels)
+        paths = {axis.label: axis.path for axis in self._axes}
+        for label in labels:
+            if paths[label] in self.own_seeds:
+                raise ValueError(f"{field_}: points along {label} have seeds of their own, and are no pairs")
+
+    def check_labels(self, field_: str, labels: Mapping[str, Value]) -> None:
+        """Raises `ValueError` if there is no such axis or value."""
+        known = {axis.label: axis for axis in self._axes}
+        for label, value in labels.items():
+            if label not in known:
+                raise ValueError(f"{field_}: no axis is called `{label}`: there is {', '.join(known)}")
+            if not isinstance(value, Value) or value not in known[label].values:
+                values = ", ".join(map(str, known[label].values))
+                raise ValueError(f"{field_}: {label} is never {value!r}: it takes {values}")
+
+    def _known_tables(self) -> Sequence[str]:
+        from aqmlab.scenario.catalog import members
+
+        prefix = "" if self.scenario.level == "packet" else f"{self.scenario.level}."
+        level = "flow-level." if self.scenario.level == "flow" else prefix
+        names = [one.name for one in members("tables")]
+        known = [
+            one.removeprefix(level) for one in names if (one.startswith(level) if level else "." not in one)
+        ]
+        for name in self.tables:
+            if name not in (*known, ALL_TABLES):
+                raise ValueError(
+                    f"tables: no table is named `{name}`: there is {', '.join(known)}, or tables"
+                )
+        return known if ALL_TABLES in self.tables else self.tables
+
+    @cached_property
+    def labels(self) -> pl.DataFrame:
+        """The labels of all points, a row each, in order: `point` and a column for each axis."""
+        import polars as pl
+
+        groups = [list(group) for group in self.zipped]
+        together = {path for group in groups for path in group}
+        ordered: list[list[str]] = []
+        for path in self.axes:
+            if path not in together:
+                ordered.append([path])
+            elif not any(path in one for one in ordered):
+                ordered.append(next(group for group in groups if path in group))
+        by_path = {axis.path: axis for axis in self._axes}
+        steps = [list(zip(*(by_path[path].values for path in group), strict=True)) for group in ordered]
+        paths = [path for group in ordered for path in group]
+        rows = [tuple(itertools.chain(*one)) for one in itertools.product(*steps)]
+        columns = {by_path[path].label: [row[place] for row in rows] for place, path in enumerate(paths)}
+        frame = pl.DataFrame(columns, strict=False)
+        frame = frame.select(axis.label for axis in self._axes)
+        if self.where is not None:
+            frame = filtered("where", frame, self.where)
+        return frame.with_row_index("point")
+
+    def points(self) -> Iterator[Point]:
+        """Every point that the filter leaves, in order."""
+        own = [axis.label for axis in self._axes if axis.path in self.own_seeds]
+        for row in self.labels.iter_rows(named=True):
+            number = row.pop("point")
+            apart = OWN_SEEDS_APART * _hashed({label: row[label] for label in own}) if own else 0
+            yield Point(number=number, labels=row, first_seed=self._first_seed + apart)
+
+    @property
+    def _first_seed(self) -> int:
+        return int(self.scenario.effective["seed"] if self.first_seed is None else self.first_seed)
+
+    def scenario_of(self, point: Point) -> Scenario:
+        """The scenario of a point, with seed 1: seeds are those of its runs.
+
+        Raises `ValueError`, which names the point, if the core refuses it.
+        """
+        return self.scenario_and_left_out(point)[0]
+
+    def scenario_and_left_out(self, point: Point) -> tuple[Scenario, tuple[str, ...]]:
+        """The scenario of a point, and the paths of the values that have no effect there and were left out.
+
+        Raises `ValueError`, which names the point, if the core refuses it.
+        """
+        table = self.scenario.given
+        named: list[tuple[str, str]] = []
+        try:
+            for axis in self._axes:
+                value = axis.values[point.labels[axis.label]]
+                if isinstance(self.axes[axis.path], Changes):
+                    table = applied(table, value)
+                elif axis.path in NAMED:
+                    named.append((axis.path, str(value)))
+                else:
+                    table = changed(table, {axis.path: value})
+            if self.last is not None:
+                table = applied(table, self.last)
+            made, left_out = _with_effect(self.scenario, changed(table, {"seed": 1}))
+            for path, word in named:
+                made = _put_named(made, path, word)
+            return made, left_out
+        except ValueError as error:
+            raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What makes its points, as plain JSON: not how often they are run, nor what is measured."""
+        return {
+            "scenario": self.scenario.given,
+            "axes": {
+                axis.path: [[key, _plainly(value)] for key, value in axis.values.items()]
+                for axis in self._axes
+            },
+            "zipped": [list(group) for group in self.zipped],
+            "where": self.where,
+            "own_seeds": list(self.own_seeds),
+            "first_seed": self.first_seed,
+            "warm_up": self.warm_up,
+            **self._made_by_functions(),
+        }
+
+    def _made_by_functions(self) -> dict[str, Any]:
+        """What functions change is told by the points that come of it."""
+        changes = [value for axis in self._axes for value in axis.values.values()]
+        if self.last is None and not any(callable(value) for value in changes):
+            return {}
+        return {"points": [self.scenario_of(point).digest for point in self.points()]}
+
+    @cached_property
+    def id(self) -> str:
+        """A name for its points: of the definition, the files that the scenario names, and its digest, which
+        holds its defaults and the results version of its level."""
+        base = self.scenario.with_({"seed": 1}).digest
+        said = json.dumps([self.name, self.definition, dict(self.scenario.files), base], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        """How many points there are."""
+        return self.labels.height
+
+
+def _with_effect(base: Scenario, table: dict[str, Any]) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario of a table without the values that have no effect in it, and their paths.
+
+    Raises `ScenarioError` if anything else is wrong.
+    """
+    left_out: tuple[str, ...] = ()
+    while True:
+        try:
+            return Scenario.from_dict(table, files=base.files, name=base.name), left_out
+        except _core.ScenarioError as error:
+            places = error.without_effect
+            if len(places) < len(error.problems) or not all(is_given(table, place) for place in places):
+                raise
+            table = changed(table, dict.fromkeys(places))
+            left_out = (*left_out, *places)
+
+
+def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:
+    """The points for which a condition in SQL over their labels holds. Raises `ValueError`."""
+    import polars as pl
+
+    try:
+        return points.filter(pl.sql_expr(where))
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(
+            f"{field_}: {str(error).splitlines()[0]}: a condition over {', '.join(points.columns)}, "
+            "such as load < 1 AND queue != 'red'"
+        ) from None
+
+
+def _plainly(value: Any) -> Any:
+    return "a function" if callable(value) else value
+
+
+def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value, Any]:
+    if path == "seed" or not path:
+        raise ValueError("axes: seed is no axis: say how many with replications, and first_seed")
+    if isinstance(values, Mapping):
+        found: dict[Value, Any] = dict(values.items())
+    elif isinstance(values, str):
+        raise ValueError(f"axes.{path}: must be a list of values, is {values!r}")
+    else:
+        # Numbers of numpy are plain ones in a scenario.
+        values = [value.item() if hasattr(value, "item") else value for value in values]
+        for value in values:
+            if not isinstance(value, Value):
+                said = json.dumps(value, default=str)
+                raise ValueError(f"axes.{path}: {said} needs a name: write a table of values by name")
+        found = {value: value for value in values}
+        if len(found) != len(values):
+            raise ValueError(f"axes.{path}: a value stands there twice")
+    if not found:
+        raise ValueError(f"axes.{path}: has no value")
+    if isinstance(values, Changes):
+        for change in found.values():
+            if not callable(change):
+                check_plain(f"axes.{path}", change)
+        return _of_one_type(found)
+    if path in NAMED and not all(isinstance(value, str) for value in found.values()):
+        raise ValueError(f"axes.{path}: takes names of {NAMED[path]}")
+    for value in found.values():
+        check_plain(f"axes.{path}", value)
+    return _of_one_type(found)
+
+
+def _of_one_type(values: Mapping[Value, Any]) -> dict[Value, Any]:
+    """Names that are all numbers, all yes or no, or else all text."""
+    numbers = all(isinstance(name, int | float) and not isinstance(name, bool) for name in values)
+    if numbers and any(isinstance(name, float) for name in values):
+        return {float(name): value for name, value in values.items()}
+    if numbers or all(isinstance(name, bool) for name in values):
+        return dict(values)
+    return {name if isinstance(name, str) else json.dumps(name): value for name, value in values.items()}
+
+
+def _hashed(labels: Mapping[str, Value]) -> int:
+    """A number of 30 bits that these labels have on every machine."""
+    said = json.dumps(labels, sort_keys=True)
+    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big") >> 2
+
+
+def _put_named(scenario: Scenario, path: str, name: str) -> Scenario:
+    from aqmlab.scenario.queues import with_queue
+    from aqmlab.scenario.tcps import with_tcp
+
+    return with_queue(scenario, name) if path == "queue" else with_tcp(scenario, name)

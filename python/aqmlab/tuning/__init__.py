@@ -1,0 +1,1 @@
+"""Which parameters matter (sensitivity analysis), and which values are best (tuning)."""

@@ -1,0 +1,274 @@
+"""Sensitivity analysis of a scenario: samples run through the campaign, and the indices of each measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from aqmlab import measures as known_measures
+from aqmlab.campaign import Account, Executor, Failure, Local
+from aqmlab.measures import Measure
+from aqmlab.results.labels import said
+from aqmlab.scenario import Scenario
+from aqmlab.tuning.factors import Factor
+from aqmlab.tuning.sensitivity import Design
+from aqmlab.tuning.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from, short_names
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.charts.chart import Chart
+    from aqmlab.store import Store
+    from aqmlab.tuning.sensitivity import Method
+
+SAMPLES: Mapping[str, int] = {"sobol": 64, "morris": 10}
+"""Base samples, or trajectories, where none are asked for."""
+
+REPLICATIONS = 3
+"""Runs of each sample where none are asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be run: each sample of a design with the same seeds. Made by `plan`."""
+
+    scenario: Scenario
+    design: Design
+    trials: Trials
+    samples: Sequence[Values]
+    scenarios: Sequence[Scenario] = field(repr=False)
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.samples) * len(self.trials.seeds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What the samples gave, and what follows for each factor."""
+
+    plan: Plan
+    outputs: Sequence[Outputs]
+    failures: Sequence[Failure] = ()
+
+    @property
+    def measured(self) -> tuple[Measure, ...]:
+        """The measures."""
+        return self.plan.trials.measures
+
+    @cached_property
+    def _found(self) -> Mapping[str, pl.DataFrame | str]:
+        """By measure the indices, or why there are none."""
+        found: dict[str, pl.DataFrame | str] = {}
+        for one in self.measured:
+            try:
+                found[one.name] = self.plan.design.indices(
+                    [mean(outputs[one.name]) for outputs in self.outputs]
+                )
+            except ValueError as error:
+                found[one.name] = str(error)
+        return found
+
+    @property
+    def indices(self) -> Mapping[str, pl.DataFrame]:
+        """By measure the indices of each factor, as `Design.indices` gives them."""
+        return {name: found for name, found in self._found.items() if not isinstance(found, str)}
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """By measure why there are no indices: it has no value for some sample, or always the same."""
+        return {name: found for name, found in self._found.items() if isinstance(found, str)}
+
+    def noise(self, measure: str) -> float:
+        """The share of the output's variance that other seeds would change: NaN with one seed.
+
+        It is the mean square of what neither the sample nor the seed explains (a two-way analysis of variance
+        without replication), divided by the seeds that are averaged. Sobol's indices count it as an
+        interaction of all factors.
+        """
+        import numpy as np
+
+        values = np.array([outputs[measure] for outputs in self.outputs])
+        samples, seeds = values.shape
+        averages = values.mean(axis=1)
+        if seeds < 2 or not averages.var() > 0:
+            return math.nan
+        rest = values - averages[:, None] - values.mean(axis=0)[None, :] + float(values.mean())
+        square = float((rest**2).sum()) / ((samples - 1) * (seeds - 1))
+        return float(min(square / seeds / averages.var(ddof=1), 1.0))
+
+    def samples(self) -> pl.DataFrame:
+        """A row for each sample: its values by path, and the mean of each measure."""
+        import polars as pl
+
+        rows = [
+            {**values, **{name: mean(found) for name, found in outputs.items()}}
+            for values, outputs in zip(self.plan.samples, self.outputs, strict=True)
+        ]
+        return pl.DataFrame(rows).with_row_index("sample")
+
+    def table(self) -> pl.DataFrame:
+        """The indices of all measures: `measure`, `unit`, `factor` and a column for each index."""
+        import polars as pl
+
+        if not self.indices:
+            return pl.DataFrame()
+        return pl.concat(
+            self.indices[one.name].select(
+                pl.lit(one.name).alias("measure"), pl.lit(one.unit).alias("unit"), pl.all()
+            )
+            for one in self.measured
+            if one.name in self.indices
+        )
+
+    def chart(self, measure: str) -> Chart:
+        """The indices of a measure as bars with their intervals."""
+        from aqmlab.charts.chart import Chart
+
+        one = next(one for one in self.measured if one.name == measure)
+        sobol = self.plan.design.method == "sobol"
+        bars = (
+            {"S1": "alone", "ST": "with interactions"}
+            if sobol
+            else {"mu_star": "size (mu*)", "sigma": "spread (sigma)"}
+        )
+        table = _bars(self.indices[measure], bars)
+        return Chart(
+            kind="bars",
+            table=table,
+            x="factor",
+            y="value",
+            by="index",
+            x_label="",
+            y_label=f"Share of the variance of\n{one.title or one.name}"
+            if sobol
+            else f"Effect on {one.label}",
+            y_limits=_limits(table) if sobol else None,
+        )
+
+
+def _bars(indices: pl.DataFrame, bars: Mapping[str, str]) -> pl.DataFrame:
+    import polars as pl
+
+    names = short_names(indices["factor"].to_list())
+    known = indices.with_columns(
+        pl.lit(math.nan).alias(f"{column}_conf") for column in bars if f"{column}_conf" not in indices.columns
+    )
+    return pl.concat(
+        known.select(
+            pl.col("factor").replace_strict(names),
+            pl.lit(words).alias("index"),
+            pl.col(column).alias("value"),
+            (pl.col(column) - pl.col(f"{column}_conf")).alias("low"),
+            (pl.col(column) + pl.col(f"{column}_conf")).alias("high"),
+        )
+        for column, words in bars.items()
+    )
+
+
+def _limits(table: pl.DataFrame) -> tuple[float, float]:
+    """Shares from 0 to 1, and the ends of intervals beyond, which estimates may have."""
+    low, high = float(table["low"].to_numpy().min()), float(table["high"].to_numpy().max())
+    room = 0.05 * max(high - low, 1.0)
+    return min(0.0, low - room), max(1.0, high + room)
+
+
+def plan(
+    scenario: Scenario,
+    factors: Sequence[Factor],
+    measures: Sequence[str | Measure],
+    *,
+    method: Method = "sobol",
+    samples: int | None = None,
+    replications: int = REPLICATIONS,
+    seed: int | None = None,
+) -> Plan:
+    """What `run_sensitivity` runs. Raises `ValueError` as it does."""
+    factors = checked(scenario, factors)
+    if not measures:
+        raise ValueError("measures: name at least one")
+    own = {one.name: one for one in measures if isinstance(one, Measure)}
+    names = [one.name if isinstance(one, Measure) else one for one in measures]
+    wanted = known_measures.named(scenario, names, own)
+    first = int(scenario.effective["seed"]) if seed is None else seed
+    seeds = seeds_from(first, replications)
+    try:
+        design = Design(method=method, factors=factors, count=samples or SAMPLES[method], seed=first)
+    except ValueError as error:
+        raise ValueError(f"samples: {error}") from None
+    values = design.samples()
+    return Plan(
+        scenario=scenario,
+        design=design,
+        trials=Trials(name="sample", measures=wanted, seeds=seeds),
+        samples=values,
+        scenarios=[_made(scenario, number, one) for number, one in enumerate(values)],
+    )
+
+
+def run_sensitivity(
+    scenario: Scenario,
+    factors: Sequence[Factor],
+    measures: Sequence[str | Measure],
+    *,
+    method: Method = "sobol",
+    samples: int | None = None,
+    replications: int = REPLICATIONS,
+    seed: int | None = None,
+    store: Store | None = None,
+    executor: Executor | None = None,
+    label: str | None = None,
+) -> Sensitivity:
+    """How much each factor matters for each measure.
+
+    Every sample (`samples`: base samples of `sobol`, 64 by default, or trajectories of `morris`, 10) is run
+    with the same `replications` seeds, from `seed` on (by default the scenario's), and their mean is the
+    output. `seed` chooses the samples, too. Runs that the `store` holds are not made again; without one
+    nothing is kept. Ctrl-C keeps what is finished, and is raised.
+
+    Raises `ValueError`, before anything runs, if a factor, a measure or a sample is refused.
+    """
+    planned = plan(
+        scenario,
+        factors,
+        measures,
+        method=method,
+        samples=samples,
+        replications=replications,
+        seed=seed,
+    )
+    return run(planned, store, executor=executor, label=label)
+
+
+def run(
+    planned: Plan,
+    store: Store | None = None,
+    *,
+    executor: Executor | None = None,
+    label: str | None = None,
+) -> Sensitivity:
+    """Makes the runs of a plan that the store lacks; see `run_sensitivity`."""
+    from aqmlab.store import Store
+
+    account = Account()
+    outputs = planned.trials.run(
+        planned.scenarios,
+        store or Store.in_memory(),
+        executor=executor or Local(),
+        label=label,
+        account=account,
+    )
+    return Sensitivity(plan=planned, outputs=outputs, failures=tuple(account.failures))
+
+
+def _made(scenario: Scenario, number: int, values: Values) -> Scenario:
+    try:
+        return changed(scenario, values)
+    except ValueError as error:
+        raise ValueError(
+            f"sample {number} ({said(values)}): {error}: choose ranges whose values all go together"
+        ) from None

@@ -1,0 +1,135 @@
+"""The best parameters within limits, by asking and telling: Optuna's tree-structured Parzen estimator.
+
+A [`Tuner`] asks a question, the values to try, and is told the answer, a measure's mean over the same seeds
+each time. The same answers give the same questions, so that a tuning that was interrupted is taken up again
+by telling what is known. The estimator is that of Bergstra and others,
+"Algorithms for hyper-parameter optimization", NIPS 2011. Answers beyond a limit rank behind all others, by
+how far they are beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from aqmlab._support.extras import extra
+from aqmlab.stats import Band
+from aqmlab.tuning.factors import Factor, check
+
+Goal = Literal["minimise", "maximise"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Values to try, by path, as they are written in a scenario."""
+
+    number: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of a question: the measure (NaN if there is none), and whether all limits were kept."""
+
+    question: Question
+    value: float
+    measured: Mapping[str, float]
+    feasible: bool
+
+
+class Tuner:
+    """Looks for the values of `factors` that minimise or maximise a measure while others keep their `limits`.
+
+    `limits` are bands by name of measure. Several questions may be asked at once; for the same questions to
+    come again, tell their answers in the same order between the same questions.
+    """
+
+    def __init__(
+        self,
+        factors: Sequence[Factor],
+        *,
+        goal: Goal = "minimise",
+        limits: Mapping[str, Band] | None = None,
+        seed: int = 1,
+    ) -> None:
+        if goal not in ("minimise", "maximise"):
+            raise ValueError(f"goal = {goal!r} must be minimise or maximise")
+        self._factors = check(factors)
+        self._goal = goal
+        self._limits = dict(limits or {})
+        self._study = _study(goal, seed)
+        self._open: dict[int, tuple[Question, Any]] = {}
+        self._answers: list[Answer] = []
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """All answers told, in their order."""
+        return tuple(self._answers)
+
+    @property
+    def best(self) -> Answer | None:
+        """The best answer that keeps all limits, the first among equals; `None` before there is one."""
+        feasible = [answer for answer in self._answers if answer.feasible]
+        sign = 1 if self._goal == "minimise" else -1
+        return min(feasible, key=lambda answer: sign * answer.value, default=None)
+
+    def ask(self) -> Question:
+        """The next values to try."""
+        trial = self._study.ask()
+        values = {factor.path: _suggested(trial, factor) for factor in self._factors}
+        question = Question(number=trial.number, values=values)
+        self._open[trial.number] = (question, trial)
+        return question
+
+    def tell(self, question: Question, value: float, measured: Mapping[str, float] | None = None) -> Answer:
+        """Takes in the answer to a question: the value of the goal's measure, and those of the limited ones.
+
+        Where any of them is not finite, because the runs failed, nothing is learned but that it was tried.
+        """
+        known = dict(measured or {})
+        lacking = sorted(self._limits.keys() - known.keys())
+        if lacking:
+            raise ValueError(f"question {question.number}: {lacking[0]} has a limit and no value")
+        if question.number not in self._open:
+            raise ValueError(f"question {question.number} was not asked, or is answered already")
+        _, trial = self._open.pop(question.number)
+        excesses = {name: beyond(known[name], band) for name, band in self._limits.items()}
+        exists = all(map(math.isfinite, [value, *(known[name] for name in self._limits)]))
+        if exists:
+            for name, excess in excesses.items():
+                trial.set_constraint(name, excess)
+            self._study.tell(trial, value)
+        else:
+            self._study.tell(trial, state=extra("optuna.trial", "tune").TrialState.FAIL)
+        kept = exists and all(excess <= 0 for excess in excesses.values())
+        answer = Answer(question=question, value=value, measured=known, feasible=kept)
+        self._answers.append(answer)
+        return answer
+
+
+def _study(goal: Goal, seed: int) -> Any:
+    optuna = extra("optuna", "tune")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna.create_study(
+        direction=goal.replace("ise", "ize"), sampler=optuna.samplers.TPESampler(seed=seed)
+    )
+
+
+def _suggested(trial: Any, factor: Factor) -> float | int | str:
+    log = factor.scale == "log"
+    if factor.integer:
+        return factor.written(trial.suggest_int(factor.path, int(factor.low), int(factor.high), log=log))
+    return factor.written(trial.suggest_float(factor.path, factor.low, factor.high, log=log))
+
+
+def beyond(value: float, band: Band) -> float:
+    """How far a value lies outside its band, in shares of the limit: above zero if it does.
+
+    Shares, as Optuna adds up how far several measures are beyond their limits.
+    """
+    size = max((abs(end) for end in (band.low, band.high) if math.isfinite(end)), default=1.0) or 1.0
+    excess = max(band.low - value, value - band.high) / size
+    # A strict limit is not kept by the limit itself, and Optuna allows what is zero.
+    return math.ulp(0.0) if band.strict and excess == 0 else excess

@@ -1,0 +1,362 @@
+"""Tuning a scenario: questions of the tuner run through the campaign, and a verdict on fresh seeds.
+
+The best of many trials is best by luck, too: on the seeds that it was chosen by it looks better than it is.
+What is told of it is therefore measured with seeds that no trial has seen.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from aqmlab import measures as known_measures
+from aqmlab import stats
+from aqmlab._support import arguments
+from aqmlab.campaign import Account, Executor, Failure, Local
+from aqmlab.measures import Measure
+from aqmlab.results.labels import said
+from aqmlab.scenario import Scenario
+from aqmlab.scenario.queues import with_queue
+from aqmlab.stats import Band, Interval
+from aqmlab.tuning.factors import Factor
+from aqmlab.tuning.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from
+from aqmlab.tuning.tune import Answer, Goal, Tuner, beyond
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.charts.chart import Chart
+    from aqmlab.store import Store
+
+TRIALS, REPLICATIONS, FRESH, AT_ONCE = 40, 5, 10, 4
+"""How many there are unless others are asked for."""
+
+AS_IT_WAS = "as it was"
+"""The name of the scenario before it was tuned."""
+
+TUNED = "tuned"
+"""The name of the scenario with the best values found."""
+
+Outcome = Literal["better", "worse", "not distinguishable"]
+
+_LIMITS = {"<": stats.below, ">": stats.above, "<=": stats.at_most, ">=": stats.at_least}
+
+
+def limit(text: str) -> tuple[str, Band]:
+    """The measure and the band of a limit such as `bottleneck.drops<1`, in the measure's unit."""
+    found = re.fullmatch(r"\s*(\S+?)\s*(<=|>=|<|>)\s*(\S+)\s*", text)
+    try:
+        if found is None:
+            raise ValueError
+        return found[1], _LIMITS[found[2]](float(found[3]))
+    except ValueError:
+        raise ValueError(
+            f"`{text}` is no limit: write MEASURE and <, <=, > or >= and a number, such as bottleneck.drops<1"
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """What is looked for, and how. Raises `ValueError`, which names the field, if anything is wrong.
+
+    Each of `trials` runs `scenario` with other values of the `factors`, each time with the same
+    `replications` seeds, so that trials are compared pair by pair; the means of `objective` and of the
+    measures that `limits` names are the answer. `at_once` questions are asked before the first of them is
+    answered: more keep more cores busy, and each is asked with less known. `fresh` other seeds judge what was
+    found, beside the scenario as it was and with the queues of `against`, in the `objective`, the limits and
+    the `also` measured. `seed` is the first one, by default the scenario's, and chooses the questions, too.
+    The same tuning asks the same questions.
+    """
+
+    scenario: Scenario
+    factors: Sequence[Factor]
+    objective: str
+    goal: Goal = "minimise"
+    limits: Mapping[str, Band] = field(default_factory=dict)
+    trials: int = TRIALS
+    replications: int = REPLICATIONS
+    fresh: int = FRESH
+    seed: int | None = None
+    at_once: int = AT_ONCE
+    also: Sequence[str] = ()
+    against: Sequence[str] = ()
+    at: Sequence[str] = ()
+    """The links at which the queues of `against` stand; every managed link if it is empty."""
+    own_measures: Mapping[str, Measure] = field(default_factory=dict)
+    """Measures that may be named beside those that the scenario has."""
+
+    def __post_init__(self) -> None:
+        arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
+        arguments.names("against", self.against)
+        arguments.names("at", self.at)
+        for name, least in (("trials", 1), ("replications", 1), ("at_once", 1), ("fresh", 2)):
+            arguments.count(name, getattr(self, name), least)
+        checked(self.scenario, self.factors)
+        _ = self.seeds, self.measures, self.judged, self.rivals, self.tuner()
+
+    @property
+    def first(self) -> int:
+        """The first seed."""
+        return int(self.scenario.effective["seed"]) if self.seed is None else self.seed
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Those of trials."""
+        return seeds_from(self.first, self.replications)
+
+    @property
+    def fresh_seeds(self) -> tuple[int, ...]:
+        """Those of the verdict: the next ones."""
+        return seeds_from(self.first + self.replications, self.fresh)
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is measured of trials: the objective first."""
+        return self._named(self.objective, *self.limits)
+
+    @cached_property
+    def judged(self) -> tuple[Measure, ...]:
+        """What is measured on fresh seeds."""
+        return self._named(self.objective, *self.limits, *self.also)
+
+    def _named(self, *names: str) -> tuple[Measure, ...]:
+        return known_measures.named(self.scenario, names, self.own_measures)
+
+    @cached_property
+    def rivals(self) -> Mapping[str, Scenario]:
+        """The scenario as it was, and with the queues that it is compared with, by name."""
+        base = changed(self.scenario, {})
+        return {AS_IT_WAS: base} | {name: with_queue(base, name, self.at) for name in self.against}
+
+    def tuner(self) -> Tuner:
+        """A tuner that was told nothing yet."""
+        return Tuner(self.factors, goal=self.goal, limits=self.limits, seed=self.first)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The tuned scenario beside another one in one measure, on fresh seeds, seed by seed."""
+
+    measure: Measure
+    rival: str
+    tuned: Interval
+    other: Interval
+    difference: Interval
+    """Tuned less the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningResult:
+    """The trials in order, the best of them, and what fresh seeds say of it."""
+
+    tuning: Tuning
+    answers: Sequence[Answer]
+    problems: Mapping[int, str]
+    """By number of a trial why it has no value: it was refused, its runs failed, or a measure has none."""
+    before: Outputs
+    """The scenario as it was, with the seeds of trials."""
+    best: Answer | None
+    comparisons: Sequence[Comparison] = ()
+    failures: Sequence[Failure] = ()
+
+    @property
+    def feasible(self) -> int:
+        """How many trials kept all limits."""
+        return sum(answer.feasible for answer in self.answers)
+
+    @property
+    def nearest(self) -> Answer | None:
+        """If no trial kept all limits, the one that exceeds them by the least sum of shares, as the tuner
+        ranks them; `None` if a trial kept them, or if none has values."""
+        limits = self.tuning.limits
+        known = [one for one in self.answers if all(math.isfinite(one.measured[name]) for name in limits)]
+        if self.best is not None or not limits:
+            return None
+
+        def missed(one: Answer) -> float:
+            return sum(max(0.0, beyond(one.measured[name], band)) for name, band in limits.items())
+
+        return min(known, key=missed, default=None)
+
+    @property
+    def settings(self) -> Values:
+        """The best values by path; none if no trial kept all limits."""
+        return self.best.question.values if self.best else {}
+
+    @property
+    def verdict(self) -> Comparison | None:
+        """The objective beside that of the scenario as it was."""
+        return next(iter(self.comparisons), None)
+
+    def outcome(self, compared: Comparison) -> Outcome:
+        """What a comparison of the objective says: decided if the interval of the difference lies on one
+        side of zero."""
+        band = stats.below(0) if self.tuning.goal == "minimise" else stats.above(0)
+        found = stats.verdict(compared.difference, band)
+        if found == "fails" and 0 not in (compared.difference.low, compared.difference.high):
+            return "worse"
+        return "better" if found == "holds" else "not distinguishable"
+
+    def limit_verdict(self, measure: str, rival: str | None = None) -> stats.Verdict:
+        """Whether the tuned scenario, or a rival, keeps a limit on fresh seeds."""
+        wanted = rival or AS_IT_WAS
+        compared = next(one for one in self.comparisons if (one.measure.name, one.rival) == (measure, wanted))
+        return stats.verdict(compared.other if rival else compared.tuned, self.tuning.limits[measure])
+
+    def trials(self) -> pl.DataFrame:
+        """A row for each trial: `trial`, its values by path, the mean of each measure, `feasible`,
+        `problem`."""
+        import polars as pl
+
+        rows = [
+            {
+                "trial": answer.question.number + 1,
+                **answer.question.values,
+                **{one.name: answer.measured[one.name] for one in self.tuning.measures},
+                "feasible": answer.feasible,
+                "problem": self.problems.get(answer.question.number),
+            }
+            for answer in self.answers
+        ]
+        return pl.DataFrame(rows, schema_overrides={"problem": pl.String}, infer_schema_length=None)
+
+    def chart(self) -> Chart:
+        """The objective by trial: those within limits, those beyond, and the best so far."""
+        import polars as pl
+
+        from aqmlab.charts.chart import Chart, Mark
+        from aqmlab.charts.style import COLOURS
+
+        better = operator.lt if self.tuning.goal == "minimise" else operator.gt
+        best, rows = math.nan, []
+        for answer in self.answers:
+            number = answer.question.number + 1
+            if math.isfinite(answer.value):
+                group = "within limits" if answer.feasible else "beyond limits"
+                rows.append({"trial": number, "value": answer.value, "group": group})
+            if answer.feasible and not better(best, answer.value):
+                best = answer.value
+            if math.isfinite(best):
+                rows.append({"trial": number, "value": best, "group": "best so far"})
+        objective = self.tuning.measures[0]
+        schema = {"trial": pl.Int64, "value": pl.Float64, "group": pl.String}
+        before = mean(self.before[objective.name])
+        return Chart(
+            kind="marks",
+            table=pl.DataFrame(rows, schema=schema).with_columns(pl.col("value").alias("end")),
+            x="trial",
+            y="value",
+            by="group",
+            x_label="Trial",
+            y_label=objective.label,
+            levels={AS_IT_WAS: before} if math.isfinite(before) else {},
+            marks={
+                "within limits": Mark(colour=COLOURS["drop-tail"], shape="dot", width=5.5),
+                "beyond limits": Mark(colour="#9A9A9A", shape="cross"),
+                "best so far": Mark(colour=COLOURS["red"], shape="steps", layer=2),
+            },
+        )
+
+
+def run_tuning(
+    tuning: Tuning,
+    store: Store | None = None,
+    *,
+    executor: Executor | None = None,
+    label: str | None = None,
+) -> TuningResult:
+    """Looks for the best values, and judges them on fresh seeds.
+
+    Runs that the `store` holds are not made again, so that the same call goes on where one was stopped;
+    without a store nothing is kept. With a `label` a bar shows how far it is. Ctrl-C keeps what is finished,
+    and is raised.
+    """
+    from aqmlab.store import Store
+
+    search = _Search(tuning, store or Store.in_memory(), executor or Local(), label)
+    return search.result()
+
+
+class _Search:
+    """One tuning under way."""
+
+    def __init__(self, tuning: Tuning, store: Store, executor: Executor, label: str | None) -> None:
+        self._tuning, self._store, self._executor, self._label = tuning, store, executor, label
+        self._tuner = tuning.tuner()
+        self._account = Account()
+        self._problems: dict[int, str] = {}
+
+    def result(self) -> TuningResult:
+        tuning = self._tuning
+        (before,) = self._run("as it was", tuning.measures, tuning.seeds, [tuning.rivals[AS_IT_WAS]])
+        while len(self._tuner.answers) < tuning.trials:
+            self._ask(min(tuning.at_once, tuning.trials - len(self._tuner.answers)))
+        best = self._tuner.best
+        return TuningResult(
+            tuning=tuning,
+            answers=self._tuner.answers,
+            problems=self._problems,
+            before=before,
+            best=best,
+            comparisons=self._judge(best) if best else (),
+            failures=tuple(self._account.failures),
+        )
+
+    def _ask(self, count: int) -> None:
+        """Asks questions, makes their runs together, and tells the answers in their order."""
+        tuning = self._tuning
+        questions = [self._tuner.ask() for _ in range(count)]
+        made: dict[int, Scenario] = {}
+        for question in questions:
+            try:
+                made[question.number] = changed(tuning.scenario, question.values)
+            except ValueError as error:
+                self._problems[question.number] = f"{said(question.values)}: {error}"
+        outputs = self._run(self._progress(count), tuning.measures, tuning.seeds, list(made.values()))
+        found = dict(zip(made, outputs, strict=True))
+        for question in questions:
+            measured = {one.name: math.nan for one in tuning.measures}
+            if question.number in found:
+                measured = {name: mean(values) for name, values in found[question.number].items()}
+                lacking = [name for name, value in measured.items() if not math.isfinite(value)]
+                if lacking:
+                    self._problems[question.number] = f"{lacking[0]} has no value with every seed"
+            self._tuner.tell(question, measured[tuning.objective], measured)
+
+    def _progress(self, count: int) -> str:
+        done, best = len(self._tuner.answers), self._tuner.best
+        so_far = f", best {best.value:.4g} {self._tuning.measures[0].unit}".rstrip() if best else ""
+        return f"trials {done + 1} to {done + count} of {self._tuning.trials}{so_far}"
+
+    def _run(
+        self, what: str, wanted: tuple[Measure, ...], seeds: Sequence[int], scenarios: Sequence[Scenario]
+    ) -> list[Outputs]:
+        return Trials(name=what, measures=wanted, seeds=seeds).run(
+            scenarios,
+            self._store,
+            executor=self._executor,
+            label=f"{self._label}: {what}" if self._label else None,
+            account=self._account,
+        )
+
+    def _judge(self, best: Answer) -> tuple[Comparison, ...]:
+        tuning = self._tuning
+        scenarios = {TUNED: changed(tuning.scenario, best.question.values), **tuning.rivals}
+        outputs = self._run("fresh seeds", tuning.judged, tuning.fresh_seeds, list(scenarios.values()))
+        found: dict[str, Any] = dict(zip(scenarios, outputs, strict=True))
+        return tuple(
+            Comparison(
+                measure=one,
+                rival=rival,
+                tuned=stats.mean_interval(found[TUNED][one.name]),
+                other=stats.mean_interval(found[rival][one.name]),
+                difference=stats.paired_difference(found[TUNED][one.name], found[rival][one.name]),
+            )
+            for rival in tuning.rivals
+            for one in tuning.judged
+        )
